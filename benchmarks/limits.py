@@ -34,16 +34,12 @@ REQUESTS = ("", "--strategy=lost-allocations", "--strategy=affinity", "--n1=stri
             "--make-room=2", "explain", "--compat=hail")  # fmt: skip
 
 CHILD = """
-import _signal, sys, time
+import sys, time
 sys.path.insert(0, {root!r})
 from iallocator import deadline
 from iallocator.process import run
 
-class Clock:
-    SIGALRM, ITIMER_REAL = _signal.SIGPROF, _signal.ITIMER_PROF
-    signal, setitimer, getitimer = _signal.signal, _signal.setitimer, _signal.getitimer
-
-deadline.monotonic, deadline._signal = time.process_time, Clock
+deadline.monotonic = time.process_time
 sys.argv[1:] = {words!r}
 run()
 """

@@ -14,7 +14,7 @@ import sys
 
 from iallocator import __version__
 from iallocator.commands import COMMANDS, check_command, find_command, run_command
-from iallocator.deadline import Running
+from iallocator.deadline import Running, Stopped
 from iallocator.errors import IallocatorError, UsageError, Voice, one_line, tell
 from iallocator.files import WholeOutput, read_file
 from iallocator.options.parser import parse
@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except IallocatorError as error:
         _complain(str(error))
         return error.exit_status
-    except KeyboardInterrupt:  # before there was anything to show
+    except Stopped:  # before there was anything to show
         return INTERRUPTED
     except MemoryError:
         _complain("not enough memory for an input of this size")

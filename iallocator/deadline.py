@@ -1,113 +1,271 @@
-"""The end of the time: an alarm that interrupts computation, and deadlines of what is read.
+"""When a run has to end: time limits, Ctrl-C and SIGTERM.
 
-Whoever works for long asks an alarm now and then whether its time is `over`, and stops
-where that is convenient.  Between two such moments much can happen; after `GRACE` the alarm
-ends that by `TimeIsUp`, which is a KeyboardInterrupt: whoever keeps what was found before
-Ctrl-C keeps it here too.
+Nothing is interrupted.  Every loop that may take long calls `check` at its head, which raises
+`Stopped` if a signal has come or the time of the run is up; only this module raises it.  The outer
+function of a planner catches it, and keeps the best plan found until then.  Signal handlers only
+call `interrupt`.  Blocking waits go through `Deadline.wait` or `Deadline.pause`: a signal wakes
+them through a descriptor, because Python begins an interrupted system call again.
 """
 
 from __future__ import annotations
 
-import _signal  # type: ignore[import-not-found]  # the half of `signal` that loads no enum
 import os
-from time import monotonic, sleep
+from time import monotonic
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from types import FrameType
-    from typing import Any, ClassVar, Self
+    from typing import ClassVar, Self
 
 __all__ = [
-    "BROKEN_OFF", "GRACE", "TIME_IS_UP", "Alarm", "Deadline", "DeadlineError", "Running",
-    "TimeIsUp", "limit_reached", "why_stopped",
+    "BROKEN_OFF", "GRACE", "TIME_IS_UP", "Deadline", "DeadlineError", "Held", "Interrupted",
+    "Running", "Stopped", "TimeIsUp", "check", "due", "interrupt", "interrupted", "limit_reached",
+    "pause", "reading_note",
 ]  # fmt: skip
 
 GRACE = 0.3
-"""Seconds by which a convenient moment may come too late."""
+"""Seconds after its end that a limit leaves for loops that ask `Deadline.over` and end by
+themselves, with a better result than that of `check`."""
 
 TIME_IS_UP = "time is up"
 
 BROKEN_OFF = "interrupted"
 
-SOON = 0.02
-"""Seconds."""
-
-STATE = os.path.join("model", "state.py")
-
 PER_MOVE = 0.0005
 """Seconds that a move of a plan takes once it is found, about: it is checked and written."""
 
-WHOLE = ("importlib", STATE)
-"""Parts of names of files whose code comes to its end: loading a module, a change of a state."""
-
-NEW = "_start"
-"""The function in `STATE` that counts for a new state, which nobody has seen yet."""
-
 LONGEST = 1e8
-"""Seconds, three years: more than a timer takes is as good as no end."""
+"""Seconds, three years: a longer limit is no limit."""
 
 LONGEST_WAIT = 3600.0
 """Seconds of one call of ``poll``, whose argument is limited."""
 
-
-class TimeIsUp(KeyboardInterrupt):
-    """The alarm rang."""
+NEVER = float("inf")
 
 
-def why_stopped(stop: KeyboardInterrupt) -> str:
-    """The reason why a plan ends, in words."""
-    return TIME_IS_UP if isinstance(stop, TimeIsUp) else BROKEN_OFF
+class Stopped(Exception):  # noqa: N818  # no error: what was found until then is the result
+    """The work has to end now.
 
-
-def limit_reached(seconds: float) -> str:
-    """What to tell of a time limit of so many seconds that ended something."""
-    return f"the time limit of {seconds:g} s was reached (--time-limit)"
-
-
-class Running:
-    """A ``with`` block: one run of the program, from whose beginning its limit counts.
-
-    What is read in it counts, too.  Outside of any, a limit counts from where it is set.
+    Attributes
+    ----------
+    reason:
+        Why, in words.
     """
 
-    began: ClassVar[float | None] = None
+    reason = ""
 
-    __slots__ = ("_around",)
 
-    def __enter__(self) -> None:
-        self._around = Running.began
-        Running.began = monotonic()
+class TimeIsUp(Stopped):
+    """The time limit of the run has passed."""
 
-    def __exit__(self, *_: object) -> None:
-        Running.began = self._around
+    reason = TIME_IS_UP
+
+
+class Interrupted(Stopped):
+    """A signal asks the run to end: Ctrl-C or SIGTERM."""
+
+    reason = BROKEN_OFF
 
 
 class DeadlineError(TimeoutError):
     """A deadline has passed; the text says what had not happened by then, and which it was."""
 
 
-class Deadline:
-    """A moment by which something must have ended, which is asked before each blocking wait.
+class _Signals:
+    """The signal that asks this run to end.
 
-    A deadline interrupts nothing: every wait goes through `wait` or `pause`, which end when
-    the deadline passes.
+    Attributes
+    ----------
+    came:
+        Whether one has come.
+    heeded:
+        Whether a loop has ended because of it; it ends only one.
+    held:
+        In how many `Held` blocks the run is.
+    pipe:
+        Descriptors: the first can be read from once a signal has come; None until one is needed.
+    """
+
+    came = False
+    heeded = False
+    held = 0
+    pipe: tuple[int, int] | None = None
+
+
+def interrupt() -> None:
+    """Ask the run to end; signal handlers call this."""
+    _Signals.came = True
+    if _Signals.pipe is not None:
+        os.write(_Signals.pipe[1], b"!")
+
+
+def _woken() -> int:
+    """Return a descriptor that can be read from once a signal has come."""
+    if _Signals.pipe is None:
+        _Signals.pipe = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        if _Signals.came:
+            os.write(_Signals.pipe[1], b"!")
+    return _Signals.pipe[0]
+
+
+def check() -> None:
+    """Raise if the run has to end; called at the head of every loop that may take long.
+
+    Raises
+    ------
+    Interrupted
+        If a signal has come; once.
+    TimeIsUp
+        If a limit that is entered (``with deadline``) has passed, and `GRACE`; once.
+    """
+    current = Deadline.current
+    if _Signals.held:
+        return
+    _raise_if_interrupted()
+    while current is not None:
+        if monotonic() > current.rings:
+            current.rings = NEVER
+            raise TimeIsUp
+        current = current.around
+
+
+def _raise_if_interrupted() -> None:
+    if _Signals.came and not (_Signals.heeded or _Signals.held):
+        _Signals.heeded = True
+        raise Interrupted
+
+
+def due() -> bool:
+    """Return whether a signal has come, or a limit that is entered has passed, and `GRACE`."""
+    current = Deadline.current
+    while current is not None:
+        if monotonic() > current.rings:
+            return True
+        current = current.around
+    return _Signals.came
+
+
+def interrupted() -> bool:
+    """Return whether a signal has come."""
+    return _Signals.came
+
+
+def limit_reached(seconds: float) -> str:
+    """Return what to report of a time limit of so many seconds that ended something."""
+    return f"the time limit of {seconds:g} s was reached (--time-limit){reading_note(seconds)}"
+
+
+def reading_note(seconds: float) -> str:
+    """Return what to add to a message if reading took longer than a limit; "" if it did not."""
+    if Running.began is None or Running.read is None:
+        return ""
+    reading = Running.read - Running.began
+    return f": reading the cluster alone took {reading:.1f} s" if reading >= seconds else ""
+
+
+class Held:
+    """A ``with`` block in which `check` raises nothing: its search asks `due`, and ends whole.
+
+    Attributes
+    ----------
+    asked:
+        Whether a signal came until the end of the block.
+    """
+
+    __slots__ = ("asked",)
+
+    def __enter__(self) -> Self:
+        self.asked = False
+        _Signals.held += 1
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _Signals.held -= 1
+        self.asked = _Signals.came
+        if _Signals.held:
+            return
+        _Signals.heeded = _Signals.came
+        current = Deadline.current
+        while current is not None:
+            if monotonic() > current.rings:
+                current.rings = NEVER
+            current = current.around
+
+
+class Running:
+    """A ``with`` block: one run of the program, from whose beginning its limit counts.
+
+    What is read in it counts, too.  Outside of any, a limit counts from where it is set.
+
+    Attributes
+    ----------
+    began, read:
+        The moments when the run began, and when it had read its input; None: not yet.
+    """
+
+    began: ClassVar[float | None] = None
+    read: ClassVar[float | None] = None
+
+    __slots__ = ("_around",)
+
+    def __enter__(self) -> None:
+        self._around = Running.began
+        Running.began = monotonic()
+        Running.read = None
+
+    @staticmethod
+    def has_read() -> None:
+        """Note that the input of the run has been read."""
+        Running.read = monotonic()
+
+    def __exit__(self, *_: object) -> None:
+        Running.began = self._around
+        if self._around is None:  # the next run in this process has not been interrupted
+            _Signals.came = _Signals.heeded = False
+
+
+class Deadline:
+    """A moment by which something must have ended.
+
+    Of a run: ``with deadline:`` lets `check` end the loops in the block.  Of an exchange with a
+    server: every blocking wait goes through `wait` or `pause`, which end when it passes.
 
     Parameters
     ----------
     seconds:
-        How much time there is, from `since` (a value of ``time.monotonic``), by default from now.
+        How much time there is; None: there is no end.
     limit:
         What messages call the deadline, after "within": by default ``60 s``.
+    since:
+        A value of ``time.monotonic`` from which the time counts; by default now.
+
+    Attributes
+    ----------
+    seconds:
+        As given.
+    around:
+        The deadline whose block is around that of this one, or None.
+    rings:
+        The moment from which on `check` raises; infinite if it does not, or has done.
     """
 
-    __slots__ = ("_end", "limit")
+    current: ClassVar[Deadline | None] = None
 
-    def __init__(self, seconds: float, limit: str = "", since: float | None = None) -> None:
-        self._end = (monotonic() if since is None else since) + min(seconds, LONGEST)
-        self.limit = limit or f"{seconds:g} s"
+    __slots__ = ("_end", "_most", "_moves", "around", "limit", "rings", "seconds")
+
+    def __init__(self, seconds: float | None, limit: str = "", since: float | None = None) -> None:
+        now = monotonic()
+        self.seconds = seconds
+        self.around: Deadline | None = None
+        self._end = NEVER
+        if seconds is not None:
+            self._end = (now if since is None else since) + min(seconds, LONGEST)
+        self.limit = limit or (f"{seconds:g} s" if seconds is not None else "")
+        self._most = max(0.0, self._end - now) / 2
+        self._moves = 0
+        self.rings = self._end + GRACE
 
     @classmethod
-    def of_run(cls, seconds: float, limit: str) -> Self:
+    def of_run(cls, seconds: float | None, limit: str = "") -> Self:
         """Return the deadline of a run that may take `seconds` from its beginning."""
         return cls(seconds, limit, Running.began)
 
@@ -118,11 +276,63 @@ class Deadline:
 
     @property
     def left(self) -> float:
-        """Seconds that are left; 0 when the deadline has passed."""
-        return max(0.0, self._end - monotonic())
+        """Seconds that are left, negative afterwards; infinite if there is no end."""
+        return self._end - self._spared() - monotonic()
+
+    def over(self) -> bool:
+        """Return whether the time is up.
+
+        Raises
+        ------
+        Interrupted
+            If a signal has come; once.
+        """
+        _raise_if_interrupted()
+        return self.left <= 0
+
+    def raise_if_over(self) -> None:
+        """Raise `TimeIsUp` if the time is up, without the grace that `check` leaves."""
+        if self.over():
+            raise TimeIsUp
+
+    def spare(self, moves: int) -> None:
+        """Be over earlier by what so many more moves take; at most by half of the time.
+
+        Negative: so many fewer.
+        """
+        self._moves += moves
+        if self.rings != NEVER:
+            self.rings = self._end - self._spared() + GRACE
+
+    def _spared(self) -> float:
+        return min(self._moves * PER_MOVE, self._most) if self._moves else 0.0
+
+    def suspend(self) -> tuple[float, float]:
+        """Stop the clock until `resume`, which takes what this returns."""
+        rings, self.rings = self.rings, NEVER
+        return monotonic(), rings
+
+    def resume(self, since: float, rings: float) -> None:
+        """Let the clock run again, which was stopped at `since`."""
+        passed = monotonic() - since
+        self._end += passed
+        self.rings = rings + passed
+
+    def quiet(self) -> None:
+        """Let `check` raise no more: the result is found, and what is left to do is short."""
+        self.rings = NEVER
+
+    def __enter__(self) -> Self:
+        self.around = Deadline.current
+        Deadline.current = self
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        Deadline.current = self.around
+        self.around = None
 
     def check(self, problem: str) -> None:
-        """Raise if the deadline has passed.
+        """Raise if the deadline has passed, or a signal has come.
 
         Parameters
         ----------
@@ -133,135 +343,57 @@ class Deadline:
         ------
         DeadlineError
             With `problem` and the name of the deadline.
+        Interrupted
+            If a signal has come.
         """
-        if not self.left:
+        if self.over():
             raise DeadlineError(f"{problem} within {self.limit}")
 
     def wait(self, descriptor: int, problem: str, writing: bool = False) -> None:
-        """Return when `descriptor` can be read from, or written to.
-
-        Raises
-        ------
-        DeadlineError
-            As `check`.
-        """
+        """Return when `descriptor` can be read from, or written to; errors as `check`."""
         import select
 
         poll = select.poll()
         poll.register(descriptor, select.POLLOUT if writing else select.POLLIN)
+        woken = _woken()  # before it is asked whether a signal has come
+        if not _Signals.came:
+            poll.register(woken, select.POLLIN)
         while True:
             self.check(problem)
-            if poll.poll(min(self.left, LONGEST_WAIT) * 1000 + 1):
+            ready = [number for number, _ in poll.poll(_milliseconds(self.left) + 1)]
+            if descriptor in ready:
                 return
+            if ready:  # a signal: `check` raises, or it is held and the wait goes on
+                poll.unregister(woken)
+
+    def wait_or_signal(self, descriptor: int) -> bool:
+        """Return whether `descriptor` can be read from, once it can or a signal has come."""
+        import select
+
+        poll = select.poll()
+        poll.register(descriptor, select.POLLIN)
+        poll.register(_woken(), select.POLLIN)
+        ready = [number for number, _ in poll.poll(_milliseconds(self.left))]
+        return descriptor in ready
 
     def pause(self, seconds: float, problem: str) -> None:
-        """Sleep for `seconds`, or until the deadline passes; errors as `check`."""
+        """Sleep until `seconds` or the deadline pass, or a signal comes; errors as `check`."""
         self.check(problem)
-        sleep(min(seconds, self.left))
+        import select
+
+        poll = select.poll()
+        woken = _woken()
+        if not _Signals.came:
+            poll.register(woken, select.POLLIN)
+        poll.poll(_milliseconds(min(seconds, self.left)))
+        self.check(problem)
 
 
-class Alarm:
-    """A ``with`` block in which `TimeIsUp` is raised after so many seconds and `GRACE`.
-
-    It rings once; None: never.  Time runs from `since`, or from when it is made.  What moves
-    that are found will take is left to be spent on them, see `spare`.  Only the main thread
-    of a process can be interrupted; elsewhere an alarm only tells the time.
-    """
-
-    __slots__ = ("_before", "_end", "_most", "_moves", "_set", "seconds")
-
-    def __init__(self, seconds: float | None, since: float | None = None) -> None:
-        self.seconds = seconds
-        self._end = None
-        self._moves = 0
-        if seconds is not None:
-            now = monotonic()
-            self._end = (now if since is None else since) + min(seconds, LONGEST)
-            self._most = max(0.0, self._end - now) / 2
-        self._before: Any = None
-        self._set = False
-
-    @classmethod
-    def of_run(cls, seconds: float | None) -> Self:
-        """One whose time runs from the beginning of the run, if there is one."""
-        return cls(seconds, Running.began)
-
-    @property
-    def left(self) -> float | None:
-        """Seconds that are left, negative afterwards; None: there is no end."""
-        if self._end is None:
-            return None
-        return self._end - min(self._moves * PER_MOVE, self._most) - monotonic()
-
-    def over(self) -> bool:
-        """Whether the time is up."""
-        left = self.left
-        return left is not None and left <= 0
-
-    def spare(self, moves: int) -> None:
-        """Be over earlier by what so many more moves will take; at most by half of the time.
-
-        Negative: so many fewer.
-        """
-        self._moves += moves
-        if self._set and _signal.getitimer(_signal.ITIMER_REAL)[0]:
-            self._wind_up()
-
-    def pause(self) -> tuple[float, bool]:
-        """Stop the time until `resume`, which takes what this returns."""
-        ringing = self._set and bool(_signal.getitimer(_signal.ITIMER_REAL)[0])
-        if ringing:
-            _signal.setitimer(_signal.ITIMER_REAL, 0)
-        return monotonic(), ringing
-
-    def resume(self, since: float, ringing: bool) -> None:
-        """Let the time run again, which was paused at `since`; the alarm rings if it would have."""
-        if self._end is not None:
-            self._end += monotonic() - since
-        if ringing:
-            self._wind_up()
-
-    def quiet(self) -> None:
-        """Ring no more: what is found stands, and what is still to be said of it is short."""
-        if self._set:
-            _signal.setitimer(_signal.ITIMER_REAL, 0)
-
-    def _wind_up(self) -> None:
-        """Set the timer to `GRACE` after the end, as that is now."""
-        _signal.setitimer(_signal.ITIMER_REAL, max((self.left or 0.0) + GRACE, SOON))
-
-    def __enter__(self) -> Alarm:
-        if self._end is not None:
-            try:
-                self._before = _signal.signal(_signal.SIGALRM, _ring)
-            except ValueError:  # not the main thread
-                return self
-            self._set = True
-            self._wind_up()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._set:
-            self._set = False
-            _signal.setitimer(_signal.ITIMER_REAL, 0)
-            _signal.signal(_signal.SIGALRM, self._before)
+def pause(seconds: float) -> None:
+    """Sleep for `seconds`, or until a signal comes; errors as `check`."""
+    Deadline(None).pause(seconds, "")
 
 
-def _ring(number: int, frame: FrameType | None) -> None:
-    """Raise `TimeIsUp`; in the middle of what must not be cut short, soon."""
-    if _whole(frame):
-        _signal.setitimer(_signal.ITIMER_REAL, SOON)
-        return
-    raise TimeIsUp
-
-
-def _whole(frame: FrameType | None) -> bool:
-    """Whether what goes on must not be cut short."""
-    found = False
-    while frame is not None:
-        code = frame.f_code
-        if STATE in code.co_filename and code.co_name == NEW:
-            return False
-        found = found or any(part in code.co_filename for part in WHOLE)
-        frame = frame.f_back
-    return found
+def _milliseconds(seconds: float) -> float:
+    """Return what ``poll`` takes for a wait of so many seconds."""
+    return max(0.0, min(seconds, LONGEST_WAIT)) * 1000

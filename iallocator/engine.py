@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from iallocator.deadline import GRACE, TIME_IS_UP, Alarm, TimeIsUp, limit_reached
+from iallocator.deadline import (
+    GRACE,
+    TIME_IS_UP,
+    Deadline,
+    Running,
+    TimeIsUp,
+    limit_reached,
+    reading_note,
+)
 from iallocator.reply import Reply, warnings_beyond
 from iallocator.requests import (
     Allocate,
@@ -66,7 +74,9 @@ def read(raw: bytes, settings: Settings) -> tuple[Cluster, Request]:
     document = decode(raw)
     reading = reading_for(settings)
     cluster = _other_cluster(settings, reading) or read_cluster(document, reading)
-    return cluster, read_request(document, cluster, reading)
+    request = read_request(document, cluster, reading)
+    Running.has_read()
+    return cluster, request
 
 
 def request_in(document: Any, cluster: Cluster, settings: Settings) -> Request | None:
@@ -110,12 +120,14 @@ def decide(
     settings = effective_settings(cluster, request.asked, settings, doubts)
     seconds = settings.planning_seconds
     try:
-        with Alarm.of_run(seconds + GRACE) as alarm:
+        with Deadline.of_run(seconds + GRACE) as alarm:
             return _decided(cluster, request, settings, doubts, trace, alarm)
     except TimeIsUp:
         if trace is not None:
             trace.ended()
-        reply = Reply(False, f"{TIME_IS_UP}: no answer within {seconds:g} s", [], [])
+        reply = Reply(
+            False, f"{TIME_IS_UP}: no answer within {seconds:g} s{reading_note(seconds)}", [], []
+        )
         return _with_remarks(reply, doubts, settings)
 
 
@@ -125,7 +137,7 @@ def _decided(
     settings: Settings,
     doubts: Sequence[str],
     trace: Trace | None,
-    alarm: Alarm,
+    alarm: Deadline,
 ) -> Reply:
     """The reply by settings that are complete."""
     from iallocator.handlers import handler_for  # here: not every command decides a request

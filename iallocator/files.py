@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import _signal  # type: ignore[import-not-found]  # the half of `signal` that loads no enum
 import os
 import sys
-from itertools import chain
 
+from iallocator.deadline import Deadline, Held
 from iallocator.errors import UsageError
 
 TYPE_CHECKING = False
@@ -41,8 +40,8 @@ def read_file(path: str, limit: int = LIMIT) -> bytes:
             if sys.stdin is None:
                 raise UsageError("standard input is closed")
             raw = _read(path, sys.stdin.buffer, limit)
-        else:
-            with open(path, "rb") as file:
+        else:  # a pipe that nothing writes to would keep `open` from returning
+            with open(path, "rb", opener=_open_at_once) as file:
                 _check(path, os.fstat(file.fileno()).st_size, limit)
                 raw = _read(path, file, limit)
     except OSError as error:
@@ -54,12 +53,27 @@ def read_file(path: str, limit: int = LIMIT) -> bytes:
     return _joined(path, _expanded_zstd(path, raw), limit) if raw.startswith(ZSTD) else raw
 
 
+def _open_at_once(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
 def _read(path: str, file: BinaryIO, limit: int) -> bytes:
-    first = file.read(CHUNK)
-    if len(first) < CHUNK:
-        _check(path, len(first), limit)
-        return first
-    return _joined(path, chain([first], iter(lambda: file.read(CHUNK), b"")), limit)
+    import stat
+
+    try:
+        number = file.fileno()
+    except OSError:  # a buffer that stands for standard input
+        return _joined(path, iter(lambda: file.read(CHUNK), b""), limit)
+    if stat.S_ISREG(os.fstat(number).st_mode):
+        return _joined(path, iter(lambda: os.read(number, CHUNK), b""), limit)
+    waiting = Deadline(None)
+
+    def part() -> bytes:
+        """Return what has come next, once it has; a signal ends the wait."""
+        waiting.wait(number, "")
+        return os.read(number, CHUNK)
+
+    return _joined(path, iter(part, b""), limit)
 
 
 def _check(path: str, size: int, limit: int) -> None:
@@ -248,34 +262,18 @@ def _replace(target: str, raw: bytes) -> None:
 
 
 class WholeOutput:
-    """While this is entered, the first signal waits until what is said here is on stdout.
+    """A ``with`` block in which a signal does not end the run: what is printed in it is whole.
 
-    Then it does what it would have done at once.  A second one ends the process: whoever
-    reads the output may have stopped reading.
+    A second signal ends the process: the program that reads the output may have stopped reading.
     """
 
-    SIGNALS = (_signal.SIGINT, _signal.SIGTERM)
-
     def __enter__(self) -> None:
-        self._came = 0
-        self._before = {}
-        try:
-            for number in self.SIGNALS:
-                self._before[number] = _signal.signal(number, self._note)
-        except ValueError:  # only the main thread hears signals
-            pass
+        self._held = Held()
+        self._held.__enter__()
 
     def __exit__(self, kind: object, *_: object) -> None:
         try:
             if kind is None and sys.stdout is not None:
                 sys.stdout.flush()
         finally:
-            for number, handler in self._before.items():
-                _signal.signal(number, handler)
-            if self._came and callable(handler := self._before[self._came]):
-                handler(self._came, None)
-
-    def _note(self, number: int, frame: object) -> None:
-        if self._came:
-            os._exit(128 + number)
-        self._came = number
+            self._held.__exit__()

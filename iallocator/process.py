@@ -1,16 +1,15 @@
 """The program as a process of its own: signals from its first moment on, and how it ends.
 
 Exit status 130 after SIGINT (Ctrl-C), 143 after SIGTERM; a planner prints what it has
-found until then.  This module loads nothing, so that a signal finds it ready.
+found until then.  The second signal ends the process at once.  This module loads nothing, so
+that a signal finds it ready.
 """
 
 from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]  # the half of `signal` that loads no enum
-import _thread
 import os
 import sys
-import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,16 +20,13 @@ __all__ = ["run"]
 SIGNALS = (_signal.SIGINT, _signal.SIGTERM)
 
 INTERRUPTED = 130
-"""What `iallocator.cli.main` returns after a KeyboardInterrupt."""
+"""What `iallocator.cli.main` returns if a signal ended it."""
 
 _seen: list[int] = []
 """The signal that came, if one did."""
 
 UNENCODABLE = "backslashreplace"
 """Names are data: a terminal that cannot show a letter shows its code."""
-
-SOON = 0.01
-"""Seconds until a signal is heeded that came where nothing can be raised."""
 
 
 def run() -> NoReturn:
@@ -40,22 +36,15 @@ def run() -> NoReturn:
     starting threads, which takes longer than what they would do.
     """
     _on_signal(_leave)
-    sys.unraisablehook = _not_raised
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     _reserve_stdout()
     if sys.stderr is not None:
         sys.stderr.reconfigure(errors=UNENCODABLE)  # type: ignore[union-attr]
     from iallocator.cli import main
 
-    status = INTERRUPTED
-    try:
-        _on_signal(_interrupt)
-        status = main()
-        _on_signal(_leave)
-    except BaseException:
-        if not _seen:
-            raise  # a bug of ours, which shows its traceback
-        # a library that was being loaded makes errors of its own of a signal
+    _on_signal(_interrupt)
+    status = main()
+    _on_signal(_leave)
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
             try:
@@ -104,23 +93,10 @@ def _leave(number: int, frame: object) -> NoReturn:
     os._exit(128 + number)
 
 
-def _interrupt(number: int, frame: object) -> NoReturn:
+def _interrupt(number: int, frame: object) -> None:
+    """Ask the run to end; the next signal ends the process."""
+    from iallocator.deadline import interrupt
+
     _seen.append(number)
     _on_signal(_leave)
-    raise KeyboardInterrupt
-
-
-def _not_raised(lost: sys.UnraisableHookArgs) -> None:
-    """Interrupt again, or ring again: Python drops what is raised in a callback."""
-    if not isinstance(lost.exc_value, KeyboardInterrupt):
-        sys.__unraisablehook__(lost)
-    elif _seen and type(lost.exc_value) is KeyboardInterrupt:
-        _on_signal(_interrupt)
-        _thread.start_new_thread(_send_soon, (_thread.get_ident(), _seen.pop()))
-    else:  # the time of an alarm is up
-        _signal.setitimer(_signal.ITIMER_REAL, SOON)
-
-
-def _send_soon(thread: int, number: int) -> None:
-    time.sleep(SOON)
-    _signal.pthread_kill(thread, number)
+    interrupt()

@@ -8,6 +8,7 @@ from time import monotonic, time
 from iallocator import __version__
 from iallocator.calls.layout import CALL, CONF, REQUEST, RESPONSE
 from iallocator.calls.log import write_line
+from iallocator.deadline import Stopped
 from iallocator.errors import IallocatorError, one_line, tell
 from iallocator.options.parser import words_of
 from iallocator.options.table import COMMON
@@ -150,7 +151,7 @@ def _of_error(error: BaseException) -> tuple[int, str, bytes]:
     if isinstance(error, IallocatorError):
         told = str(error)
         return error.exit_status, told, dumps({"error": told}).encode("utf-8", "replace") + b"\n"
-    if isinstance(error, KeyboardInterrupt):
+    if isinstance(error, Stopped):
         return INTERRUPTED, "interrupted", b""
     if isinstance(error, MemoryError):
         return FAILED, "not enough memory", b""

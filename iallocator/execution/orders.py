@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from time import monotonic, sleep, time_ns
+from time import monotonic, time_ns
+
+from iallocator.deadline import pause as wait
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -65,6 +67,6 @@ class Orders:
     complain: Callable[[str], None] = _silent
     stopping: Callable[[], bool] = _never
     confirmed: Callable[[Job], bool] = _unconfirmed
-    pause: Callable[[float], None] = sleep
+    pause: Callable[[float], None] = wait
     now: Callable[[], int] = time_ns
     clock: Callable[[], float] = monotonic

@@ -286,17 +286,13 @@ class _SavedPlace:
 
     def restore(self, state: State) -> None:
         if self.nodes is None:
-            state.where.pop(self.name, None)  # an interruption may have come before the change
+            del state.where[self.name]
         else:
             state.where[self.name] = self.nodes
 
 
 class Trial:
-    """Undoes, when the block ends, every change made to the state inside it.
-
-    That goes for a block that is interrupted, too, in the middle of a change as well: what is
-    to be changed is noted before.  `iallocator.deadline` interrupts nothing in this module.
-    """
+    """Undoes, when the block ends, every change made to the state inside it."""
 
     __slots__ = ("_noted", "_outer", "_state", "_version")
 
@@ -313,19 +309,8 @@ class Trial:
         return self._state
 
     def __exit__(self, *_: object) -> None:
-        try:
-            self._undo()
-        except BaseException:  # Ctrl-C: the rest, then that
-            self._undo()
-            raise
-
-    def _undo(self) -> None:
-        """Restore what is noted, the last change first; may be begun again."""
-        journal = self._state._journal
-        if journal is self._outer:
-            return
-        while journal:
-            journal[-1].restore(self._state)
-            journal.pop()
-        self._state.version = self._version
-        self._state._journal, self._state._noted = self._outer, self._noted
+        state = self._state
+        for saved in reversed(state._journal or ()):
+            saved.restore(state)
+        state.version = self._version
+        state._journal, state._noted = self._outer, self._noted

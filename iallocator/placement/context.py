@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from iallocator.constraints.affinity_factory import bonds_for, findings_for
 from iallocator.constraints.no_affinity import NoAffinity
-from iallocator.deadline import Alarm
+from iallocator.deadline import Deadline
 from iallocator.model.state import State
 from iallocator.n1.effort import WORK, Effort
 from iallocator.n1.rules import Rules
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from iallocator.placement.trace import Trace
     from iallocator.ranking.base import ScheduledInstance
     from iallocator.scoring import Kernel
-    from iallocator.solver.budget import Budget, Interrupts
+    from iallocator.solver.budget import Budget
 
 __all__ = ["Context"]
 
@@ -83,13 +83,13 @@ class Context:
         candidates: Iterable[tuple[int, int]] = (),
         coming: Sequence[Instance] = (),
         trace: Trace | None = None,
-        alarm: Alarm | None = None,
+        alarm: Deadline | None = None,
         groups: int = 1,
     ) -> None:
         self.cluster = cluster
         self.settings = settings
         self.trace = trace
-        self.alarm = Alarm(None) if alarm is None else alarm
+        self.alarm = Deadline(None) if alarm is None else alarm
         self.effort = _effort_until(self.alarm)
         self.state = State(cluster)
         self._version = self.state.version
@@ -191,14 +191,13 @@ class Context:
         namesake = self.namesake if mode == "strict" else None
         return Rules(mode, units, self.effort, stay, namesake)
 
-    def budget(self, interrupts: Interrupts) -> Budget:
-        """What one exact search may spend, until `interrupts` end it."""
+    def budget(self) -> Budget:
+        """Return what one exact search may spend."""
         from iallocator.solver.budget import Budget
 
         limited = self.settings.time_limit is not None
         return Budget(
             self.settings.optimum_seconds,
-            interrupts,
             self.alarm if limited else None,
             self.settings.planning_seconds,
         )
@@ -240,7 +239,7 @@ class Context:
         return self._all_nodes
 
 
-def _effort_until(alarm: Alarm) -> Effort:
+def _effort_until(alarm: Deadline) -> Effort:
     """Return the work of as many seconds as `alarm` gives, at least by default, and that time.
 
     A shorter limit ends the simulations by the clock only.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.deadline import TimeIsUp, why_stopped
+from iallocator.deadline import Stopped, TimeIsUp
 from iallocator.model.moves import apply_steps, places_after
 
 TYPE_CHECKING = False
@@ -131,18 +131,18 @@ class Plan:
         self.before = before
         self.moves: list[PlannedMove] = []
         self.reason = ""
-        self.stop: KeyboardInterrupt | None = None
+        self.stop: Stopped | None = None
 
     @property
     def interrupted(self) -> bool:
         """Whether a person interrupted the planner."""
         return self.stop is not None and not isinstance(self.stop, TimeIsUp)
 
-    def end(self, stop: KeyboardInterrupt) -> None:
+    def end(self, stop: Stopped) -> None:
         """The planner was interrupted: what was found until then is the plan."""
-        self.stop, self.reason = stop, why_stopped(stop)
+        self.stop, self.reason = stop, stop.reason
 
-    def stop_at_best(self, stop: KeyboardInterrupt) -> None:
+    def stop_at_best(self, stop: Stopped) -> None:
         """Keep what was found before an interruption: the moves up to the lowest score.
 
         What mends a must stays, and units stay whole.
@@ -175,14 +175,14 @@ def mark_units(moves: Sequence[PlannedMove], units: Mapping[str, Sequence[str]])
 
     Where others come between them, because they make the room, those belong to it.
     """
+    last = {move.instance.name: position for position, move in enumerate(moves)}
     start = 0
     while start < len(moves):
         end = start + 1
         position = start
         while position < end:
             unit = units.get(moves[position].instance.name, ())
-            last = max((k for k, m in enumerate(moves) if m.instance.name in unit), default=0)
-            end = max(end, last + 1)
+            end = max(end, 1 + max((last.get(name, 0) for name in unit), default=0))
             position += 1
         if end - start > 1:
             names = tuple(sorted(move.instance.name for move in moves[start:end]))

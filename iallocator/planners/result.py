@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from copy import copy
 
+from iallocator.deadline import Stopped
 from iallocator.model.moves import FAILOVER, FAILOVER_TO, REPLACE_SECONDARY, apply_steps
 from iallocator.model.state import State
 from iallocator.planners.plan import Plan, PlannedMove, replay, traffic
@@ -245,7 +246,7 @@ class GroupPlans(PlanResult):
         command: str,
         before: State,
         plans: Sequence[GroupPlan] = (),
-        stop: KeyboardInterrupt | None = None,
+        stop: Stopped | None = None,
         demands: Demands | None = None,
     ) -> None:
         super().__init__(command, before, demands)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from iallocator.aliases import Nodes
-    from iallocator.deadline import Alarm
+    from iallocator.deadline import Deadline
     from iallocator.model.cluster import Cluster
     from iallocator.options.settings import Settings
     from iallocator.transition.requirements import Demands
@@ -75,7 +75,7 @@ class UndoResult(PlanResult):
 
 
 def plan_undo(
-    cluster: Cluster, settings: Settings, moved: Mapping[str, Sequence[str]], alarm: Alarm
+    cluster: Cluster, settings: Settings, moved: Mapping[str, Sequence[str]], alarm: Deadline
 ) -> UndoResult:
     """Plan to move instances back.
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from iallocator.deadline import check
 from iallocator.scoring.array_candidates import ArrayCandidates
 from iallocator.scoring.candidates import DECIMALS
 from iallocator.scoring.metrics import STATISTICS
@@ -120,6 +121,7 @@ class PrunedPairs(ArrayCandidates):
         waiting = np.empty((3, 0))  # score, row and column of who may still be beaten
         done, size = 0, FIRST
         while done < order.size or waiting.size:
+            check()
             rows = np.sort(order[done : done + size])
             scores = self._asked(rows)
             at = np.nonzero(np.isfinite(scores))

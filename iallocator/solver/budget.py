@@ -6,21 +6,19 @@ machine is: steps of the solver, answers tried out, placements looked at.
 
 from __future__ import annotations
 
-import signal
 from itertools import islice
 from sys import maxsize
-from threading import current_thread, main_thread
 
-from iallocator.deadline import Alarm, TimeIsUp
+from iallocator.deadline import Deadline, due, interrupted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from typing import Any, TypeVar
+    from typing import TypeVar
 
     Place = TypeVar("Place")
 
-__all__ = ["Budget", "Interrupts"]
+__all__ = ["Budget"]
 
 ITERATIONS = 2000
 """Steps of the simplex method per second that is allowed: less than a quiet machine does."""
@@ -38,76 +36,22 @@ LAST_RESORT = 60.0
 """Seconds by the clock that a search may take on a busy machine, if no limit is set."""
 
 
-class Interrupts:
-    """A ``with`` block in which the first signal leaves a mark, so that no change is cut in two.
-
-    Signals are those that would raise KeyboardInterrupt.  Whoever handled them before is
-    told, and handles the next one.  A KeyboardInterrupt that comes up otherwise ends the
-    block and leaves the same mark.  Outside of the main thread none is caught.
-
-    Attributes
-    ----------
-    asked:
-        Whether a person asked for the end.
-    stop:
-        What was raised by who handled the signal before, and is held back; the alarm's, too.
-    """
-
-    __slots__ = ("_before", "asked", "stop")
-
-    def __init__(self) -> None:
-        self.asked = False
-        self.stop: KeyboardInterrupt | None = None
-        self._before: dict[int, Any] = {}
-
-    def __enter__(self) -> Interrupts:
-        if current_thread() is main_thread():
-            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM):
-                if callable(signal.getsignal(number)):
-                    self._before[number] = signal.signal(number, self._mark)
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> bool:
-        if not self.asked:
-            self._restore()
-        first = kind is KeyboardInterrupt and not self.asked
-        self.asked |= first
-        return first
-
-    def _restore(self) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-
-    def _mark(self, number: int, frame: Any) -> None:
-        try:
-            self._before[number](number, frame)
-        except KeyboardInterrupt as stop:
-            self.stop = stop
-        if isinstance(self.stop, TimeIsUp):
-            return
-        self.asked = True
-        self._restore()
-
-
 class Budget:
-    """What a search may spend: the work of `seconds` seconds, and the time until `alarm`.
+    """What a search may spend: the work of `seconds` seconds, and the time until `deadline`.
 
-    Without an `alarm` that is `LAST_RESORT` from now on.  `limit`: the seconds that are named
-    where the alarm ends the search, by default `seconds`.
+    Without a `deadline` that is `LAST_RESORT` from now on.  `limit`: the seconds that are named
+    where the deadline ends the search, by default `seconds`.
 
     Attributes
     ----------
     iterations, trials, placements, listings:
         Work that is left; see the constants of those names.
-    interrupts:
-        Who asks the search to end, or None.
     """
 
     __slots__ = (
-        "_alarm",
+        "_deadline",
         "_given",
         "_shown",
-        "interrupts",
         "iterations",
         "listings",
         "placements",
@@ -117,15 +61,13 @@ class Budget:
     def __init__(
         self,
         seconds: float,
-        interrupts: Interrupts | None = None,
-        alarm: Alarm | None = None,
+        deadline: Deadline | None = None,
         limit: float | None = None,
     ) -> None:
-        self._alarm = alarm or Alarm(LAST_RESORT)
-        self._shown = LAST_RESORT if alarm is None else seconds if limit is None else limit
+        self._deadline = deadline or Deadline(LAST_RESORT)
+        self._shown = LAST_RESORT if deadline is None else seconds if limit is None else limit
         work = (ITERATIONS, TRIALS, PLACEMENTS, LISTED)
         self._give(*(seconds * amount for amount in work))
-        self.interrupts = interrupts
 
     def _give(self, iterations: float, trials: float, placements: float, listings: float) -> None:
         self.iterations = int(iterations)
@@ -143,38 +85,25 @@ class Budget:
     @property
     def left(self) -> float:
         """Seconds that are left by the clock; negative afterwards."""
-        left = self._alarm.left
-        return float("inf") if left is None else left
-
-    @property
-    def interrupted(self) -> bool:
-        """Whether somebody asked the search to end."""
-        return self.interrupts is not None and self.interrupts.asked
-
-    @property
-    def called_off(self) -> bool:
-        """The same, or the alarm rang."""
-        return self.interrupts is not None and (
-            self.interrupts.asked or self.interrupts.stop is not None
-        )
+        return self._deadline.left
 
     @property
     def spent(self) -> bool:
         """Whether the search has to end now."""
         work = min(self.iterations, self.trials, self.placements, self.listings)
-        return self.called_off or work <= 0 or self.left <= 0
+        return due() or work <= 0 or self.left <= 0
 
     @property
     def limit(self) -> str:
         """What ended the search, for ``info``."""
-        if self.interrupted:
+        if interrupted():
             return "before it was interrupted"
-        clock = self.called_off or self.left <= 0 or not any(self._given)
+        clock = due() or self.left <= 0 or not any(self._given)
         return f"within {self._shown:g} s" if clock else "within its budget of work"
 
     def part(self, share: float) -> Budget:
         """A budget of that share of what is left; what it spends is to be paid by `pay`."""
-        part = Budget(0.0, self.interrupts, Alarm(max(0.0, self.left * share)))
+        part = Budget(0.0, Deadline(max(0.0, self.left * share)))
         part._shown = self._shown
         work = (self.iterations, self.trials, self.placements, self.listings)
         part._give(*(amount * share for amount in work))

@@ -5,6 +5,8 @@ A graph is a list that says of every vertex which others it must not share its c
 
 from __future__ import annotations
 
+from iallocator.deadline import check
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -96,6 +98,7 @@ class _Search:
             key=lambda v: (len(self._seen[v]), len(self._graph[v]), -v),
         )
         for number in range(used + 1):
+            check()
             if max(used, number + 1) >= self._count or self._steps <= 0:
                 return
             if number in self._seen[vertex]:

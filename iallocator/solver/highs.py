@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from iallocator.solver.budget import Interrupts
+from iallocator.deadline import due
 from iallocator.solver.problem import FOUND, IMPOSSIBLE, LEFT_OUT, TIME_OUT, UNAVAILABLE, Answer
 
 TYPE_CHECKING = False
@@ -58,17 +58,12 @@ def solve(problem: Problem, budget: Budget, gap: float = GAP) -> Answer:
     ):
         solver.setOptionValue(name, value)
 
-    held = Interrupts()
-
     def may_go_on(event: Any) -> None:
-        event.data_in.user_interrupt = budget.called_off or held.stop is not None
+        event.data_in.user_interrupt = due()
 
     solver.cbMipInterrupt += may_go_on
     solver.passModel(model.program(highspy))
-    with held:  # nothing may be raised through the solver
-        solver.run()
-    if held.stop is not None:
-        raise held.stop
+    solver.run()
     budget.iterations -= max(0, solver.getInfo().simplex_iteration_count)
     status = solver.getModelStatus()
     values = solver.getSolution().col_value

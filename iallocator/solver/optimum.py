@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from math import sqrt
 
+from iallocator.deadline import check
 from iallocator.model.node_view import NodeView, capacities
 from iallocator.scoring.metrics import STATISTICS
 from iallocator.scoring.score_delta import DOMAINS, NO_CENTRES, after_primary, counting, values
@@ -229,6 +230,7 @@ def _least_spread(column: Sequence[float], change: float) -> float:
     count = len(ordered)
     reached, level = 1, ordered[0]
     while left > 0 and reached < count:
+        check()
         step = ordered[reached] - level
         if step * reached > left:
             level += left / reached

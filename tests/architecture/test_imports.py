@@ -15,16 +15,16 @@ MAY_IMPORT = {
     "compat": "",  # how requests are answered where programs differ, as named facts
     "errors": "",  # everything may fail, nothing is needed for that
     "names": "errors",  # a name may mean nothing
-    "deadline": "",  # an alarm
-    "files": "errors",  # a file may be unreadable
+    "deadline": "",  # when to end; every long loop may ask
+    "files": "deadline errors",  # a file may be unreadable; a pipe may never end
     "model": "",  # facts and arithmetic: know nothing of documents, requests or choices
     "tags": "model",  # what this program's own tags say, as facts
     "requests": "model",  # a request is about instances and groups
     "reply": "",  # an answer is plain data
     "limits": "model",  # what a node lacks follows from the model alone
-    "scoring": "model limits",  # a candidate is checked where it is scored
-    "n1": "model limits scoring",  # a failure is played through with kernel and checks
-    "transition": "model limits scoring",  # steps follow from places
+    "scoring": "deadline model limits",  # a candidate is checked where it is scored
+    "n1": "deadline model limits scoring",  # a failure is played through with kernel and checks
+    "transition": "deadline model limits scoring",  # steps follow from places
     "ganeti": "errors model transition",  # what Ganeti is told of steps
     "constraints": "model tags requests limits scoring transition",
     # ^ what tags, options and requests ask for, of places and of steps
@@ -39,7 +39,7 @@ MAY_IMPORT = {
     "settings": "errors options model requests",  # settings from tags and requests
     "wire": "errors compat model requests reply ranking",  # bytes to model, reply to bytes
     "live": "deadline errors files wire",  # a running cluster, asked and told through its two doors
-    "calls": "__init__ errors files options configuration model requests reply wire",
+    "calls": "__init__ deadline errors files options configuration model requests reply wire",
     # ^ what was asked and answered, noted and read again
     "sources": "deadline errors files options model wire live calls",
     # ^ other places where a cluster may come from
@@ -78,7 +78,7 @@ MAY_IMPORT = {
         "commands"
     ),
     # ^ arguments to status
-    "process": "cli",  # signals, and the end of a process
+    "process": "deadline cli",  # signals, and the end of a process
     "__main__": "process",  # hands over
 }
 """Room -> the rooms that it may import, at run time or for types; and all may import `aliases`."""

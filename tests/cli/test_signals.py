@@ -263,62 +263,60 @@ def test_signal_somewhen_leaves_a_whole_answer_or_none(command: str, tmp_path: P
         ready.unlink()
 
 
-SWALLOWED = """
-import signal, sys, time, weakref
-from iallocator import cli, process
-from iallocator.deadline import Alarm
+IN_A_CALLBACK = """
+import signal, sys, weakref
+from iallocator import cli, deadline, process
 
-class Held: pass
-
-def swallow(what):
-    held = Held()
-    reference = weakref.ref(held, lambda _: what())
-    del held  # the callback runs here, and what it raises goes nowhere
-
-def spin(seconds=60):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end: pass
+class Kept: pass
 
 def main():
-    if sys.argv[1] == "alarm":
-        with Alarm(0.01):
-            swallow(spin)
-            spin()
-    else:
-        swallow(lambda: signal.raise_signal(int(sys.argv[1])))
-        spin()
-
-def told():
-    try: main()
-    except KeyboardInterrupt as stop:
-        print(type(stop).__name__)
+    kept = Kept()
+    reference = weakref.ref(kept, lambda _: signal.raise_signal(int(sys.argv[1])))
+    del kept  # the callback runs here: what it raised would be lost
+    try:
+        deadline.check()
+    except deadline.Interrupted:
+        print("stopped")
         return 130
     return 0
 
-cli.main = told
+cli.main = main
 process.run()
 """
-"""A signal, or the end of a limit of time, in a callback, where Python ignores what is raised."""
+"""A signal in a callback, where Python ignores what is raised."""
 
 
-@pytest.mark.parametrize(
-    ("what", "status", "said"),
-    [
-        (str(int(signal.SIGINT)), 130, b"KeyboardInterrupt\n"),
-        (str(int(signal.SIGTERM)), 143, b"KeyboardInterrupt\n"),
-        ("alarm", 130, b"TimeIsUp\n"),
-    ],
-    ids=["interrupt", "terminate", "alarm"],
-)
-def test_signal_in_a_callback_is_heeded_as_soon_as_it_can_be(
-    what: str, status: int, said: bytes
-) -> None:
-    """What Python swallows there comes once more, without a word on stderr."""
+@pytest.mark.parametrize("number", STATUS)
+def test_signal_in_a_callback_ends_the_next_loop(number: signal.Signals) -> None:
     ended = subprocess.run(
-        [sys.executable, "-c", SWALLOWED, what],
-        capture_output=True,
-        cwd=ROOT,
-        timeout=PATIENCE,
-        check=False,
+        [sys.executable, "-c", IN_A_CALLBACK, str(int(number))],
+        capture_output=True, cwd=ROOT, timeout=PATIENCE, check=False,
+    )  # fmt: skip
+    assert (ended.returncode, ended.stdout, ended.stderr) == (STATUS[number], b"stopped\n", b"")
+
+
+def test_second_signal_ends_the_program_at_once(tmp_path: Path) -> None:
+    """Whatever it does: here it never asks whether a signal has come."""
+    script = (
+        "import os, signal\nfrom iallocator import cli, process\n"
+        "def main():\n    os.kill(os.getpid(), 2)\n    print('alive', flush=True)\n"
+        "    os.kill(os.getpid(), 2)\n    print('still alive', flush=True)\n"
+        "cli.main = main\nprocess.run()\n"
     )
-    assert (ended.returncode, ended.stdout, ended.stderr) == (status, said, b"")
+    ended = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, cwd=ROOT, timeout=PATIENCE, check=False
+    )
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, b"alive\n", b"")
+
+
+@pytest.mark.parametrize("number", STATUS)
+def test_signal_while_a_pipe_has_no_writer_ends_the_program(
+    number: signal.Signals, tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    running, ready = heeding(tmp_path, "show", str(tmp_path / "pipe"))
+    wait_for(ready, running)
+    time.sleep(0.3)
+    running.send_signal(number)
+    out, err = running.communicate(timeout=PATIENCE)
+    assert (running.returncode, out, err) == (STATUS[number], b"", b"")

@@ -17,7 +17,7 @@ from iallocator.cli import answer, main
 from iallocator.commands import COMMANDS
 from iallocator.commands.shared import run_plan
 from iallocator.commands.shared.source import load_source
-from iallocator.deadline import Alarm, Running, TimeIsUp
+from iallocator.deadline import Deadline, Running, TimeIsUp
 from tests.builders import Json, allocate, as_bytes, cluster, instance
 from tests.patience import PATIENCE
 from tests.schemas import conforms
@@ -138,35 +138,69 @@ def test_time_limit_ends_every_path_and_is_told(path: str, tmp_path: Path) -> No
     assert any(words in done.stdout + done.stderr for words in SAID), done.stdout[:500]
 
 
-def test_alarm_rings_once_and_only_inside_of_its_block() -> None:
-    """What goes on beyond the time and the grace is interrupted; what comes after is not."""
-
-    def work() -> None:
-        with Alarm(0):
-            while True:
-                pass
-
-    with pytest.raises(TimeIsUp):
-        work()
-    with Alarm(None) as never:
+def test_check_raises_once_and_only_inside_of_the_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A loop that goes on beyond the limit and the grace is ended; what comes after is not."""
+    now = [100.0]
+    monkeypatch.setattr(deadline, "monotonic", lambda: now[0])
+    with Deadline(1):
+        now[0] += 1 + deadline.GRACE
+        deadline.check()
+        assert not deadline.due()
+        now[0] += 0.01
+        assert deadline.due()
+        with pytest.raises(TimeIsUp):
+            deadline.check()
+        deadline.check()
+        assert not deadline.due()
+    with Deadline(1):
+        now[0] += 2
+    deadline.check()
+    with Deadline(None) as never:
+        now[0] += 1e12
+        deadline.check()
         assert not never.over()
+
+
+def test_check_in_a_block_raises_for_the_limit_around_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The inner limit is longer: the outer one ends the loop all the same."""
+    now = [100.0]
+    monkeypatch.setattr(deadline, "monotonic", lambda: now[0])
+    with Deadline(1), Deadline(60):
+        now[0] += 2
+        with pytest.raises(TimeIsUp):
+            deadline.check()
+
+
+def test_check_in_a_held_block_raises_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search that must end whole asks whether an end is due, which counts as heeded then."""
+    now = [100.0]
+    monkeypatch.setattr(deadline, "monotonic", lambda: now[0])
+    with Running(), Deadline(1):
+        with deadline.Held() as held:
+            now[0] += 2
+            deadline.check()
+            assert deadline.due()
+            deadline.interrupt()
+            deadline.check()
+        assert held.asked
+        deadline.check()
 
 
 def test_alarm_leaves_time_for_moves_but_no_more_than_half(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is found has to be checked and written as well; a plan is looked for all the same."""
     monkeypatch.setattr(deadline, "monotonic", lambda: 100.0)
     monkeypatch.setattr(deadline, "PER_MOVE", 0.001)
-    alarm = Alarm(10, since=98.0)
+    alarm = Deadline(10, since=98.0)
     alarm.spare(3000)
     assert alarm.left == 5.0
     alarm.spare(-1000)
     assert alarm.left == 6.0
     alarm.spare(10**6)
     assert alarm.left == 4.0
-    Alarm(None).spare(7)
+    Deadline(None).spare(7)
 
 
-def test_alarm_that_moves_bring_forward_rings_at_once_and_when_quiet_never(
+def test_limit_that_moves_bring_forward_ends_loops_and_a_quiet_one_does_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """An end that is past by then is not waited for; what is found is not interrupted."""
@@ -174,13 +208,12 @@ def test_alarm_that_moves_bring_forward_rings_at_once_and_when_quiet_never(
     monkeypatch.setattr(deadline, "monotonic", lambda: now[0])
 
     def work(quiet: bool) -> None:
-        with Alarm(PATIENCE) as alarm:
+        with Deadline(PATIENCE) as alarm:
             if quiet:
                 alarm.quiet()
             now[0] += 0.8 * PATIENCE
             alarm.spare(10**9)
-            while not quiet:
-                pass
+            deadline.check()
 
     work(True)
     with pytest.raises(TimeIsUp):
@@ -192,7 +225,7 @@ def test_limit_that_ends_something_is_named(
     path: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody has to know the default: what was too short stands there in seconds."""
-    monkeypatch.setattr(Alarm, "over", lambda alarm: alarm.left is not None)
+    monkeypatch.setattr(Deadline, "over", lambda alarm: alarm.seconds is not None)
     file = tmp_path / "document.json"
     file.write_bytes(as_bytes(allocate(crowded(8, 2, 4, groups=2))))
     assert main([*PATHS[path][1], str(file)]) in (0, 1)
@@ -220,7 +253,9 @@ def test_limit_counts_from_the_start_of_the_program(
     file = tmp_path / "document.json"
     file.write_bytes(as_bytes(crowded(8, 2, 4)))
     assert main(["balance", f"--time-limit={seconds}", str(file)]) == 0
-    assert ("the time limit of 1 s was reached" in capsys.readouterr().err) is late
+    said = capsys.readouterr().err
+    assert ("the time limit of 1 s was reached" in said) is late
+    assert (": reading the cluster alone took 5.0 s" in said) is late
     assert Running.began is None
 
 
@@ -230,10 +265,10 @@ def test_time_that_is_up_before_planning_begins_leaves_a_document(
 ) -> None:
     """Whoever reads JSON reads JSON, which says why there is no plan, or that it has no moves."""
 
-    def ring(alarm: Alarm) -> Alarm:
+    def ring(alarm: Deadline) -> Deadline:
         raise TimeIsUp
 
-    monkeypatch.setattr(Alarm, "__enter__", ring)
+    monkeypatch.setattr(Deadline, "__enter__", ring)
     words = PATHS[path][1]
     file = tmp_path / "document.json"
     file.write_bytes(as_bytes(allocate(crowded(8, 2, 4, groups=2))))
@@ -250,7 +285,7 @@ def test_page_of_a_plan_without_time_says_what_is_not_judged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Health and failures of both ends are not looked at, and nobody takes that for health."""
-    monkeypatch.setattr(Alarm, "over", lambda alarm: True)
+    monkeypatch.setattr(Deadline, "over", lambda alarm: True)
     file, page = tmp_path / "document.json", tmp_path / "page.html"
     file.write_bytes(as_bytes(crowded(8, 2, 4)))
     assert main(["balance", f"--html={page}", str(file)]) == 0
@@ -301,7 +336,7 @@ def test_multi_allocate_without_time_fails_those_that_are_left(
     several = [{**one, "name": f"new{k}", "type": "allocate"} for k in range(3)]
     document["request"] = {"type": "multi-allocate", "instances": several}
     looks = iter([False])
-    monkeypatch.setattr(Alarm, "over", lambda alarm: next(looks, True))
+    monkeypatch.setattr(Deadline, "over", lambda alarm: next(looks, True))
     response = json.loads(answer(as_bytes(document), ["--n1=off"]))
     assert [name for name, _ in response["result"][0]] == ["new0"]
     assert response["result"][1] == ["new1", "new2"]

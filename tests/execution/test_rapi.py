@@ -124,7 +124,7 @@ class RapiDoor:
 def _folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Locks and journals of a test in its own folder; no pauses."""
     monkeypatch.setattr("iallocator.execution.lock.run_directory", lambda: str(tmp_path / "run"))
-    monkeypatch.setattr("iallocator.execution.queues.rapi.sleep", lambda seconds: None)
+    monkeypatch.setattr("iallocator.execution.queues.rapi.pause", lambda seconds: None)
     monkeypatch.setattr("iallocator.execution.orders.Orders.pause", staticmethod(lambda _: None))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from iallocator.commands.requests.explain import Settings
-from iallocator.deadline import Alarm
+from iallocator.deadline import Deadline
 from iallocator.explain.explain import explain
 from iallocator.explain.explanation import Decision, Explanation
 from iallocator.explain.record.limits import counted
@@ -314,7 +314,7 @@ def test_elsewhere_without_time_says_that_nobody_was_asked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Where time is up before other groups are asked, the explanation tells of that."""
-    monkeypatch.setattr(Alarm, "over", lambda alarm: True)
+    monkeypatch.setattr(Deadline, "over", lambda alarm: True)
     held = {"a": instance("node1", disk_template="rbd")}
     document = cluster({"east": 1, "west": 2}, instances=held)
     decision = only(evacuate(document, "primary-only", "a"))

@@ -61,7 +61,6 @@ def said(path: Path, words: list[str], step: float, capsys: Capture) -> tuple[An
     clock = Clock(step)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(deadline, "monotonic", clock)
-        patched.setattr("iallocator.deadline._signal.setitimer", lambda *asked: None)
         status = main([*words, str(path)])
     return (status, *capsys.readouterr()), clock.seconds
 

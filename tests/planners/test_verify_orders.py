@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 
 from iallocator.cli import main
-from iallocator.deadline import Alarm
+from iallocator.deadline import Deadline
 from iallocator.transition import verify
 from tests import builders
 
@@ -66,12 +66,12 @@ def test_a_walk_through_many_steps_costs_a_few_lines_each(walk: str) -> None:
     assert lines[1] < 2.6 * lines[0]
 
 
-class RingsAfterwards(Alarm):
+class RingsAfterwards(Deadline):
     """Time is up as soon as planning is done."""
 
     def over(self) -> bool:
-        """Whether the block is left."""
-        return not self._set
+        """Return whether the block is left."""
+        return Deadline.current is not self
 
 
 @pytest.mark.parametrize("late", [True, False])
@@ -88,7 +88,7 @@ def test_verify_plan_tries_one_other_order_once_time_is_up(
 
     monkeypatch.setattr(verify, "shuffled", counted)
     if late:
-        monkeypatch.setattr("iallocator.commands.shared.run_plan.Alarm", RingsAfterwards)
+        monkeypatch.setattr("iallocator.commands.shared.run_plan.Deadline", RingsAfterwards)
     instances = {f"inst{k}": builders.instance("node1", disk_template="rbd") for k in range(4)}
     path = tmp_path / "cluster.json"
     path.write_bytes(builders.as_bytes(builders.cluster(3, instances=instances)))

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from iallocator import deadline
 from iallocator.cli import answer, main
 from iallocator.solver import highs, refine
 from tests import builders
@@ -49,30 +47,16 @@ def _evacuation() -> Json:
 
 
 def _signalled(*arguments: Any) -> Any:
-    os.kill(os.getpid(), signal.SIGINT)
+    deadline.interrupt()
     return _solve(*arguments)
-
-
-def _raised(*_: Any) -> Any:
-    raise KeyboardInterrupt
 
 
 _solve = highs.solve
 
 
-@pytest.fixture(autouse=True)
-def _heeding_ctrl_c() -> Iterator[None]:
-    """Heed SIGINT, which whoever starts the tests in the background may have ignored."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
-@pytest.mark.parametrize("interrupt", [_signalled, _raised])
 @pytest.mark.parametrize("document", [_batch(), _evacuation()])
 def test_interrupted_search_prints_what_greedy_found_with_status_130(
     document: Json,
-    interrupt: Any,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
@@ -82,7 +66,7 @@ def test_interrupted_search_prints_what_greedy_found_with_status_130(
     greedy = json.loads(answer(raw, ["--n1=off", "--exact-search=no"]))
     request = tmp_path / "request.json"
     request.write_bytes(raw)
-    monkeypatch.setattr(refine, "solve", interrupt)
+    monkeypatch.setattr(refine, "solve", _signalled)
     status = main(["--n1=off", str(request)])
     response = json.loads(capsys.readouterr().out)
     assert status == INTERRUPTED
@@ -90,4 +74,3 @@ def test_interrupted_search_prints_what_greedy_found_with_status_130(
     why = "; exact search found no answer before it was interrupted"
     assert why in response["info"]
     assert response["info"].replace(why, "") == greedy["info"]
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

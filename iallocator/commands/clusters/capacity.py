@@ -19,7 +19,7 @@ from iallocator.commands.shared.plan_output import (
     write_html,
 )
 from iallocator.commands.shared.progress import progress_line, say_progress
-from iallocator.deadline import Alarm, limit_reached
+from iallocator.deadline import Deadline, Stopped, limit_reached
 from iallocator.errors import UsageError, tell
 from iallocator.files import WholeOutput, is_stdout
 from iallocator.model.policy import ALL_TEMPLATES
@@ -128,7 +128,7 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
         wants = _wants(settings, tagged, source, reading_for(settings).load)
         with progress_line("filling"):
             found = study(source.cluster, wants, _say_filling)
-    except KeyboardInterrupt:
+    except Stopped:
         return INTERRUPTED
     with WholeOutput():
         _show_states(found, source, settings)
@@ -267,6 +267,6 @@ def _page(found: CapacityReport, document: dict[str, Any], settings: Settings) -
     relations = None
     if settings.behaviour.knows_affinity:
         relations = relations_of(found.before.cluster, (), settings.tag_prefix)
-    over = Alarm.of_run(settings.planning_seconds).over
+    over = Deadline.of_run(settings.planning_seconds).over
     judging = Judging(settings.n1, settings.min_disk, relations, over)
     return capacity_view(found, document, judging)

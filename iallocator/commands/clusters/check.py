@@ -23,7 +23,7 @@ from iallocator.deadline import (
     BROKEN_OFF,
     GRACE,
     TIME_IS_UP,
-    Alarm,
+    Deadline,
     TimeIsUp,
     limit_reached,
 )
@@ -103,7 +103,7 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
     check_saving(settings, "original", "balanced")
     settings.all_groups = True
     source = _source(settings, positional)
-    whole = Alarm.of_run(settings.planning_seconds)
+    whole = Deadline.of_run(settings.planning_seconds)
     _prepare(source.cluster, settings)
     with progress_line("checking"):
         now = _health(State(source.cluster), settings, whole)
@@ -180,7 +180,7 @@ def _standing(cluster: Cluster, now: Checkup) -> GroupPlans:
     return GroupPlans("balance", State(cluster), plans)
 
 
-def _balanced(source: Source, settings: Settings, whole: Alarm) -> GroupPlans:
+def _balanced(source: Source, settings: Settings, whole: Deadline) -> GroupPlans:
     """What balancing every group would do, for a share of the time that is left."""
     from iallocator.commands.shared.source import completed_settings
     from iallocator.planners.balance.balance import balance_cluster
@@ -189,7 +189,7 @@ def _balanced(source: Source, settings: Settings, whole: Alarm) -> GroupPlans:
     try:
         with (
             progress_line("balancing"),
-            Alarm.of_run(
+            Deadline.of_run(
                 settings.planning_seconds - (1 - BALANCING) * (whole.left or 0.0)
             ) as alarm,
         ):
@@ -200,7 +200,7 @@ def _balanced(source: Source, settings: Settings, whole: Alarm) -> GroupPlans:
         return GroupPlans("balance", State(source.cluster), stop=stop)
 
 
-def _shorten(done: GroupPlans, source: Source, settings: Settings, whole: Alarm) -> None:
+def _shorten(done: GroupPlans, source: Source, settings: Settings, whole: Deadline) -> None:
     """Leave needless copies out of a plan that passes verification, as `balance` does."""
     from iallocator.commands.shared.run_plan import limits_of_plan, without_needless_copies
     from iallocator.commands.shared.source import completed_settings
@@ -243,7 +243,7 @@ def _follow_hcheck(settings: Settings) -> None:
         settings.n1 = "strict"
 
 
-def _health(state: State, settings: Settings, alarm: Alarm) -> Checkup:
+def _health(state: State, settings: Settings, alarm: Deadline) -> Checkup:
     """The health of `state`.
 
     If `alarm` leaves no time to find out whether a failure would be survived, that failure is
@@ -284,7 +284,7 @@ def _checkup(done: GroupPlans, now: Checkup, settings: Settings) -> Checkup:
 
     if not done.moves:
         return now
-    last = Alarm.of_run(settings.planning_seconds + GRACE)
+    last = Deadline.of_run(settings.planning_seconds + GRACE)
     then = _health(done.after(), settings, last)
     if then.not_analysed:
         tell(f"iallocator: {TIME_IS_UP} before the health after balancing is known")
@@ -300,7 +300,7 @@ def _failures(state: State, settings: Settings) -> FailuresFound | None:
     from iallocator.planners.check.joint_failures import examine_failures
 
     relations = _relations(state.cluster, settings)
-    over = Alarm.of_run(settings.planning_seconds + GRACE).over
+    over = Deadline.of_run(settings.planning_seconds + GRACE).over
     return examine_failures(
         state, settings.failures, settings.racks, settings.min_disk, relations, over
     )

@@ -6,7 +6,7 @@ Exit status 0, whatever is wrong with the cluster: the page says so.
 from __future__ import annotations
 
 from iallocator.commands.shared.plan_output import check_outputs, write_html
-from iallocator.deadline import Alarm, limit_reached
+from iallocator.deadline import Deadline, limit_reached
 from iallocator.errors import tell
 from iallocator.files import WholeOutput
 from iallocator.options import settings as options
@@ -59,7 +59,7 @@ def _page(source: Source, settings: Settings) -> PageView:
     from iallocator.render.page.standing import Judging
 
     relations = relations_of(source.cluster, (), settings.tag_prefix)
-    alarm = Alarm.of_run(settings.planning_seconds)
+    alarm = Deadline.of_run(settings.planning_seconds)
     judging = Judging(settings.n1, relations=relations, over=alarm.over)
     page = report_page(State(source.cluster), judging, source.master)
     if alarm.over():

@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from iallocator.deadline import Alarm
+    from iallocator.deadline import Deadline
     from iallocator.options import settings as options
     from iallocator.planners.result import PlanResult
     from iallocator.sources import Source
@@ -51,7 +51,7 @@ class _Balancing(run_plan.Planner):
         """Take dynamic utilisation from a file."""
         balance_options.adjust(source.cluster, self._settings)
 
-    def plan(self, source: Source, settings: options.Settings, alarm: Alarm) -> PlanResult:
+    def plan(self, source: Source, settings: options.Settings, alarm: Deadline) -> PlanResult:
         """Plan within groups."""
         from iallocator.planners.balance.balance import balance_cluster
 

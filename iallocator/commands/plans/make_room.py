@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from iallocator.deadline import Alarm
+    from iallocator.deadline import Deadline
     from iallocator.options import settings as options
     from iallocator.planners.result import PlanResult
     from iallocator.requests import Request
@@ -66,7 +66,7 @@ class _MakingRoom(run_plan.Planner):
             raise UsageError("make-room needs a document with a request, or --request WORDS")
         return self._request.asked
 
-    def plan(self, source: Source, settings: options.Settings, alarm: Alarm) -> PlanResult:
+    def plan(self, source: Source, settings: options.Settings, alarm: Deadline) -> PlanResult:
         """Look for the moves."""
         from iallocator.engine import coming_with
         from iallocator.planners.make_room.make_room import make_room

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from iallocator.deadline import Alarm
+    from iallocator.deadline import Deadline
     from iallocator.model.cluster import Cluster
     from iallocator.options import settings as options
     from iallocator.planners.result import PlanResult
@@ -50,7 +50,7 @@ class _Placing(run_plan.Planner):
         self._request = request_in(source.document, source.cluster, self._settings)
         return self._request.asked if self._request else {}
 
-    def plan(self, source: Source, settings: options.Settings, alarm: Alarm) -> PlanResult:
+    def plan(self, source: Source, settings: options.Settings, alarm: Deadline) -> PlanResult:
         """Place everybody."""
         from iallocator.planners.place.result import in_document_order, place_anew
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from iallocator.aliases import Json
-    from iallocator.deadline import Alarm
+    from iallocator.deadline import Deadline
     from iallocator.options import settings as options
     from iallocator.planners.reboot.options import RebootOptions
     from iallocator.planners.result import PlanResult
@@ -89,7 +89,7 @@ class _Rebooting(run_plan.Planner):
 
         set_offline(source.cluster, self._settings.offline)
 
-    def plan(self, source: Source, settings: options.Settings, alarm: Alarm) -> PlanResult:
+    def plan(self, source: Source, settings: options.Settings, alarm: Deadline) -> PlanResult:
         """Plan the groups, and the moves around them."""
         from iallocator.planners.reboot.reboot import plan_reboots
 

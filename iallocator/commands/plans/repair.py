@@ -25,7 +25,7 @@ from iallocator.commands.shared.plan_output import (
     print_json,
     write_html,
 )
-from iallocator.deadline import Alarm, limit_reached
+from iallocator.deadline import Deadline, limit_reached
 from iallocator.errors import shown, tell
 from iallocator.files import WholeOutput, is_stdout
 from iallocator.options.table import Option
@@ -93,7 +93,7 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
         refuse_silent_nodes(source.cluster, settings)  # before tags are changed
     measure(source, settings)
     whole = completed_settings(settings, source)
-    alarm = Alarm.of_run(whole.planning_seconds)
+    alarm = Deadline.of_run(whole.planning_seconds)
     work = _planned(source.cluster, whole, settings, alarm)
     if alarm.over():
         tell(f"iallocator: {limit_reached(whole.planning_seconds)}")
@@ -113,7 +113,7 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
 
 
 def _planned(
-    cluster: Cluster, whole: options.Settings, settings: Settings, alarm: Alarm
+    cluster: Cluster, whole: options.Settings, settings: Settings, alarm: Deadline
 ) -> RepairRound:
     """What became of pending repairs, written down if that is wanted; and further ones."""
     from iallocator.execution.lock import ClusterLock
@@ -188,7 +188,7 @@ def _page(work: RepairRound, settings: options.Settings) -> PageView:
     relations = None
     if settings.behaviour.knows_affinity:
         relations = relations_of(work.before.cluster, (), settings.tag_prefix)
-    over = Alarm.of_run(settings.planning_seconds).over
+    over = Deadline.of_run(settings.planning_seconds).over
     return repair_page(work, Judging(settings.n1, relations=relations, over=over))
 
 

@@ -19,7 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from iallocator.deadline import Alarm
+    from iallocator.deadline import Deadline
     from iallocator.options import settings as options
     from iallocator.planners.result import PlanResult
     from iallocator.planners.squeeze.options import SqueezeOptions
@@ -79,7 +79,7 @@ class _Squeezing(run_plan.Planner):
         """Take dynamic utilisation from a file."""
         adjust(source.cluster, self._settings)
 
-    def plan(self, source: Source, settings: options.Settings, alarm: Alarm) -> PlanResult:
+    def plan(self, source: Source, settings: options.Settings, alarm: Deadline) -> PlanResult:
         """Plan what to switch, and the moves around it."""
         from iallocator.planners.squeeze.squeeze import squeeze_cluster
 
@@ -119,7 +119,7 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
 
 
 def _wanted(
-    settings: Settings, source: Source, whole: options.Settings, alarm: Alarm
+    settings: Settings, source: Source, whole: options.Settings, alarm: Deadline
 ) -> SqueezeOptions:
     """What `settings` want until `alarm`; `whole` are those completed from tags."""
     from iallocator.planners.squeeze.options import ALL, DRBD, SHARED, SqueezeOptions

@@ -12,6 +12,7 @@ import sys
 from iallocator.commands import COMMANDS, run_command
 from iallocator.commands.shared.common_options import only_accepted, table_of
 from iallocator.commands.shared.plan_output import INTERRUPTED
+from iallocator.deadline import Stopped
 from iallocator.errors import UsageError, shown, tell
 from iallocator.files import WholeOutput, check_writable
 from iallocator.options.parser import words_of
@@ -89,7 +90,7 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
         for outcome in run_cases(cases, how, settings.jobs):
             outcomes.append(outcome)
             _say(_case_lines(outcome))
-    except KeyboardInterrupt:
+    except Stopped:
         interrupted = True
     with WholeOutput():
         _say(_closing(outcomes) + (", interrupted" if interrupted else ""))

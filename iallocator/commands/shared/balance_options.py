@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Protocol
 
-    from iallocator.deadline import Alarm
+    from iallocator.deadline import Deadline
     from iallocator.model.cluster import Cluster
     from iallocator.model.loads import Load
     from iallocator.planners.balance.balance import BalanceOptions
@@ -102,7 +102,7 @@ def chosen_for_moves(settings: options.Settings) -> list[str]:
 
 
 def balance_options_of(
-    settings: Settings, completed: options.Settings, alarm: Alarm
+    settings: Settings, completed: options.Settings, alarm: Deadline
 ) -> BalanceOptions:
     """What `settings` want of a balancing until `alarm`; `completed` are completed from tags."""
     from iallocator.planners.balance.balance import BalanceOptions

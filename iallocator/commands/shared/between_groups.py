@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from iallocator.commands.shared import run_plan
 from iallocator.commands.shared.progress import say_progress
-from iallocator.deadline import Alarm
+from iallocator.deadline import Deadline
 from iallocator.options.table import Option
 
 TYPE_CHECKING = False
@@ -57,7 +57,7 @@ class BetweenGroups(run_plan.Planner):
 
         set_offline(source.cluster, self._offline)
 
-    def plan(self, source: Source, settings: options.Settings, alarm: Alarm) -> PlanResult:
+    def plan(self, source: Source, settings: options.Settings, alarm: Deadline) -> PlanResult:
         """Plan between the groups."""
         return self._find(_working(source, settings, alarm))
 
@@ -70,10 +70,10 @@ class BetweenGroups(run_plan.Planner):
         from iallocator.planners.intergroup.result import IntergroupResult
 
         assert isinstance(done, IntergroupResult)
-        return self._check(_working(source, settings, Alarm(None)), done)
+        return self._check(_working(source, settings, Deadline(None)), done)
 
 
-def _working(source: Source, settings: options.Settings, alarm: Alarm) -> IntergroupContext:
+def _working(source: Source, settings: options.Settings, alarm: Deadline) -> IntergroupContext:
     from iallocator.planners.intergroup.context import IntergroupContext
 
     return IntergroupContext(source.cluster, settings, alarm, say_progress)

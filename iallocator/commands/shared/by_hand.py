@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from iallocator.deadline import Deadline
 from iallocator.execution.jobs import describe
 
 TYPE_CHECKING = False
@@ -35,4 +36,6 @@ class Confirmation:
             return False
         print(f"by hand: {describe(job)}. Has it been done? [y/N] ", end="", file=sys.stderr)
         sys.stderr.flush()
+        if not Deadline(None).wait_or_signal(sys.stdin.fileno()):
+            return False
         return sys.stdin.readline().strip().lower() in ("y", "yes")

@@ -6,6 +6,8 @@ import os
 import signal
 from contextlib import suppress
 
+from iallocator.deadline import Held, interrupt
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import FrameType, TracebackType
@@ -23,7 +25,7 @@ TWICE = b"iallocator: left at once; what is in the queue goes on, --resume shows
 
 
 class Interrupts:
-    """While it is entered, signals are only noted; the second one ends the process.
+    """A ``with`` block in which a signal wakes waits, but ends none; the second ends the process.
 
     Attributes
     ----------
@@ -34,8 +36,10 @@ class Interrupts:
     def __init__(self) -> None:
         self.number = 0
         self._before: dict[int, object] = {}
+        self._held = Held()
 
     def __enter__(self) -> Interrupts:
+        self._held.__enter__()
         for number in SIGNALS:
             self._before[number] = signal.signal(number, self._note)
         return self
@@ -48,6 +52,7 @@ class Interrupts:
     ) -> None:
         for number in SIGNALS:
             signal.signal(number, self._before[number])  # type: ignore[arg-type]
+        self._held.__exit__()
 
     @property
     def came(self) -> bool:
@@ -64,6 +69,7 @@ class Interrupts:
             _say(TWICE)
             os._exit(128 + number)
         self.number = number
+        interrupt()
         _say(ONCE)
 
 

@@ -34,7 +34,7 @@ from iallocator.commands.shared.plan_output import (
 )
 from iallocator.commands.shared.progress import progress_line
 from iallocator.commands.shared.source import load_source, measure
-from iallocator.deadline import TIME_IS_UP, Alarm, TimeIsUp, limit_reached
+from iallocator.deadline import TIME_IS_UP, Deadline, Stopped, TimeIsUp, limit_reached
 from iallocator.errors import UsageError, tell
 from iallocator.files import WholeOutput, check_writable
 from iallocator.options import settings as options
@@ -121,7 +121,7 @@ class Planner:
     def adjust(self, source: Source) -> None:
         """Change the cluster before anything else."""
 
-    def plan(self, source: Source, settings: options.Settings, alarm: Alarm) -> PlanResult:
+    def plan(self, source: Source, settings: options.Settings, alarm: Deadline) -> PlanResult:
         """Plan; `settings` are those that count; `alarm` ends it."""
         raise NotImplementedError
 
@@ -169,7 +169,7 @@ class Undoing(Planner):
     def __init__(self, path: str) -> None:
         self._path = path
 
-    def plan(self, source: Source, settings: options.Settings, alarm: Alarm) -> PlanResult:
+    def plan(self, source: Source, settings: options.Settings, alarm: Deadline) -> PlanResult:
         """Plan the moves back, as far as the limits allow."""
         from iallocator.commands.shared.execute import told_by
         from iallocator.execution.report import moved_away
@@ -222,13 +222,13 @@ def run_planner(settings: Settings, positional: Sequence[str], planner: Planner)
         doubts: list[str] = []
         effective = effective_settings(source.cluster, planner.asked(source), settings, doubts)
         tell(*doubts)
-        with progress_line("planning"), Alarm.of_run(effective.planning_seconds) as alarm:
+        with progress_line("planning"), Deadline.of_run(effective.planning_seconds) as alarm:
             done = planner.plan(source, effective, alarm)
             if alarm.over():
                 done.remarks.append(limit_reached(effective.planning_seconds))
     except TimeIsUp:
         return _without_a_plan(planner.command, settings, effective.planning_seconds)
-    except KeyboardInterrupt:  # before anything was found
+    except Stopped:  # before anything was found
         return INTERRUPTED
     with WholeOutput():
         status, plan = _show(done, planner, source, settings, effective)
@@ -361,7 +361,7 @@ def _verified(
 
     told: list[str] = []
     late: list[bool] = []
-    alarm = Alarm.of_run(limits_of(done).settings.planning_seconds)
+    alarm = Deadline.of_run(limits_of(done).settings.planning_seconds)
 
     def over() -> bool:
         if alarm.over():
@@ -478,7 +478,7 @@ def _page(done: PlanResult, plan: Json, limits: PlanLimits, told: Sequence[str])
     from iallocator.render.page.plan_page import plan_page
     from iallocator.render.page.standing import Judging
 
-    over = Alarm.of_run(limits.settings.planning_seconds).over
+    over = Deadline.of_run(limits.settings.planning_seconds).over
     judging = Judging(limits.settings.n1, limits.min_disk, limits.relations, over)
     return plan_page(done, plan, judging, [*told, *done.remarks])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from iallocator.deadline import Running
 from iallocator.engine import effective_settings, reading_for, summary
 from iallocator.errors import tell
 from iallocator.sources import load
@@ -25,6 +26,7 @@ def load_source(settings: Settings, positional: Sequence[str]) -> Source:
         As `iallocator.sources.load`.
     """
     source = load(settings, positional, reading_for(settings))
+    Running.has_read()
     if settings.verbose:
         tell(summary(source.cluster))
     if source.cluster.assumed_offline:

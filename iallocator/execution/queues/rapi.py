@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from time import sleep
 from urllib.parse import quote
 
+from iallocator.deadline import pause
 from iallocator.errors import UsageError
 from iallocator.execution.queues.answers import expecting, job_status
 from iallocator.execution.queues.marks import marks_in
@@ -100,7 +100,7 @@ class RapiJobs:
 
     def wait(self, ids: Sequence[int], seconds: float) -> None:
         """RAPI's own way of waiting asks for a body in a GET: look every now and then."""
-        sleep(min(seconds, 1.0))
+        pause(min(seconds, 1.0))
 
     def hurry(self, number: int, priority: int) -> None:
         """RAPI cannot."""

@@ -70,7 +70,7 @@ def aside(note: Note) -> Note:
     def noted(recorder: Recorder, *about: Any) -> None:
         context, effort = recorder.context, recorder.context.effort
         spent = effort.left, effort.undecided, effort.used
-        paused = context.alarm.pause()
+        paused = context.alarm.suspend()
         try:
             note(recorder, *about)
         finally:

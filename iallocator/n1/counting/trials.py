@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from iallocator.deadline import check
 from iallocator.n1.counting.playback import Playback
 
 TYPE_CHECKING = False
@@ -221,6 +222,7 @@ class Trials:
             return 0
         found, size = 0, FEW
         while found < len(instances):
+            check()
             part = instances[found : found + size]
             refused = self._refused_everywhere(part, nodes)
             found += refused

@@ -8,13 +8,13 @@ rules that count for any placement.
 
 from __future__ import annotations
 
+from iallocator.deadline import Held
 from iallocator.model.columns import MEMORY
 from iallocator.model.constraints.constraint import ORDER, TOGETHER
 from iallocator.placement.groups import collect_offers, may_offer, offer_of
 from iallocator.placement.results import AllocationRequest
 from iallocator.placement.several.affinity import BondRows
 from iallocator.placement.several.result import JointResult
-from iallocator.solver.budget import Interrupts
 from iallocator.solver.most import Most, find_all_or_most
 from iallocator.solver.placement_problem import PlacementProblem
 
@@ -52,8 +52,8 @@ def place_together(
     depend on them, are left out from the beginning; nothing is searched if no others failed.
     """
     found = JointResult(len(wishes))
-    with Interrupts() as interrupts:
-        budget = context.budget(interrupts)
+    with Held() as held:
+        budget = context.budget()
         hopeless = _hopeless(context, wishes, budget)
         found.hopeless = hopeless
         possible = [wish for wish in wishes if wish.instance.name not in hopeless]
@@ -68,7 +68,7 @@ def place_together(
                 program, lambda nodes: _checked(context, possible, most, nodes), budget, most
             )
     found.limit = budget.limit
-    context.interrupted |= interrupts.asked
+    context.interrupted |= held.asked
     return found
 
 

@@ -7,9 +7,9 @@ failures lose with some of them in place is the least that they lose with all of
 
 from __future__ import annotations
 
+from iallocator.deadline import Held
 from iallocator.n1.growth import NOTHING
 from iallocator.placement.several.moves import places_of_move, taken_off, try_moves
-from iallocator.solver.budget import Interrupts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,10 +43,10 @@ def least_growth(context: Context, group: Group, tasks: Sequence[MoveTask]) -> t
     if not context.searches_for([group]) or context.alarm.over():
         return False, []
     wanted = {task.instance.name: state.where[task.instance.name] for task in tasks}
-    with Interrupts() as interrupts, state.trial():
-        search = _Search(context, growth, tasks, back, present, context.budget(interrupts))
+    with Held() as held, state.trial():
+        search = _Search(context, growth, tasks, back, present, context.budget())
         search.run(wanted)
-    context.interrupted |= interrupts.asked
+    context.interrupted |= held.asked
     return search.proved, search.found
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from functools import cached_property
 
+from iallocator.deadline import Held, check
 from iallocator.model.constraints.constraint import TOGETHER
 from iallocator.model.moves import apply_steps
 from iallocator.placement.results import POLICY_RANK, RELUCTANCE
@@ -16,7 +17,7 @@ from iallocator.placement.several.affinity import BondRows
 from iallocator.placement.several.joint import equivalence_key
 from iallocator.placement.several.result import JointResult
 from iallocator.scoring.candidates import ListedCandidates
-from iallocator.solver.budget import Budget, Interrupts
+from iallocator.solver.budget import Budget
 from iallocator.solver.most import Most, find_all_or_most
 from iallocator.solver.placement_problem import PlacementProblem
 from iallocator.solver.problem import FOUND
@@ -79,8 +80,8 @@ def move_most(
     others failed.
     """
     found = MovedTogether(len(tasks))
-    with Interrupts() as interrupts:
-        budget = context.budget(interrupts)
+    with Held() as held:
+        budget = context.budget()
         joint = _JointMove(context, tasks, failed, budget)
         found = joint.result
         if joint.worthwhile(failed):
@@ -90,9 +91,9 @@ def move_most(
             )
     if found.places:
         found.moves = joint.moves(found.places)
-    if found.most or interrupts.asked:
+    if found.most or held.asked:
         found.limit = budget.limit
-    context.interrupted |= interrupts.asked
+    context.interrupted |= held.asked
     return found
 
 
@@ -268,6 +269,7 @@ def try_moves(context: Context, tasks: Sequence[MoveTask], nodes: Mapping[str, N
     context.bonds.pending = {task.instance.name for task in tasks}
     try:
         while True:
+            check()
             following = _next_move(waiting, nodes)
             if following is None:
                 return made

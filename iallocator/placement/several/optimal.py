@@ -8,11 +8,11 @@ next allocation policy has its price, too.
 
 from __future__ import annotations
 
+from iallocator.deadline import Held
 from iallocator.placement.groups import may_offer, ranked_by_losses
 from iallocator.placement.several.joint import broken_rules, equivalence_key, places_of
 from iallocator.placement.several.moves import places_of_move, taken_off, try_moves
 from iallocator.scoring.candidates import ListedCandidates
-from iallocator.solver.budget import Interrupts
 from iallocator.solver.optimum import Item, Optimum, lowest_cost
 
 TYPE_CHECKING = False
@@ -129,10 +129,10 @@ def _search(
 ) -> tuple[str, dict[str, Nodes]]:
     best = Optimum(greedy.score, greedy.price, greedy.nodes)
     best.proved = False
-    with Interrupts() as interrupts:
-        budget = context.budget(interrupts)
+    with Held() as held:
+        budget = context.budget()
         best = lowest_cost(context.state, scope, items, greedy, check, budget)
-    context.interrupted |= interrupts.asked
+    context.interrupted |= held.asked
     return _describe(greedy, best, budget), best.nodes
 
 

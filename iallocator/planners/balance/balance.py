@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from iallocator.constraints.affinity_factory import relations_of
 from iallocator.constraints.transition_requirements import demands_of
+from iallocator.deadline import Stopped
 from iallocator.errors import NotFoundError
 from iallocator.model.node_view import Capacities
 from iallocator.model.state import State
@@ -107,7 +108,7 @@ def balance_cluster(
     """Balance one group, or all.
 
     A cluster of several groups has its worst group balanced that can be improved.
-    A KeyboardInterrupt ends the work, and what was found until then is returned.
+    A signal, or the end of the time, ends the work; what was found until then is returned.
 
     Raises
     ------
@@ -123,7 +124,7 @@ def balance_cluster(
     plans: list[GroupPlan] = []
     try:
         _balance_groups(before, wishes, progress, plans)
-    except KeyboardInterrupt as stop:
+    except Stopped as stop:
         return GroupPlans("balance", before, plans, stop, demands)
     return GroupPlans("balance", before, plans, None, demands)
 
@@ -155,7 +156,7 @@ def _judge(problem: BalanceProblem, plan: Plan) -> None:
     """Hold `plan` to N+1, even if somebody interrupts: without that it could not be printed."""
     try:
         _hold_to(problem, plan)
-    except KeyboardInterrupt as stop:
+    except Stopped as stop:
         plan.stop_at_best(stop)
         _hold_to(problem, plan)
 

@@ -12,7 +12,7 @@ lose it: of moves that would, the next best is taken.
 
 from __future__ import annotations
 
-from iallocator.deadline import TIME_IS_UP
+from iallocator.deadline import TIME_IS_UP, Stopped, check
 from iallocator.planners.balance.exchanges import Exchanges
 from iallocator.planners.balance.making import PlanInMaking
 from iallocator.planners.plan import Plan, traffic
@@ -67,13 +67,14 @@ class GreedyBalancer:
         """Move until nothing helps, a limit is reached or someone interrupts; see `Plan.reason`."""
         try:
             self._run(by_value)
-        except KeyboardInterrupt as stop:
+        except Stopped as stop:
             self.plan.stop_at_best(stop)
         return self.plan
 
     def _run(self, by_value: bool) -> None:
         self._mend()
         while not self._stopped():
+            check()
             self._step(by_value)
 
     def _step(self, by_value: bool) -> None:
@@ -103,6 +104,7 @@ class GreedyBalancer:
         making = self._making
         budget = making.budget() if budget is None else budget
         while True:
+            check()
             limit = 0.0 if by_value else making.score  # what raises the score is of no use
             found = making.scan.best(self._measure(by_value), budget, limit)
             if found is None or not making.helps(found):
@@ -200,7 +202,7 @@ def _plan(
         try:
             if survival is None or plan.stop or not survival.lost(state):
                 return plan
-        except KeyboardInterrupt as stop:  # whoever prints the plan judges it
+        except Stopped as stop:  # whoever prints the plan judges it
             plan.stop_at_best(stop)
             return plan
     with state.trial():
@@ -241,7 +243,7 @@ def _attempt(
         return plan
     try:
         return GreedyBalancer(problem, limits, progress, guard).run(by_value)
-    except KeyboardInterrupt as stop:
+    except Stopped as stop:
         plan = Plan("balance", score_of(problem.state, problem.scope))
         plan.stop_at_best(stop)
         return plan

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from iallocator.compat import OURS
 from iallocator.constraints.affinity_factory import relations_of
-from iallocator.deadline import TIME_IS_UP, Alarm, TimeIsUp, why_stopped
+from iallocator.deadline import TIME_IS_UP, Deadline, Stopped, TimeIsUp
 from iallocator.errors import UsageError
 from iallocator.limits.group import refused_by_policy
 from iallocator.limits.node import ALL_LIMITS, HARD_LIMITS
@@ -231,9 +231,9 @@ class _Work:
             for size in wants.largest:
                 self._refuse_endless("tiered", size, groups)
             self._refuse_endless("standard", wants.standard, groups)
-        whole = Alarm.of_run(wants.seconds)
-        half = None if whole.left is None else max(whole.left, 0.0) / 2
-        self.study.tiered = self._filled("tiered", wants.largest, groups, watched, Alarm(half))
+        whole = Deadline.of_run(wants.seconds)
+        half = None if whole.seconds is None else max(whole.left, 0.0) / 2
+        self.study.tiered = self._filled("tiered", wants.largest, groups, watched, Deadline(half))
         if not self.study.interrupted:
             self.study.standard = self._filled("standard", [wants.standard], groups, watched, whole)
         if wants.past and not self.study.interrupted:
@@ -253,7 +253,7 @@ class _Work:
                     f"more than {MOST} fit: expected a size that ends, or --max-length"
                 )
 
-    def _forecast(self, groups: list[Group], alarm: Alarm) -> Forecast:
+    def _forecast(self, groups: list[Group], alarm: Deadline) -> Forecast:
         """How many more like those of the past fit; requests know no gate."""
         from iallocator.planners.capacity.forecast import Site, forecast
 
@@ -269,7 +269,7 @@ class _Work:
         sizes: Sequence[Size],
         groups: list[Group],
         watched: list[int],
-        alarm: Alarm,
+        alarm: Deadline,
     ) -> Run:
         """Fill the initial state with instances of `sizes`, until the alarm at most."""
         wants = self._wants
@@ -293,9 +293,9 @@ class _Work:
                             fill_tiered(site, size, filling, wants.limit, names, watch, spends)
                         else:
                             fill(site, size, filling, wants.limit, names, watch, spends)
-            except KeyboardInterrupt as stop:
+            except Stopped as stop:
                 filling.interrupted = not isinstance(stop, TimeIsUp)
-                filling.ended = why_stopped(stop)
+                filling.ended = stop.reason
                 state = self._again(filling)
                 site = self._site(state, groups, watched)
         run = Run(sizes[0], filling, state, Figures(state, site.score(), wants.min_disk))
@@ -337,7 +337,7 @@ class _Work:
             state.place(allocation.instance, allocation.nodes)
         return state
 
-    def _watch(self, kind: str, alarm: Alarm) -> Callable[[FillResult], str]:
+    def _watch(self, kind: str, alarm: Deadline) -> Callable[[FillResult], str]:
         def watch(filling: FillResult) -> str:
             self._progress(kind, filling)
             return TIME_IS_UP if alarm.over() else ""

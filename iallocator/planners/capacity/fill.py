@@ -6,6 +6,7 @@ score over all nodes, of all groups that take instances.
 
 from __future__ import annotations
 
+from iallocator.deadline import check
 from iallocator.limits.node import REASONS
 
 TYPE_CHECKING = False
@@ -98,6 +99,7 @@ def fill(
 
     places: NextPlace | None = None
     while True:
+        check()
         number = len(filling.placed)
         if limit is not None and number >= limit:
             if asks_on:

@@ -12,7 +12,7 @@ from copy import copy
 from random import Random
 from statistics import median
 
-from iallocator.deadline import TimeIsUp, why_stopped
+from iallocator.deadline import Stopped, TimeIsUp, check
 from iallocator.handlers.allocate import wish_for
 from iallocator.limits.node import REASONS
 from iallocator.placement.context import Context
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from iallocator.aliases import Nodes
-    from iallocator.deadline import Alarm
+    from iallocator.deadline import Deadline
     from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
     from iallocator.options.settings import Settings
@@ -124,6 +124,7 @@ class Site:
         """What was asked for, over and over, each round in an order of its own."""
         count = 0
         while True:
+            check()
             for one, settings in rng.sample(self.past, len(self.past)):
                 yield self._again(one, count), settings
                 count += 1
@@ -216,7 +217,7 @@ class _Filling:
         return any(c.bonds.relations is not None for c in self._contexts.values())
 
 
-def forecast(site: Site, limit: int | None, alarm: Alarm) -> Forecast:
+def forecast(site: Site, limit: int | None, alarm: Deadline) -> Forecast:
     """Fill the site `ORDERS` times, with `limit` instances at most each, until the alarm."""
     found = Forecast(len(site.past))
     try:
@@ -227,8 +228,8 @@ def forecast(site: Site, limit: int | None, alarm: Alarm) -> Forecast:
                 found.reasons.append(reason)
                 found.counts.append(filling.count)
                 found.hopeless += site.never_takes(filling.refused)
-    except KeyboardInterrupt as stop:
-        found.ended = why_stopped(stop)
+    except Stopped as stop:
+        found.ended = stop.reason
         found.interrupted = not isinstance(stop, TimeIsUp)
         del found.reasons[len(found.counts) :]
     return found
@@ -238,6 +239,7 @@ def _filled(filling: _Filling, limit: int | None) -> str:
     """Fill until the first refusal; what refused that one."""
     reason = ""
     while not reason:
+        check()
         if filling.count == limit:
             return "as many instances as allowed"
         reason = filling.next()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from iallocator.deadline import check
 from iallocator.limits.node import ALL_LIMITS
 
 TYPE_CHECKING = False
@@ -87,6 +88,7 @@ class NextPlace:
         if rehearsal is None:
             return self._judged(instance)
         while True:
+            check()
             guessed, exhausted = self._guess(rehearsal)
             known = rehearsal.come_true() if guessed else 0
             if known is None or (not guessed and exhausted):

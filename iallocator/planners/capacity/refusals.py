@@ -7,6 +7,8 @@ and where the smaller one is lost to N+1 for certain, all above it are.
 
 from __future__ import annotations
 
+from iallocator.deadline import check
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -120,6 +122,7 @@ class Refusals:
         """So many steps down are refused as `size` is."""
         failures = self._known[size.amounts(), every]
         for number in range(1, steps + 1):
+            check()
             one = size.smaller(reason, number)
             if one is not None:
                 self._known[one.amounts(), every] = failures
@@ -164,10 +167,12 @@ def _last(true_of: Callable[[int], bool], most: int | None = None) -> int:
     """
     low, high = 0, 1
     while (most is None or high <= most) and true_of(high):
+        check()
         low, high = high, 2 * high
     if most is not None:
         high = min(high, most + 1)
     while high - low > 1:
+        check()
         middle = (low + high) // 2
         low, high = (middle, high) if true_of(middle) else (low, middle)
     return low

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from iallocator.deadline import check
 from iallocator.limits.node import REASONS
 from iallocator.planners.capacity.fill import ENOUGH, FillResult, fill
 from iallocator.planners.capacity.refusals import Refusals
@@ -63,6 +64,7 @@ class _Tiers:
         seen = {size.amounts(): left}
         ways = [(self._ways(size), left)]
         while ways:
+            check()
             smaller = next(ways[-1][0], None)
             if smaller is None:
                 ways.pop()
@@ -127,6 +129,7 @@ class _Tiers:
         current = size.smaller(reason)
         steps = 0  # in a row that had to be asked for
         while current is not None and current.smaller(reason) is not None:
+            check()
             if steps:
                 self._refusals.foresee(current, reason, steps, every=True)
             failures = self._refusals.of(current, every=True)

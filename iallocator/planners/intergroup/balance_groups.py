@@ -10,6 +10,7 @@ the move that lowers the score most is made.  The score is that of
 
 from __future__ import annotations
 
+from iallocator.deadline import check
 from iallocator.planners.intergroup.context import forbidden
 from iallocator.planners.intergroup.evacuation import evacuate
 from iallocator.planners.intergroup.load_score import LOADS, Loads
@@ -86,7 +87,7 @@ class _Found:
 
 
 def balance_groups(context: IntergroupContext, bounds: Bounds) -> IntergroupResult:
-    """Even the loads of the groups out; a KeyboardInterrupt leaves the moves found until then."""
+    """Even the loads of the groups out; an end before that leaves the moves found until then."""
     done = IntergroupResult("balance-groups", context)
     work = _Balancing(context, bounds, done)
     until_stopped(done, work.run)
@@ -131,7 +132,7 @@ class _Balancing:
         for name in single:
             unit = units.get(name, (name,))
             if all(other in single for other in unit):
-                item = _Item([one for other, one in single.items() if other in unit])
+                item = _Item(sorted((single[other] for other in unit), key=lambda i: i.order))
                 items.setdefault(item.name, item)
         return items
 
@@ -148,6 +149,7 @@ class _Balancing:
             return "no instance has any load"
         plan = self.done.plan
         while True:
+            check()
             self.context.keep_going()
             if self.bounds.max_length is not None and len(plan.moves) >= self.bounds.max_length:
                 return f"the limit of {self.bounds.max_length} moves is reached"

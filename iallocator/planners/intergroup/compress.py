@@ -9,6 +9,7 @@ the most free resources is chosen: it gives back the most.
 
 from __future__ import annotations
 
+from iallocator.deadline import check
 from iallocator.planners.intergroup.context import forbidden
 from iallocator.planners.intergroup.evacuation import Evacuation, evacuate, packed
 from iallocator.planners.intergroup.impossible.proof import Proofs
@@ -58,7 +59,7 @@ BEGUN = "the plan ended while it was tried"
 def compress(context: IntergroupContext) -> IntergroupResult:
     """Empty the best group of the cluster of `context` that can be emptied.
 
-    Scores are counts: instances in the chosen group.  A KeyboardInterrupt, or the end of
+    Scores are counts: instances in the chosen group.  A signal, or the end of
     the time, leaves the best of the groups that were tried until then.
     """
     done = IntergroupResult("compress", context)
@@ -115,6 +116,7 @@ class _Compression:
             return hindered
         candidates = []
         for row in done.groups:
+            check()
             row.reason = self._unfit(row.group)
             if row.reason:
                 held = self.held[row.group.index]
@@ -124,6 +126,7 @@ class _Compression:
                 candidates.append(row)
         candidates.sort(key=lambda row: -self.share(row.group))
         for number, row in enumerate(candidates, start=1):
+            check()
             self.context.tell(f"group {number} of {len(candidates)}: {row.group.name}")
             with self.context.share(len(candidates) - number + 1):
                 self._try(row)

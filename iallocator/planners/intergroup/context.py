@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 
-from iallocator.deadline import TimeIsUp
 from iallocator.n1.rules import Rules
 from iallocator.placement.context import Context
 from iallocator.placement.motions import Motions, motions_for
@@ -14,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from iallocator.deadline import Alarm
+    from iallocator.deadline import Deadline
     from iallocator.model.cluster import Cluster, Group
     from iallocator.options.settings import Settings
 
@@ -59,16 +58,14 @@ class IntergroupContext(Context):
         self,
         cluster: Cluster,
         settings: Settings,
-        alarm: Alarm | None = None,
+        alarm: Deadline | None = None,
         tell: Callable[[str], None] = lambda text: None,
     ) -> None:
         candidates = [(len(cluster.nodes), 0)] * MOVES
         groups = len(cluster.groups)
         super().__init__(cluster, settings, candidates, alarm=alarm, groups=groups)
         self.tell = tell
-        self.search_budget = Budget(
-            settings.optimum_seconds, None, self.alarm, settings.planning_seconds
-        )
+        self.search_budget = Budget(settings.optimum_seconds, self.alarm, settings.planning_seconds)
         self._simulations = min(self.effort.left, SIMULATED)
 
     @contextmanager
@@ -108,8 +105,7 @@ class IntergroupContext(Context):
         TimeIsUp
             Else.
         """
-        if self.alarm.over():
-            raise TimeIsUp
+        self.alarm.raise_if_over()
 
     @property
     def units(self) -> Mapping[str, Sequence[str]]:

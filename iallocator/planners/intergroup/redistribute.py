@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from copy import copy
 
+from iallocator.deadline import check
 from iallocator.planners.intergroup.context import IntergroupContext, forbidden
 from iallocator.planners.intergroup.evacuation import evacuate
 from iallocator.planners.intergroup.health import HEALTHY, Health, examine, stranding
@@ -130,7 +131,7 @@ def redistribute(context: IntergroupContext) -> RedistributionResult:
     """Repair the unhealthy groups of the cluster of `context`, in their order.
 
     Scores are counts: instances on offline nodes, plus nodes that fail N+1.  A
-    KeyboardInterrupt, or the end of the time, leaves the groups repaired until then.
+    A signal, or the end of the time, leaves the groups repaired until then.
     """
     done = RedistributionResult(context)
     work = _Redistribution(context, done)
@@ -217,6 +218,7 @@ class _Redistribution:
         problem = ""
         health = self.health[group.index]
         while health.state != HEALTHY:
+            check()
             self.context.keep_going()
             instance, problem = self._next(health)
             if instance is None:

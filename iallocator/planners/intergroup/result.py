@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from iallocator.deadline import Stopped
 from iallocator.model.state import State
 from iallocator.planners.result import GroupRow, PlanResult
 
@@ -47,5 +48,5 @@ def until_stopped(done: IntergroupResult, run: Callable[[], str]) -> None:
     try:
         done.plan.reason = run()
         done.alarm.quiet()
-    except KeyboardInterrupt as stop:
+    except Stopped as stop:
         done.plan.end(stop)

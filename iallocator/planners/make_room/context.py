@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from iallocator.solver.budget import Budget, Interrupts
+    from iallocator.solver.budget import Budget
 
 __all__ = ["RoomContext"]
 
@@ -33,12 +33,11 @@ class RoomContext(Context):
         self._whole: Budget | None = None
         self.undecided = False
 
-    def budget(self, interrupts: Interrupts) -> Budget:
+    def budget(self) -> Budget:
         """What the next search may spend, a share of what the others have left."""
         self.pay_for_search()
         if self._whole is None:
-            self._whole = super().budget(interrupts)
-        self._whole.interrupts = interrupts
+            self._whole = super().budget()
         self._part = self._whole.part(SHARE)
         return self._part
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.deadline import TIME_IS_UP, TimeIsUp, why_stopped
+from iallocator.deadline import TIME_IS_UP, Stopped, TimeIsUp
 from iallocator.ganeti.document import transition_document
 from iallocator.model.state import State
 from iallocator.placement.context import Context
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from iallocator.deadline import Alarm
+    from iallocator.deadline import Deadline
     from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
     from iallocator.options.settings import Settings
@@ -70,7 +70,7 @@ class RoomMade(PlanResult):
 
     def _stopped(self) -> str:
         """What ended the search before its time."""
-        ended = why_stopped(self.plan.stop) if self.plan.stop else self.ended
+        ended = self.plan.stop.reason if self.plan.stop else self.ended
         return f" ({ended})" if ended else ""
 
     def _words(self, move: PlannedMove) -> str:
@@ -88,13 +88,13 @@ def make_room(
     cluster: Cluster,
     request: Request,
     settings: Settings,
-    alarm: Alarm,
+    alarm: Deadline,
     coming: Sequence[Instance] = (),
     most: int = 1,
 ) -> RoomMade:
     """Find at most `most` moves after which `request`, with the new instances `coming`, fits.
 
-    A KeyboardInterrupt ends the search; what was found until then is the plan.
+    A signal, or the end of the time, ends the search; what was found until then is the plan.
     """
     context = RoomContext(cluster, settings, _candidates(cluster), coming, alarm=alarm)
     goal = Goal(context, request)
@@ -119,7 +119,7 @@ def make_room(
         done.proved = search.proved and not context.undecided
         done.ended = search.ended or WORK_IS_SPENT * context.undecided
         alarm.quiet()
-    except KeyboardInterrupt as stop:
+    except Stopped as stop:
         done.proved = False
         done.plan.end(stop)
     done.add(search.found or ())
@@ -142,15 +142,14 @@ def add_room(
     cluster: Cluster,
     request: Request,
     settings: Settings,
-    alarm: Alarm,
+    alarm: Deadline,
     coming: Sequence[Instance],
 ) -> None:
     """Say in a `reply` that lacks something after which moves of others it would not."""
     if satisfied(request, reply):
         return
     try:
-        if alarm.over():
-            raise TimeIsUp
+        alarm.raise_if_over()
         done = make_room(cluster, request, settings, alarm, coming, settings.make_room)
     except TimeIsUp:
         reply.info += f"; {TIME_IS_UP}: no moves of others that make room were found"

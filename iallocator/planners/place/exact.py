@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+from iallocator.deadline import Held
 from iallocator.model.constraints.constraint import ORDER
 from iallocator.placement.several.affinity import BondRows
 from iallocator.placement.several.result import JointResult
 from iallocator.placement.several.wishes import WishRows
 from iallocator.planners.place.planned_place import stopped_disks
-from iallocator.solver.budget import Interrupts
 from iallocator.solver.most import Most, find_all_or_most
 from iallocator.solver.placement_problem import PlacementProblem
 
@@ -52,7 +52,7 @@ def why_not_begun(one: SchedulingPass) -> str:
     before.  The state is left as it is.
     """
     order = [place.instance for place in one.in_order if not one.stuck(place.instance)]
-    budget = one.context.budget(Interrupts())
+    budget = one.context.budget()
     most = budget.listings
     if budget.spent:
         return ""  # the search says so
@@ -76,8 +76,8 @@ def place_exactly(one: SchedulingPass, left_out: Collection[str]) -> JointResult
     order = [place.instance for place in one.in_order if not one.stuck(place.instance)]
     found = JointResult(len(order))
     one.count_the_stuck()
-    with Interrupts() as interrupts:
-        budget = context.budget(interrupts)
+    with Held() as held:
+        budget = context.budget()
         rows = _Rows(one, order)
         program = rows.problem(budget)
         if program is not None:
@@ -86,7 +86,7 @@ def place_exactly(one: SchedulingPass, left_out: Collection[str]) -> JointResult
                 program, lambda nodes: _broken(one, order, nodes), budget, found.most
             )
     found.limit = budget.limit
-    context.interrupted |= interrupts.asked
+    context.interrupted |= held.asked
     return found
 
 

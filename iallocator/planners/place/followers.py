@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from iallocator.deadline import check
 from iallocator.model.constraints.constraint import ORDER
 
 TYPE_CHECKING = False
@@ -33,6 +34,7 @@ def drop_followers(one: SchedulingPass) -> None:
     """
     dropped = True
     while dropped:
+        check()
         dropped = False
         for place in one.places.values():
             why = "" if place.nodes is None else _missing_leader(one, place)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.deadline import GRACE, TIME_IS_UP, Alarm, why_stopped
+from iallocator.deadline import GRACE, TIME_IS_UP, Deadline, Stopped, check
 from iallocator.model.constraints.constraint import TOGETHER
 from iallocator.model.state import State
 from iallocator.placement.context import Context
@@ -143,15 +143,15 @@ def place_anew(
     are: half an answer may not fit.  `tell` hears how many of how many have chosen.
     """
     new = [one.instance for one in wanted]
-    alarm = Alarm.of_run(settings.planning_seconds + GRACE)  # when the one around it all rings
+    alarm = Deadline.of_run(settings.planning_seconds + GRACE)  # when the one around it all rings
     context = Context(cluster, settings, coming=new, alarm=alarm)
     before = State(cluster)
     names = [i.name for i in (*instances, *new)]
     demands = context.bonds.demands()
     try:
         done = _kept_together(context, strategy, before, instances, wanted, tell)
-    except KeyboardInterrupt as stop:
-        why = why_stopped(stop)
+    except Stopped as stop:
+        why = stop.reason
         places = [_staying(before, instance, why) for instance in (*instances, *new)]
         done = PlaceResult(strategy, before, places, names, new, demands)
         done.plan.end(stop)
@@ -174,6 +174,7 @@ def _kept_together(
     names = [i.name for i in (*instances, *new)]
     said, staying = len(context.remarks), dict[str, str]()
     while True:
+        check()
         chosen = place_cluster(context, strategy, instances, wanted, tell, staying)
         places = _with_broken(context, chosen.in_order)
         done = PlaceResult(strategy, before, places, names, new, context.bonds.demands())

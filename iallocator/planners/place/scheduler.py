@@ -11,7 +11,6 @@ from __future__ import annotations
 from contextlib import contextmanager
 from types import MappingProxyType
 
-from iallocator.deadline import TimeIsUp
 from iallocator.planners.place.chooser import Chooser
 from iallocator.planners.place.openings import Openings
 from iallocator.planners.place.planned_place import PlannedPlace, runs, stopped_disks
@@ -128,8 +127,7 @@ class SchedulingPass:
             If time is up before all had it.
         """
         for done, unit in enumerate(self.units):
-            if self.context.alarm.over():
-                raise TimeIsUp
+            self.context.alarm.raise_if_over()
             self._tell(done, len(self.units))
             for position in range(len(unit.members)):
                 self._member(unit, position)

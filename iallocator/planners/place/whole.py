@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
+from iallocator.deadline import check
 from iallocator.planners.place.followers import drop_followers, leaders_of, name_leaders
 from iallocator.planners.place.scheduler import SchedulingPass
 
@@ -48,6 +49,7 @@ def place_cluster(
         stopped: dict[str, str] = {}
         kept = {**dict.fromkeys(running, "it must go on running"), **staying}
         while True:
+            check()
             one = SchedulingPass(context, strategy, instances, wanted, kept, stopped, tell)
             one.run()
             drop_followers(one)

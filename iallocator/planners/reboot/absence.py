@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from iallocator.deadline import TimeIsUp
 from iallocator.limits.migration import may_not_receive
 from iallocator.model.columns import MEMORY
 from iallocator.model.moves import FAILOVER, apply_steps
@@ -79,8 +78,7 @@ class Absence:
         TimeIsUp
             If there is no more time.
         """
-        if self.alarm.over():
-            raise TimeIsUp
+        self.alarm.raise_if_over()
         gone = frozenset(gone)
         if len(gone) > 1 and self._room.lacks(gone):
             away = Away()

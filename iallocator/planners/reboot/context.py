@@ -9,7 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from iallocator.deadline import Alarm
+    from iallocator.deadline import Deadline
     from iallocator.model.cluster import Cluster
     from iallocator.options.settings import Settings
 
@@ -24,7 +24,7 @@ class RebootContext(Context):
 
     __slots__ = ()
 
-    def __init__(self, cluster: Cluster, settings: Settings, alarm: Alarm | None = None) -> None:
+    def __init__(self, cluster: Cluster, settings: Settings, alarm: Deadline | None = None) -> None:
         super().__init__(cluster, settings, [(len(cluster.nodes), 0)] * MOVES, alarm=alarm)
 
     def forget(self) -> None:

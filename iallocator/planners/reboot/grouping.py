@@ -8,7 +8,7 @@ dissolved into others.
 
 from __future__ import annotations
 
-from iallocator.deadline import why_stopped
+from iallocator.deadline import Stopped, check
 from iallocator.planners.reboot.away import Away
 from iallocator.solver.colouring import colour
 
@@ -79,7 +79,7 @@ class Grouping:
         self.groups: list[Group] = []
         self.left: dict[int, str] = {}
         self.bound = 0
-        self.stop: KeyboardInterrupt | None = None
+        self.stop: Stopped | None = None
         self._cluster = cluster
         self._absence = absence
         self._known: dict[frozenset[int], Away] = {}
@@ -103,10 +103,10 @@ class Grouping:
         try:
             self._run(nodes)
             self._absence.alarm.quiet()
-        except KeyboardInterrupt as stop:
+        except Stopped as stop:
             self.stop = stop
             known = {index for group in self.groups for index in group} | self.left.keys()
-            self.left |= {n: why_stopped(stop) for n in nodes if n not in known}
+            self.left |= {n: stop.reason for n in nodes if n not in known}
 
     def _run(self, nodes: Sequence[int]) -> None:
         for done, index in enumerate(nodes):
@@ -138,7 +138,7 @@ class Grouping:
                     for part in self._parts(one):
                         found.append(part)
                         self._tell(sum(map(len, found)), len(nodes))
-            except KeyboardInterrupt:
+            except Stopped:
                 self.groups = best or self._completed(found, nodes)
                 raise
             if not best or len(found) < len(best):
@@ -171,6 +171,7 @@ class Grouping:
         """`group` in parts that can be away, each as large as it gets."""
         rest = list(group)
         while rest:
+            check()
             part = self._grown(rest)
             self._part = []
             yield part
@@ -181,6 +182,7 @@ class Grouping:
         part = self._part = []
         position, step = 0, len(nodes)
         while position < len(nodes):
+            check()
             some = list(nodes[position : position + step])
             if self._can([*part, *some]):
                 part += some
@@ -204,6 +206,7 @@ class Grouping:
     def _dissolve(self) -> None:
         """Spread the nodes of small groups over the others, as long as that does."""
         while len(self.groups) > self.bound:
+            check()
             for group in sorted(self.groups, key=len):
                 spread = self._spread(group, [other for other in self.groups if other != group])
                 if spread is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from iallocator.deadline import why_stopped
 from iallocator.names import whole_name
 from iallocator.planners.eligible import group_named
 from iallocator.planners.reboot.absence import Absence
@@ -15,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from iallocator.deadline import Alarm
+    from iallocator.deadline import Deadline
     from iallocator.model.cluster import Cluster, Node
     from iallocator.options.settings import Settings
     from iallocator.planners.reboot.options import RebootOptions
@@ -32,7 +31,7 @@ def plan_reboots(
     cluster: Cluster,
     settings: Settings,
     wanted: RebootOptions,
-    alarm: Alarm | None = None,
+    alarm: Deadline | None = None,
     tell: Callable[[int, int], None] = lambda done, total: None,
 ) -> RebootResult:
     """Groups of nodes that can be rebooted together, and what moves around each.
@@ -69,7 +68,7 @@ def plan_reboots(
 
 def _left_out(cluster: Cluster, grouping: Grouping) -> list[str]:
     """What to say of the nodes in no group: those that an end came before, in one line."""
-    reason = "" if grouping.stop is None else why_stopped(grouping.stop)
+    reason = "" if grouping.stop is None else grouping.stop.reason
     cut_off = [index for index, why in grouping.left.items() if why == reason]
     lines = [
         f"iallocator: {cluster.nodes[index].name} is not rebooted: {why}"

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from iallocator.aliases import Json
-    from iallocator.deadline import Alarm
+    from iallocator.deadline import Deadline
     from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
     from iallocator.model.moves import ElementaryMove
@@ -85,7 +85,7 @@ class Repairs:
     Those that must be on one node are repaired together, or none of them.
     """
 
-    def __init__(self, cluster: Cluster, settings: Settings, alarm: Alarm | None = None) -> None:
+    def __init__(self, cluster: Cluster, settings: Settings, alarm: Deadline | None = None) -> None:
         self._context = Context(cluster, settings, [(len(cluster.nodes), 0)], alarm=alarm)
         self._nodes = cluster.nodes
 

@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from uuid import uuid4
 
-from iallocator.deadline import TIME_IS_UP, Alarm
+from iallocator.deadline import TIME_IS_UP, Deadline
 from iallocator.errors import UsageError
 from iallocator.model.state import State
 from iallocator.planners.repair.repair import Repairs
@@ -120,13 +120,13 @@ class RepairRound:
         jobs: Jobs | None = None,
         execute: bool = False,
         delay: float = 0.0,
-        alarm: Alarm | None = None,
+        alarm: Deadline | None = None,
         allow: str = "",
         command: str = "iallocator repair -X",
     ) -> None:
         self._allow = allow
         self._command = command
-        self._alarm = alarm or Alarm(None)
+        self._alarm = alarm or Deadline(None)
         self._cluster = cluster
         self._jobs = jobs
         self._execute = execute and jobs is not None

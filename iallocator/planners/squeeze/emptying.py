@@ -6,6 +6,7 @@ is on them is alike: of those only the first few are scanned, until some have mo
 
 from __future__ import annotations
 
+from iallocator.deadline import check
 from iallocator.planners.balance.greedy import GreedyBalancer
 from iallocator.planners.balance.problem import BalanceProblem
 from iallocator.planners.plan import Plan
@@ -34,6 +35,7 @@ def empty(problem: BalanceProblem, limits: StopCriteria, progress: Callable[[Pla
     plan = Plan("balance", score_of(problem.state, problem.scope))
     waiting, centres = _waiting(problem), problem.means()
     while waiting and not plan.stop:
+        check()
         count = max(FEWEST, len({_kind(problem, one) for one in waiting}) // SHARE)
         some = BalanceProblem(
             problem.state, problem.scope, problem.fixed, _first(problem, waiting, count),

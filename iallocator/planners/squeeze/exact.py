@@ -8,6 +8,7 @@ into an order in which each is allowed when it is made.
 
 from __future__ import annotations
 
+from iallocator.deadline import check
 from iallocator.model.moves import FAILOVER_TO, apply_steps
 from iallocator.model.node_view import Capacities
 from iallocator.model.state import State
@@ -193,6 +194,7 @@ class Arrangement:
                 waiting.setdefault(tuple(self._unit(instance)), []).append(instance)
         moves: list[PlannedMove] = []
         while waiting:
+            check()
             ready = next(
                 (k for k, some in waiting.items() if self._allowed(state, some, wanted)), None
             )

@@ -7,6 +7,7 @@ instance on an online node, and every online node with room for the reserve?
 from __future__ import annotations
 
 from iallocator.compat import OURS
+from iallocator.deadline import Stopped
 from iallocator.model.node_view import Capacities
 from iallocator.model.state import State
 from iallocator.planners.balance.move_kinds import MoveRules
@@ -105,7 +106,7 @@ class Feasibility(Aim):
 
         Raises
         ------
-        KeyboardInterrupt
+        Stopped
             As soon as someone interrupts.
         """
         off = frozenset(off)
@@ -153,7 +154,7 @@ class Feasibility(Aim):
             if each:
                 try:
                     return self._rescored(off, moves)
-                except KeyboardInterrupt:
+                except Stopped:
                     pass  # the last one, then
             state = State(self.cluster)
             replay(state, moves)

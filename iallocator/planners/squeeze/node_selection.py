@@ -6,7 +6,7 @@ and keep what they have found when time is up or someone interrupts.
 
 from __future__ import annotations
 
-from iallocator.deadline import TIME_IS_UP, why_stopped
+from iallocator.deadline import TIME_IS_UP, Stopped, check
 from iallocator.model.columns import MEMORY
 from iallocator.model.state import State
 from iallocator.planners.power_state import Switched
@@ -57,7 +57,7 @@ class Search:
         self.problem = ""
         self.packed = False
         self.stopped = ""
-        self.stop: KeyboardInterrupt | None = None
+        self.stop: Stopped | None = None
 
     def keep(self, chosen: Sequence[int], found: FeasibilityResult) -> None:
         """Take this set of nodes for the best so far."""
@@ -84,6 +84,7 @@ def power_down(
     try:
         rest = descent.free_beginning(candidates)
         while rest:
+            check()
             refused = descent.one_by_one(rest)
             if len(refused) in (0, len(rest)) or search.stopped:
                 break
@@ -92,8 +93,8 @@ def power_down(
             found = balanced(feasibility, search.chosen)
             if found is not None:
                 search.keep(search.chosen, found)
-    except KeyboardInterrupt as stop:
-        search.stop, search.stopped = stop, why_stopped(stop)
+    except Stopped as stop:
+        search.stop, search.stopped = stop, stop.reason
     if search.packed:
         search.score = feasibility.score(search.chosen, search.moves, each=search.stop is None)
     for index in candidates:
@@ -192,8 +193,8 @@ def power_on(
     search = Search(score, limits)
     try:
         _power_on(feasibility, standby, search, limits.expired)
-    except KeyboardInterrupt as stop:
-        search.stop, search.stopped = stop, why_stopped(stop)
+    except Stopped as stop:
+        search.stop, search.stopped = stop, stop.reason
     for index in standby:
         if index not in search.chosen:
             search.refused.setdefault(index, search.stopped or "not needed")

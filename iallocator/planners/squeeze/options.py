@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from iallocator.compat import Behaviour
-    from iallocator.deadline import Alarm
+    from iallocator.deadline import Deadline
     from iallocator.model.cluster import Group
     from iallocator.options.settings import Settings
     from iallocator.planners.stop_criteria import StopCriteria
@@ -63,7 +63,7 @@ class SqueezeOptions:
         kinds: int = SHARED,
         group: str = "",
         tag_prefix: str = "iallocator:",
-        alarm: Alarm | None = None,
+        alarm: Deadline | None = None,
     ) -> None:
         self.settings = settings
         self.tag_prefix = tag_prefix

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from itertools import islice
 
+from iallocator.deadline import check
 from iallocator.model.columns import CPUS, MEMORY, MEMORY_LATER
 from iallocator.model.moves import places_after
 from iallocator.placement.verdict.move_limits import MoveLimits
@@ -57,6 +58,7 @@ def pack(
     leaving.sort(key=lambda instance: -instance.memory)
     made: list[PlannedMove] = []
     for instance in leaving:
+        check()
         while packing.is_left(problem.state.where[instance.name]):
             move = packing.move(instance)
             if move is None:
@@ -178,6 +180,7 @@ class _Packing:
         nodes = self._state.cluster.nodes
         for kind, shape in self._shapes(before):
             for target in targets:
+                check()
                 after = shape[0] if shape[0] >= 0 else target, shape[1] if shape[1] >= 0 else target
                 barred = not nodes[after[0]].migration <= nodes[after[1]].receives
                 room = self._left(instance, after, leads)

@@ -10,6 +10,7 @@ a check of the limits for each instance and pass.
 
 from __future__ import annotations
 
+from iallocator.deadline import check
 from iallocator.planners.balance.unit_steps import possible
 from iallocator.planners.direct import shortest_ways
 from iallocator.planners.plan import mark_units, replay
@@ -71,6 +72,7 @@ class _Routes:
         made: list[PlannedMove] = []
         waiting = list(dict.fromkeys(self._unit(name) for name in self._own))
         while waiting := [unit for unit in waiting if self._away(unit)]:
+            check()
             if over():
                 return None
             count = len(made)

@@ -6,6 +6,7 @@ from copy import copy
 
 from iallocator.constraints.affinity_factory import relations_of
 from iallocator.constraints.transition_requirements import demands_of
+from iallocator.deadline import Stopped
 from iallocator.errors import NotFoundError
 from iallocator.model.node_view import Capacities
 from iallocator.model.state import State
@@ -74,7 +75,7 @@ def squeeze_cluster(
                 done = more
         if wanted.alarm is not None:
             wanted.alarm.quiet()
-    except KeyboardInterrupt as stop:
+    except Stopped as stop:
         done.plan.end(stop)
     done.before = State(cluster)  # sizes that nobody told are known by now
     done.demands = demands_of(work.relations)
@@ -113,7 +114,7 @@ class _Work:
         """Return what exact search may spend."""
         wanted = self.wanted
         return Budget(
-            wanted.settings.optimum_seconds, None, wanted.alarm, wanted.settings.planning_seconds
+            wanted.settings.optimum_seconds, wanted.alarm, wanted.settings.planning_seconds
         )
 
     def reserve(self, group: Group, factor: float) -> Headroom:

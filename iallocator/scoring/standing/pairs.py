@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from iallocator.deadline import check
 from iallocator.scoring.candidates import DECIMALS
 from iallocator.scoring.standing import NOISE, TIE, pick
 from iallocator.scoring.standing.pair_scores import ScoredPairs
@@ -63,6 +64,7 @@ class StandingPairs(ScoredPairs):
         """Add the best pair of a group to `found`; False if it is too close to tell."""
         rows, columns, value = primaries, secondaries, np.inf
         while True:  # among the better ones bounds are closer
+            check()
             low = self._bounds(rows, columns)
             value = min(value, self._reached(rows, columns, low, value == np.inf))
             if value == np.inf:
@@ -108,6 +110,7 @@ class StandingPairs(ScoredPairs):
         """
         count = FEW
         while True:
+            check()
             scores = self._scores_of(rows[:count], columns[:count])
             best = pick(scores)
             done = count >= rows.size

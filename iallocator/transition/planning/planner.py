@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from iallocator.deadline import check
 from iallocator.model.moves import FAILOVER
 from iallocator.transition.paths import NoWayError, shortest
 from iallocator.transition.planning.cycle_breaking import CycleBreaker
@@ -63,6 +64,7 @@ class TransitionPlanner(PlanningState):
         self._keep_powered()
         given_up: dict[str, Route] = {}
         while True:
+            check()
             found = self.attempt(self.routes, begin=self._best)
             self._best = found.order
             if not found.left:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from iallocator.deadline import check
 from iallocator.transition.paths import chain
 from iallocator.transition.planning.order_graph import circular, without_circles
 from iallocator.transition.requirements import MUST
@@ -75,6 +76,7 @@ def arrange(
         remarks += separations.yield_to([step for made in chains for step in made])
         left = left | separations.room
     while True:
+        check()
         found = _sequence(moves, chains, left, kept)
         if found is not None:
             return Arranged(found, kept, remarks)

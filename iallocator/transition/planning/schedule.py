@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from iallocator.deadline import check
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -202,6 +204,7 @@ def schedule(
     seen = {moment.done}
     stack: list[tuple[_Moment, Iterator[int]]] = [(moment, iter(search.choices(moment)))]
     while stack and len(best.order) < len(steps) and branches > 0:
+        check()
         here, choices = stack[-1]
         choice = next(choices, None)
         if choice is None:

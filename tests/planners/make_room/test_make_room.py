@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from iallocator.cli import main
+from iallocator.deadline import Interrupted
 from iallocator.model.state import State
 from iallocator.options.settings import Settings
 from iallocator.planners.make_room.context import RoomContext
 from iallocator.planners.make_room.room import Room
 from iallocator.planners.make_room.search import RoomSearch
 from iallocator.scoring.state_score import score_of
-from iallocator.solver.budget import Interrupts
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
 from tests.builders import Json, allocate, as_bytes, cluster, instance
@@ -246,7 +246,7 @@ def test_search_for_room_interrupted_prints_what_was_found(
         if found:
             whole(self, copied)
         if self.found or not found:
-            raise KeyboardInterrupt
+            raise Interrupted
 
     monkeypatch.setattr(RoomSearch, "_arrived", interrupt)
     status, told = ask(TWO, "make-room", "--n1=off", "--json")
@@ -400,9 +400,9 @@ def test_search_for_room_of_several_pays_for_each_and_for_simulated_failures(
 def test_exact_searches_for_room_share_what_one_may_spend() -> None:
     """Each gets a part of what is left; one that spends it leaves the outcome unproved."""
     context = RoomContext(read_cluster(cluster(2), Reading()), Settings())
-    first = context.budget(Interrupts())
+    first = context.budget()
     start, first.iterations = first.iterations, 0
-    second = context.budget(Interrupts())
+    second = context.budget()
     assert 0 < second.iterations < start
     assert context.undecided
 

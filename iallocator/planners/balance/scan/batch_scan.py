@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from iallocator.deadline import check
 from iallocator.planners.balance.found_move import FoundMove
 from iallocator.planners.balance.move_kinds import KINDS
 from iallocator.planners.balance.scan.blocks import Block
@@ -174,6 +175,7 @@ class BatchScan:
             self._tags = MoveTags(self._table, self._batch)
         every = max(1, BLOCK // max(1, self._targets.size))
         for start in range(0, rows.size, every):
+            check()
             part = rows[start : start + every]
             self._left[part] = self._left_reserved(part)
             pages = {store: Page(store, part) for store in self._remade()}
@@ -185,6 +187,7 @@ class BatchScan:
         """The moves of `rows` to the targets at `columns`."""
         every = max(1, BLOCK // columns.size)
         for start in range(0, rows.size, every):
+            check()
             part = rows[start : start + every]
             pages = {store: Page(store, part, columns) for store in self._remade()}
             self._evaluate(self._written(pages), part, columns)
@@ -219,6 +222,7 @@ class BatchScan:
         block = self._block(rows, targets)
         targeted = [store for store in stores if store.kind.targeted]
         for store in stores:
+            check()
             if not store.kind.targeted:
                 write_moves([store], rows, slice(None), [block.failovers()])
                 self._bind(store, rows, slice(None), targets)

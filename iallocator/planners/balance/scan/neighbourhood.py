@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from iallocator.deadline import check
 from iallocator.limits.migration import may_not_receive
 from iallocator.planners.balance.found_move import FoundMove
 from iallocator.planners.balance.scan.batch_scan import BatchScan, moves_of
@@ -117,6 +118,7 @@ class MoveScan:
         self.table.refresh(positions)
         self._ground = CurrentScore(self.table.totals, self._twins, self._penalty())
         for scan in self._scans:
+            check()
             scan.refresh(np.array(positions, dtype=np.intp), self._ground)
 
     def renew(self, nodes: Iterable[int]) -> bool:
@@ -171,6 +173,7 @@ class MoveScan:
             RowSearch(scan, store, self._ground, measure, budget) for scan, store in self._stores()
         ]
         for search in sorted(searches, key=lambda one: one.low):
+            check()
             limit = search.narrow(limit)
         found = [move for search in searches if (move := search.lowest(limit)) is not None]
         return min(found, key=_key)[2] if found else None

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from iallocator.deadline import check
 from iallocator.scoring.candidates import DECIMALS
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ class RowSearch:
         size = max(1, AT_ONCE // self.store.shape[1])
         left = self._bounds.copy()
         while True:
+            check()
             allowed = self._within(limit) if limit < np.inf else np.inf
             rows = np.flatnonzero((left <= allowed) & (left < np.inf))
             if not rows.size:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from iallocator.deadline import check
 from iallocator.planners.intergroup.impossible.arrivals import KINDS, RAM, Arrivals, survived_in
 from iallocator.planners.intergroup.impossible.measures import Amount, AtLeast, measures_of
 
@@ -45,6 +46,7 @@ class Proofs:
         reaches = [reachable(one, targets(one)) for one in instances]
         rooms = self._rooms_of(instances, frozenset[int]().union(*reaches))
         for reach in sorted(set(reaches), key=len, reverse=True)[:SETS]:
+            check()
             bound = [one for one, own in zip(instances, reaches) if own <= reach]
             found = self._short(bound, rooms, reach)
             if found:

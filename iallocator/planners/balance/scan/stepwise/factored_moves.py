@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from iallocator.deadline import check
 from iallocator.planners.balance.scan.changes import Changes
 from iallocator.planners.balance.scan.move_bounds import MoveStore, chords_between
 from iallocator.planners.balance.scan.row_bounds import extremes
@@ -149,6 +150,7 @@ class FactoredMoves(MoveStore):
     def _parts(self, rows: Whole) -> Iterator[tuple[int, Whole]]:
         size = max(1, PART // self.shape[1])
         for start in range(0, rows.size, size):
+            check()
             yield start, rows[start : start + size]
 
     def _look(self, rows: Whole) -> Floats:
