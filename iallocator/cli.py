@@ -72,7 +72,7 @@ def _run(arguments: list[str]) -> int:
     try:
         files = _files(arguments, settings)
     except UsageError:
-        from iallocator.calls.misuse import logged
+        from iallocator.calls.call import logged
 
         with logged(arguments, settings, COMMANDS):
             raise

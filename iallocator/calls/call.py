@@ -1,32 +1,86 @@
-"""One call of the program as Ganeti makes it: noted as it begins, and again as it ends."""
+"""One call of the program by Ganeti: its log line, and its files in the folder of captured calls.
+
+A call whose options cannot be understood is logged too, if its options name a log.
+"""
 
 from __future__ import annotations
 
 import os
-from time import monotonic, time
+import zlib
+from contextlib import nullcontext, suppress
+from time import localtime, monotonic, strftime, time
 
 from iallocator import __version__
-from iallocator.calls.layout import CALL, CONF, REQUEST, RESPONSE
-from iallocator.calls.log import write_line
+from iallocator.calls.layout import (
+    ARGS,
+    CALL,
+    CONF,
+    DIGITS,
+    REQUEST,
+    RESPONSE,
+    file_of,
+    next_number,
+    numbered,
+)
 from iallocator.deadline import Stopped
-from iallocator.errors import IallocatorError, one_line, tell
-from iallocator.options.parser import words_of
+from iallocator.errors import IallocatorError, UsageError, one_line, tell
+from iallocator.options.parser import last_value, words_of
+from iallocator.options.settings import configuration_path
 from iallocator.options.table import COMMON
 from iallocator.wire.c_json import dumps
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection, Sequence
+    from contextlib import AbstractContextManager
     from types import TracebackType
     from typing import Any
 
-    from iallocator.calls.store import Store
     from iallocator.model.cluster import Cluster
     from iallocator.options.settings import Settings
     from iallocator.reply import Reply
     from iallocator.requests import Request
 
-__all__ = ["Call"]
+__all__ = ["SYSLOG", "Call", "Store", "logged", "write_line"]
+
+SYSLOG = "syslog"
+"""Instead of the name of a file."""
+
+SOCKET = "/dev/log"
+
+
+def write_line(target: str, line: str, status: int) -> None:
+    """Append `line` to the file `target`, or tell it the system's log.
+
+    `status` is the exit status: other ones than 0 are errors there.  Lines of processes that
+    write at the same time do not mix; nobody waits for who reads a pipe.
+
+    Raises
+    ------
+    OSError
+        If it cannot be written.
+    """
+    if target == SYSLOG:
+        _to_syslog(line, status)
+        return
+    stamp = strftime("%Y-%m-%dT%H:%M:%S%z", localtime())
+    raw = f"{stamp} iallocator[{os.getpid()}] {line}\n".encode("utf-8", "backslashreplace")
+    how = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_NOCTTY
+    handle = os.open(target, how, 0o600)
+    try:
+        if os.write(handle, raw) < len(raw):
+            raise OSError(0, "only part of the line could be written", target)
+    finally:
+        os.close(handle)
+
+
+def _to_syslog(line: str, status: int) -> None:
+    os.stat(SOCKET)  # the library says nothing where nobody listens
+    import syslog
+
+    syslog.openlog("iallocator", syslog.LOG_PID, syslog.LOG_DAEMON)
+    syslog.syslog(syslog.LOG_ERR if status else syslog.LOG_INFO, line)
+
 
 NOT_KEPT = {
     "log", "capture", "capture_keep", "capture_days", "config", "no_config", "ialloc_src",
@@ -78,7 +132,7 @@ class Call:
 
     def understood(self, cluster: Cluster, request: Request) -> None:
         """Note what is asked for."""
-        from iallocator.calls.words import asked
+        from iallocator.calls.layout import asked
 
         self._facts = {
             "type": request.kind,
@@ -100,7 +154,6 @@ class Call:
         return bool(self.problems)
 
     def _capture(self, raw: bytes) -> None:
-        from iallocator.calls.store import Store
 
         store = Store(
             self._settings.capture, self._settings.capture_keep, self._settings.capture_days
@@ -195,3 +248,135 @@ def _configuration(settings: Settings) -> str:
 def _toml(value: Any) -> str:
     """JSON is TOML, but for one character."""
     return dumps(value).replace("\x7f", "\\u007f")
+
+
+LEVEL = 1
+"""Of compression: half as small again would take three times as long."""
+
+GZIP_WINDOW = 31
+"""Makes zlib write what gzip reads."""
+
+DAY = 86400.0
+"""Seconds."""
+
+
+class Store:
+    """One call in a folder of captured calls.
+
+    Files are readable for their owner only.  Each appears whole under its name, or not at
+    all; other files of the folder are let alone.
+
+    Parameters
+    ----------
+    folder:
+        Must exist.
+    keep:
+        How many calls are kept at most, this one among them.
+    days:
+        How old calls become at most.
+    """
+
+    def __init__(self, folder: str, keep: int, days: float) -> None:
+        self._folder = folder
+        self._keep = keep
+        self._days = days
+        self.number = 0
+
+    def begin(self, arguments: str) -> None:
+        """Take the next number, and keep the arguments under it.
+
+        Raises
+        ------
+        OSError
+            As all methods, if that cannot be written; nothing is left of it then.
+        """
+        number = next_number(numbered(self._folder))
+        while True:
+            path = file_of(self._folder, number, ARGS)
+            try:
+                handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+                break
+            except FileExistsError:  # by another process, at this moment
+                number += 1
+        self.number = number
+        try:
+            _fill(handle, arguments.encode("utf-8", "surrogateescape"))
+        except OSError:
+            os.unlink(path)
+            raise
+
+    def drop(self) -> None:
+        """Delete what there is of this call, as far as that goes."""
+        with suppress(OSError):
+            for name in numbered(self._folder).get(self.number, ()):
+                os.unlink(os.path.join(self._folder, name))
+
+    def put(self, kind: str, raw: bytes) -> None:
+        """Write one file of the call; compressed, if its name says so."""
+        if kind.endswith(".gz"):
+            packer = zlib.compressobj(LEVEL, zlib.DEFLATED, GZIP_WINDOW)
+            raw = packer.compress(raw) + packer.flush()
+        beside = os.path.join(self._folder, f".{self.number:0{DIGITS}}.{kind}.{os.getpid()}.new")
+        handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            _fill(handle, raw)
+            os.replace(beside, file_of(self._folder, self.number, kind))
+        except BaseException:
+            with suppress(FileNotFoundError):
+                os.unlink(beside)
+            raise
+
+    def rotate(self) -> None:
+        """Delete the calls that are too many or too old; never this one."""
+        calls = numbered(self._folder)
+        oldest_first = sorted(calls)
+        limit = time() - self._days * DAY
+        for position, number in enumerate(oldest_first):
+            if number >= self.number:
+                return
+            many = len(oldest_first) - position > self._keep
+            if not many and self._newest(calls[number]) > limit:
+                return
+            for name in calls[number]:
+                # another process deletes, too; a folder is nobody's call
+                with suppress(FileNotFoundError, IsADirectoryError):
+                    os.unlink(os.path.join(self._folder, name))
+
+    def _newest(self, names: list[str]) -> float:
+        """When the last of these files was written, in seconds; 0 if all are gone."""
+        newest = 0.0
+        for name in names:
+            with suppress(FileNotFoundError):
+                newest = max(newest, os.stat(os.path.join(self._folder, name)).st_mtime)
+        return newest
+
+
+def _fill(handle: int, raw: bytes) -> None:
+    with open(handle, "wb") as file:
+        file.write(raw)
+
+
+def logged(
+    arguments: Sequence[str], settings: Settings, commands: Collection[str]
+) -> AbstractContextManager[object]:
+    """A ``with`` block that logs what ends it, where `arguments` or the file say that calls are.
+
+    `settings` are as far as they could be understood.
+    """
+    settings.log = last_value(arguments, "log") or settings.log or _of_file(arguments, commands)
+    return Call(settings) if settings.log else nullcontext()
+
+
+def _of_file(arguments: Sequence[str], commands: Collection[str]) -> str:
+    """Where the configuration file says that calls are logged; "" if it does not."""
+    from iallocator.configuration import Configuration
+    from iallocator.options.settings import Settings
+
+    named = Settings()
+    named.config = last_value(arguments, "config") or ""
+    named.no_config = last_value(arguments, "no_config") in ("", "yes")
+    path = configuration_path(named)
+    try:
+        return Configuration(path, commands).text("log") if path else ""
+    except UsageError:
+        return ""

@@ -1,19 +1,42 @@
-"""The names of captured calls."""
+"""Names of the files of captured calls, and a summary of a request in a few words."""
 
 from __future__ import annotations
 
 import os
 
 from iallocator.errors import UsageError
+from iallocator.requests import (
+    Allocate,
+    AllocateSecondary,
+    ChangeGroup,
+    MultiAllocate,
+    MultiEvacuate,
+    NodeEvacuate,
+    Relocate,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
+
+    from iallocator.model.cluster import Cluster
+    from iallocator.model.instance import Instance
+    from iallocator.requests import Request
 
 __all__ = [
-    "ARGS", "CALL", "CONF", "KINDS", "REQUEST", "RESPONSE", "file_of", "next_number", "numbered",
-    "referred", "request_path",
-]  # fmt: skip
+    "ARGS",
+    "CALL",
+    "CONF",
+    "KINDS",
+    "REQUEST",
+    "RESPONSE",
+    "asked",
+    "file_of",
+    "next_number",
+    "numbered",
+    "referred",
+    "request_path",
+]
 
 ARGS, CONF, REQUEST, RESPONSE, CALL = KINDS = (
     "args", "conf", "request.json.gz", "response.json.gz", "call.json",
@@ -86,3 +109,43 @@ def request_path(text: str) -> str:
     if not os.path.isfile(path):  # a pipe of somebody else's would be waited for
         raise UsageError(f"{text}: no such call; iallocator history {reference[0]} lists them")
     return path
+
+
+NAMED = 3
+"""Instances of a request whose names are told."""
+
+
+def asked(cluster: Cluster, request: Request) -> str:
+    """What `request` is about, without its type."""
+    if isinstance(request, Allocate):
+        return _new(request.instance) + _where(request.group_name)
+    if isinstance(request, MultiAllocate):
+        return _names([one.instance for one in request.wanted])
+    if isinstance(request, AllocateSecondary):
+        return request.instance.name
+    if isinstance(request, Relocate):
+        return f"{request.instance.name} from {cluster.nodes[request.source].name}"
+    if isinstance(request, NodeEvacuate):
+        return f"{_names(request.instances)}; {request.mode}"
+    if isinstance(request, ChangeGroup):
+        targets = [group.name for group in request.targets or ()]
+        return _names(request.instances) + _where(", ".join(targets))
+    assert isinstance(request, MultiEvacuate)
+    return ", ".join(cluster.node_names(tuple(request.nodes)))
+
+
+def _new(instance: Instance) -> str:
+    return (
+        f"{instance.name}: {instance.template}, {instance.memory} MiB memory, "
+        f"{instance.disk} MiB disk, {instance.vcpus} vcpus"
+    )
+
+
+def _names(instances: Sequence[Instance]) -> str:
+    names = [instance.name for instance in instances]
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + more or "nobody"
+
+
+def _where(groups: str | None) -> str:
+    return f" in {groups}" if groups else ""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from iallocator.constraints.no_affinity import NoAffinity
 from iallocator.constraints.priced_pairs import PricedPairs, priced
-from iallocator.model.constraints.constraint import ORDER
-from iallocator.model.constraints.units import items_of
+from iallocator.model.constraints import ORDER, items_of
 from iallocator.scoring.candidates import ListedCandidates
 
 TYPE_CHECKING = False
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
     from iallocator.aliases import Nodes
     from iallocator.constraints.census import Census, LiveCensus
     from iallocator.constraints.relations import Relations
-    from iallocator.model.constraints.constraint import Constraint
+    from iallocator.model.constraints import Constraint
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
     from iallocator.scoring.candidates import Candidates

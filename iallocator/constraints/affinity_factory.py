@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from iallocator.constraints.locations import Locations
     from iallocator.constraints.relations import Relations
     from iallocator.model.cluster import Cluster
-    from iallocator.model.constraints.tag_finding import TagFinding
+    from iallocator.model.constraints import TagFinding
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
 

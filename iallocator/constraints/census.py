@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from iallocator.model.constraints.rule import ALWAYS
+from iallocator.model.constraints import ALWAYS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence, Set
 
     from iallocator.constraints.domains import Domains, Zones
-    from iallocator.model.constraints.rule import Member, Rule
+    from iallocator.model.constraints import Member, Rule
     from iallocator.model.state import State
 
     Counts = dict[int, int]

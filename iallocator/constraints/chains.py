@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.model.constraints.constraint import TOGETHER
-from iallocator.model.constraints.rule import domains_between
+from iallocator.model.constraints import TOGETHER, domains_between
 from iallocator.tags.affinity import bond_between
 
 TYPE_CHECKING = False
@@ -11,8 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from iallocator.model.cluster import Cluster
-    from iallocator.model.constraints.constraint import Constraint
-    from iallocator.model.constraints.rule import Member, Rule
+    from iallocator.model.constraints import Constraint, Member, Rule
     from iallocator.model.instance import Instance
 
     MembersOf = Mapping[str, Mapping[Rule, Sequence[Member]]]

@@ -7,7 +7,7 @@ stays.  These are musts under every strategy, in requests and plans alike.
 
 from __future__ import annotations
 
-from iallocator.model.constraints.constraint import EVERY, LOCATION, MUST, Constraint
+from iallocator.model.constraints import EVERY, LOCATION, MUST, Constraint
 from iallocator.tags.pacemaker_scores import INFINITY, add
 
 TYPE_CHECKING = False

@@ -12,8 +12,7 @@ if TYPE_CHECKING:
 
     from iallocator.constraints.locations import Locations
     from iallocator.model.cluster import Cluster
-    from iallocator.model.constraints.constraint import Constraint
-    from iallocator.model.constraints.rule import Member, Rule
+    from iallocator.model.constraints import Constraint, Member, Rule
     from iallocator.model.state import State
     from iallocator.tags.affinity import Parsed
 

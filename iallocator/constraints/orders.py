@@ -6,7 +6,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from iallocator.model.constraints.constraint import Constraint
+    from iallocator.model.constraints import Constraint
     from iallocator.model.instance import Instance
 
 __all__ = ["in_order"]

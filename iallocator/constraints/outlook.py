@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.model.constraints.constraint import APART
-from iallocator.model.constraints.rule import ALWAYS, domains_between, weight_between
+from iallocator.model.constraints import ALWAYS, APART, domains_between, weight_between
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -11,7 +10,7 @@ if TYPE_CHECKING:
 
     from iallocator.constraints.census import Census
     from iallocator.constraints.domains import Domains, Zones
-    from iallocator.model.constraints.rule import Member
+    from iallocator.model.constraints import Member
 
     Pair = tuple[Member, Member, str]
     """Two members of a rule, and a failure domain that it asks of them."""

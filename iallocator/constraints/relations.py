@@ -8,8 +8,7 @@ from iallocator.constraints.chains import dependents_of_failed, unsupported
 from iallocator.constraints.memberships import Memberships
 from iallocator.constraints.orders import in_order
 from iallocator.constraints.outlook import Outlook, breaks, newly_parted, others_broken
-from iallocator.model.constraints.constraint import APART, ORDER
-from iallocator.model.constraints.rule import domains_between
+from iallocator.model.constraints import APART, ORDER, domains_between
 from iallocator.tags.affinity import bond_between, bond_to_many
 
 TYPE_CHECKING = False
@@ -19,8 +18,7 @@ if TYPE_CHECKING:
     from iallocator.constraints.census import Census
     from iallocator.constraints.memberships import Where
     from iallocator.constraints.outlook import Pair
-    from iallocator.model.constraints.constraint import Constraint
-    from iallocator.model.constraints.rule import Member
+    from iallocator.model.constraints import Constraint, Member
     from iallocator.model.instance import Instance
 
 __all__ = ["Relations"]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from iallocator.model.constraints.constraint import TOGETHER
+from iallocator.model.constraints import TOGETHER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from iallocator.model.constraints.rule import Rule
+    from iallocator.model.constraints import Rule
 
     Units = dict[str, tuple[str, ...]]
 

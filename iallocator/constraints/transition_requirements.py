@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.model.constraints.constraint import ORDER
+from iallocator.model.constraints import ORDER
 from iallocator.transition.requirements import Demands
 
 TYPE_CHECKING = False

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from iallocator.errors import IallocatorError
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -11,7 +13,13 @@ if TYPE_CHECKING:
     from iallocator.aliases import Json
 
 
-__all__ = ["Job", "describe", "jobs_of", "only_steps", "without_first"]
+__all__ = ["ExecutionError", "Job", "describe", "jobs_of", "only_steps", "without_first"]
+
+
+class ExecutionError(IallocatorError):
+    """The execution cannot start or continue; the journal says how far it has come."""
+
+    exit_status = 1
 
 
 @dataclass(frozen=True)

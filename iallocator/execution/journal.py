@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from time import time
 
 from iallocator.errors import RequestError, UsageError
-from iallocator.execution.errors import ExecutionError
+from iallocator.execution.jobs import ExecutionError
 from iallocator.wire.c_json import dumps
 from iallocator.wire.fields import (
     boolean,

@@ -14,7 +14,7 @@ import stat
 from contextlib import suppress
 
 from iallocator.errors import UsageError
-from iallocator.execution.errors import ExecutionError
+from iallocator.execution.jobs import ExecutionError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,7 +1,13 @@
-"""How far each job of an execution is: what follows from the events of its journal.
+"""The progress of each job of an execution, computed from the events of its journal.
 
-The same function reads an event when it happens and when a journal is read again, so that
-an execution that was interrupted is continued exactly where it was.
+One function reads an event, both when it happens and when a journal is read again.  An execution
+that was interrupted therefore continues exactly where it ended.
+
+`retries` computes what remains of failed jobs.  A failed job may have carried out some of its
+steps, or nearly all of one step: Ganeti reports an error after `replace-disks` although the new
+secondary is in its configuration.  An administrator may have carried out the rest.  Therefore the
+places of the instance decide which steps remain, and the number of successful opcodes decides
+between equal places.
 """
 
 from __future__ import annotations
@@ -9,19 +15,30 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from iallocator.execution.jobs import only_steps, without_first
-from iallocator.execution.queues.queue import CANCELED, SUCCESS
+from iallocator.execution.queue import CANCELED, SUCCESS
+from iallocator.transition.step import CREATE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from iallocator.aliases import Json
+    from iallocator.execution.ground import Places
     from iallocator.execution.jobs import Job
 
-
 __all__ = [
-    "DONE", "FAILED", "PENDING", "REFUSED", "RETURNING", "SENDING", "SENT", "Record", "Records",
-]  # fmt: skip
+    "DONE",
+    "FAILED",
+    "PENDING",
+    "REFUSED",
+    "RETURNING",
+    "SENDING",
+    "SENT",
+    "Record",
+    "Records",
+    "off_its_way",
+    "retries",
+]
 
 PENDING = "pending"
 SENDING = "sending"
@@ -194,3 +211,72 @@ class Records:
                 if number in found:
                     break
         return found
+
+
+STUCK = (FAILED, REFUSED)
+
+
+def retries(records: Records, places: Places) -> Iterator[tuple[str, Json]]:
+    """Return the events, kind and members, that let failed and rejected jobs begin again.
+
+    ``retry`` names the steps of a job that are left: none if others have done it.  ``refused``
+    says why a job cannot go on from where its instance is.  All open jobs of an instance count:
+    others may have done more than the step that failed.
+    """
+    of_instance: dict[str, list[Job]] = {}
+    for number, job in records.jobs.items():
+        if job.instance:
+            of_instance.setdefault(job.instance, []).append(job)
+        elif records.of[number].state in STUCK:  # marks of nodes can be set again
+            yield "retry", {"job": number, "steps": [step["number"] for step in job.steps]}
+    for jobs in of_instance.values():
+        states = {job.number: records.of[job.number].state for job in jobs}
+        left = [job for job in jobs if states[job.number] != DONE]
+        if left and all(states[job.number] in (PENDING, *STUCK) for job in left):
+            yield from _of_instance(left, records, places)
+
+
+def _of_instance(
+    jobs: Sequence[Job], records: Records, places: Places
+) -> Iterator[tuple[str, Json]]:
+    """Return the events of one instance, whose jobs that are left are `jobs`."""
+    first = records.of[jobs[0].number]
+    why = off_its_way(jobs, places)
+    if why:
+        if first.state in STUCK:
+            yield "refused", {"job": jobs[0].number, "why": why}
+        return
+    begun = _steps_done(jobs, places, first.done if first.state == FAILED else 0)
+    for job in jobs:
+        left = [step["number"] for step in job.steps[begun:]]
+        if records.of[job.number].state in STUCK or len(left) < len(job.steps):
+            yield "retry", {"job": job.number, "steps": left}
+        begun = max(0, begun - len(job.steps))
+
+
+def off_its_way(jobs: Sequence[Job], places: Places) -> str:
+    """Return why none of these jobs of one instance can begin where it is now; "" if one can."""
+    name, first = jobs[0].instance, jobs[0].steps[0]
+    if not name or first["kind"] == CREATE:
+        return ""
+    here = places.instances.get(name)
+    if here is None:
+        return f"{name} is gone"
+    way = [tuple(first["from"]), *(tuple(step["to"]) for job in jobs for step in job.steps)]
+    return "" if here in way else f"{name} is on {':'.join(here)}, off its way"
+
+
+def _steps_done(jobs: Sequence[Job], places: Places, opcodes_done: int) -> int:
+    """Return how many steps of these jobs of one instance have been done.
+
+    `opcodes_done`: those of the first job that succeeded.
+    """
+    steps = [step for job in jobs for step in job.steps]
+    known, left = 0, opcodes_done
+    while known < len(steps) and left >= len(steps[known]["opcodes"]):
+        left -= len(steps[known]["opcodes"])
+        known += 1
+    here = places.instances.get(jobs[0].instance, ())
+    ends = [tuple(step["from"]) for step in steps] + [tuple(steps[-1]["to"])]
+    fitting = [position for position, end in enumerate(ends) if end == here]
+    return min(fitting, key=lambda position: abs(position - known), default=0)

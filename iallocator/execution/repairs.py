@@ -5,9 +5,8 @@ from __future__ import annotations
 from time import time, time_ns
 from uuid import uuid4
 
-from iallocator.execution.errors import ExecutionError
-from iallocator.execution.queues.marks import reason_trail
-from iallocator.execution.queues.queue import ENDED, SUCCESS, UnknownOutcomeError
+from iallocator.execution.jobs import ExecutionError
+from iallocator.execution.queue import ENDED, SUCCESS, UnknownOutcomeError, reason_trail
 from iallocator.execution.records import DONE, FAILED
 from iallocator.tags.autorepair import FAILURE, Record, state_of
 from iallocator.tags.autorepair import SUCCESS as SUCCEEDED
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
     from iallocator.aliases import Json
     from iallocator.execution.jobs import Job
-    from iallocator.execution.queues.queue import JobQueue
+    from iallocator.execution.queue import JobQueue
     from iallocator.execution.records import Records
     from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance

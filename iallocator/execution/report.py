@@ -11,8 +11,8 @@ from iallocator.execution.records import (
     RETURNING,
     SENDING,
     SENT,
+    off_its_way,
 )
-from iallocator.execution.retry import off_its_way
 from iallocator.transition.step import REBOOT, START, STOP
 
 TYPE_CHECKING = False

@@ -14,12 +14,10 @@ from __future__ import annotations
 
 from functools import partial
 
-from iallocator.execution.errors import ExecutionError
-from iallocator.execution.queues.answers import expecting
-from iallocator.execution.queues.marks import SOURCE
-from iallocator.execution.queues.queue import ENDED, ERROR, SUCCESS, UnknownOutcomeError
+from iallocator.execution.jobs import ExecutionError
+from iallocator.execution.queue import ENDED, ERROR, SOURCE, SUCCESS, UnknownOutcomeError, expecting
 from iallocator.execution.records import PENDING, RETURNING
-from iallocator.live.errors import LiveError, ServerError
+from iallocator.live.stream import LiveError, ServerError
 from iallocator.transition.step import ONLINE, POWER_ON
 
 TYPE_CHECKING = False
@@ -29,7 +27,7 @@ if TYPE_CHECKING:
 
     from iallocator.aliases import Json
     from iallocator.execution.jobs import Job
-    from iallocator.execution.queues.queue import JobStatus
+    from iallocator.execution.queue import JobStatus
     from iallocator.execution.session import Session
 
 

@@ -1,25 +1,303 @@
-"""Carries the jobs of a plan out: a few at a time, each looked at again before.
+"""Carry out the jobs of a plan: submit a few at a time, check each again before, follow the rest.
 
-A job is submitted once everything that it waits for has been done, and only a few are ahead of
-those that run: so Ctrl-C, or a change of the cluster, stops nearly everything that has not
-begun.  A job that is in the queue but has not begun is looked at again each time that others
-have ended, and is cancelled if what it relies on has changed.
+A job is submitted once all jobs that it depends on are done.  Only a few jobs are submitted ahead
+of those that run, so that Ctrl-C or a change of the cluster stops nearly everything that has not
+begun.  When other jobs have ended, each job that waits in the queue is checked again, and is
+cancelled if a condition that it relies on has changed.
 """
 
 from __future__ import annotations
 
-from iallocator.execution.jobs import describe
-from iallocator.execution.records import SENT
-from iallocator.execution.retry import retries
+from functools import partial
+
+from iallocator.execution.jobs import ExecutionError, describe
+from iallocator.execution.queue import (
+    ENDED,
+    ERROR,
+    LOST,
+    RUNNING,
+    SUCCESS,
+    JobStatus,
+    UnknownOutcomeError,
+    failed_out_of_band,
+    reason_trail,
+)
+from iallocator.execution.records import DONE, PENDING, REFUSED, SENDING, SENT, retries
 from iallocator.execution.returning import Returning
-from iallocator.execution.watch import Watch
-from iallocator.execution.waves import Waves
+from iallocator.live.stream import ServerError
+from iallocator.transition.step import DRAIN, OFFLINE, REBOOT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from iallocator.aliases import Json
+    from iallocator.execution.ground import Places
+    from iallocator.execution.jobs import Job
+    from iallocator.execution.records import Records
     from iallocator.execution.session import Session
 
-__all__ = ["carry_out"]
+__all__ = ["Watch", "Waves", "carry_out", "ready"]
+
+POLL_SECONDS = 2.0
+
+WORDS = {DONE: "done", PENDING: "taken back", REFUSED: "not done"}
+
+
+class Watch:
+    """Watches the jobs of a session in the queue."""
+
+    def __init__(self, session: Session, returning: Returning) -> None:
+        self._session = session
+        self._returning = returning
+        self._records = session.records
+
+    def wait(self) -> None:
+        """Wait until a job may have changed.
+
+        The jobs that wait come first where others could take their place, else those that run.
+        """
+        records = self._records
+        behind = bool(ready(records))
+        sent = records.in_state(SENT)
+        sent.sort(key=lambda job: (records.of[job.number].begun is behind, job.number))
+        ids, queue = [self._id(job.number) for job in sent], self._session.queue
+        self._session.patiently(lambda: queue.wait(ids, POLL_SECONDS))
+
+    def collect(self) -> bool:
+        """Write down which jobs have ended; return whether some have."""
+        session = self._session
+        sent = self._records.in_state(SENT)
+        ids = [self._id(job.number) for job in sent]
+        now = session.patiently(lambda: session.queue.statuses(ids)) if sent else {}
+        ended = False
+        for job in sent:
+            record = self._records.of[job.number]
+            status = now.get(self._id(job.number), JobStatus(LOST))
+            if status.status in ENDED:
+                self._end(job, self._judged(job, status))
+                ended = True
+            elif (status.begun or status.status == RUNNING) and not record.begun:
+                record.begun = True
+                session.tell(job.number, "running")
+        return ended
+
+    def _id(self, number: int) -> int:
+        return self._session.id_of(number)
+
+    def _judged(self, job: Job, status: JobStatus) -> JobStatus:
+        """Return the status that counts.
+
+        A job that vanished has succeeded if everything is as it was to make it.  Ganeti calls an
+        out-of-band command a success even if the program failed.
+        """
+        if status.status == SUCCESS and job.opcodes[-1]["OP_ID"] == "OP_OOB_COMMAND":
+            why = failed_out_of_band(status.results)
+            return JobStatus(ERROR, why, begun=True) if why else status
+        if status.status != LOST:
+            return status
+        places = self._session.patiently(self._session.ground.places)
+        if _made(job, places):
+            return JobStatus(SUCCESS, "vanished from the queue, but what it was to do is done")
+        return JobStatus(LOST, "vanished from the queue", begun=True)
+
+    def _end(self, job: Job, status: JobStatus) -> None:
+        if self._returning.put_off(job, status):
+            return
+        members = {"status": status.status, "why": status.why, "begun": status.begun}
+        self._session.event("ended", job=job.number, **members, done=status.done)
+        record = self._records.of[job.number]
+        word = WORDS.get(record.state, "failed")
+        self._session.tell(job.number, word + (f": {record.why}" if record.why else ""))
+
+    def take_back(self) -> None:
+        """Cancel the jobs that have not begun, except those that complete moves in progress."""
+        needed = self._records.on_the_way()
+        numbers = [
+            job.number
+            for job in self._records.waiting()
+            if job.number not in needed and not self._records.of[job.number].withdrawn
+        ]
+        if numbers:
+            self._session.withdraw(numbers[::-1], PENDING, "")
+
+
+def _made(job: Job, places: Places) -> bool:
+    """Return whether everything is as the job makes it; False for power and tags."""
+    first, last = job.steps[0], job.steps[-1]
+    if "instance" in last:
+        here = list(places.instances.get(last["instance"], ()))
+        return here != first["from"] and here == list(last["to"])
+    flagged = {DRAIN: places.drained, OFFLINE: places.offline}
+    return last["node"] in flagged.get(last["kind"], ())
+
+
+SETTLE_SECONDS = 5.0
+"""After so long, a submission that nobody answered has arrived, or never will."""
+
+MOST_UNANSWERED = 3
+"""So many submissions without an answer, and something is wrong with the cluster."""
+
+
+SUBMITTED = (-10, 0, 10)
+"""The priorities with which Ganeti takes new jobs; to others they are changed afterwards."""
+
+
+class Waves:
+    """Submits the jobs of a session, each once everything that it waits for has been done.
+
+    Attributes
+    ----------
+    trouble:
+        The cluster's reason to take nothing more; "" if it did not refuse.
+    """
+
+    def __init__(self, session: Session, returning: Returning) -> None:
+        self._session = session
+        self._returning = returning
+        self._records = session.records
+        self.trouble = ""
+        self._unanswered = 0
+        self._first: set[int] | None = None
+
+    def next(self, look_again: bool) -> bool:
+        """Submit the next jobs; return whether anything has changed by that.
+
+        No more jobs wait in the queue than `Orders.ahead` says.  Once the execution is to stop,
+        only the moves in progress are completed.
+
+        Parameters
+        ----------
+        look_again
+            Whether the ground of jobs that wait in the queue may have changed.
+        """
+        session, records = self._session, self._records
+        stopping = session.orders.stopping()
+        if session.orders.first_group and self._first is None:
+            self._first = {job.number for job in ready(records)}
+        only = records.on_the_way() if stopping else self._first
+        waiting = records.waiting()
+        wave = [
+            job
+            for job in ready(records)
+            if (only is None or job.number in only) and not self._returning.held(job.number)
+        ]
+        wave = [] if self.trouble else wave[: max(0, session.orders.ahead - len(waiting))]
+        if wave or (waiting and look_again):
+            wave = self._looked_at(wave, waiting if look_again else [])
+            self._send(wave)
+            return True
+        return not stopping and self._first is None and self.done_by_hand()
+
+    def done_by_hand(self) -> bool:
+        """Ask whether what must be done by hand has been; return whether something has."""
+        records = self._records
+        if records.in_state(SENT, SENDING):
+            return False
+        due = [job for job in records.in_state(PENDING) if job.by_hand and records.free(job)]
+        done = [job for job in due if self._session.orders.confirmed(job)]
+        rebooted = [job.number for job in done if job.steps[0]["kind"] == REBOOT]
+        others = [job.number for job in done if job.number not in rebooted]
+        if rebooted:
+            self._session.event("confirmed", jobs=rebooted)
+        if others:
+            self._session.event("by hand", jobs=others)
+        return bool(done)
+
+    def _looked_at(self, wave: Sequence[Job], waiting: Sequence[Job]) -> list[Job]:
+        """Return those of `wave` that can be done on the cluster as it is now.
+
+        Of the `waiting` ones, which are in the queue, those that cannot be are cancelled.
+        """
+        session, records = self._session, self._records
+        staying = [job for job in waiting if not records.of[job.number].withdrawn]
+        found = session.patiently(lambda: session.ground.look(wave, staying))
+        for number, why in found.items():
+            if records.of[number].state == SENT:
+                session.withdraw([number], REFUSED, why)
+                continue
+            session.event("refused", job=number, why=why)
+            session.orders.complain(f"not done: {describe(records.jobs[number])}: {why}")
+        return [job for job in wave if job.number not in found]
+
+    def _send(self, wave: Sequence[Job]) -> None:
+        """Write down that jobs are being submitted, and submit them."""
+        if self._session.queue.singly and len(wave) > 1:
+            for job in wave:
+                if not self.trouble:
+                    self._send([job])
+            return
+        numbers = [job.number for job in wave]
+        if not numbers:
+            return
+        self._session.event("submit", jobs=numbers)
+        try:
+            answers = self._session.queue.submit([self._opcodes(job) for job in wave])
+        except UnknownOutcomeError as error:
+            self._unanswered += 1
+            if self._unanswered >= MOST_UNANSWERED:
+                raise ExecutionError(f"{error}, {MOST_UNANSWERED} times") from None
+            self._session.orders.complain(f"{error}: looking for the jobs in the queue")
+            self.find_again()
+        except ServerError as error:
+            self._session.event("absent", jobs=numbers)
+            self.trouble = str(error)
+        else:
+            self._answered(numbers, answers)
+
+    def _answered(self, numbers: Sequence[int], answers: Sequence[int | str]) -> None:
+        pairs = list(zip(numbers, answers))
+        ids = [[number, answer] for number, answer in pairs if isinstance(answer, int)]
+        if ids:
+            self._session.event("accepted", ids=ids)
+        for number, answer in pairs:
+            if isinstance(answer, str):
+                why = f"not taken: {answer}"
+                self._session.event("ended", job=number, status=ERROR, why=why, begun=False, done=0)
+                self._session.tell(number, why)
+                continue
+            self._session.tell(number, "submitted")
+            priority = self._session.orders.priority
+            if priority is not None and priority not in SUBMITTED:
+                self._session.patiently(partial(self._session.queue.hurry, answer, priority))
+        if ids:
+            self._session.follow()
+
+    def _opcodes(self, job: Job) -> list[Json]:
+        """Return the opcodes as they are submitted."""
+        orders = self._session.orders
+        mark = f"{self._session.run}/{self._mark(job)}"
+        extra: Json = {"reason": reason_trail(orders.reason, mark, orders.now())}
+        if orders.priority in SUBMITTED:
+            extra["priority"] = orders.priority
+        return [{**opcode, **extra} for opcode in job.opcodes]
+
+    def find_again(self) -> None:
+        """Find out what became of submissions that nobody answered."""
+        session = self._session
+        missing = self._records.in_state(SENDING)
+        if not missing:
+            return
+        found = session.patiently(lambda: session.queue.find(session.run))
+        if any(self._mark(job) not in found for job in missing):
+            session.orders.pause(SETTLE_SECONDS)
+            found = session.patiently(lambda: session.queue.find(session.run))
+        marks = {job.number: self._mark(job) for job in missing}
+        ids = [[number, found[mark]] for number, mark in marks.items() if mark in found]
+        absent = [number for number, mark in marks.items() if mark not in found]
+        if ids:
+            session.event("accepted", ids=ids)
+            session.orders.say(f"found again in the queue: {', '.join(str(i) for _, i in ids)}")
+        if absent:
+            session.event("absent", jobs=absent)
+
+    def _mark(self, job: Job) -> str:
+        return f"{job.number}/{self._records.of[job.number].attempt}"
+
+
+def ready(records: Records) -> list[Job]:
+    """Return the jobs that can be submitted now: everything that they wait for has been done."""
+    return [job for job in records.in_state(PENDING) if not job.by_hand and records.free(job)]
 
 
 def carry_out(session: Session, again: bool = False) -> str:

@@ -1,14 +1,15 @@
-"""What all parts of an execution share."""
+"""What all parts of an execution share: the options of the administrator, and the session."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from time import monotonic, time_ns
 
+from iallocator.deadline import pause as wait
 from iallocator.errors import IallocatorError
-from iallocator.execution.errors import ExecutionError
-from iallocator.execution.jobs import describe
-from iallocator.live.errors import LiveError, ServerError
+from iallocator.execution.jobs import ExecutionError, describe
+from iallocator.live.stream import LiveError, ServerError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,14 +17,17 @@ if TYPE_CHECKING:
     from typing import Any, TypeVar
 
     from iallocator.execution.ground import Ground
+    from iallocator.execution.jobs import Job
     from iallocator.execution.journal import Journal
-    from iallocator.execution.orders import Orders
-    from iallocator.execution.queues.queue import JobQueue
+    from iallocator.execution.queue import JobQueue
     from iallocator.execution.records import Records
 
+__all__ = ["Orders", "Session"]
+
+
+if TYPE_CHECKING:
     T = TypeVar("T")
 
-__all__ = ["Session"]
 
 PAUSES = (1, 2, 4, 8, 15, 30)
 """Seconds between attempts to reach the cluster again."""
@@ -102,3 +106,59 @@ class Session:
             return ask()
         except IallocatorError as error:
             raise ExecutionError(str(error)) from None
+
+
+def _never() -> bool:
+    return False
+
+
+def _unconfirmed(job: Job) -> bool:
+    return False
+
+
+def _silent(line: str) -> None:
+    pass
+
+
+@dataclass
+class Orders:
+    """How a person wants a plan to be carried out.
+
+    Attributes
+    ----------
+    reason:
+        For the reason trail.
+    priority:
+        Of every opcode, -20 to 19; None for Ganeti's own default.
+    first_group:
+        Submit only what waits for nothing.
+    ahead:
+        How many jobs may wait in the queue beyond those that run, at least 1.
+    boot_timeout:
+        Seconds that a node may take to answer after power-on or a reboot.
+    say, complain:
+        Take a line about what happens, and about what is wrong.
+    stopping:
+        Whether nothing more is to be begun.
+    confirmed:
+        Whether somebody says that a job has been done by hand.
+    pause:
+        Waits so many seconds.
+    now:
+        Nanoseconds since 1970.
+    clock:
+        Seconds since any moment, never turned back.
+    """
+
+    reason: str = ""
+    priority: int | None = None
+    first_group: bool = False
+    ahead: int = 2
+    boot_timeout: float = 600.0
+    say: Callable[[str], None] = _silent
+    complain: Callable[[str], None] = _silent
+    stopping: Callable[[], bool] = _never
+    confirmed: Callable[[Job], bool] = _unconfirmed
+    pause: Callable[[float], None] = wait
+    now: Callable[[], int] = time_ns
+    clock: Callable[[], float] = monotonic

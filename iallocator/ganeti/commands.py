@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from iallocator.errors import shown
 from iallocator.ganeti.jobs import chains
-from iallocator.ganeti.step_opcodes import opcodes_of
+from iallocator.ganeti.opcodes import opcodes_of
 from iallocator.model.moves import FAILOVER, REPLACE_SECONDARY
 from iallocator.transition import step as kinds
 

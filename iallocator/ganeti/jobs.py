@@ -1,18 +1,23 @@
-"""Jobs for Ganeti in which ``depends`` carries the order of a transition."""
+"""Transitions as jobs for Ganeti: job sets, dependencies between jobs, and the document of both.
+
+``depends`` of a job carries the order of the transition.  The moves of a job set share no node and
+may run at the same time.
+"""
 
 from __future__ import annotations
 
-from iallocator.ganeti.step_opcodes import opcodes_of
+from iallocator.ganeti.opcodes import opcodes_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from iallocator.aliases import Json
+    from iallocator.model.cluster import Cluster
+    from iallocator.transition.resources import Place
     from iallocator.transition.transition import ScheduledStep, Transition
 
-
-__all__ = ["chains", "jobs_of", "link_jobs"]
+__all__ = ["chains", "job_sets", "jobs_of", "link_jobs", "transition_document"]
 
 
 def jobs_of(transition: Transition) -> list[Json]:
@@ -104,3 +109,54 @@ def link_jobs(transition: Transition, jobs: Sequence[list[Json]], names: Sequenc
         waits.setdefault(here, set()).update(k for k in others if k is not None and k != here)
     for here, earlier in waits.items():
         jobs[here][:] = _depending(jobs[here], here, sorted(earlier, reverse=True))
+
+
+def job_sets(touched: Iterable[Collection[int]]) -> list[list[int]]:
+    """Positions of moves, gathered in order until one touches a node already touched.
+
+    `touched`: per move of a plan the nodes that it touches.  A new set begins with
+    the move that could not run beside those before it.
+    """
+    sets: list[list[int]] = []
+    busy: set[int] = set()
+    for position, nodes in enumerate(touched):
+        if not sets or busy.intersection(nodes):
+            sets.append([])
+            busy = set()
+        sets[-1].append(position)
+        busy.update(nodes)
+    return sets
+
+
+def transition_document(transition: Transition) -> Json:
+    """A transition as responses and plans hold it; see ``schemas/plan.schema.json``."""
+    return {
+        "steps": [_step(step, transition.cluster) for step in transition.steps],
+        "waits": transition.waits,
+        "longest": transition.longest,
+        "left": [{"name": name, "reason": reason} for name, reason in transition.left],
+        "remarks": transition.remarks,
+        "jobs": jobs_of(transition),
+    }
+
+
+def _step(step: ScheduledStep, cluster: Cluster) -> Json:
+    action = step.action
+    entry: Json = {"number": step.number, "kind": action.kind}
+    if action.instance is not None:
+        entry["instance"] = action.instance.name
+        entry["from"] = _names(cluster, action.before)
+        entry["to"] = _names(cluster, action.after)
+    if action.node is not None:
+        entry["node"] = cluster.nodes[action.node].name
+    if action.tags:
+        entry["tags"] = list(action.tags)
+    return entry | {
+        "after": step.after,
+        "because": step.because,
+        "opcodes": opcodes_of(cluster, action),
+    }
+
+
+def _names(cluster: Cluster, place: Place | None) -> list[str]:
+    return cluster.node_names(place.nodes) if place else []

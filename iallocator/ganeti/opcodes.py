@@ -1,21 +1,24 @@
-"""Moves as Ganeti's opcodes: exactly the fields that each opcode has."""
+"""Convert moves and steps of a transition to opcodes, with exactly the fields of each opcode."""
 
 from __future__ import annotations
 
 from iallocator.model.moves import FAILOVER_TO, REPLACE_SECONDARY
+from iallocator.transition import step as kinds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
     from iallocator.model.moves import ElementaryMove
+    from iallocator.transition.step import Step
 
+__all__ = ["job", "opcode", "opcodes_of"]
+
+if TYPE_CHECKING:
     Opcode = dict[str, Any]
-
-__all__ = ["job", "opcode"]
 
 
 def job(
@@ -78,3 +81,97 @@ def opcode(cluster: Cluster, instance: Instance, step: ElementaryMove, live: boo
         "ignore_ipolicy": False,
         "cleanup": False,
     }
+
+
+_POWER = {kinds.FENCE: "power-off", kinds.POWER_OFF: "power-off", kinds.POWER_ON: "power-on"}
+_TAGS = {kinds.TAG: "OP_TAGS_SET", kinds.UNTAG: "OP_TAGS_DEL"}
+_FLAGS = {
+    kinds.DRAIN: {"drained": True, "auto_promote": True},
+    kinds.UNDRAIN: {"drained": False},
+    kinds.OFFLINE: {"offline": True},
+    kinds.ONLINE: {"offline": False},
+}
+
+
+def opcodes_of(cluster: Cluster, step: Step) -> list[Opcode]:
+    """The opcodes that carry out one step.
+
+    Empty where someone must do it by hand: reboots; power of a node that is known to have no
+    program for that, and fencing of one that is not known to have it.  A new instance has the
+    members that placement decides; of the rest what the request says.
+    """
+    instance = step.instance
+    if instance is None:
+        return _of_node(cluster, step)
+    if step.kind == kinds.START:
+        return [{"OP_ID": "OP_INSTANCE_STARTUP", "instance_name": instance.name, "force": False}]
+    if step.kind == kinds.STOP:
+        return [{"OP_ID": "OP_INSTANCE_SHUTDOWN", "instance_name": instance.name, "force": False}]
+    if step.kind == kinds.CREATE:
+        assert step.after is not None
+        return [_creation(cluster, instance, step.after.nodes)]
+    assert step.move is not None
+    made = opcode(cluster, instance, step.move, step.kind == kinds.MIGRATE)
+    if made["OP_ID"] == "OP_INSTANCE_FAILOVER" and any(
+        before.kind == kinds.FENCE for before in step.needs
+    ):
+        made["ignore_consistency"] = True  # the other side cannot be asked
+    return [made]
+
+
+def _creation(cluster: Cluster, instance: Instance, nodes: tuple[int, ...]) -> Opcode:
+    names = cluster.node_names(nodes)
+    made: Opcode = {
+        "OP_ID": "OP_INSTANCE_CREATE",
+        "instance_name": instance.name,
+        "mode": "create",
+        "disk_template": instance.template,
+        "disks": [{"size": size} for size in instance.disk_sizes],
+        "nics": [_nic(nic) for nic in instance.asked.get("nics") or ()],
+        "beparams": {
+            "minmem": instance.memory,
+            "maxmem": instance.memory,
+            "vcpus": instance.vcpus,
+            "spindle_use": instance.spindle_use,
+        },
+        "tags": list(instance.tags),
+        "pnode": names[0],
+        **({"snode": names[1]} if len(names) > 1 else {}),
+        "start": instance.uses_memory,
+    }
+    for name, member in (("os", "os_type"), ("hypervisor", "hypervisor")):
+        value = instance.asked.get(name)
+        if isinstance(value, str) and value:
+            made[member] = value
+    return made
+
+
+def _nic(nic: Mapping[str, Any]) -> dict[str, str]:
+    """A network interface as asked; a network brings its own mode and link."""
+    names: tuple[str, ...] = ("mac", "ip", "network", "name", "vlan")
+    if nic.get("network") is None:
+        names += ("mode", "link")
+    return {name: nic[name] for name in names if isinstance(nic.get(name), str)}
+
+
+def _of_node(cluster: Cluster, step: Step) -> list[Opcode]:
+    assert step.node is not None
+    node = cluster.nodes[step.node]
+    if step.kind == kinds.REBOOT:
+        return []  # nobody but a person knows when it is up again
+    if step.kind in _FLAGS:
+        flags = _FLAGS[step.kind]
+        return [{"OP_ID": "OP_NODE_SET_PARAMS", "node_name": node.name, **flags}]
+    if step.kind in _TAGS:
+        tags = list(step.tags)
+        return [{"OP_ID": _TAGS[step.kind], "kind": "node", "name": node.name, "tags": tags}]
+    if not node.oob_program and (step.kind == kinds.FENCE or node.oob_program is not None):
+        return []
+    return [
+        {
+            "OP_ID": "OP_OOB_COMMAND",
+            "node_names": [node.name],
+            "command": _POWER[step.kind],
+            "ignore_status": step.kind == kinds.FENCE,
+        }
+    ]

@@ -82,8 +82,7 @@ class MoveReport:
 
     def _transition(self) -> dict[str, Any]:
         """The steps of the moves and what they wait for; the jobs are tied accordingly."""
-        from iallocator.ganeti.document import transition_document
-        from iallocator.ganeti.jobs import link_jobs
+        from iallocator.ganeti.jobs import link_jobs, transition_document
         from iallocator.transition.assemble import transition_of_moves
         from iallocator.transition.planning.reorder import arrange
         from iallocator.transition.resources import room

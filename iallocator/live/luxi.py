@@ -11,8 +11,14 @@ import os
 from iallocator.deadline import Deadline
 from iallocator.errors import RequestError
 from iallocator.files import LIMIT
-from iallocator.live.errors import LiveError, ServerError, why
-from iallocator.live.stream import CONNECT_SECONDS, Stream, connect_local
+from iallocator.live.stream import (
+    CONNECT_SECONDS,
+    LiveError,
+    ServerError,
+    Stream,
+    connect_local,
+    why,
+)
 from iallocator.wire.c_json import dumps
 from iallocator.wire.fields import describe
 from iallocator.wire.read import decode

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from iallocator.deadline import Deadline, DeadlineError
 from iallocator.errors import RequestError
-from iallocator.live.errors import LiveError, why
-from iallocator.live.http import ask
-from iallocator.live.stream import in_threads
+from iallocator.live.stream import LiveError, ask, in_threads, why
 from iallocator.wire.read import decode
 
 TYPE_CHECKING = False

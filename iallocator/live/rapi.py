@@ -1,19 +1,23 @@
 """RAPI: questions and orders to a cluster over HTTPS.
 
 Certificates are verified against those that the system trusts, or those in a file.
+
+User and password never come from the command line, which every user of a machine can see.  They
+come from the first of these that has them: ``--credentials FILE`` (a line ``USER PASSWORD``, as in
+the users file of RAPI itself), the environment variables ``IALLOCATOR_RAPI_USER`` and
+``IALLOCATOR_RAPI_PASSWORD``, the netrc file (``$NETRC``, or ``~/.netrc``).
 """
 
 from __future__ import annotations
 
+import os
 from html import unescape
 from urllib.parse import urlencode, urlsplit
 
 from iallocator.deadline import Deadline
 from iallocator.errors import RequestError, UsageError
 from iallocator.files import LIMIT, read_file
-from iallocator.live.credentials import find_credentials
-from iallocator.live.errors import LiveError, ServerError, why
-from iallocator.live.http import ask
+from iallocator.live.stream import LiveError, ServerError, ask, why
 from iallocator.wire.c_json import dumps
 from iallocator.wire.read import decode_any
 
@@ -23,7 +27,55 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-__all__ = ["RapiClient", "base_address"]
+__all__ = ["PASSWORD", "USER", "RapiClient", "base_address", "find_credentials"]
+
+USER = "IALLOCATOR_RAPI_USER"
+PASSWORD = "IALLOCATOR_RAPI_PASSWORD"
+
+CLEARTEXT = "{cleartext}"
+"""What may stand before a password in the users file of RAPI."""
+
+
+def find_credentials(host: str, path: str = "") -> tuple[str, str] | None:
+    """User and password for `host`; `path` names a file with them; None if nobody knows any.
+
+    Raises
+    ------
+    UsageError
+        If a place that should say does not.
+    """
+    if path:
+        return _from_file(path)
+    if os.environ.get(USER):
+        return os.environ[USER], os.environ.get(PASSWORD, "")
+    return _from_netrc(host)
+
+
+def _from_file(path: str) -> tuple[str, str]:
+    for line in read_file(path).decode("utf-8", "replace").splitlines():
+        words = line.split()
+        if not words or words[0].startswith("#"):
+            continue
+        if len(words) >= 2:
+            return words[0], words[1].removeprefix(CLEARTEXT)
+        break
+    raise UsageError(f"{path}: expected a line with user and password")
+
+
+def _from_netrc(host: str) -> tuple[str, str] | None:
+    import netrc
+
+    path = os.environ.get("NETRC") or os.path.expanduser("~/.netrc")
+    if not os.path.exists(path):
+        return None
+    try:
+        found = netrc.netrc(path).authenticators(host)
+    except netrc.NetrcParseError as error:
+        raise UsageError(f"{path}:{error.lineno}: {error.msg}") from None
+    except (OSError, UnicodeError) as error:
+        raise UsageError(f"{path}: {getattr(error, 'strerror', None) or error}") from None
+    return (found[0], found[2] or "") if found else None
+
 
 PORT = 5080
 
@@ -81,7 +133,7 @@ class RapiClient:
     insecure:
         Trust every certificate.
     credentials:
-        A file with user and password, see `iallocator.live.credentials`.
+        A file with user and password, see `iallocator.live.rapi`.
     limit:
         Bytes of an answer, at most.
     """

@@ -1,8 +1,8 @@
-"""Connections to servers that may be slow or hostile: no operation outlasts its deadline.
+"""Connections to servers that may be slow or hostile: each operation ends at its deadline.
 
-Sockets do not block.  What cannot be done at once waits in `Deadline.wait`, so that the bytes
-that trickle in do not prolong the wait, as they do with a timeout of a socket.  The number of
-bytes of an answer is limited, too.
+Sockets do not block.  An operation that cannot be completed at once waits in `Deadline.wait`, so
+that bytes that trickle in do not prolong the wait, as they do with the timeout of a socket.  The
+number of bytes of an answer is limited, too.  `ask` sends one HTTP request on its connection.
 """
 
 from __future__ import annotations
@@ -14,19 +14,37 @@ import socket
 from collections import deque
 from contextlib import suppress
 from functools import partial
+from http.client import HTTPException, HTTPResponse
 
 from iallocator.deadline import Deadline
+from iallocator.errors import IallocatorError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from typing import Any, TypeVar
 
+
+__all__ = [
+    "CONNECT_SECONDS",
+    "Answer",
+    "FingerprintError",
+    "LiveError",
+    "ServerError",
+    "Stream",
+    "ask",
+    "connect",
+    "connect_local",
+    "in_threads",
+    "why",
+]
+
+if TYPE_CHECKING:
     Item = TypeVar("Item")
+
     Result = TypeVar("Result")
 
-__all__ = ["CONNECT_SECONDS", "Stream", "connect", "connect_local", "in_threads"]
 
 CONNECT_SECONDS = 15.0
 """How long finding the address, connecting and the TLS handshake may take together."""
@@ -270,3 +288,142 @@ def in_threads(
     finally:
         waiting.clear()
         ours.close()
+
+
+PIECE = 2**20
+"""Bytes of the body that are asked for at a time: a server may announce any number of them."""
+
+Answer = tuple[int, bytes]
+"""The HTTP status, and the body."""
+
+
+class FingerprintError(OSError):
+    """The certificate of the server is not the expected one."""
+
+
+def ask(
+    host: str,
+    port: int,
+    method: str,
+    target: str,
+    deadline: Deadline,
+    limit: int,
+    *,
+    headers: Mapping[str, str] | None = None,
+    body: bytes = b"",
+    context: ssl.SSLContext | None = None,
+    fingerprint: str = "",
+) -> Answer:
+    """Ask the server at `host` and `port`, and return its whole answer.
+
+    Parameters
+    ----------
+    host, port:
+        Where the server is: a name, or an address without brackets.
+    method:
+        ``GET``, for example.
+    target:
+        Path and query.
+    deadline:
+        When the whole must have ended: name, connection, handshake, headers and body.
+    limit:
+        Bytes of the answer, headers included, at most.
+    headers, body:
+        What is sent besides.
+    context:
+        For TLS; None for a connection that is not encrypted.
+    fingerprint:
+        SHA-256 of the certificate that the server must have; "" for any that `context` accepts.
+
+    Raises
+    ------
+    OSError
+        If there is no whole answer; its text is for people.
+    """
+    connecting = deadline.within(CONNECT_SECONDS)
+    stream = connect(host, port, connecting)
+    with stream:
+        if context is not None:
+            _check(fingerprint, stream.encrypt(context, host, connecting))
+        stream.expect(deadline, limit)
+        lines = [f"{method} {target} HTTP/1.1", f"Host: {_host_header(host, port)}"]
+        lines += [f"{name}: {value}" for name, value in (headers or {}).items()]
+        lines += ["Accept-Encoding: identity", "Connection: close"]
+        if body or method in ("PUT", "POST"):
+            lines.append(f"Content-Length: {len(body)}")
+        stream.sendall("\r\n".join([*lines, "", ""]).encode("latin-1", "replace") + body)
+        return _answer(stream, method)
+
+
+def _host_header(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _check(fingerprint: str, certificate: bytes) -> None:
+    if not fingerprint:
+        return
+    import hashlib
+
+    if hashlib.sha256(certificate).hexdigest() != fingerprint:
+        raise FingerprintError("its certificate is not trusted: it is that of another host")
+
+
+def _answer(stream: Stream, method: str) -> Answer:
+    """The answer, as soon as all of it has come."""
+    response = HTTPResponse(stream, method=method)  # type: ignore[arg-type]
+    try:
+        response.begin()
+        coding = response.getheader("Content-Encoding") or "identity"
+        if coding != "identity":
+            raise OSError("the answer is compressed, which was not asked for")
+        body = bytearray()
+        while part := response.read(PIECE):
+            body += part
+        if response.length:
+            raise HTTPException
+    except (HTTPException, ValueError):
+        if stream.ended:
+            raise ConnectionError(stream.closed_words()) from None
+        raise OSError("the answer is not valid HTTP") from None
+    return response.status, bytes(body)
+
+
+class LiveError(IallocatorError):
+    """A cluster is not reached, or does not answer as it should.
+
+    Parameters
+    ----------
+    where:
+        Socket or address, and what was asked.
+    problem:
+        What happened.
+    """
+
+    def __init__(self, where: str, problem: str) -> None:
+        super().__init__(f"{where}: {problem}")
+        self.where = where
+        self.problem = problem
+
+
+class ServerError(LiveError):
+    """The cluster understood what was asked and refuses it.
+
+    Attributes
+    ----------
+    kind:
+        The class of Ganeti's exception, ``JobLost`` for example; "" if it does not say.
+    status:
+        RAPI: the HTTP status; LUXI: 0.
+    """
+
+    def __init__(self, where: str, problem: str, kind: str = "", status: int = 0) -> None:
+        super().__init__(where, problem)
+        self.kind = kind
+        self.status = status
+
+
+def why(error: Exception) -> str:
+    """Say for people why a server was not reached, or its answer not read."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return str(error) or "the connection failed"

@@ -204,7 +204,7 @@ class Simulation:
         """`instances`, those together that must be on one node."""
         if not self._rules.units:
             return [[instance] for instance in instances]
-        from iallocator.model.constraints.units import items_of
+        from iallocator.model.constraints import items_of
 
         return items_of(instances, self._rules.units)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from itertools import chain
 
-from iallocator.model.constraints.constraint import ORDER
+from iallocator.model.constraints import ORDER
 from iallocator.tags.affinity import bond_between
 from iallocator.transition.planning.order_graph import circular
 from iallocator.transition.step import CREATE, FAILOVER, START

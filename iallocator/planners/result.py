@@ -158,7 +158,7 @@ class PlanResult:
 
     def job_sets(self) -> list[list[int]]:
         """Positions of the moves in an order that the transition allows, those of a set at once."""
-        from iallocator.ganeti.job_sets import job_sets
+        from iallocator.ganeti.jobs import job_sets
 
         moves = self.moves
         order = self.transition.sequence or range(len(moves))

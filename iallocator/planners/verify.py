@@ -9,7 +9,7 @@ last of those that belong together, soft limits and musts; in the end what
 from __future__ import annotations
 
 from iallocator.limits.node import ALL_LIMITS, PRIMARY, SECONDARY, checks_for
-from iallocator.model.constraints.constraint import TOGETHER
+from iallocator.model.constraints import TOGETHER
 from iallocator.model.tags import new_conflict
 from iallocator.planners.moments import wrong_moments
 from iallocator.planners.outcome import Outcome

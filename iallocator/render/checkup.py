@@ -9,7 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from iallocator.model.constraints.tag_finding import TagFinding
+    from iallocator.model.constraints import TagFinding
     from iallocator.planners.check.findings import GroupHealth
     from iallocator.planners.check.joint_failures import FailuresFound
 

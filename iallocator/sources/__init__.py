@@ -171,8 +171,7 @@ def _words(settings: Settings, target: str) -> list[str]:
 
 
 def _document(raw: bytes, reading: Reading) -> Source:
-    from iallocator.wire.document import read_cluster
-    from iallocator.wire.policy import cluster_policy
+    from iallocator.wire.document import cluster_policy, read_cluster
     from iallocator.wire.read import decode
 
     document = decode(raw)

@@ -6,8 +6,7 @@ import re
 
 from iallocator.errors import UsageError
 from iallocator.model.cluster import Cluster, Group, Node
-from iallocator.sources.lines import whole
-from iallocator.sources.policies import default_policy
+from iallocator.sources.lines import default_policy, whole
 from iallocator.sources.text import POLICIES, TextCluster
 from iallocator.wire.fields import LARGEST, describe
 

@@ -12,7 +12,7 @@ instances  name, memory, disk, vcpus, status, auto-balanced, primary, secondary,
            template, tags, [spindle use: 1, spindles of its disks or ``-``: ``-``,
            forthcoming: N]
 tags       those of the cluster, one a line
-policies   see `iallocator.sources.policies`
+policies   see `iallocator.sources.lines`
 =========  ==========================================================================
 
 A node that has ``?`` instead of a number is offline.  Unlike a document, the file
@@ -25,8 +25,7 @@ from iallocator.model.cluster import Cluster, Group, Node
 from iallocator.model.instance import Instance
 from iallocator.model.policy import ALL_TEMPLATES
 from iallocator.model.tags import interpret_tags
-from iallocator.sources.lines import sections
-from iallocator.sources.policies import default_policy, read_policies
+from iallocator.sources.lines import default_policy, read_policies, sections
 from iallocator.wire.fields import describe
 
 TYPE_CHECKING = False

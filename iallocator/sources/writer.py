@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from iallocator.errors import UsageError
 from iallocator.model.columns import DISK, FREE_SPINDLES, MEMORY_LATER
-from iallocator.sources.policies import default_policy, policy_line
+from iallocator.sources.lines import default_policy, policy_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

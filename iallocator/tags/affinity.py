@@ -17,7 +17,8 @@ share a tag ``rack:...``); and for *should* ``:WEIGHT``, a number.
 
 from __future__ import annotations
 
-from iallocator.model.constraints.constraint import (
+from iallocator.model.constraints import (
+    ALWAYS,
     APART,
     MUST,
     ORDER,
@@ -25,8 +26,10 @@ from iallocator.model.constraints.constraint import (
     SHOULD,
     TOGETHER,
     Constraint,
+    Member,
+    Rule,
+    weight_between,
 )
-from iallocator.model.constraints.rule import ALWAYS, Member, Rule, weight_between
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,25 +1,143 @@
-"""Tags of Ganeti's own tools that this program reads, where they do not say what was meant.
+"""Find tags that are probably misspelt, of this program and of Ganeti's own tools.
 
-Tags that begin with ``htools:`` or ``ganeti:watcher:`` may be anybody's: only those are told that
-are almost one of the known, that stand on the wrong object, or whose rest is none.
+A tag with this program's prefix is reported if it has no meaning, with the tag that was probably
+meant.  Tags that begin with ``htools:`` or ``ganeti:watcher:`` can belong to any tool: such a tag
+is reported only if it nearly equals a known tag, is on the wrong object, or has an invalid value.
 """
 
 from __future__ import annotations
 
 from itertools import chain
 
-from iallocator.model.constraints.tag_finding import TagFinding
+from iallocator.model.constraints import TagFinding
 from iallocator.model.tags import ALLOW_MIGRATION, KINDS
-from iallocator.tags.spelling import CLUSTER, GROUP, INSTANCE, nearest
+from iallocator.tags.affinity import parse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
 
-__all__ = ["misspelt_foreign", "misspelt_of_cluster", "misspelt_repairs"]
+__all__ = [
+    "CLUSTER",
+    "GROUP",
+    "INSTANCE",
+    "NODE",
+    "misspelt",
+    "misspelt_foreign",
+    "misspelt_of_cluster",
+    "misspelt_repairs",
+    "nearest",
+]
+
+CLUSTER, GROUP, NODE, INSTANCE = "cluster", "group", "node", "instance"
+
+KEYS = ("key", "syskey", "specialkey")
+OF_NODES = ("key", "stickykey", "ram-contention", "cpu-contention")
+
+POOLS = ("internal", "external")
+
+OUR_TAGS: dict[str, dict[str, Sequence[str]]] = {
+    CLUSTER: dict.fromkeys(KEYS, ()),
+    GROUP: {**dict.fromkeys(OF_NODES, ()), "pool": POOLS},
+    NODE: {
+        **dict.fromkeys((*OF_NODES, "utilization", "score", "maintenance"), ()),
+        "pool": POOLS,
+    },
+    INSTANCE: {
+        **dict.fromkeys((*KEYS, "utilization", "score", "stickiness", "priority"), ()),
+        **dict.fromkeys(("keep-running", "cannot-stop", "no-force-stop"), ()),
+        "colocate": ("must", "should"),
+        "separate": ("must", "should"),
+        "order": ("after", "should-after"),
+        "pool": POOLS,
+    },
+}
+"""Who may have it -> what follows the prefix -> the words that may follow that; () for any."""
+
+ALONE = ("keep-running", "cannot-stop", "no-force-stop", "maintenance")
+"""Kinds that nothing may follow."""
+
+ALIKE = 0.6
+"""How alike two words have to be for one to be meant by the other, from 0 to 1."""
+
+
+def misspelt(
+    cluster: Cluster, instances: Iterable[Instance], prefix: str, settings: Collection[str]
+) -> Iterator[TagFinding]:
+    """Tags of the cluster, its groups and nodes, and of `instances`, that mean nothing.
+
+    `settings` are the names of options that tags of the cluster and of groups may set.  Cost:
+    a look-up for each tag with our prefix, where nothing is wrong.
+    """
+    shared = dict.fromkeys(settings, ())
+    yield from _of("the cluster", CLUSTER, cluster.tags, prefix, OUR_TAGS[CLUSTER] | shared)
+    for group in cluster.groups:
+        kinds = OUR_TAGS[GROUP] | shared
+        yield from _of(f"group {group.name}", GROUP, group.tags, prefix, kinds)
+    for node in cluster.nodes:
+        yield from _of(f"node {node.name}", NODE, node.tags, prefix, OUR_TAGS[NODE])
+    for instance in instances:
+        owner = f"instance {instance.name}"
+        found = list(_of(owner, INSTANCE, instance.tags, prefix, OUR_TAGS[INSTANCE]))
+        yield from found
+        yield from _unusable(owner, instance, prefix, {one.tag for one in found})
+
+
+def _of(
+    owner: str, role: str, tags: Iterable[str], prefix: str, kinds: dict[str, Sequence[str]]
+) -> Iterator[TagFinding]:
+    """Those of one owner whose kind, or the word after it, is none."""
+    for tag in tags:
+        if not tag.startswith(prefix):
+            continue
+        kind, colon, rest = tag[len(prefix) :].partition(":")
+        words = kinds.get(kind)
+        if words is None:
+            yield TagFinding("unknown", owner, tag, _unknown(kind, role, kinds, prefix))
+        elif (kind in ALONE) == bool(colon):
+            how = "nothing may follow it" if colon else f"{prefix}{kind}: and more is expected"
+            yield TagFinding("unknown", owner, tag, f"does not count: {how}")
+        elif words and (word := rest.partition(":")[0]) not in words:
+            meant = nearest(word, words, f"{prefix}{kind}:")
+            text = meant or f": expected {prefix}{kind}:{' or '.join(words)}"
+            yield TagFinding("unknown", owner, tag, f"does not count{text}")
+
+
+def _unknown(kind: str, role: str, kinds: Collection[str], prefix: str) -> str:
+    meant = nearest(kind, kinds, prefix)
+    others = [other for other, known in OUR_TAGS.items() if kind in known and other != role]
+    if others:
+        return f"means nothing on {_owners([role])}, only on {_owners(others)}"
+    return f"is unknown{meant}"
+
+
+def _owners(roles: Iterable[str]) -> str:
+    return " or ".join(
+        {CLUSTER: "the cluster", INSTANCE: "an instance"}.get(r, f"a {r}") for r in roles
+    )
+
+
+def nearest(word: str, words: Collection[str], before: str) -> str:
+    """The one of `words` that is meant perhaps, in words; "" if none is alike."""
+    from difflib import get_close_matches  # nobody pays for it who makes no mistakes
+
+    found = get_close_matches(word, words, 1, ALIKE)
+    return f": {before}{found[0]} is meant, perhaps" if found else ""
+
+
+def _unusable(
+    owner: str, instance: Instance, prefix: str, told: Collection[str]
+) -> Iterator[TagFinding]:
+    """Bonds of an instance that are not written as they have to be."""
+    start = f"{instance.name}: "
+    for text in parse([instance], prefix).unusable if instance.tags else ():
+        tag = text.removeprefix(start)
+        if tag not in told:
+            yield TagFinding("unknown", owner, tag, "does not count: it cannot be understood")
+
 
 HTOOLS, WATCHER = "htools:", "ganeti:watcher:"
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from iallocator.model.cluster import Cluster, Node
-    from iallocator.model.constraints.tag_finding import TagFinding
+    from iallocator.model.constraints import TagFinding
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
 
@@ -190,12 +190,12 @@ class PacemakerTags:
 
     def _meant(self, name: str) -> str:
         """The node that is meant perhaps, in words."""
-        from iallocator.tags.spelling import nearest  # nobody pays for it who makes no mistakes
+        from iallocator.tags.foreign import nearest  # nobody pays for it who makes no mistakes
 
         return nearest(name, self._index, "")
 
     def _complain(self, owner: str, tag: str, why: str) -> None:
-        from iallocator.model.constraints.tag_finding import TagFinding
+        from iallocator.model.constraints import TagFinding
 
         found = TagFinding("unknown", owner, f"{self._prefix}{tag}", f"does not count: {why}")
         self.findings.append(found)

@@ -1,6 +1,6 @@
-"""Raw documents to clusters: groups, policies, nodes and instances.
+"""Convert raw documents to clusters: groups, policies, nodes and instances.
 
-Defaults stand where older documents lack a field:
+Defaults for fields that older documents lack:
 
 =====================  =========================================================
 no ``nodegroups``      one group ``default``, preferred, that holds every node
@@ -19,6 +19,17 @@ from __future__ import annotations
 from iallocator.errors import RequestError
 from iallocator.model.cluster import Cluster, Group, Node
 from iallocator.model.instance import Instance
+from iallocator.model.policy import (
+    ALL_TEMPLATES,
+    DEFAULT_MAX,
+    DEFAULT_MIN,
+    DEFAULT_SPINDLE_RATIO,
+    DEFAULT_STD,
+    DEFAULT_VCPU_RATIO,
+    Interval,
+    Policy,
+    Spec,
+)
 from iallocator.model.tags import interpret_tags
 from iallocator.wire.fields import (
     absent,
@@ -28,25 +39,185 @@ from iallocator.wire.fields import (
     factor,
     integer,
     members,
+    name_of,
     names,
     number,
+    objects,
     one_of,
     strings,
     text,
 )
-from iallocator.wire.instance import keys_of, read_instance
-from iallocator.wire.policy import cluster_policy, read_policy
-from iallocator.wire.pools_present import speaks_of_pools
+from iallocator.wire.pools_present import instance_speaks_of_pools, speaks_of_pools
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
+    from typing import Any
 
-    from iallocator.model.policy import Policy
+    from iallocator.model.keys import PlacementKey
     from iallocator.wire.fields import Raw
     from iallocator.wire.reading import Reading
 
-__all__ = ["DEFAULT_GROUP", "doubts", "read_cluster"]
+__all__ = [
+    "DEFAULT_GROUP",
+    "cluster_policy",
+    "doubts",
+    "keys_of",
+    "new_instance",
+    "read_cluster",
+    "read_instance",
+    "read_policy",
+]
+
+SOURCELESS = frozenset({"size", "mode", "spindles", "dev_type"})
+"""Members of a disk that do not tell where it comes from."""
+
+ADMIN_STATES = ("up", "down", "offline")
+
+
+def new_instance(raw: Raw, reading: Reading, cluster: Cluster) -> Instance:
+    """An instance that a request describes, in its place among those of `cluster`.
+
+    It has no nodes yet, and it will run, whatever the description says of its state.
+    """
+    instance = read_instance(name_of(raw, "name"), raw, reading, new=True)
+    reading.place(instance, cluster)
+    instance.asked = raw
+    if reading.behaviour.reads_pools and (cluster.storage or instance_speaks_of_pools(raw)):
+        from iallocator.wire.pools import resolve_pools
+
+        resolve_pools(instance, raw, cluster)
+    return instance
+
+
+def read_instance(name: str, raw: Raw, reading: Reading, new: bool = False) -> Instance:
+    """The instance that `raw` describes, on no node yet; `new`: one that a request asks for."""
+    sizes, spindles = _disks(raw)
+    instance = Instance(
+        name,
+        integer(raw, "memory"),
+        integer(raw, "vcpus"),
+        integer(raw, "disk_space_total", sum(sizes)),
+        sizes,
+        one_of(raw, "disk_template", ALL_TEMPLATES),
+        spindles=spindles,
+        spindles_anywhere=reading.behaviour.counts_spindles_anywhere,
+        spindle_use=integer(raw, "spindle_use", 1),
+        admin_state="up" if new else _admin_state(raw),
+        forthcoming=False if new else boolean(raw, "forthcoming", False),
+        auto_balance=boolean(raw, "auto_balance", True) or not reading.reads_auto_balance,
+        tags=strings(raw, "tags", []),
+        networks=_networks(raw),
+        load=reading.load,
+    )
+    if "placement_keys" in raw:
+        instance.placement_keys = keys_of(raw)
+    return instance
+
+
+def _disks(raw: Raw) -> tuple[list[int], int | None]:
+    """Sizes of the disks, MiB, and the spindles of all; None if one does not say its own."""
+    sizes: list[int] = []
+    spindles: int | None = 0
+    for position, disk in enumerate(objects(raw, "disks", [])):
+        try:
+            sizes.append(integer(disk, "size"))
+            own = None if disk.get("spindles") is None else integer(disk, "spindles")
+            if not disk.keys() <= SOURCELESS:
+                _check_source(disk)
+        except RequestError as error:
+            raise error.below(f"disks/{position}") from None
+        spindles = None if spindles is None or own is None else spindles + own
+    return sizes, spindles
+
+
+def keys_of(raw: Raw, level: str = "server") -> Sequence[PlacementKey]:
+    """The ``placement_keys`` of a cluster, an instance or a request; what reads them loads late."""
+    from iallocator.wire.placement_keys import read_keys
+
+    return read_keys(raw, level)
+
+
+def _check_source(disk: Raw) -> None:
+    """What a disk comes from is text or null; whether it matters is not known yet."""
+    for key in ("vg", "metavg", "provider", "pool"):
+        if key in disk:
+            text(disk, key, None)
+
+
+def _admin_state(raw: Raw) -> str:
+    if "admin_state" in raw:
+        return one_of(raw, "admin_state", ADMIN_STATES)
+    return "up" if boolean(raw, "should_run", True) else "down"
+
+
+def _networks(raw: Raw) -> list[str]:
+    found: list[str] = []
+    for position, nic in enumerate(objects(raw, "nics", [])):
+        if nic.get("network") is not None:
+            try:
+                found.append(text(nic, "network"))
+            except RequestError as error:
+                raise error.below(f"nics/{position}") from None
+    return found
+
+
+def cluster_policy(document: Raw) -> Policy:
+    """The policy of the whole cluster."""
+    return read_policy(document, "ipolicy", Policy(), partial=True)
+
+
+def read_policy(raw: Raw, key: str, default: Policy, partial: bool = False) -> Policy:
+    """The policy in the member `key`; sizes of a `partial` one are completed with the default."""
+    if raw.get(key) is None:
+        return default
+    policy = child(raw, key)
+    try:
+        return Policy(
+            _intervals(policy, partial),
+            _spec(policy, "std", DEFAULT_STD, partial),
+            strings(policy, "disk-templates", list(ALL_TEMPLATES)),
+            factor(policy, "vcpu-ratio", DEFAULT_VCPU_RATIO),
+            factor(policy, "spindle-ratio", DEFAULT_SPINDLE_RATIO),
+        )
+    except RequestError as error:
+        raise error.below(key) from None
+
+
+def _intervals(policy: Raw, partial: bool) -> list[Interval]:
+    if "minmax" not in policy:
+        low = _spec(policy, "min", DEFAULT_MIN, partial)
+        return [Interval(low, _spec(policy, "max", DEFAULT_MAX, partial))]
+    intervals = []
+    for position, pair in enumerate(objects(policy, "minmax")):
+        try:
+            low, high = (DEFAULT_MIN, DEFAULT_MAX) if partial else (absent, absent)
+            low = _spec(pair, "min", low, partial)
+            intervals.append(Interval(low, _spec(pair, "max", high, partial)))
+        except RequestError as error:
+            raise error.below(f"minmax/{position}") from None
+    if not intervals:
+        raise RequestError("minmax", "expected at least one interval, got none")
+    return intervals
+
+
+def _spec(raw: Raw, key: str, default: Any, partial: bool = False) -> Spec:
+    if key not in raw and default is not absent:
+        return default  # type: ignore[no-any-return]
+    spec = child(raw, key)
+    base = DEFAULT_STD if default is absent else default
+    try:
+        return Spec(
+            integer(spec, "memory-size", base.memory if partial else absent),
+            integer(spec, "cpu-count", base.cpus if partial else absent),
+            integer(spec, "disk-size", base.disk if partial else absent),
+            integer(spec, "disk-count", base.disks if partial else absent),
+            integer(spec, "nic-count", base.nics),
+            integer(spec, "spindle-use", base.spindles),
+        )
+    except RequestError as error:
+        raise error.below(key) from None
+
 
 DEFAULT_GROUP = "00000000-0000-0000-0000-000000000000"
 """UUID of the group that documents without groups are given."""

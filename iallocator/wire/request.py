@@ -1,8 +1,12 @@
-"""The ``request`` member of a document."""
+"""Convert the ``request`` member of a document, with its options, to a request.
+
+A key of the request can set an option: the key has the name of the option.
+"""
 
 from __future__ import annotations
 
 from iallocator.errors import RequestError
+from iallocator.ranking import ALIASES, STRATEGIES
 from iallocator.requests import (
     EVAC_MODES,
     SETTINGS,
@@ -14,8 +18,8 @@ from iallocator.requests import (
     NodeEvacuate,
     Relocate,
 )
-from iallocator.wire.fields import child, describe, integer, names, objects, one_of, text
-from iallocator.wire.instance import keys_of, new_instance
+from iallocator.wire.document import keys_of, new_instance
+from iallocator.wire.fields import boolean, child, describe, integer, names, objects, one_of, text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,7 +32,7 @@ if TYPE_CHECKING:
     from iallocator.wire.fields import Raw
     from iallocator.wire.reading import Reading
 
-__all__ = ["read_request"]
+__all__ = ["SETTING_READERS", "read_request", "read_settings"]
 
 
 def read_request(document: Raw, cluster: Cluster, reading: Reading) -> Request:
@@ -54,8 +58,6 @@ def read_request(document: Raw, cluster: Cluster, reading: Reading) -> Request:
 
 def _settings(raw: Raw) -> dict[str, Any]:
     """What the request says of how to answer it; what reads that loads late."""
-    from iallocator.wire.settings import read_settings
-
     return read_settings(raw)
 
 
@@ -205,3 +207,62 @@ READERS: dict[str, Callable[[Raw, Cluster, Reading], Request]] = {
     "multi-evacuate": _multi_evacuate,
 }
 """Request type -> reader."""
+
+
+if TYPE_CHECKING:
+    Reader = Callable[[Raw, str], Any]
+
+
+YES_NO = ("yes", "no")
+
+
+def _strategy(raw: Raw, key: str) -> str:
+    name = one_of(raw, key, (*STRATEGIES, *ALIASES))
+    return ALIASES.get(name, name)
+
+
+def _number(raw: Raw, key: str) -> float:
+    """A number of any size: `iallocator.settings` compares it with the bounds of the option."""
+    value = raw[key]
+    if type(value) is int or type(value) is float:
+        return value
+    raise RequestError(key, f"expected a number, got {describe(value)}")
+
+
+def _integer(raw: Raw, key: str) -> int:
+    """A whole number of any size; floats without fraction count as whole."""
+    value = raw[key]
+    if type(value) is int or (type(value) is float and value.is_integer()):
+        return int(value)
+    raise RequestError(key, f"expected an integer, got {describe(value)}")
+
+
+SETTING_READERS: dict[str, Reader] = {
+    "strategy": _strategy,
+    "stickiness": _integer,
+    "n1": lambda raw, key: one_of(raw, key, ("strict", "no-worse", "no-new", "off")),
+    "ignore-soft-errors": boolean,
+    "inter-group": lambda raw, key: one_of(raw, key, YES_NO),
+    "exact-search": lambda raw, key: one_of(raw, key, YES_NO),
+    "time-limit": _number,
+    "top": _integer,
+    "affinity-overhead": _integer,
+    "initial-msav": _number,
+    "final-msav": _number,
+    "msav-steps": _integer,
+    "seed": _integer,
+}
+"""Key → reader; in the settings a dash is an underscore."""
+
+
+def read_settings(raw: Raw) -> dict[str, Any]:
+    """What the request asks for, by the names of the settings.
+
+    Raises
+    ------
+    RequestError
+        If a value is not of the kind that the key wants.
+    """
+    return {
+        key.replace("-", "_"): read(raw, key) for key, read in SETTING_READERS.items() if key in raw
+    }

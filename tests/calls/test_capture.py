@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from iallocator import engine
-from iallocator.calls import log
+from iallocator.calls import call as log
 from iallocator.cli import main
 from iallocator.deadline import Interrupted
 from tests.builders import allocate, as_bytes, cluster, instance

@@ -14,8 +14,7 @@ import pytest
 from iallocator.cli import answer, main
 from iallocator.constraints.affinity_factory import relations_of
 from iallocator.constraints.relations import Relations
-from iallocator.model.constraints.constraint import APART, Constraint
-from iallocator.model.constraints.rule import Member
+from iallocator.model.constraints import APART, Constraint, Member
 from iallocator.model.instance import Instance
 from iallocator.model.node_view import Capacities
 from iallocator.model.state import State

@@ -8,8 +8,7 @@ from random import Random
 
 from iallocator.execution.ground import Places, refusals
 from iallocator.execution.jobs import Job
-from iallocator.execution.queues.marks import marks_in
-from iallocator.execution.queues.queue import LOST, JobStatus, UnknownOutcomeError
+from iallocator.execution.queue import LOST, JobStatus, UnknownOutcomeError, marks_in
 from tests.builders import Json
 
 __all__ = ["FakeCluster", "FakeGround", "FakeQueue", "Killed"]

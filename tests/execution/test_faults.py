@@ -10,16 +10,14 @@ from typing import Any
 
 import pytest
 
-from iallocator.execution.errors import ExecutionError
 from iallocator.execution.ground import Places, expectations
-from iallocator.execution.jobs import jobs_of
+from iallocator.execution.jobs import ExecutionError, jobs_of
 from iallocator.execution.journal import Journal, read_journal
-from iallocator.execution.orders import Orders
-from iallocator.execution.queues.queue import UnknownOutcomeError
+from iallocator.execution.queue import UnknownOutcomeError
 from iallocator.execution.records import DONE, FAILED, PENDING, REFUSED, Records
 from iallocator.execution.report import execution_document
 from iallocator.execution.runner import carry_out
-from iallocator.execution.session import Session
+from iallocator.execution.session import Orders, Session
 from tests.builders import Json
 
 from .fake import FakeCluster, FakeGround, FakeQueue, Killed

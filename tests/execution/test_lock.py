@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from iallocator.cli import main
-from iallocator.execution.errors import ExecutionError
+from iallocator.execution.jobs import ExecutionError
 from iallocator.execution.lock import ClusterLock, run_directory
 
 from .running import running

@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import pytest
 
 from iallocator.cli import main
-from iallocator.execution.queues.rapi import RapiJobs, call_of
+from iallocator.execution.doors import RapiJobs, call_of
 from tests.builders import Json
 from tests.live.fakes import Raw, fake_rapi
 
@@ -124,8 +124,8 @@ class RapiDoor:
 def _folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Locks and journals of a test in its own folder; no pauses."""
     monkeypatch.setattr("iallocator.execution.lock.run_directory", lambda: str(tmp_path / "run"))
-    monkeypatch.setattr("iallocator.execution.queues.rapi.pause", lambda seconds: None)
-    monkeypatch.setattr("iallocator.execution.orders.Orders.pause", staticmethod(lambda _: None))
+    monkeypatch.setattr("iallocator.execution.doors.pause", lambda seconds: None)
+    monkeypatch.setattr("iallocator.execution.session.Orders.pause", staticmethod(lambda _: None))
 
 
 def test_plan_is_carried_out_one_opcode_at_a_time(

@@ -16,7 +16,7 @@ from .running import running, shared_cluster
 def _folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Locks of a test in its own folder; no pauses."""
     monkeypatch.setattr("iallocator.execution.lock.run_directory", lambda: str(tmp_path / "run"))
-    monkeypatch.setattr("iallocator.execution.orders.Orders.pause", staticmethod(lambda _: None))
+    monkeypatch.setattr("iallocator.execution.session.Orders.pause", staticmethod(lambda _: None))
     monkeypatch.setattr("iallocator.execution.session.PAUSES", (0, 0))
 
 

@@ -28,7 +28,7 @@ def _folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Locks of a test in its own folder; short pauses."""
     monkeypatch.setattr("iallocator.execution.lock.run_directory", lambda: str(tmp_path / "run"))
     monkeypatch.setattr("iallocator.execution.session.PAUSES", (0, 0))
-    monkeypatch.setattr("iallocator.execution.queues.rapi.pause", lambda seconds: None)
+    monkeypatch.setattr("iallocator.execution.doors.pause", lambda seconds: None)
     for name in ("NAP", "SHORTEST", "LONGEST"):
         monkeypatch.setattr(f"iallocator.execution.returning.{name}", 0.01)
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from iallocator.cli import main
-from iallocator.execution.queues.marks import MARK
+from iallocator.execution.queue import MARK
 from tests.patience import PATIENCE
 
 from .running import CLOSED, Running, running
@@ -80,7 +80,7 @@ def test_execution_that_was_ended_does_everything_once_when_resumed(
 ) -> None:
     """What had arrived in the queue is found again, the rest submitted; nothing is done twice."""
     monkeypatch.setattr("iallocator.execution.lock.run_directory", lambda: str(tmp_path / "run"))
-    monkeypatch.setattr("iallocator.execution.orders.Orders.pause", staticmethod(lambda _: None))
+    monkeypatch.setattr("iallocator.execution.session.Orders.pause", staticmethod(lambda _: None))
     with running(tmp_path) as world:
         before = world.places()
         status, err = _Process(tmp_path, world, moment).end()

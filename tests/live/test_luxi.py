@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from iallocator.deadline import Deadline
-from iallocator.live.errors import LiveError, ServerError
 from iallocator.live.luxi import LuxiClient
+from iallocator.live.stream import LiveError, ServerError
 
 from .fakes import fake_luxi
 

@@ -12,8 +12,8 @@ import pytest
 
 from iallocator.deadline import Deadline
 from iallocator.errors import UsageError
-from iallocator.live.errors import LiveError, ServerError
 from iallocator.live.rapi import RapiClient, base_address
+from iallocator.live.stream import LiveError, ServerError
 from tests.patience import PATIENCE
 
 from .fakes import FakeRapi, Raw, fake_rapi

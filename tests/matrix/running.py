@@ -78,7 +78,7 @@ def _instance(name: str, raw: Json) -> Json:
 @contextlib.contextmanager
 def _at_once(folder: str) -> Iterator[None]:
     """Let nobody pause, and locks be in `folder`."""
-    paused = "iallocator.execution.orders.Orders.pause"
+    paused = "iallocator.execution.session.Orders.pause"
     with (
         mock.patch("iallocator.execution.lock.run_directory", return_value=folder),
         mock.patch(paused, staticmethod(lambda _: None)),

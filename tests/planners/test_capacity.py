@@ -19,8 +19,7 @@ from iallocator.planners.capacity import fill
 from iallocator.planners.capacity.refusals import Refusals
 from iallocator.planners.capacity.site import CapacityState
 from iallocator.sources.writer import write_text
-from iallocator.wire.document import read_cluster
-from iallocator.wire.policy import cluster_policy
+from iallocator.wire.document import cluster_policy, read_cluster
 from iallocator.wire.reading import Reading
 from tests.builders import Json
 from tests.command import json_of, run

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.ganeti.job_sets import job_sets
+from iallocator.ganeti.jobs import job_sets
 
 
 def test_job_sets_of_moves_without_common_nodes_are_one() -> None:

@@ -14,7 +14,7 @@ from iallocator.cli import answer
 from iallocator.errors import RequestError, UsageError
 from iallocator.ranking import STRATEGIES
 from iallocator.requests import SETTINGS
-from iallocator.wire.settings import READERS
+from iallocator.wire.request import SETTING_READERS
 from tests.builders import Json, allocate, as_bytes, cluster, instance
 from tests.command import json_of, respond
 
@@ -147,7 +147,7 @@ def test_every_setting_of_requests_has_a_reader_and_an_option() -> None:
     """The three tables say the same."""
     from iallocator.options.table import COMMON
 
-    assert set(READERS) == SETTINGS
+    assert set(SETTING_READERS) == SETTINGS
     assert {name.removeprefix("--") for o in COMMON for name in o.names} >= SETTINGS
 
 

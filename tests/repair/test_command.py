@@ -27,8 +27,8 @@ Capture = pytest.CaptureFixture[str]
 def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Locks in the folder of the test."""
     monkeypatch.setattr("iallocator.execution.lock.run_directory", lambda: str(tmp_path / "run"))
-    monkeypatch.setattr("iallocator.execution.orders.Orders.pause", staticmethod(lambda _: None))
-    monkeypatch.setattr("iallocator.execution.queues.rapi.pause", lambda seconds: None)
+    monkeypatch.setattr("iallocator.execution.session.Orders.pause", staticmethod(lambda _: None))
+    monkeypatch.setattr("iallocator.execution.doors.pause", lambda seconds: None)
 
 
 def _of_document(document: Json) -> tuple[int, Json]:

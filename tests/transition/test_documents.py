@@ -11,7 +11,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from iallocator.cli import answer
-from iallocator.ganeti.document import transition_document
+from iallocator.ganeti.jobs import transition_document
 from iallocator.model.state import State
 from iallocator.transition.assemble import plan_transition, transition_of_moves
 from iallocator.transition.resources import room

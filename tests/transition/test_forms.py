@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from iallocator.ganeti.commands import job_sets_of_steps, script
-from iallocator.ganeti.document import transition_document
+from iallocator.ganeti.jobs import transition_document
 from iallocator.model.state import State
 from iallocator.render.table import Page
 from iallocator.render.transition.dot import dot, label

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from iallocator.ganeti.document import transition_document
+from iallocator.ganeti.jobs import transition_document
 from iallocator.transition.assemble import plan_transition
 from iallocator.transition.resources import room
 from iallocator.transition.transition import Transition

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import pytest
 
 from iallocator.aliases import Nodes
-from iallocator.ganeti.document import transition_document
-from iallocator.ganeti.step_opcodes import opcodes_of
+from iallocator.ganeti.jobs import transition_document
+from iallocator.ganeti.opcodes import opcodes_of
 from iallocator.model.cluster import Cluster
 from iallocator.model.instance import Instance
 from iallocator.model.state import State

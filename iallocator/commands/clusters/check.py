@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from iallocator.constraints.relations import Relations
     from iallocator.model.cluster import Cluster
-    from iallocator.model.constraints.tag_finding import TagFinding
+    from iallocator.model.constraints import TagFinding
     from iallocator.planners.check.joint_failures import FailuresFound
     from iallocator.planners.result import GroupPlans
     from iallocator.render.checkup import Checkup
@@ -308,7 +308,7 @@ def _failures(state: State, settings: Settings) -> FailuresFound | None:
 
 def _page(done: GroupPlans, found: Checkup, settings: Settings) -> PageView:
     """The page; what is wrong is known, and is not worked out again."""
-    from iallocator.ganeti.document import transition_document
+    from iallocator.ganeti.jobs import transition_document
     from iallocator.render.page.check_page import check_page
     from iallocator.render.page.standing import Judging
 

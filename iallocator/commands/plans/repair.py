@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from iallocator.aliases import Json
-    from iallocator.execution.queues.queue import JobQueue
+    from iallocator.execution.queue import JobQueue
     from iallocator.execution.records import Records
     from iallocator.execution.repairs import RepairJobs
     from iallocator.model.cluster import Cluster
@@ -194,7 +194,7 @@ def _page(work: RepairRound, settings: options.Settings) -> PageView:
 
 def _jobs(settings: Settings) -> tuple[RepairJobs | None, str]:
     """The queue of the running cluster, and its name; None for one that is not running."""
-    from iallocator.execution.queues.door import open_queue, runs
+    from iallocator.execution.doors import open_queue, runs
 
     if not runs(settings):
         return None, ""

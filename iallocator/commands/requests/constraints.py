@@ -7,7 +7,7 @@ import sys
 from iallocator.commands.shared.plan_output import print_json
 from iallocator.errors import tell
 from iallocator.files import WholeOutput
-from iallocator.model.constraints.constraint import KINDS, MUST, SHOULD, Constraint
+from iallocator.model.constraints import KINDS, MUST, SHOULD, Constraint
 from iallocator.names import domains_of, whole_name
 from iallocator.options import settings as options
 from iallocator.options.table import Option
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from iallocator.constraints.relations import Relations
-    from iallocator.model.constraints.constraint import SharedConstraint
-    from iallocator.model.constraints.tag_finding import TagFinding
+    from iallocator.model.constraints import SharedConstraint, TagFinding
     from iallocator.model.instance import Instance
 
     Listed = Sequence[Constraint | SharedConstraint]

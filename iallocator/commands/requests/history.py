@@ -6,7 +6,7 @@ import sys
 import time
 
 from iallocator.calls.history import OUTCOMES, read_history
-from iallocator.calls.words import asked
+from iallocator.calls.layout import asked
 from iallocator.commands.shared.plan_output import print_json
 from iallocator.engine import read
 from iallocator.errors import IallocatorError, UsageError, tell

@@ -14,19 +14,24 @@ from iallocator.commands.shared.execution_options import refuse_silent_nodes
 from iallocator.commands.shared.interrupts import Interrupts
 from iallocator.commands.shared.plan_output import print_json
 from iallocator.errors import IallocatorError, UsageError, one_line, shown, tell
-from iallocator.execution.errors import ExecutionError
+from iallocator.execution.doors import open_queue, runs
 from iallocator.execution.ground import ClusterGround, expectations, places_of
-from iallocator.execution.jobs import describe, jobs_of
+from iallocator.execution.jobs import ExecutionError, describe, jobs_of
 from iallocator.execution.journal import Journal, default_path, read_journal
 from iallocator.execution.lock import ClusterLock
-from iallocator.execution.orders import Orders
-from iallocator.execution.queues.door import open_queue, runs
-from iallocator.execution.records import DONE, FAILED, REFUSED, RETURNING, SENDING, SENT, Records
+from iallocator.execution.records import (
+    DONE,
+    FAILED,
+    REFUSED,
+    RETURNING,
+    SENDING,
+    SENT,
+    Records,
+    retries,
+)
 from iallocator.execution.report import complete, due_by_hand, execution_document, report_lines
-from iallocator.execution.retry import retries
-from iallocator.execution.runner import carry_out
-from iallocator.execution.session import Session
-from iallocator.execution.waves import ready
+from iallocator.execution.runner import carry_out, ready
+from iallocator.execution.session import Orders, Session
 from iallocator.wire.write import on_one_line
 
 TYPE_CHECKING = False
@@ -37,7 +42,7 @@ if TYPE_CHECKING:
     from iallocator.commands.shared.execution_options import ExecutionSettings
     from iallocator.execution.ground import Places
     from iallocator.execution.jobs import Job
-    from iallocator.execution.queues.queue import JobQueue
+    from iallocator.execution.queue import JobQueue
     from iallocator.model.cluster import Cluster
 
     Load = Callable[[], Cluster]

@@ -148,7 +148,7 @@ def refuse_contradictions(settings: ExecutionSettings) -> None:
         if idle:
             raise UsageError(f"{idle[0]} says how a plan is carried out: it goes with -X")
         return
-    from iallocator.execution.queues.door import runs
+    from iallocator.execution.doors import runs
 
     if not runs(settings):
         raise UsageError("-X carries a plan out on a running cluster: it needs -L, or -m HOST")

@@ -451,7 +451,7 @@ def without_needless_copies(
 
 def _document(done: PlanResult) -> Json:
     """The plan as plain data, with its transition."""
-    from iallocator.ganeti.document import transition_document
+    from iallocator.ganeti.jobs import transition_document
 
     return {**done.document(), "transition": transition_document(done.transition)}
 

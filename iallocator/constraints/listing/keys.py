@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.model.constraints.constraint import (
+from iallocator.model.constraints import (
     CAPACITY,
     EVERY,
     LOCATION,

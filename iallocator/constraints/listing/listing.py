@@ -9,7 +9,7 @@ from __future__ import annotations
 from iallocator.constraints.in_force import InForce
 from iallocator.constraints.listing.keys import ListedKeys
 from iallocator.constraints.listing.nodes import Listed
-from iallocator.model.constraints.constraint import (
+from iallocator.model.constraints import (
     APART,
     CAPACITY,
     LOCATION,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from iallocator.constraints.in_force import ListedSettings
     from iallocator.constraints.relations import Relations
     from iallocator.model.cluster import Cluster
-    from iallocator.model.constraints.rule import Member
+    from iallocator.model.constraints import Member
     from iallocator.model.instance import Instance
     from iallocator.requests import Request
 

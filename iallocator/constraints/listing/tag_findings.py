@@ -6,14 +6,11 @@ One list, which requests, `check` and `constraints` show.
 from __future__ import annotations
 
 from iallocator.constraints.ties import units_of
-from iallocator.model.constraints.constraint import APART, ORDER, TOGETHER
-from iallocator.model.constraints.rule import domains_between
-from iallocator.model.constraints.tag_finding import TagFinding
+from iallocator.model.constraints import APART, ORDER, TOGETHER, TagFinding, domains_between
 from iallocator.requests import SETTINGS
-from iallocator.tags.foreign import misspelt_foreign
+from iallocator.tags.foreign import misspelt, misspelt_foreign
 from iallocator.tags.pacemaker import PacemakerTags
 from iallocator.tags.pacemaker_scores import INFINITY, WORDS, read_score
-from iallocator.tags.spelling import misspelt
 from iallocator.transition.planning.order_graph import circular
 
 TYPE_CHECKING = False
@@ -22,7 +19,7 @@ if TYPE_CHECKING:
 
     from iallocator.constraints.relations import Relations
     from iallocator.model.cluster import Cluster
-    from iallocator.model.constraints.rule import Member, Rule
+    from iallocator.model.constraints import Member, Rule
     from iallocator.model.instance import Instance
 
     Units = Mapping[str, Sequence[str]]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.model.constraints.constraint import APART, ORDER, TOGETHER
+from iallocator.model.constraints import APART, ORDER, TOGETHER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from iallocator.aliases import Nodes
     from iallocator.constraints.domains import Domains
-    from iallocator.model.constraints.rule import Rule
+    from iallocator.model.constraints import Rule
     from iallocator.model.instance import Instance
     from iallocator.placement.context import Context
     from iallocator.solver.problem import Problem

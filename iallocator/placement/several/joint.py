@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from iallocator.deadline import Held
 from iallocator.model.columns import MEMORY
-from iallocator.model.constraints.constraint import ORDER, TOGETHER
+from iallocator.model.constraints import ORDER, TOGETHER
 from iallocator.placement.groups import collect_offers, may_offer, offer_of
 from iallocator.placement.results import AllocationRequest
 from iallocator.placement.several.affinity import BondRows

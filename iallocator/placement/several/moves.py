@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from functools import cached_property
 
 from iallocator.deadline import Held, check
-from iallocator.model.constraints.constraint import TOGETHER
+from iallocator.model.constraints import TOGETHER
 from iallocator.model.moves import apply_steps
 from iallocator.placement.results import POLICY_RANK, RELUCTANCE
 from iallocator.placement.several.affinity import BondRows

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from itertools import combinations
 
-from iallocator.model.constraints.constraint import APART, TOGETHER
-from iallocator.model.constraints.rule import ALWAYS, domains_between, weight_between
+from iallocator.model.constraints import ALWAYS, APART, TOGETHER, domains_between, weight_between
 from iallocator.solver.problem import INFINITY, Choice, Kind
 
 TYPE_CHECKING = False
@@ -14,7 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from iallocator.constraints.relations import Relations
-    from iallocator.model.constraints.rule import Rule
+    from iallocator.model.constraints import Rule
     from iallocator.solver.problem import Problem
 
     Row = tuple[Any, ...]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from iallocator.deadline import TIME_IS_UP, Stopped, TimeIsUp
-from iallocator.ganeti.document import transition_document
+from iallocator.ganeti.jobs import transition_document
 from iallocator.model.state import State
 from iallocator.placement.context import Context
 from iallocator.planners.make_room.context import RoomContext

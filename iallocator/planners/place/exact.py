@@ -10,7 +10,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from iallocator.deadline import Held
-from iallocator.model.constraints.constraint import ORDER
+from iallocator.model.constraints import ORDER
 from iallocator.placement.several.affinity import BondRows
 from iallocator.placement.several.result import JointResult
 from iallocator.placement.several.wishes import WishRows

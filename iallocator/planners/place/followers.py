@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from iallocator.deadline import check
-from iallocator.model.constraints.constraint import ORDER
+from iallocator.model.constraints import ORDER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from iallocator.model.constraints.constraint import Constraint
+    from iallocator.model.constraints import Constraint
     from iallocator.planners.place.planned_place import PlannedPlace
     from iallocator.planners.place.scheduler import SchedulingPass
 

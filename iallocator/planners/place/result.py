@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from iallocator.deadline import GRACE, TIME_IS_UP, Deadline, Stopped, check
-from iallocator.model.constraints.constraint import TOGETHER
+from iallocator.model.constraints import TOGETHER
 from iallocator.model.state import State
 from iallocator.placement.context import Context
 from iallocator.planners.place.planned_place import PlannedPlace, runs, stopped_disks

@@ -125,7 +125,7 @@ class RebootResult(PlanResult):
 
     def job_sets(self) -> list[list[int]]:
         """Positions of the moves: those of a group that touch no common node at once."""
-        from iallocator.ganeti.job_sets import job_sets
+        from iallocator.ganeti.jobs import job_sets
 
         sets: list[list[int]] = []
         first = 0

@@ -1,19 +1,91 @@
-"""From the answers of a running cluster to a document as Ganeti writes for allocators.
+"""Convert the answers of a running cluster into a document as Ganeti writes it for allocators.
 
-What is not known of nodes that cannot be asked, or that have no volume group, is 0.  A node that
-does not answer counts as offline, even if it is not marked offline.
+Unknown figures are 0: those of nodes that cannot be asked, and disk figures of nodes without a
+volume group.  A node that does not answer counts as offline, even if it is not marked offline.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from iallocator.errors import RequestError
-from iallocator.sources.live.answers import Answers, Record
+from iallocator.live.stream import LiveError
 from iallocator.sources.text import STATUS
 from iallocator.wire.fields import describe
 
-__all__ = ["captured", "master_of", "silent_nodes"]
+__all__ = ["Answers", "Record", "captured", "check_kinds", "master_of", "silent_nodes"]
+
+Record = dict[str, Any]
+"""Field, as LUXI calls it -> value; None where there is none."""
+
+
+class Answers(NamedTuple):
+    """The answers to all questions, asked one after the other.
+
+    Attributes
+    ----------
+    where:
+        The socket, address or folder that they come from.
+    info:
+        The cluster.
+    groups, nodes, instances, networks:
+        Their fields, in the order in which they were answered.
+    """
+
+    where: str
+    info: Record
+    groups: list[Record]
+    nodes: list[Record]
+    instances: list[Record]
+    networks: list[Record]
+
+
+TEXTS = {
+    "info": ("master", "default_hypervisor"),
+    "groups": ("uuid", "name"),
+    "nodes": ("name", "group.uuid"),
+    "instances": ("name", "pnode", "status"),
+    "networks": ("uuid", "name"),
+}
+"""Answer -> fields that are text, if they are there."""
+
+LISTS = {
+    "info": ("enabled_hypervisors",),
+    "groups": (),
+    "nodes": (),
+    "instances": (
+        "snodes", "disk.sizes", "disk.spindles", "nic.networks", "nic.macs", "nic.ips", "nic.modes",
+        "nic.links",
+    ),
+    "networks": ("group_list",),
+}  # fmt: skip
+"""Answer -> fields that are lists, if they are there."""
+
+
+def check_kinds(answers: Answers) -> None:
+    """See to it that names are text and lists are lists; the reader of documents knows the rest.
+
+    Raises
+    ------
+    LiveError
+        At the first that is something else.
+    """
+    for what, texts in TEXTS.items():
+        said = getattr(answers, what)
+        for raw in [said] if what == "info" else said:
+            for field in texts:
+                _check(answers.where, what, field, raw.get(field), str)
+            for field in LISTS[what]:
+                _check(answers.where, what, field, raw.get(field), list)
+            for name in raw.get("snodes") or ():
+                _check(answers.where, what, "snodes", name, str)
+
+
+def _check(where: str, what: str, field: str, value: Any, kind: type) -> None:
+    if value is not None and not isinstance(value, kind):
+        expected = "a string" if kind is str else "a list"
+        raise LiveError(where, f"{what}: {field}: expected {expected}, got {describe(value)}")
+
 
 VERSION = 2
 """Of the protocol between Ganeti and its allocators."""

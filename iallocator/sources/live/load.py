@@ -1,20 +1,29 @@
-"""A running cluster as a model: asked as often as it takes until the answers fit together.
+"""Read a running cluster through LUXI or RAPI, or from a folder with answers of RAPI.
 
-The questions are no transaction: what is created or removed between two of them is in one
-answer and not in the other.
+The queries are not one transaction: an instance that is created or removed between two of them
+is in one answer and not in the other.  The queries are repeated until the answers agree.
 """
 
 from __future__ import annotations
 
 from copy import copy
+from typing import Any, Protocol
 
 from iallocator.deadline import Deadline, Running
-from iallocator.errors import RequestError
-from iallocator.live.errors import LiveError
-from iallocator.sources.live.answers import check_kinds
-from iallocator.sources.live.document import captured, master_of, silent_nodes
-from iallocator.wire.document import read_cluster
-from iallocator.wire.policy import cluster_policy
+from iallocator.errors import RequestError, UsageError
+from iallocator.files import read_file
+from iallocator.live.luxi import LuxiClient
+from iallocator.live.stream import LiveError
+from iallocator.sources.live.document import (
+    Answers,
+    Record,
+    captured,
+    check_kinds,
+    master_of,
+    silent_nodes,
+)
+from iallocator.wire.document import cluster_policy, read_cluster
+from iallocator.wire.read import decode_any
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,11 +33,15 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Cluster
     from iallocator.model.policy import Policy
     from iallocator.options.settings import Settings
-    from iallocator.sources.live.answers import Answers, Record
     from iallocator.wire.reading import Reading
 
 __all__ = [
+    "FILE",
+    "Door",
+    "StoredAnswers",
     "ask",
+    "ask_luxi",
+    "ask_rapi",
     "read_live",
     "reading_deadline",
     "refuse_silence",
@@ -121,11 +134,8 @@ def mark_offline(node: str) -> str:
 def ask(settings: Settings, deadline: Deadline) -> Answers:
     """Answers that fit together, from the cluster that `settings` name; all before `deadline`."""
     if settings.luxi is not None:
-        from iallocator.sources.live.luxi import ask_luxi
-
         path = settings.luxi
         return _consistent(lambda: ask_luxi(path, deadline, settings.max_input), AGAIN)
-    from iallocator.sources.live.rapi import FILE, StoredAnswers, ask_rapi
 
     if settings.rapi.startswith(FILE):
         stored = StoredAnswers(settings.rapi, settings.max_input)
@@ -169,3 +179,153 @@ def _contradictions(answers: Answers) -> Iterator[str]:
                 yield f"instance {raw.get('name')} is on the unknown node {node}"
     if answers.info.get("master") not in nodes:
         yield f"the master is the unknown node {answers.info.get('master')}"
+
+
+FIELDS = {
+    "group": "uuid name alloc_policy ipolicy tags diskparams",
+    "node": (
+        "name mtotal mnode mfree dtotal dfree ctotal cnos offline drained vm_capable group.uuid "
+        "tags sptotal spfree pip sip master_candidate master_capable "
+        "ndp/spindle_count ndp/exclusive_storage ndp/cpu_speed ndp/oob_program"
+    ),
+    "instance": (
+        "name disk_usage be/memory be/maxmem be/vcpus be/auto_balance be/spindle_use status "
+        "admin_state pnode snodes tags disk_template disk.sizes disk.spindles nic.networks "
+        "nic.macs nic.ips nic.modes nic.links forthcoming hypervisor os"
+    ),
+    "network": "uuid name group_list",
+}
+"""What is asked about -> the fields that are asked for."""
+
+NORMAL = 0
+"""Status of a field that has a value."""
+
+
+def ask_luxi(path: str, deadline: Deadline, limit: int) -> Answers:
+    """What the daemons behind the socket at `path` say; "" means the usual one.
+
+    All is said before `deadline`, and no answer has more than `limit` bytes.
+
+    Raises
+    ------
+    LiveError
+        If they do not answer, or something else.
+    """
+    with LuxiClient(path, limit) as client:
+        info = client.call("QueryClusterInfo", (), deadline)
+        if not isinstance(info, dict):
+            raise LiveError(f"{client.path}: QueryClusterInfo", "expected an object")
+        groups, nodes, instances, networks = (
+            _records(client, what, deadline) for what in ("group", "node", "instance", "network")
+        )
+        return Answers(client.path, info, groups, nodes, instances, networks)
+
+
+def _records(client: LuxiClient, what: str, deadline: Deadline) -> list[Record]:
+    fields = FIELDS[what].split()
+    result = client.call("Query", [what, fields, None], deadline)
+    try:
+        return [_record(fields, row) for row in result["data"]]
+    except (TypeError, KeyError, ValueError):
+        problem = f"expected rows of {len(fields)} fields, each a status and a value"
+        raise LiveError(f"{client.path}: Query {what}", problem) from None
+
+
+def _record(fields: list[str], row: list[list[Any]]) -> Record:
+    return {
+        field: value if status == NORMAL else None
+        for field, (status, value) in zip(fields, row, strict=True)
+    }
+
+
+FILE = "file://"
+"""What an address begins with that is a folder."""
+
+QUESTIONS = {
+    "info": "/2/info",
+    "groups": "/2/groups?bulk=1",
+    "nodes": "/2/nodes?bulk=1",
+    "instances": "/2/instances?bulk=1",
+    "networks": "/2/networks?bulk=1",
+}
+"""Name, of the file, too -> what is asked."""
+
+
+class Door(Protocol):
+    """Where the questions are asked."""
+
+    base: str
+
+    def get(self, path: str, deadline: Deadline) -> Any:
+        """The JSON value at `path`, all of it before `deadline`."""
+
+
+class StoredAnswers:
+    """The folder of an address ``file://FOLDER``; networks may be missing there.
+
+    They are read where they are asked for, so that a damaged one is named.
+    """
+
+    def __init__(self, address: str, limit: int) -> None:
+        self.base = address
+        self._limit = limit
+        self._folder = address.removeprefix(FILE)
+
+    def get(self, path: str, deadline: Deadline) -> Any:
+        """What the file says that has the answer at `path`."""
+        name = next(name for name, asked in QUESTIONS.items() if asked == path)
+        file = f"{self._folder}/{name}.json"
+        if name == "networks":
+            import os
+
+            if not os.path.exists(file):
+                return []
+        try:
+            return decode_any(read_file(file, self._limit))
+        except RequestError as error:
+            raise UsageError(f"{file}: {error}") from None
+
+
+def ask_rapi(door: Door, deadline: Deadline) -> Answers:
+    """What RAPI says, or has said; all before `deadline`.
+
+    Raises
+    ------
+    LiveError, UsageError
+        If it does not answer, or something else.
+    """
+    said = {name: door.get(path, deadline) for name, path in QUESTIONS.items()}
+    info = said.pop("info")
+    if not isinstance(info, dict):
+        raise LiveError(f"{door.base}: {QUESTIONS['info']}", "expected an object")
+    for name, records in said.items():
+        if not isinstance(records, list) or not all(isinstance(one, dict) for one in records):
+            raise LiveError(f"{door.base}: {QUESTIONS[name]}", "expected a list of objects")
+    return Answers(
+        door.base,
+        info,
+        said["groups"],
+        [_node(raw) for raw in said["nodes"]],
+        [_instance(raw) for raw in said["instances"]],
+        said["networks"],
+    )
+
+
+def _node(raw: Record) -> Record:
+    """The fields of a node under the names that they have in LUXI."""
+    return {**raw, **_named("ndp/", raw.get("ndparams"))}
+
+
+def _instance(raw: Record) -> Record:
+    """The fields of an instance; the memory is what it uses now, if that is known."""
+    record = {**raw, **_named("be/", raw.get("beparams"))}
+    used = raw.get("oper_ram")
+    if isinstance(used, int | float) and not isinstance(used, bool):
+        record["be/memory"] = used
+    return record
+
+
+def _named(prefix: str, parameters: Any) -> Record:
+    if not isinstance(parameters, dict):
+        return {}
+    return {prefix + key: value for key, value in parameters.items()}

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from iallocator.errors import IallocatorError, RequestError, UsageError
 from iallocator.files import read_file
-from iallocator.live.errors import LiveError
+from iallocator.live.stream import LiveError
 from iallocator.model.loads import set_cpu_loads
 from iallocator.wire.read import decode_any
 

@@ -1,21 +1,183 @@
-"""Every problem of a document, for people; the parser stops at the first.
+"""Report every problem of a document, where the parser stops at the first one.
 
-Loaded only for ``--validate``: jsonschema alone takes longer to load than an answer.
+The published schemas are in ``schemas/`` beside the package in a checkout and in an editable
+install, and inside the package in a wheel.  The keywords that the schemas use for values are
+redefined here, so that an error of the schema has the words of `iallocator.wire.fields`.  Only
+this module imports jsonschema, which takes longer to load than an answer takes.  It is loaded for
+``--validate`` only.
 """
 
 from __future__ import annotations
 
-from iallocator.errors import RequestError
+import json
+from functools import cache
+from pathlib import Path
+
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import ValidationError
+from jsonschema.validators import extend
+
+from iallocator.errors import IallocatorError, RequestError
+from iallocator.wire.fields import SMALLEST, describe
 from iallocator.wire.read import decode
 from iallocator.wire.validation.consistency import inconsistencies
-from iallocator.wire.validation.schema_errors import request_validator
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from typing import Any
 
-__all__ = ["NEEDED", "OPTIONAL", "UNREAD", "problems"]
+__all__ = ["NEEDED", "OPTIONAL", "UNREAD", "directory", "load", "problems", "request_validator"]
+
+if TYPE_CHECKING:
+    Raw = dict[str, Any]
+
+    Keyword = Callable[[Any, Any, Any, Raw], Iterator[ValidationError]]
+
+
+_missing: Any = object()
+"""Stands where a required member should be; it is of no JSON type, so nothing fits."""
+
+_ANNOTATIONS = frozenset({"title", "description", "default"})
+_PLURALS = {"a string": "strings", "an object": "objects"}
+
+
+@cache
+def request_validator() -> Any:
+    """The validator of whole request documents."""
+    return _Validator(_inlined("request.schema.json", load()))
+
+
+def _inlined(reference: str, schemas: dict[str, Raw]) -> Raw:
+    """The schema that `reference` means, its own references replaced by what they mean.
+
+    Without references left to resolve, validation takes half the time.
+    """
+    name, _, pointer = reference.partition("#")
+    schema = schemas[name]
+    for key in pointer.split("/")[1:]:
+        schema = schema[key]
+    result: Raw = _replaced(schema, name, schemas)
+    return result
+
+
+def _replaced(value: Any, home: str, schemas: dict[str, Raw]) -> Any:
+    """`value`, a part of the schema called `home`, without references."""
+    if isinstance(value, list):
+        return [_replaced(item, home, schemas) for item in value]
+    if not isinstance(value, dict):
+        return value
+    own = {
+        key: _replaced(item, home, schemas)
+        for key, item in value.items()
+        if key not in ("$schema", "$id", "$defs", "$ref")
+    }
+    if "$ref" not in value:
+        return own
+    reference = value["$ref"]
+    meant = _inlined(home + reference if reference.startswith("#") else reference, schemas)
+    if (meant.keys() & own.keys()) <= _ANNOTATIONS:
+        return {**meant, **own}
+    return {**own, "allOf": [meant, *own.get("allOf", [])]}
+
+
+def _complaint(expected: str, value: Any) -> ValidationError:
+    found = "but it is missing" if value is _missing else f"got {describe(value)}"
+    return ValidationError(f"expected {expected}, {found}")
+
+
+def _type(validator: Any, types: Any, value: Any, schema: Raw) -> Iterator[ValidationError]:
+    allowed = [types] if isinstance(types, str) else types
+    if not any(validator.is_type(value, name) for name in allowed):
+        yield _complaint(_phrase(validator, value, schema), value)
+
+
+def _first_type(schema: Raw) -> str:
+    """The type of a value; null, where it is allowed too, comes after it."""
+    types = schema["type"]
+    return str(types if isinstance(types, str) else types[0])
+
+
+def _phrase(validator: Any, value: Any, schema: Raw) -> str:
+    """What is expected instead of `value`."""
+    name = _first_type(schema)
+    if name == "number" or (name == "integer" and validator.is_type(value, "number")):
+        return _range(schema)
+    if name == "array":
+        return f"a list of {_items(validator, schema)}"
+    return {
+        "boolean": "true or false", "integer": "an integer",
+        "object": "an object", "string": "a string",
+    }[name]  # fmt: skip
+
+
+def _range(schema: Raw) -> str:
+    name = _first_type(schema)
+    article = "an" if name == "integer" else "a"
+    if "not" in schema:  # of numbers only: too small to divide by
+        return f"0, or {article} {name} from {SMALLEST} to {schema['maximum']}"
+    return f"{article} {name} from {schema['minimum']} to {schema['maximum']}"
+
+
+def _items(validator: Any, schema: Raw) -> str:
+    """What the items of a list are called: what is asked for where one is missing."""
+    for error in validator.descend(_missing, schema.get("items", True)):
+        for singular, plural in _PLURALS.items():
+            if error.message.startswith(f"expected {singular},"):
+                return plural
+    return "values"
+
+
+def _minimum(validator: Any, least: Any, value: Any, schema: Raw) -> Iterator[ValidationError]:
+    if validator.is_type(value, "number") and value < least:
+        yield _complaint(_range(schema), value)
+
+
+def _maximum(validator: Any, most: Any, value: Any, schema: Raw) -> Iterator[ValidationError]:
+    if validator.is_type(value, "number") and value > most:
+        yield _complaint(_range(schema), value)
+
+
+def _not(validator: Any, gap: Raw, value: Any, schema: Raw) -> Iterator[ValidationError]:
+    if validator.is_type(value, "number") and validator.evolve(schema=gap).is_valid(value):
+        yield _complaint(_range(schema), value)
+
+
+def _enum(validator: Any, choices: Any, value: Any, schema: Raw) -> Iterator[ValidationError]:
+    if value not in choices:
+        yield _complaint("one of " + ", ".join(f'"{choice}"' for choice in choices), value)
+
+
+def _min_length(validator: Any, least: int, value: Any, schema: Raw) -> Iterator[ValidationError]:
+    if validator.is_type(value, "string") and len(value) < least:
+        yield ValidationError("expected a name, got an empty string")
+
+
+def _required(
+    validator: Any, names: list[str], value: Any, schema: Raw
+) -> Iterator[ValidationError]:
+    """One error per missing member, at its path, that says what it should be."""
+    if not validator.is_type(value, "object"):
+        return
+    for name in names:
+        if name not in value:
+            expected = schema.get("properties", {}).get(name, True)
+            found = list(validator.descend(_missing, expected, path=name))
+            yield from found or [ValidationError(f"expected {name}, but it is missing")]
+
+
+_KEYWORDS: dict[str, Keyword] = {
+    "type": _type,
+    "minimum": _minimum,
+    "maximum": _maximum,
+    "not": _not,
+    "enum": _enum,
+    "minLength": _min_length,
+    "required": _required,
+}
+
+_Validator: Any = extend(Draft202012Validator, _KEYWORDS)  # type: ignore[no-untyped-call]
+
 
 NEEDED, OPTIONAL, UNREAD = "needed", "optional", ""
 """What a reader of a document does with its request: some read the cluster alone."""
@@ -51,3 +213,29 @@ def _misfits(document: dict[str, Any], bare: bool) -> Iterator[RequestError]:
             continue
         if error.validator not in _WORDED_BETTER:
             yield RequestError("/".join(map(str, error.absolute_path)), error.message)
+
+
+_PACKAGE = Path(__file__).resolve().parents[2]
+_PLACES = (_PACKAGE / "schemas", _PACKAGE.parent / "schemas")
+_SUFFIX = ".schema.json"
+
+
+def directory() -> Path:
+    """The folder that holds the schemas.
+
+    Raises
+    ------
+    IallocatorError
+        If they are not installed.
+    """
+    for place in _PLACES:
+        if (place / f"request{_SUFFIX}").is_file():
+            return place
+    raise IallocatorError(f"the schemas are missing: not in {_PLACES[0]}, not in {_PLACES[1]}")
+
+
+def load() -> dict[str, Any]:
+    """All schemas: file name, which is also the schema's ``$id``, to content."""
+    return {
+        path.name: json.loads(path.read_bytes()) for path in sorted(directory().glob("*" + _SUFFIX))
+    }

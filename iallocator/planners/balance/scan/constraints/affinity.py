@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from iallocator.model.constraints.rule import ALWAYS, weight_between
+from iallocator.model.constraints import ALWAYS, weight_between
 from iallocator.planners.balance.scan.constraints.rule_costs import RuleCosts, ShareMatrices
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from iallocator.aliases import Floats, Truths
     from iallocator.constraints.census import LiveCensus
     from iallocator.constraints.relations import Relations
-    from iallocator.model.constraints.rule import Rule
+    from iallocator.model.constraints import Rule
     from iallocator.model.instance import Instance
     from iallocator.planners.balance.move_kinds import MoveKind
     from iallocator.planners.balance.scan.constraints.rule_costs import Costs

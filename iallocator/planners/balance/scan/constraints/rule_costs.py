@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from iallocator.model.constraints.constraint import APART
-from iallocator.model.constraints.rule import domains_between
+from iallocator.model.constraints import APART, domains_between
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from iallocator.aliases import Floats
     from iallocator.constraints.domains import Domains, Zones
-    from iallocator.model.constraints.rule import Rule
+    from iallocator.model.constraints import Rule
     from iallocator.planners.balance.scan.node_table import Whole
 
     Shape = tuple[float, str]

@@ -1,16 +1,35 @@
-"""One requirement that cannot be split further."""
+"""Affinity rules, single constraints that follow from them, colocation groups, and tag findings."""
 
 from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
+    from iallocator.model.instance import Instance
+
 __all__ = [
-    "APART", "CAPACITY", "EVERY", "KINDS", "LOCATION", "MUST", "ORDER", "PRIORITY", "SHOULD",
-    "TOGETHER", "Constraint", "SharedConstraint",
-]  # fmt: skip
+    "ALWAYS",
+    "APART",
+    "CAPACITY",
+    "EVERY",
+    "KINDS",
+    "LOCATION",
+    "MUST",
+    "ORDER",
+    "PRIORITY",
+    "SHOULD",
+    "TOGETHER",
+    "Constraint",
+    "Member",
+    "Rule",
+    "SharedConstraint",
+    "TagFinding",
+    "domains_between",
+    "items_of",
+    "weight_between",
+]
 
 MUST = "must"
 SHOULD = "should"
@@ -189,3 +208,124 @@ class SharedConstraint:
         if not self.must:
             entry["weight"] = self.weight
         return entry
+
+
+ALWAYS = float("inf")
+"""The weight of a member that must: no price buys it off."""
+
+
+class Member:
+    """One instance in a rule, by one of its tags.
+
+    Attributes
+    ----------
+    instance, tag:
+        Names; an instance with several tags is a member several times.
+    position:
+        In `Rule.members`.
+    weight:
+        What each pair that it breaks costs, in units of the score; `ALWAYS`: it must not.
+    domain:
+        Prefix of the node tags that name failure domains; "": every node is its own.
+    """
+
+    __slots__ = ("domain", "instance", "position", "rule", "tag", "weight")
+
+    def __init__(self, rule: Rule, instance: str, tag: str, weight: float, domain: str) -> None:
+        self.rule = rule
+        self.instance = instance
+        self.tag = tag
+        self.weight = weight
+        self.domain = domain
+        self.position = len(rule.members)
+        rule.members.append(self)
+
+    @property
+    def must(self) -> bool:
+        """Whether no price buys it off; towards members that only should, it only should."""
+        return self.weight == ALWAYS
+
+    @property
+    def shape(self) -> tuple[float, str]:
+        """All that tells it from other members: weight and domain."""
+        return self.weight, self.domain
+
+
+class Rule:
+    """A set of instances that belong together, or apart; never written out as pairs.
+
+    Attributes
+    ----------
+    kind:
+        `TOGETHER` or `APART` of `iallocator.model.constraints.constraint`.
+    name:
+        What the tags call it.
+    members:
+        In the order of the instances.
+    """
+
+    __slots__ = ("kind", "members", "name")
+
+    def __init__(self, kind: str, name: str) -> None:
+        self.kind = kind
+        self.name = name
+        self.members: list[Member] = []
+
+
+def weight_between(one: float, other: float) -> float:
+    """What two members owe each other: the weaker of their tags counts."""
+    return min(one, other)
+
+
+def domains_between(one: str, other: str) -> tuple[str, ...]:
+    """The failure domains that two members' domains ask for; where both name one, both count."""
+    if one == other or not other:
+        return (one,)
+    return tuple(sorted((one, other))) if one else (other,)
+
+
+if TYPE_CHECKING:
+    Units = Mapping[str, Sequence[str]]
+
+    """Instance -> all that must be on its node, itself among them; others are on their own."""
+
+
+def items_of(instances: Iterable[Instance], units: Units) -> list[list[Instance]]:
+    """`instances` in their order, those of one unit together where the first of them stands."""
+    if not units:
+        return [[instance] for instance in instances]
+    items: dict[Sequence[str], list[Instance]] = {}
+    for instance in instances:
+        items.setdefault(units.get(instance.name, (instance.name,)), []).append(instance)
+    return list(items.values())
+
+
+class TagFinding:
+    """Something about a tag that somebody should know.
+
+    Attributes
+    ----------
+    kind:
+        ``unknown``, ``contradiction`` or ``lacking``.
+    owner:
+        Who has it, in words: ``instance web``, ``the cluster``.
+    tag:
+        The whole tag.
+    text:
+        What is the matter with it, in words.
+    """
+
+    __slots__ = ("kind", "owner", "tag", "text")
+
+    def __init__(self, kind: str, owner: str, tag: str, text: str) -> None:
+        self.kind = kind
+        self.owner = owner
+        self.tag = tag
+        self.text = text
+
+    def __str__(self) -> str:
+        return f"{self.owner}: tag {self.tag} {self.text}"
+
+    def document(self) -> dict[str, str]:
+        """As plain data."""
+        return {"kind": self.kind, "owner": self.owner, "tag": self.tag, "text": self.text}

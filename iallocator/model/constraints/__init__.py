@@ -1,1 +1,0 @@
-"""What is asked of places, as facts: primitive constraints, rules between many, units, findings."""
