@@ -61,7 +61,11 @@ def write_line(target: str, line: str, status: int) -> None:
         If it cannot be written.
     """
     if target == SYSLOG:
-        _to_syslog(line, status)
+        os.stat(SOCKET)  # the library says nothing where nobody listens
+        import syslog
+
+        syslog.openlog("iallocator", syslog.LOG_PID, syslog.LOG_DAEMON)
+        syslog.syslog(syslog.LOG_ERR if status else syslog.LOG_INFO, line)
         return
     stamp = strftime("%Y-%m-%dT%H:%M:%S%z", localtime())
     raw = f"{stamp} iallocator[{os.getpid()}] {line}\n".encode("utf-8", "backslashreplace")
@@ -72,14 +76,6 @@ def write_line(target: str, line: str, status: int) -> None:
             raise OSError(0, "only part of the line could be written", target)
     finally:
         os.close(handle)
-
-
-def _to_syslog(line: str, status: int) -> None:
-    os.stat(SOCKET)  # the library says nothing where nobody listens
-    import syslog
-
-    syslog.openlog("iallocator", syslog.LOG_PID, syslog.LOG_DAEMON)
-    syslog.syslog(syslog.LOG_ERR if status else syslog.LOG_INFO, line)
 
 
 NOT_KEPT = {

@@ -247,27 +247,24 @@ class _Model:
         """A new instance, as its opcode describes it."""
         name = step["instance"]
         if name not in self._new:
-            self._new[name] = _new_instance(step["opcodes"][0])
+            opcode = step["opcodes"][0]
+            parameters = opcode["beparams"]
+            sizes = [disk["size"] for disk in opcode["disks"]]
+            template = opcode["disk_template"]
+            extra = DRBD_METADATA * len(sizes) if template == "drbd" else 0
+            self._new[name] = Instance(
+                opcode["instance_name"],
+                parameters["maxmem"],
+                parameters["vcpus"],
+                sum(sizes) + extra,
+                sizes,
+                template,
+                spindle_use=parameters.get("spindle_use", 1),
+                admin_state="up" if opcode.get("start", True) else "down",
+                tags=opcode.get("tags", ()),
+            )
         return self._new[name]
 
 
 DRBD_METADATA = 128
 """MiB that each disk of a drbd instance takes besides."""
-
-
-def _new_instance(opcode: Json) -> Instance:
-    parameters = opcode["beparams"]
-    sizes = [disk["size"] for disk in opcode["disks"]]
-    template = opcode["disk_template"]
-    extra = DRBD_METADATA * len(sizes) if template == "drbd" else 0
-    return Instance(
-        opcode["instance_name"],
-        parameters["maxmem"],
-        parameters["vcpus"],
-        sum(sizes) + extra,
-        sizes,
-        template,
-        spindle_use=parameters.get("spindle_use", 1),
-        admin_state="up" if opcode.get("start", True) else "down",
-        tags=opcode.get("tags", ()),
-    )

@@ -169,7 +169,8 @@ def read_journal(path: str) -> tuple[Json, list[Json]]:
         try:
             one = decode(line)
             if number > 1:
-                _check_event(one)
+                for key, check in EVENTS[one_of(one, "event", tuple(EVENTS))].items():
+                    check(one, key)
             elif one.get("event") == BEGIN and one.get("format") == FORMAT:
                 _check_head(one)
         except RequestError as error:
@@ -196,27 +197,24 @@ def _check_head(head: Json) -> None:
             boolean(expected, "offline")
             names(expected, "stay")
     with _below("transition"):
-        _check_transition(child(head, "transition"))
-
-
-def _check_transition(transition: Json) -> None:
-    """Check the steps, and that steps and jobs name earlier steps only, each in one job."""
-    known: set[int] = set()
-    for position, step in enumerate(objects(transition, "steps")):
-        with _below(f"steps/{position}"):
-            _check_step(step)
-            others = _integers(step, "after")
-            if step["number"] in known or not known.issuperset(others):
-                raise RequestError("after", "expected numbers of earlier steps")
-            known.add(step["number"])
-    waits = {step["number"]: step["after"] for step in transition["steps"]}
-    for position, job in enumerate(objects(transition, "jobs")):
-        with _below(f"jobs/{position}"):
-            chain = _integers(job, "steps")
-            wrong = not chain or chain != sorted(set(chain)) or not known.issuperset(chain)
-            if wrong or any(not {*waits[later]} <= {*chain} for later in chain[1:]):
-                raise RequestError("steps", "expected steps that wait for each other only")
-            known.difference_update(chain)
+        # Check the steps, and that steps and jobs name earlier steps only, each in one job
+        transition = child(head, "transition")
+        known: set[int] = set()
+        for position, step in enumerate(objects(transition, "steps")):
+            with _below(f"steps/{position}"):
+                _check_step(step)
+                others = _integers(step, "after")
+                if step["number"] in known or not known.issuperset(others):
+                    raise RequestError("after", "expected numbers of earlier steps")
+                known.add(step["number"])
+        waits = {step["number"]: step["after"] for step in transition["steps"]}
+        for position, job in enumerate(objects(transition, "jobs")):
+            with _below(f"jobs/{position}"):
+                chain = _integers(job, "steps")
+                wrong = not chain or chain != sorted(set(chain)) or not known.issuperset(chain)
+                if wrong or any(not {*waits[later]} <= {*chain} for later in chain[1:]):
+                    raise RequestError("steps", "expected steps that wait for each other only")
+                known.difference_update(chain)
 
 
 def _check_step(step: Json) -> None:
@@ -240,12 +238,6 @@ def _check_step(step: Json) -> None:
             name_of(told, "type")
             name_of(told, "id")
             _integer(told, "seconds")
-
-
-def _check_event(event: Json) -> None:
-    """Raise a `RequestError` if an event is unknown, or a member of it has a wrong value."""
-    for key, check in EVENTS[one_of(event, "event", tuple(EVENTS))].items():
-        check(event, key)
 
 
 def _integer(raw: Json, key: str) -> int:

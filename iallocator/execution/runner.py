@@ -243,25 +243,24 @@ class Waves:
             self._session.event("absent", jobs=numbers)
             self.trouble = str(error)
         else:
-            self._answered(numbers, answers)
-
-    def _answered(self, numbers: Sequence[int], answers: Sequence[int | str]) -> None:
-        pairs = list(zip(numbers, answers))
-        ids = [[number, answer] for number, answer in pairs if isinstance(answer, int)]
-        if ids:
-            self._session.event("accepted", ids=ids)
-        for number, answer in pairs:
-            if isinstance(answer, str):
-                why = f"not taken: {answer}"
-                self._session.event("ended", job=number, status=ERROR, why=why, begun=False, done=0)
-                self._session.tell(number, why)
-                continue
-            self._session.tell(number, "submitted")
-            priority = self._session.orders.priority
-            if priority is not None and priority not in SUBMITTED:
-                self._session.patiently(partial(self._session.queue.hurry, answer, priority))
-        if ids:
-            self._session.follow()
+            pairs = list(zip(numbers, answers))
+            ids = [[number, answer] for number, answer in pairs if isinstance(answer, int)]
+            if ids:
+                self._session.event("accepted", ids=ids)
+            for number, answer in pairs:
+                if isinstance(answer, str):
+                    why = f"not taken: {answer}"
+                    self._session.event(
+                        "ended", job=number, status=ERROR, why=why, begun=False, done=0
+                    )
+                    self._session.tell(number, why)
+                    continue
+                self._session.tell(number, "submitted")
+                priority = self._session.orders.priority
+                if priority is not None and priority not in SUBMITTED:
+                    self._session.patiently(partial(self._session.queue.hurry, answer, priority))
+            if ids:
+                self._session.follow()
 
     def _opcodes(self, job: Job) -> list[Json]:
         """Return the opcodes as they are submitted."""
@@ -329,7 +328,17 @@ def carry_out(session: Session, again: bool = False) -> str:
         waves.done_by_hand()
         returning.wait_for_all()  # a cluster whose nodes do not answer cannot be read
         if not (returning.trouble or session.orders.stopping()):
-            _retry(session)
+            # Let the jobs that failed begin again, each where its instance is now
+            places = session.patiently(session.ground.places)
+            for kind, members in list(retries(session.records, places)):
+                session.event(kind, **members)
+                job = session.records.jobs[members["job"]]
+                if "why" in members:
+                    session.orders.complain(f"not done: {describe(job)}: {members['why']}")
+                elif members["steps"]:
+                    session.orders.say(f"again: {describe(job)}")
+                else:
+                    session.orders.say(f"done already: {describe(job)}")
     session.follow()
     while True:
         ended = watch.collect()
@@ -347,17 +356,3 @@ def carry_out(session: Session, again: bool = False) -> str:
         else:
             session.follow()
             return waves.trouble or returning.trouble
-
-
-def _retry(session: Session) -> None:
-    """Let the jobs that failed begin again, each where its instance is now."""
-    places = session.patiently(session.ground.places)
-    for kind, members in list(retries(session.records, places)):
-        session.event(kind, **members)
-        job = session.records.jobs[members["job"]]
-        if "why" in members:
-            session.orders.complain(f"not done: {describe(job)}: {members['why']}")
-        elif members["steps"]:
-            session.orders.say(f"again: {describe(job)}")
-        else:
-            session.orders.say(f"done already: {describe(job)}")

@@ -102,7 +102,26 @@ def opcodes_of(cluster: Cluster, step: Step) -> list[Opcode]:
     """
     instance = step.instance
     if instance is None:
-        return _of_node(cluster, step)
+        assert step.node is not None
+        node = cluster.nodes[step.node]
+        if step.kind == kinds.REBOOT:
+            return []  # nobody but a person knows when it is up again
+        if step.kind in _FLAGS:
+            flags = _FLAGS[step.kind]
+            return [{"OP_ID": "OP_NODE_SET_PARAMS", "node_name": node.name, **flags}]
+        if step.kind in _TAGS:
+            tags = list(step.tags)
+            return [{"OP_ID": _TAGS[step.kind], "kind": "node", "name": node.name, "tags": tags}]
+        if not node.oob_program and (step.kind == kinds.FENCE or node.oob_program is not None):
+            return []
+        return [
+            {
+                "OP_ID": "OP_OOB_COMMAND",
+                "node_names": [node.name],
+                "command": _POWER[step.kind],
+                "ignore_status": step.kind == kinds.FENCE,
+            }
+        ]
     if step.kind == kinds.START:
         return [{"OP_ID": "OP_INSTANCE_STARTUP", "instance_name": instance.name, "force": False}]
     if step.kind == kinds.STOP:
@@ -152,26 +171,3 @@ def _nic(nic: Mapping[str, Any]) -> dict[str, str]:
     if nic.get("network") is None:
         names += ("mode", "link")
     return {name: nic[name] for name in names if isinstance(nic.get(name), str)}
-
-
-def _of_node(cluster: Cluster, step: Step) -> list[Opcode]:
-    assert step.node is not None
-    node = cluster.nodes[step.node]
-    if step.kind == kinds.REBOOT:
-        return []  # nobody but a person knows when it is up again
-    if step.kind in _FLAGS:
-        flags = _FLAGS[step.kind]
-        return [{"OP_ID": "OP_NODE_SET_PARAMS", "node_name": node.name, **flags}]
-    if step.kind in _TAGS:
-        tags = list(step.tags)
-        return [{"OP_ID": _TAGS[step.kind], "kind": "node", "name": node.name, "tags": tags}]
-    if not node.oob_program and (step.kind == kinds.FENCE or node.oob_program is not None):
-        return []
-    return [
-        {
-            "OP_ID": "OP_OOB_COMMAND",
-            "node_names": [node.name],
-            "command": _POWER[step.kind],
-            "ignore_status": step.kind == kinds.FENCE,
-        }
-    ]

@@ -45,21 +45,17 @@ def find_credentials(host: str, path: str = "") -> tuple[str, str] | None:
         If a place that should say does not.
     """
     if path:
-        return _from_file(path)
+        for line in read_file(path).decode("utf-8", "replace").splitlines():
+            words = line.split()
+            if not words or words[0].startswith("#"):
+                continue
+            if len(words) >= 2:
+                return words[0], words[1].removeprefix(CLEARTEXT)
+            break
+        raise UsageError(f"{path}: expected a line with user and password")
     if os.environ.get(USER):
         return os.environ[USER], os.environ.get(PASSWORD, "")
     return _from_netrc(host)
-
-
-def _from_file(path: str) -> tuple[str, str]:
-    for line in read_file(path).decode("utf-8", "replace").splitlines():
-        words = line.split()
-        if not words or words[0].startswith("#"):
-            continue
-        if len(words) >= 2:
-            return words[0], words[1].removeprefix(CLEARTEXT)
-        break
-    raise UsageError(f"{path}: expected a line with user and password")
 
 
 def _from_netrc(host: str) -> tuple[str, str] | None:

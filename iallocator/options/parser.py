@@ -10,7 +10,7 @@ from iallocator.errors import UsageError, cut
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
     from typing import Any
 
     from iallocator.options.settings import Settings
@@ -71,7 +71,8 @@ def parse(
         settings.n1 = "off"
         chosen.add("n1")
     settings.chosen = frozenset(chosen)
-    _adopt_compat(settings)
+    if not settings.chosen & {"n1", "n1_off"}:
+        settings.n1 = settings.behaviour.n1_mode
     return positional
 
 
@@ -131,7 +132,8 @@ def _words(
                 rest.insert(0, "-" + word[2:])
                 equals = value = ""
         if name not in by_name and name.startswith("--"):
-            name = _whole_name(name, by_name)
+            longer = [other for other in by_name if other.startswith(name)]
+            name = longer[0] if len({id(by_name[other]) for other in longer}) == 1 else name
         option = by_name.get(name)
         if option is not None and option.takes_next and not equals:
             yield option, name, rest.pop(0) if rest else None
@@ -148,12 +150,6 @@ def _by_name(arguments: Sequence[str], table: Sequence[Option] | None) -> dict[s
 
         table = COMMON
     return {name: option for option in table for name in option.names}
-
-
-def _whole_name(name: str, by_name: Mapping[str, Option]) -> str:
-    """The name of the one option that begins with `name`; `name` itself if there is none."""
-    longer = [other for other in by_name if other.startswith(name)]
-    return longer[0] if len({id(by_name[other]) for other in longer}) == 1 else name
 
 
 def _set_flag(settings: Settings, option: Option, name: str, value: str) -> None:
@@ -177,9 +173,3 @@ def _read(option: Option, name: str, value: str) -> Any:
         return option.read(value)
     except ValueError as error:
         raise UsageError(f"{name}: expected {error}, got {cut(value)!r}") from None
-
-
-def _adopt_compat(settings: Settings) -> None:
-    """N+1 is judged as goes with the behaviour asked for, unless a mode is chosen."""
-    if not settings.chosen & {"n1", "n1_off"}:
-        settings.n1 = settings.behaviour.n1_mode

@@ -109,7 +109,8 @@ def find_cases(paths: Sequence[str]) -> list[Case]:
         if not requests:
             raise UsageError(f"{path}: no request.json or *.request.json in it, nor a command")
         for request in requests:
-            if not _is_response(request):
+            name = os.path.basename(request)
+            if not (name == RESPONSE or name.endswith("." + RESPONSE)):
                 found.setdefault(os.path.realpath(request), case_of(request))
     if not found:
         raise UsageError(f"{' '.join(paths)}: no requests, only responses")
@@ -129,11 +130,6 @@ def _requests_in(folder: str) -> Iterator[str]:
                     yield os.path.join(where, name)
             elif name == ARGS and not {REQUEST, CLUSTER} & set(files):
                 yield os.path.join(where, name)
-
-
-def _is_response(path: str) -> bool:
-    name = os.path.basename(path)
-    return name == RESPONSE or name.endswith("." + RESPONSE)
 
 
 def case_of(request: str) -> Case:

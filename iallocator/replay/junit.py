@@ -41,24 +41,20 @@ def write_junit(path: str, outcomes: Sequence[Outcome]) -> None:
     root = Element("testsuites", numbers)
     suite = SubElement(root, "testsuite", numbers)
     for outcome in outcomes:
-        _add(suite, outcome)
+        folder, name = os.path.split(outcome.case.name)
+        attributes = {
+            "classname": _clean(folder) or SUITE,
+            "name": _clean(name),
+            "file": _clean(outcome.case.request),
+            "time": f"{outcome.seconds:.6f}",
+        }
+        case = SubElement(suite, "testcase", attributes)
+        if not outcome.passed:
+            kind = "error" if outcome.status == ERROR else "failure"
+            verdict = SubElement(case, kind, {"message": outcome.status, "type": kind})
+            verdict.text = _clean("\n".join(outcome.details))
     indent(root)
     write_file(path, HEAD + tostring(root, encoding="unicode"))
-
-
-def _add(suite: Element, outcome: Outcome) -> None:
-    folder, name = os.path.split(outcome.case.name)
-    attributes = {
-        "classname": _clean(folder) or SUITE,
-        "name": _clean(name),
-        "file": _clean(outcome.case.request),
-        "time": f"{outcome.seconds:.6f}",
-    }
-    case = SubElement(suite, "testcase", attributes)
-    if not outcome.passed:
-        kind = "error" if outcome.status == ERROR else "failure"
-        verdict = SubElement(case, kind, {"message": outcome.status, "type": kind})
-        verdict.text = _clean("\n".join(outcome.details))
 
 
 def _clean(text: str) -> str:

@@ -94,7 +94,9 @@ def _changes(case: Case, stored: object, answered: Answered, keys: Sequence[str]
         *(
             str(found)
             for path, text in _texts(case, answered)
-            for found in differences(read_text(path) or "", text, _kind(path))
+            for found in differences(
+                read_text(path) or "", text, os.path.basename(path).rpartition(".")[2]
+            )
         ),
     ]
 
@@ -106,11 +108,6 @@ def _texts(case: Case, answered: Answered) -> tuple[tuple[str, str], ...]:
         (case.stdout, answered.stdout),
         (case.status, answered.status),
     )
-
-
-def _kind(path: str) -> str:
-    """What the file at `path` holds: the last part of its name."""
-    return os.path.basename(path).rpartition(".")[2]
 
 
 def _only(document: object, keys: Sequence[str]) -> object:

@@ -124,7 +124,13 @@ def substitute(settings: Settings, reading: Reading, in_run: bool = True) -> Sou
     given = named(settings)
     if len({word.partition("=")[0] for word in given}) > 1:
         raise UsageError(f"one cluster at most, got {' '.join(given)}")
-    _refuse_idle(settings)
+    # An option for servers that are not asked would do nothing
+    asked = settings.rapi and not settings.rapi.startswith("file:")
+    idle = [name for name in ("cacert", "insecure", "credentials") if getattr(settings, name)]
+    if idle and not asked:
+        raise UsageError(f"--{idle[0]} is for a cluster that is asked with -m HOST")
+    if "read_timeout" in settings.chosen and not settings.asks_servers:
+        raise UsageError("--read-timeout is for a cluster that is asked: -L, -m HOST or --mond")
     if settings.text_data:
         from iallocator.sources.text import read_text
 
@@ -144,16 +150,6 @@ def substitute(settings: Settings, reading: Reading, in_run: bool = True) -> Sou
 
 def _source(given: TextCluster) -> Source:
     return Source(given.cluster, given.policy, given.master)
-
-
-def _refuse_idle(settings: Settings) -> None:
-    """An option for servers that are not asked would do nothing."""
-    asked = settings.rapi and not settings.rapi.startswith("file:")
-    idle = [name for name in ("cacert", "insecure", "credentials") if getattr(settings, name)]
-    if idle and not asked:
-        raise UsageError(f"--{idle[0]} is for a cluster that is asked with -m HOST")
-    if "read_timeout" in settings.chosen and not settings.asks_servers:
-        raise UsageError("--read-timeout is for a cluster that is asked: -L, -m HOST or --mond")
 
 
 def named(settings: Settings) -> list[str]:

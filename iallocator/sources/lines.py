@@ -173,8 +173,13 @@ def read_policies(lines: Sequence[Line]) -> dict[str, tuple[Policy, Line]]:
     """Name of a group, "" for the cluster -> its policy and the line; the last one counts."""
     found: dict[str, tuple[Policy, Line]] = {}
     for line in lines:
+        texts = line.text(2).split(";")
+        if len(texts) % 2:
+            line.fail("sizes", f"expected pairs of minimum and maximum, got {len(texts)} sizes")
+        specs = [_spec(line, "size", text) for text in texts]
+        intervals = [Interval(low, high) for low, high in zip(specs[::2], specs[1::2])]
         policy = Policy(
-            _intervals(line),
+            intervals,
             _spec(line, "standard size", line.text(1)),
             _templates(line),
             line.factor_of(4, "vcpu ratio", 0),
@@ -182,14 +187,6 @@ def read_policies(lines: Sequence[Line]) -> dict[str, tuple[Policy, Line]]:
         )
         found[line.text(0)] = policy, line
     return found
-
-
-def _intervals(line: Line) -> list[Interval]:
-    texts = line.text(2).split(";")
-    if len(texts) % 2:
-        line.fail("sizes", f"expected pairs of minimum and maximum, got {len(texts)} sizes")
-    specs = [_spec(line, "size", text) for text in texts]
-    return [Interval(low, high) for low, high in zip(specs[::2], specs[1::2])]
 
 
 def _spec(line: Line, what: str, text: str) -> Spec:

@@ -95,7 +95,9 @@ def read_text(raw: bytes, path: str, reading: Reading) -> TextCluster:
     cluster = Cluster("", tags, list(groups.values()), nodes, instances)
     interpret_tags(cluster, reading.exclusion)
     policy = policies[""][0] if "" in policies else default_policy()
-    return TextCluster(cluster, policy, _master(node_lines))
+    return TextCluster(
+        cluster, policy, next((line.text(0) for line in node_lines if line.text(7) == "M"), "")
+    )
 
 
 def _ordered(lines: Sequence[Line], what: str, reading: Reading) -> list[Line]:
@@ -171,11 +173,6 @@ def _node(line: Line, groups: dict[str, Group]) -> Node:
     )
 
 
-def _master(lines: Sequence[Line]) -> str:
-    """The name of the master node, or ""."""
-    return next((line.text(0) for line in lines if line.text(7) == "M"), "")
-
-
 def _instance(line: Line, index: dict[str, int], reading: Reading) -> Instance:
     template = line.one_of(8, "disk template", ALL_TEMPLATES, "")
     disk = line.integer(2, "disk")
@@ -187,7 +184,7 @@ def _instance(line: Line, index: dict[str, int], reading: Reading) -> Instance:
         disk,
         [] if diskless else [disk],
         template,
-        spindles=_spindles(line),
+        spindles=(None if line.text(11, "-") == "-" else line.integer(11, "spindles")),
         spindles_anywhere=reading.behaviour.counts_spindles_anywhere,
         spindle_use=line.integer(10, "spindle use", 1),
         admin_state=STATUS[line.one_of(4, "status", tuple(STATUS), "")],
@@ -196,16 +193,7 @@ def _instance(line: Line, index: dict[str, int], reading: Reading) -> Instance:
         tags=line.names(9),
         load=reading.load,
     )
-    instance.nodes = _places(line, index, instance)
-    return instance
-
-
-def _spindles(line: Line) -> int | None:
-    return None if line.text(11, "-") == "-" else line.integer(11, "spindles")
-
-
-def _places(line: Line, index: dict[str, int], instance: Instance) -> tuple[int, ...]:
-    """Indices of the nodes an instance lives on."""
+    # Indices of the nodes an instance lives on
     names = [line.text(6), line.text(7)] if line.text(7) else [line.text(6)]
     for name, what in zip(names, ("primary", "secondary")):
         if name not in index:
@@ -214,4 +202,5 @@ def _places(line: Line, index: dict[str, int], instance: Instance) -> tuple[int,
         line.fail("secondary", f"expected none for {instance.template}, got {describe(names[1])}")
     if len(set(names)) != len(names):
         line.fail("secondary", f"expected different nodes, got {describe(names[1])} again")
-    return tuple([index[name] for name in names])
+    instance.nodes = tuple([index[name] for name in names])
+    return instance

@@ -145,34 +145,36 @@ class PacemakerTags:
         """The facts of `instance`, read when first asked for."""
         found = self._known.get(instance.name)
         if found is None:
-            found = self._known[instance.name] = self._read_instance(instance)
-        return found
+            facts = InstanceFacts()
+            owner = f"instance {instance.name}"
+            for tag in self._ours(instance.tags):
+                if tag.startswith(UTILIZATION):
+                    self._amount(tag, owner, facts.needs)
+                elif tag.startswith(SCORE):
+                    where, _, value = tag[len(SCORE) :].rpartition(":")
+                    index = self._index.get(where)
+                    if index is None:
+                        from iallocator.tags.foreign import (
+                            nearest,
+                        )  # nobody pays for it who makes no mistakes
 
-    def _read_instance(self, instance: Instance) -> InstanceFacts:
-        facts = InstanceFacts()
-        owner = f"instance {instance.name}"
-        for tag in self._ours(instance.tags):
-            if tag.startswith(UTILIZATION):
-                self._amount(tag, owner, facts.needs)
-            elif tag.startswith(SCORE):
-                where, _, value = tag[len(SCORE) :].rpartition(":")
-                index = self._index.get(where)
-                if index is None:
-                    self._complain(owner, tag, f"there is no such node{self._meant(where)}")
-                    continue
-                for score in self._score(tag, tag.removesuffix(value), owner):
-                    facts.scores[index] = add(facts.scores.get(index, 0), score)
-            elif tag.startswith(STICKINESS):
-                for score in self._score(tag, STICKINESS, owner):
-                    facts.stickiness = score
-            elif tag.startswith(PRIORITY):
-                for score in self._score(tag, PRIORITY, owner):
-                    facts.priority = score
-            elif tag.startswith(COLOCATE) and ":" not in tag[len(COLOCATE) :]:
-                facts.group = tag[len(COLOCATE) :]
-        if not self.tagged:
-            facts.needs = own_needs(instance)
-        return facts
+                        meant = nearest(where, self._index, "")
+                        self._complain(owner, tag, f"there is no such node{meant}")
+                        continue
+                    for score in self._score(tag, tag.removesuffix(value), owner):
+                        facts.scores[index] = add(facts.scores.get(index, 0), score)
+                elif tag.startswith(STICKINESS):
+                    for score in self._score(tag, STICKINESS, owner):
+                        facts.stickiness = score
+                elif tag.startswith(PRIORITY):
+                    for score in self._score(tag, PRIORITY, owner):
+                        facts.priority = score
+                elif tag.startswith(COLOCATE) and ":" not in tag[len(COLOCATE) :]:
+                    facts.group = tag[len(COLOCATE) :]
+            if not self.tagged:
+                facts.needs = own_needs(instance)
+            found = self._known[instance.name] = facts
+        return found
 
     def _score(self, tag: str, prefix: str, owner: str) -> Iterator[int]:
         """The score that follows `prefix` in `tag`, if it is one."""
@@ -187,12 +189,6 @@ class PacemakerTags:
             amounts[name] = max(-LARGEST, min(LARGEST, read_integer(value)))
         except ValueError:
             self._complain(owner, tag, NUMBER)
-
-    def _meant(self, name: str) -> str:
-        """The node that is meant perhaps, in words."""
-        from iallocator.tags.foreign import nearest  # nobody pays for it who makes no mistakes
-
-        return nearest(name, self._index, "")
 
     def _complain(self, owner: str, tag: str, why: str) -> None:
         from iallocator.model.constraints import TagFinding

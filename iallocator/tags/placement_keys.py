@@ -23,7 +23,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from iallocator.model.cluster import Cluster, Group, Node
+    from iallocator.model.cluster import Cluster, Node
     from iallocator.model.instance import Instance
 
 __all__ = ["NodeTags", "ResourceTags"]
@@ -109,7 +109,16 @@ class NodeTags:
         self.cpu_contention: float | None = None
         self._take(prefix, node.tags, f"node {node.name}", remarks)
         if any(tag.startswith(prefix) for tag in node.group.tags):
-            self._inherit(prefix, node.group, remarks)
+            # Add the keys of `group` that the node does not set, and its ratios
+            group = node.group
+            own = {name for name, _ in self.keys}
+            ratios = self.ram_contention, self.cpu_contention
+            self._take(
+                prefix, [t for t in group.tags if _key_name(t, prefix) not in own],
+                f"group {group.name}", remarks,
+            )  # fmt: skip
+            self.ram_contention = ratios[0] or self.ram_contention
+            self.cpu_contention = ratios[1] or self.cpu_contention
 
     def _take(self, prefix: str, tags: Sequence[str], owner: str, remarks: list[str]) -> None:
         """Add what `tags` say; what is not understood is remarked upon once."""
@@ -121,17 +130,6 @@ class NodeTags:
                 remark = _remark(tag, owner, str(error))
                 if remark not in remarks:
                     remarks.append(remark)
-
-    def _inherit(self, prefix: str, group: Group, remarks: list[str]) -> None:
-        """Add the keys of `group` that the node does not set, and its ratios."""
-        own = {name for name, _ in self.keys}
-        ratios = self.ram_contention, self.cpu_contention
-        self._take(
-            prefix, [t for t in group.tags if _key_name(t, prefix) not in own],
-            f"group {group.name}", remarks,
-        )  # fmt: skip
-        self.ram_contention = ratios[0] or self.ram_contention
-        self.cpu_contention = ratios[1] or self.cpu_contention
 
     def _read(self, prefix: str, kind: str, body: str) -> None:
         if kind == "key":

@@ -124,7 +124,9 @@ def _disks(raw: Raw) -> tuple[list[int], int | None]:
             sizes.append(integer(disk, "size"))
             own = None if disk.get("spindles") is None else integer(disk, "spindles")
             if not disk.keys() <= SOURCELESS:
-                _check_source(disk)
+                for key in ("vg", "metavg", "provider", "pool"):
+                    if key in disk:
+                        text(disk, key, None)
         except RequestError as error:
             raise error.below(f"disks/{position}") from None
         spindles = None if spindles is None or own is None else spindles + own
@@ -136,13 +138,6 @@ def keys_of(raw: Raw, level: str = "server") -> Sequence[PlacementKey]:
     from iallocator.wire.placement_keys import read_keys
 
     return read_keys(raw, level)
-
-
-def _check_source(disk: Raw) -> None:
-    """What a disk comes from is text or null; whether it matters is not known yet."""
-    for key in ("vg", "metavg", "provider", "pool"):
-        if key in disk:
-            text(disk, key, None)
 
 
 def _admin_state(raw: Raw) -> str:

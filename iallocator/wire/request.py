@@ -48,32 +48,23 @@ def read_request(document: Raw, cluster: Cluster, reading: Reading) -> Request:
         kind = one_of(raw, "type", tuple(READERS))
         request = READERS[kind](raw, cluster, reading)
         if reading.behaviour.reads_settings and not SETTINGS.isdisjoint(raw):
-            request.asked = _settings(raw)
+            request.asked = read_settings(raw)
         if "placement_keys" in raw and kind != "allocate":
-            _ask_keys(raw, request, cluster)
+            # Give the keys of a request to every instance that it is about
+            if isinstance(request, MultiAllocate):
+                about = [wanted.instance for wanted in request.wanted]
+            elif isinstance(request, NodeEvacuate | ChangeGroup):
+                about = list(request.instances)
+            elif isinstance(request, MultiEvacuate):
+                about = [i for i in cluster.instances if i.nodes[-1] in request.nodes]
+            else:
+                about = [request.instance]
+            keys = keys_of(raw)
+            for instance in about:
+                instance.asked_keys = keys
         return request
     except RequestError as error:
         raise error.below("request") from None
-
-
-def _settings(raw: Raw) -> dict[str, Any]:
-    """What the request says of how to answer it; what reads that loads late."""
-    return read_settings(raw)
-
-
-def _ask_keys(raw: Raw, request: Request, cluster: Cluster) -> None:
-    """Give the keys of a request to every instance that it is about."""
-    if isinstance(request, MultiAllocate):
-        about = [wanted.instance for wanted in request.wanted]
-    elif isinstance(request, NodeEvacuate | ChangeGroup):
-        about = list(request.instances)
-    elif isinstance(request, MultiEvacuate):
-        about = [i for i in cluster.instances if i.nodes[-1] in request.nodes]
-    else:
-        about = [request.instance]
-    keys = keys_of(raw)
-    for instance in about:
-        instance.asked_keys = keys
 
 
 def _allocate(raw: Raw, cluster: Cluster, reading: Reading) -> Allocate:

@@ -179,19 +179,16 @@ def _networks_of_groups(answers: Answers) -> dict[str, list[str]]:
     uuids = {raw.get("name"): raw.get("uuid") for raw in answers.groups}
     for network in answers.networks:
         for group in network.get("group_list") or ():
-            uuid = _group_of_network(group, uuids)
+            # UUID of the group in an `entry` of a network: `[name, mode, link, vlan]`, or text
+            first = group[0] if isinstance(group, list) and group else group
+            name = first.partition(" (")[0] if isinstance(first, str) else first
+            uuid = uuids.get(name) if isinstance(name, str) else None
+            if not isinstance(uuid, str):
+                raise RequestError(
+                    "networks", f"expected a group of the cluster, got {describe(name)}"
+                )
             found.setdefault(uuid, []).append(_name(network, "networks", "uuid"))
     return found
-
-
-def _group_of_network(entry: Any, uuids: dict[Any, Any]) -> str:
-    """UUID of the group in an `entry` of a network: ``[name, mode, link, vlan]``, or text."""
-    first = entry[0] if isinstance(entry, list) and entry else entry
-    name = first.partition(" (")[0] if isinstance(first, str) else first
-    uuid = uuids.get(name) if isinstance(name, str) else None
-    if not isinstance(uuid, str):
-        raise RequestError("networks", f"expected a group of the cluster, got {describe(name)}")
-    return uuid
 
 
 def _pool_names(parameters: Any) -> Record:

@@ -225,17 +225,16 @@ def _records(client: LuxiClient, what: str, deadline: Deadline) -> list[Record]:
     fields = FIELDS[what].split()
     result = client.call("Query", [what, fields, None], deadline)
     try:
-        return [_record(fields, row) for row in result["data"]]
+        return [
+            {
+                field: value if status == NORMAL else None
+                for field, (status, value) in zip(fields, row, strict=True)
+            }
+            for row in result["data"]
+        ]
     except (TypeError, KeyError, ValueError):
         problem = f"expected rows of {len(fields)} fields, each a status and a value"
         raise LiveError(f"{client.path}: Query {what}", problem) from None
-
-
-def _record(fields: list[str], row: list[list[Any]]) -> Record:
-    return {
-        field: value if status == NORMAL else None
-        for field, (status, value) in zip(fields, row, strict=True)
-    }
 
 
 FILE = "file://"
@@ -305,15 +304,10 @@ def ask_rapi(door: Door, deadline: Deadline) -> Answers:
         door.base,
         info,
         said["groups"],
-        [_node(raw) for raw in said["nodes"]],
+        [{**raw, **_named("ndp/", raw.get("ndparams"))} for raw in said["nodes"]],
         [_instance(raw) for raw in said["instances"]],
         said["networks"],
     )
-
-
-def _node(raw: Record) -> Record:
-    """The fields of a node under the names that they have in LUXI."""
-    return {**raw, **_named("ndp/", raw.get("ndparams"))}
 
 
 def _instance(raw: Record) -> Record:

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from iallocator.model.cluster import Cluster, Node
-    from iallocator.model.instance import Instance
     from iallocator.options.settings import Settings
 
     Report = dict[str, Any]
@@ -85,35 +84,28 @@ def _reports(nodes: Sequence[str], kind: str, settings: Settings) -> Mapping[str
         If a daemon does not answer as it should.
     """
     if settings.mond_data:
-        return _stored(settings.mond_data, kind, settings.max_input)
+        # The reports in a file: a list of `{"node": NAME, "reports": [...]}`
+        path = settings.mond_data
+        try:
+            value = decode_any(read_file(path, settings.max_input))
+        except RequestError as error:
+            raise UsageError(f"{path}: {error}") from None
+        found: dict[str, Report | None] = {}
+        try:
+            if not isinstance(value, list):
+                raise TypeError
+            for entry in value:
+                of_kind = [one for one in entry["reports"] if one["name"] == kind]
+                found[entry["node"]] = of_kind[0] if of_kind else None
+        except (TypeError, KeyError):
+            raise UsageError(
+                f'{path}: expected [{{"node": NAME, "reports": [{{"name": KIND, "data": ...}}]}}]'
+            ) from None
+        return found
     from iallocator.live.mond import ask_daemons
     from iallocator.sources.live.load import reading_deadline
 
     return ask_daemons(nodes, kind, reading_deadline(settings, in_run=True))
-
-
-def _stored(path: str, kind: str, limit: int) -> dict[str, Report | None]:
-    """The reports in a file: a list of ``{"node": NAME, "reports": [...]}``."""
-    try:
-        value = decode_any(read_file(path, limit))
-    except RequestError as error:
-        raise UsageError(f"{path}: {error}") from None
-    found: dict[str, Report | None] = {}
-    try:
-        for entry in _list(value):
-            of_kind = [one for one in entry["reports"] if one["name"] == kind]
-            found[entry["node"]] = of_kind[0] if of_kind else None
-    except (TypeError, KeyError):
-        raise UsageError(
-            f'{path}: expected [{{"node": NAME, "reports": [{{"name": KIND, "data": ...}}]}}]'
-        ) from None
-    return found
-
-
-def _list(value: Any) -> list[Any]:
-    if not isinstance(value, list):
-        raise TypeError
-    return value
 
 
 def _apply_to_nodes(
@@ -130,7 +122,9 @@ def _apply_to_nodes(
     vcpus = {index: float(cluster.nodes[index].reserved_cpus) for index in loads}
     held = [i for i in cluster.instances if i.nodes[0] in loads]
     for instance in held:
-        vcpus[instance.nodes[0]] += _counted(instance)
+        vcpus[instance.nodes[0]] += (
+            0 if instance.admin_offline or instance.forthcoming else instance.vcpus
+        )
     shares = {
         i.name: loads[i.nodes[0]] / vcpus[i.nodes[0]] * i.vcpus for i in held if vcpus[i.nodes[0]]
     }
@@ -143,11 +137,6 @@ def _apply_to_nodes(
         node.own_cpu_load = own[node.index]
         node.load = loads[node.index] / node.total_cpus if node.total_cpus else 0.0
     return ""
-
-
-def _counted(instance: Instance) -> int:
-    """The virtual cpus that an instance uses of its node's."""
-    return 0 if instance.admin_offline or instance.forthcoming else instance.vcpus
 
 
 def _apply_to_instances(
