@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Cluster, Group
     from iallocator.model.instance import Instance
     from iallocator.options.settings import Settings
-    from iallocator.placement.context import Context
     from iallocator.placement.trace import Trace
     from iallocator.requests import Request
 
@@ -149,7 +148,16 @@ def _decided(
     context = Context(cluster, settings, candidates, coming, trace, alarm, groups)
     if trace is not None:
         trace.begin(context)
-    remarks = _inconsistencies(context)
+    # The nodes that report less than their instances explain, as far as it matters
+    lines: list[str] = []
+    for index, node in enumerate(context.cluster.nodes):
+        if node.offline or not node.vm_capable:
+            continue
+        memory, disk = context.state.missing(index)
+        if memory > MISSING_MEMORY or disk > MISSING_DISK:
+            amounts = f"{memory:.0f} MB ram and {disk // 1024:.0f} GB disk"
+            lines.append(f"  - node {node.name} is missing {amounts}")
+    remarks = ["Warning: cluster has inconsistent data:", *lines] if lines else []
     if settings.verbose and not settings.quiet:
         remarks.append(f"{summary(cluster)}; request: {request.kind}")
     remarks += doubts
@@ -166,7 +174,12 @@ def _decided(
             reply.info += f"; {text}"
             context.remarks.append(f"Warning: {text}")
     if context.effort.undecided:
-        reply.info += f"; {_undecided(context)}"
+        seconds = context.settings.planning_seconds
+        limit = f"within {seconds:g} s" if context.alarm.over() else "within its budget of work"
+        undecided = (
+            f"N+1 of {context.effort.undecided} placements undecided {limit}, counted as FailN1"
+        )
+        reply.info += f"; {undecided}"
     if alarm.over():
         reply.info += f"; {limit_reached(settings.planning_seconds)}"
     reply.interrupted |= context.interrupted
@@ -181,13 +194,6 @@ def _with_remarks(reply: Reply, remarks: list[str], settings: Settings) -> Reply
     return reply
 
 
-def _undecided(context: Context) -> str:
-    """What to say of placements whose N+1 was not known when there was nothing left to spend."""
-    seconds = context.settings.planning_seconds
-    limit = f"within {seconds:g} s" if context.alarm.over() else "within its budget of work"
-    return f"N+1 of {context.effort.undecided} placements undecided {limit}, counted as FailN1"
-
-
 def effective_settings(
     cluster: Cluster, asked: Mapping[str, Any], settings: Settings, remarks: list[str]
 ) -> Settings:
@@ -198,7 +204,17 @@ def effective_settings(
     `iallocator.settings`.
     """
     if settings.restrict_allocation_to and settings.behaviour.looks_names_up:
-        settings = _with_whole_names(cluster, settings, settings.restrict_allocation_to)
+        # `settings` that name the nodes for new instances by their whole names
+        from copy import copy
+
+        from iallocator.names import whole_names
+
+        known = [node.name for node in cluster.nodes]
+        named = copy(settings)
+        named.restrict_allocation_to = whole_names(
+            settings.restrict_allocation_to, known, "--restrict-allocation-to", "node"
+        )
+        settings = named
     prefix = settings.tag_prefix
     owners = [cluster.tags, *[group.tags for group in cluster.groups]]
     if asked or any(tag.startswith(prefix) for tags in owners for tag in tags):
@@ -208,18 +224,6 @@ def effective_settings(
     if settings.behaviour.reads_settings and (settings.strategy != "score" or settings.by_group):
         _advertise(cluster, settings)
     return settings
-
-
-def _with_whole_names(cluster: Cluster, settings: Settings, words: Sequence[str]) -> Settings:
-    """`settings` that name the nodes for new instances by their whole names."""
-    from copy import copy
-
-    from iallocator.names import whole_names
-
-    known = [node.name for node in cluster.nodes]
-    named = copy(settings)
-    named.restrict_allocation_to = whole_names(words, known, "--restrict-allocation-to", "node")
-    return named
 
 
 def _advertise(cluster: Cluster, settings: Settings) -> None:
@@ -250,19 +254,6 @@ def _concerned(cluster: Cluster, request: Request) -> Sequence[Instance]:
             one for one in cluster.instances if not set(request.nodes).isdisjoint(one.nodes[1:])
         ]
     return coming_with(request)
-
-
-def _inconsistencies(context: Context) -> list[str]:
-    """The nodes that report less than their instances explain, as far as it matters."""
-    lines: list[str] = []
-    for index, node in enumerate(context.cluster.nodes):
-        if node.offline or not node.vm_capable:
-            continue
-        memory, disk = context.state.missing(index)
-        if memory > MISSING_MEMORY or disk > MISSING_DISK:
-            amounts = f"{memory:.0f} MB ram and {disk // 1024:.0f} GB disk"
-            lines.append(f"  - node {node.name} is missing {amounts}")
-    return ["Warning: cluster has inconsistent data:", *lines] if lines else []
 
 
 def summary(cluster: Cluster) -> str:

@@ -1,15 +1,17 @@
-"""What an instance's bonds to others (together, apart) mean for its candidates."""
+"""Check the affinity constraints of an instance on its candidate nodes.
+
+The pairs of nodes whose scores include the penalties of the primary are here as well.
+"""
 
 from __future__ import annotations
 
 from iallocator.constraints.no_affinity import NoAffinity
-from iallocator.constraints.priced_pairs import PricedPairs, priced
 from iallocator.model.constraints import ORDER, items_of
-from iallocator.scoring.candidates import ListedCandidates
+from iallocator.scoring.candidates import DECIMALS, Candidates, ListedCandidates, ScoresOf
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from iallocator.aliases import Nodes
     from iallocator.constraints.census import Census, LiveCensus
@@ -17,11 +19,47 @@ if TYPE_CHECKING:
     from iallocator.model.constraints import Constraint
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
-    from iallocator.scoring.candidates import Candidates
+    from iallocator.scoring.candidates import Placement
     from iallocator.transition.requirements import Demands
 
+__all__ = ["Affinity", "PricedPairs", "priced"]
 
-__all__ = ["Affinity"]
+
+def priced(placement: Placement, costs: Mapping[int, float]) -> Placement:
+    """Return a placement with a score that includes what its primary costs."""
+    score, nodes = placement
+    return round(score + costs.get(nodes[0], 0.0), DECIMALS), nodes
+
+
+class PricedPairs(Candidates):
+    """Candidates with the cost of the primary, which all placements of a row share.
+
+    Placements are worked out when they are asked for: there are as many as pairs of nodes.
+
+    Attributes
+    ----------
+    scores:
+        Placement -> score without the cost.
+    """
+
+    def __init__(self, candidates: Candidates, costs: Mapping[int, float]) -> None:
+        self._candidates = candidates
+        self._costs = costs
+        self.feasible = candidates.feasible
+        self.failures = candidates.failures
+        self.scores: dict[Nodes, float] = ScoresOf(candidates)
+
+    def rows(self) -> int:
+        return self._candidates.rows()
+
+    def row(self, number: int) -> Iterator[Placement]:
+        for placement in self._candidates.row(number):
+            self.scores[placement[1]] = placement[0]
+            yield priced(placement, self._costs)
+
+    def open(self, number: int) -> tuple[tuple[int, ...], list[int]]:
+        return self._candidates.open(number)
+
 
 REASON = "FailTags"
 """What a node is counted as that a must forbids: tags of instances say so."""

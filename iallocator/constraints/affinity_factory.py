@@ -70,7 +70,7 @@ def findings_for(
     shared: bool = True,
     keys: bool = True,
 ) -> Sequence[TagFinding]:
-    """What is the matter with tags, see `iallocator.constraints.listing.tag_findings`.
+    """What is the matter with tags, see `iallocator.constraints.tag_findings`.
 
     That is loaded only if some tag of the cluster, of groups, nodes or `instances` has our prefix,
     or one of the cluster is nearly one of htools'.
@@ -95,7 +95,7 @@ def _own_findings(
     some = (cluster.tags, *(owner.tags for owner in owners))
     if not any(tag.startswith(prefix) for tags in some if tags for tag in tags):
         return ()
-    from iallocator.constraints.listing.tag_findings import tag_findings
+    from iallocator.constraints.tag_findings import tag_findings
 
     return tag_findings(cluster, instances, prefix, relations, shared, keys)
 

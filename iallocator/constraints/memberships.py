@@ -1,14 +1,14 @@
-"""Who is bound: by which rules between many, to which nodes, and together with whom."""
+"""The affinity rules, the nodes, and the colocation group that apply to each instance."""
 
 from __future__ import annotations
 
 from iallocator.constraints.census import Census, LiveCensus
 from iallocator.constraints.domains import Domains
-from iallocator.constraints.ties import units_of
+from iallocator.model.constraints import TOGETHER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from iallocator.constraints.locations import Locations
     from iallocator.model.cluster import Cluster
@@ -16,10 +16,50 @@ if TYPE_CHECKING:
     from iallocator.model.state import State
     from iallocator.tags.affinity import Parsed
 
-    Where = Mapping[str, tuple[int, ...]]
-    """Instance name -> its nodes, primary first."""
+__all__ = ["Memberships", "units_of"]
 
-__all__ = ["Memberships"]
+if TYPE_CHECKING:
+    Units = dict[str, tuple[str, ...]]
+
+
+def units_of(rules: Iterable[Rule], domains: bool = False) -> Units:
+    """Instance -> all that must be on its node, itself among them, where there are others.
+
+    `domains`: or in its failure domain.  In the order in which rules and members stand.
+    """
+    leader: dict[str, str] = {}
+
+    def lead(name: str) -> str:
+        while leader[name] != name:
+            leader[name] = leader[leader[name]]
+            name = leader[name]
+        return name
+
+    rules = [rule for rule in rules if rule.kind == TOGETHER]
+    for names in _sets(rules, True):
+        leader |= {name: name for name in names if name not in leader}
+    for names in _sets(rules, domains):
+        for name in names:
+            leader[lead(name)] = lead(names[0])
+    groups: dict[str, list[str]] = {}
+    for name in leader:
+        groups.setdefault(lead(name), []).append(name)
+    units = [tuple(members) for members in groups.values() if len(members) > 1]
+    return {name: unit for unit in units for name in unit}
+
+
+def _sets(rules: Iterable[Rule], domains: bool) -> Iterable[Sequence[str]]:
+    """Per rule those that must be together, if there are several."""
+    for rule in rules:
+        tied = [m.instance for m in rule.members if m.must and (domains or not m.domain)]
+        if len(set(tied)) > 1:
+            yield tied
+
+
+if TYPE_CHECKING:
+    Where = Mapping[str, tuple[int, ...]]
+
+    """Instance name -> its nodes, primary first."""
 
 
 class Memberships:

@@ -1,4 +1,4 @@
-"""Which instances belong together, apart, after one another: what that means for a candidate."""
+"""Affinity between instances, and order of placement: what they mean for a candidate."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ from itertools import islice
 
 from iallocator.constraints.chains import dependents_of_failed, unsupported
 from iallocator.constraints.memberships import Memberships
-from iallocator.constraints.orders import in_order
 from iallocator.constraints.outlook import Outlook, breaks, newly_parted, others_broken
 from iallocator.model.constraints import APART, ORDER, domains_between
 from iallocator.tags.affinity import bond_between, bond_to_many
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from iallocator.constraints.census import Census
     from iallocator.constraints.memberships import Where
@@ -21,7 +20,40 @@ if TYPE_CHECKING:
     from iallocator.model.constraints import Constraint, Member
     from iallocator.model.instance import Instance
 
-__all__ = ["Relations"]
+__all__ = ["Relations", "in_order"]
+
+
+def in_order(
+    instances: Sequence[Instance],
+    priorities: Mapping[str, int],
+    bonds: Callable[[str], Sequence[Constraint]],
+    units: Mapping[str, Sequence[str]],
+) -> list[Instance]:
+    """`instances` by priority, higher first; those after another follow it; else as given.
+
+    Those that must be on one node follow each other, unless something must start between.
+    """
+    ranked = sorted(instances, key=lambda i: -priorities.get(i.name, 0))
+    by_name = {instance.name: instance for instance in instances}
+    placed: dict[str, Instance] = {}
+    entered: set[str] = set()
+    left = {id(unit): iter(unit) for unit in units.values()}
+    waiting = [instance.name for instance in reversed(ranked)]
+    while waiting:  # a chain may be as long as the list: no recursion
+        name = waiting[-1]
+        if name not in entered:
+            entered.add(name)
+            follows = [bond.other for bond in bonds(name)]
+        else:
+            waiting.pop()
+            if name in placed:
+                continue
+            placed[name] = by_name[name]
+            rest = left.get(id(units.get(name)), iter(()))
+            follows = [next((n for n in rest if n in by_name and n not in entered), "")]
+        waiting += [n for n in reversed(follows) if n in by_name and n not in entered]
+    return list(placed.values())
+
 
 FEW = 10
 """So many broken bonds of one instance by one tag are told one by one; more in one sentence."""

@@ -28,7 +28,9 @@ def multi_allocate(context: Context, request: MultiAllocate) -> Reply:
     If one fits nowhere then, all are placed at once by exact search.  Where there is no
     place for all, what fits nowhere fails alone, by name; hail fails the whole batch.
     """
-    batch = _one_after_the_other(context, request)
+    batch = _Batch()
+    _place_in_turn(context, request.wanted, batch)
+    batch.put_in_order(request)
     note = ""
     if batch.failed and not context.alarm.over():
         failed = {name for name, _ in batch.failed}
@@ -79,14 +81,6 @@ class _Batch:
         allocated = [[e["instance"], e["nodes"]] for e in self.entries if e["nodes"]]
         result = [allocated, [name for name, _ in self.failed]]
         return Reply(bool(allocated) or not self.failed, info, result, self.entries)
-
-
-def _one_after_the_other(context: Context, request: MultiAllocate) -> _Batch:
-    """Give each instance the best place that is left."""
-    batch = _Batch()
-    _place_in_turn(context, request.wanted, batch)
-    batch.put_in_order(request)
-    return batch
 
 
 def _place_in_turn(context: Context, wanted: Sequence[Allocate], batch: _Batch) -> None:

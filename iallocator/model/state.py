@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
-    from iallocator.model.storage import Storage
 
 __all__ = ["LAST", "State", "Trial"]
 
@@ -63,7 +62,14 @@ class State(Holdings):
         self._noted: set[int] = set()  # nodes that the trial restores already
         self._start()
         if cluster.storage is not None:
-            self._start_pools(cluster.storage)
+            # As the nodes report them, less what forthcoming instances will take
+            from iallocator.model.storage import PoolSpace
+
+            self.pools = PoolSpace(cluster.storage, len(self.cluster.nodes))
+            for instance in self.cluster.instances:
+                if instance.draws and instance.forthcoming:
+                    for index in instance.nodes:
+                        self.pools.add(instance, index, 1)
 
     def copy(self) -> State:
         """A state of its own that is as this one is now, outside of any trial.
@@ -107,16 +113,6 @@ class State(Holdings):
             columns[CPUS][index] += node.reserved_cpus
             columns[CPUS_LATER][index] += node.reserved_cpus
             columns[CPU_LOAD][index] += node.own_cpu_load
-
-    def _start_pools(self, storage: Storage) -> None:
-        """As the nodes report them, less what forthcoming instances will take."""
-        from iallocator.model.storage import PoolSpace
-
-        self.pools = PoolSpace(storage, len(self.cluster.nodes))
-        for instance in self.cluster.instances:
-            if instance.draws and instance.forthcoming:
-                for index in instance.nodes:
-                    self.pools.add(instance, index, 1)
 
     def _spindles_later(self, index: int, pending: float) -> float:
         """How many spindles a node has free with forthcoming instances, which take `pending`.

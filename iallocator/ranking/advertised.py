@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from iallocator.model.cluster import Cluster, Group, Node
+    from iallocator.model.cluster import Cluster, Group
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
 
@@ -32,7 +32,9 @@ def advertise(cluster: Cluster, strategy_of: Callable[[Group], str], prefix: str
         strategy = strategy_of(node.group)
         ratio: float = 1
         if strategy == "affinity":
-            ratio = _contention(node, prefix)
+            from iallocator.tags.placement_keys import NodeTags
+
+            ratio = NodeTags(prefix, node, []).ram_contention or 1
         elif strategy in HEEDING and node.total_memory:
             if capacity is None:
                 from iallocator.tags.pacemaker import PacemakerTags
@@ -40,12 +42,6 @@ def advertise(cluster: Cluster, strategy_of: Callable[[Group], str], prefix: str
                 capacity = PacemakerTags(cluster, (), [], prefix).capacity
             ratio = capacity[node.index].get(MEMORY, 0) / node.total_memory
         node.memory_ratio = max(1, ratio)
-
-
-def _contention(node: Node, prefix: str) -> float:
-    from iallocator.tags.placement_keys import NodeTags
-
-    return NodeTags(prefix, node, []).ram_contention or 1
 
 
 def memory_lack(

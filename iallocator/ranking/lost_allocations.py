@@ -106,7 +106,10 @@ class _ByLoss(Candidates):
         beside = self._losses.beside.get(primary, {})
         for last in lasts:
             second = beside.get(last) or self._losses.secondary[last]
-            yield _sum(first, second), (primary, last)
+            yield (
+                (tuple(a + b for a, b in zip(first[0], second[0])), first[1] + second[1]),
+                (primary, last),
+            )
 
 
 def shown(lost: Lost) -> str:
@@ -157,10 +160,6 @@ class _Losses:
             for size in self._sizes
         ]
         return tuple(lost), after[DISK]
-
-
-def _sum(one: Lost, other: Lost) -> Lost:
-    return tuple(a + b for a, b in zip(one[0], other[0])), one[1] + other[1]
 
 
 def room_for(size: Spec, node: Node, row: Sequence[float], reserved: float) -> int:

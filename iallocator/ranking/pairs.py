@@ -70,7 +70,11 @@ class OrderedCandidates(Candidates):
         self.scores = _Scores(candidates, rows)
         self.first = self._order_of_primaries(sorted(self._seconds))
         self._refused_seconds = self._refused_beside_any()
-        self.primaries = [p for p in self._ranked_primaries() if self._acceptable(p)]
+        self.primaries = [
+            p
+            for p in (list(self._seconds) if self.first is None else self.first.ranked)
+            if self._count(p) > 0
+        ]
         left = sum(self._count(p) for p in self.primaries)
         refused = candidates.feasible - left
         self.failures = dict(candidates.failures)
@@ -87,9 +91,6 @@ class OrderedCandidates(Candidates):
         """The order of the first nodes; none where that node is given."""
         return None if self._fixed or not nodes else self._strategy.order(self._query, nodes)
 
-    def _ranked_primaries(self) -> list[int]:
-        return list(self._seconds) if self.first is None else self.first.ranked
-
     def _refused_beside_any(self) -> set[int]:
         """The nodes that are refused as secondaries, whatever the primary is."""
         nodes = sorted(set().union(*self._seconds.values()))
@@ -97,9 +98,6 @@ class OrderedCandidates(Candidates):
             return set()
         order = self._strategy.order(self._query.second(), nodes)
         return set(nodes) - set(order.ranked)
-
-    def _acceptable(self, primary: int) -> bool:
-        return self._count(primary) > 0
 
     def _count(self, primary: int) -> int:
         """How many placements with this primary there are."""

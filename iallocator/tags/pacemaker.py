@@ -154,9 +154,7 @@ class PacemakerTags:
                     where, _, value = tag[len(SCORE) :].rpartition(":")
                     index = self._index.get(where)
                     if index is None:
-                        from iallocator.tags.foreign import (
-                            nearest,
-                        )  # nobody pays for it who makes no mistakes
+                        from iallocator.tags.foreign import nearest  # loaded for errors only
 
                         meant = nearest(where, self._index, "")
                         self._complain(owner, tag, f"there is no such node{meant}")

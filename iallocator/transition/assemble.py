@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from iallocator.transition.node_steps import BEFORE_MOVES, fences, node_steps
 from iallocator.transition.paths import chain
 from iallocator.transition.planning.planner import TransitionPlanner
 from iallocator.transition.planning.reorder import arrange
-from iallocator.transition.planning.routes import tie_orders
+from iallocator.transition.planning.routes import BEFORE_MOVES, fences, node_steps, tie_orders
 from iallocator.transition.requirements import Demands
 from iallocator.transition.resources import Place
 from iallocator.transition.transition import number

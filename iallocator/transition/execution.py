@@ -55,7 +55,15 @@ class Execution:
         if step.instance is not None:
             return [f"{step.name}: {problem}" for problem in self._move(step, step.instance)]
         if step.node is not None:
-            self._switch(step.kind, step.node)
+            kind = step.kind
+            node = step.node
+            if kind in (ONLINE, UNDRAIN):
+                self._opened.add(node)
+                self._closed.discard(node)
+            elif kind == FENCE:
+                self._fenced.add(node)
+            elif kind in (DRAIN, OFFLINE):
+                self._closed.add(node)
         return []
 
     def take_out(self, name: str) -> None:
@@ -64,15 +72,6 @@ class Execution:
         where = self._state.where.get(name)
         if instance is not None and where is not None:
             self._state.remove(instance, where)
-
-    def _switch(self, kind: str, node: int) -> None:
-        if kind in (ONLINE, UNDRAIN):
-            self._opened.add(node)
-            self._closed.discard(node)
-        elif kind == FENCE:
-            self._fenced.add(node)
-        elif kind in (DRAIN, OFFLINE):
-            self._closed.add(node)
 
     def _move(self, step: Step, instance: Instance) -> Iterator[str]:
         state, after = self._state, step.after

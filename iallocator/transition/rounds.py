@@ -74,30 +74,30 @@ class _Steps:
         self._opened = {index: Step(UNDRAIN, node=index) for index in switched}
         self._back = _chains(cluster, one.back)
         for index in one.nodes:
-            self._tie(index)
-
-    def _tie(self, index: int) -> None:
-        """What happens around the reboot of one node, in order."""
-        reboot, drain = self._reboots[index], self._drains.get(index)
-        name = self._nodes[index].name
-        if drain is not None:
-            reboot.needs[drain] = "the step before"
-        for steps in self._out:
-            leaving = [step for step in steps if step.leaves(index) or _ran(step, index)]
-            reboot.needs |= dict.fromkeys(leaving, f"{steps[0].name} leaves {name}")
-            if leaving and drain is not None:
-                steps[0].needs[drain] = f"{name} is drained"
-        opened = self._opened.get(index, reboot)
-        if opened is not reboot:
-            opened.needs[reboot] = f"{name} is up again"
-        for steps in self._back:
-            for step in steps:
-                if step.comes_to(index):
-                    step.needs[opened] = f"{name} takes instances"
+            # What happens around the reboot of one node, in order
+            reboot, drain = self._reboots[index], self._drains.get(index)
+            name = self._nodes[index].name
+            if drain is not None:
+                reboot.needs[drain] = "the step before"
+            for steps in self._out:
+                leaving = [step for step in steps if step.leaves(index) or _ran(step, index)]
+                reboot.needs |= dict.fromkeys(leaving, f"{steps[0].name} leaves {name}")
+                if leaving and drain is not None:
+                    steps[0].needs[drain] = f"{name} is drained"
+            opened = self._opened.get(index, reboot)
+            if opened is not reboot:
+                opened.needs[reboot] = f"{name} is up again"
+            for steps in self._back:
+                for step in steps:
+                    if step.comes_to(index):
+                        step.needs[opened] = f"{name} takes instances"
 
     def after(self, earlier: Sequence[Step]) -> None:
         """Begin when the steps that end the round before are done."""
-        others = [*self._drains.values(), *self._beginnings()]
+        others = [
+            *self._drains.values(),
+            *[*(steps[0] for steps in self._out), *self._reboots.values()],
+        ]
         if self._drains:
             first, *others = others
             first.needs |= dict.fromkeys(earlier, "the round before")
@@ -105,9 +105,6 @@ class _Steps:
         for step in others:
             for before in earlier:
                 step.needs.setdefault(before, "the round before")
-
-    def _beginnings(self) -> list[Step]:
-        return [*(steps[0] for steps in self._out), *self._reboots.values()]
 
     def sequence(self) -> list[Step]:
         """All of them, each after what it needs."""

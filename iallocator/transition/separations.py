@@ -121,7 +121,9 @@ class Separations:
                     continue
                 del step.takes[key]
                 guests.add((step.name, key))
-                shares.add((step.name, _home(step)))
+                assert step.after is not None
+                home = step.after.nodes[0]
+                shares.add((step.name, home))
                 node = self._state.cluster.nodes[key[0]].name
                 told.append(f"{step.name} shares {node} for a while: {key[1]}")
             for key in [key for key in step.frees if key in left]:
@@ -173,11 +175,6 @@ def _wishes(
             found.setdefault(one, []).append(wish)
             found.setdefault(other, []).append(wish)
     return found
-
-
-def _home(step: Step) -> int:
-    assert step.after is not None
-    return step.after.nodes[0]
 
 
 def _add(amounts: Amounts, keys: Iterable[Key]) -> None:

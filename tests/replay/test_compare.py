@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from iallocator.replay.compare import differences
+from iallocator.replay.outcome import differences
 
 
 def told(stored: object, now: object) -> list[str]:

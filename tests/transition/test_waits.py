@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from iallocator.transition.planning.dependencies import find_waits
-from iallocator.transition.planning.diagnosis import reasons
+from iallocator.transition.planning.planner import reasons
 from iallocator.transition.planning.schedule import ScheduleResult
 from iallocator.transition.step import FAILOVER, Step
 

@@ -264,7 +264,7 @@ def _tag_findings(
     """What is the matter with tags, where they count."""
     if not settings.behaviour.knows_affinity:
         return ()
-    from iallocator.constraints.listing.tag_findings import all_findings
+    from iallocator.constraints.tag_findings import all_findings
 
     return all_findings(cluster, cluster.instances, settings.tag_prefix, relations)
 

@@ -62,8 +62,8 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
     """
     from iallocator.commands.shared.source import load_source
     from iallocator.constraints.affinity_factory import relations_of
-    from iallocator.constraints.listing.listing import constraints_of, wanted_by
-    from iallocator.constraints.listing.tag_findings import all_findings
+    from iallocator.constraints.listing import constraints_of, wanted_by
+    from iallocator.constraints.tag_findings import all_findings
     from iallocator.engine import effective_settings, request_in
 
     source = load_source(settings, positional)

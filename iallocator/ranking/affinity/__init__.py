@@ -1,19 +1,16 @@
-"""Placement keys: a node is good if it has values close to those that the instance asks for.
+"""Placement keys: a node is good if it has values close to those that the instance requests.
 
-1. Constraints: both free memories of the node exceed the instance's memory and the
-   overhead.
-2. The keys of the instance are compiled, system and customer apart (`compiling`).
-3. So are those of the nodes (`ledger`).
-4. System rounds: the affinity of the system keys must be above a threshold that falls
-   from round to round; the earlier the round, the better the node.
-5. Customer round: within a round the higher affinity of the customer keys wins, then
-   who breaks the least of what the instance should do, then the name, or with ``--seed``
-   chance.
-6. The sticky keys of the chosen node are told, as tags for the instance.
+1. Constraints: both free memories of the node exceed the instance's memory and the overhead.
+2. The keys of the instance are compiled, system and customer keys apart.
+3. The keys of the nodes are compiled in the same way (`node_keys`).
+4. System rounds: the affinity of the system keys must exceed a threshold that falls from round to
+   round; the earlier the round, the better the node.
+5. Customer round: within a round the node with the higher affinity of the customer keys wins, then
+   the node that violates the fewest soft constraints, then the name, or chance with ``--seed``.
+6. The sticky keys of the chosen node are reported, as tags for the instance.
 
-Both affinities follow from the node and the instance alone, so that nodes of several
-groups, or what is left of them after N+1, have the same rank as if each choice were
-made anew.
+Both affinities follow from the node and the instance alone.  Nodes of several groups, and the
+nodes that remain after N+1, therefore have the ranks that a new choice would give them.
 """
 
 from __future__ import annotations
@@ -21,19 +18,56 @@ from __future__ import annotations
 from itertools import islice
 
 from iallocator.ranking.affinity.node_keys import Ledger
-from iallocator.ranking.affinity.thresholds import affinity, round_of, thresholds
 from iallocator.ranking.base import NodeRanking
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from iallocator.ranking.affinity.key_merge import Compiled
-    from iallocator.ranking.affinity.node_keys import NodeKeys
+    from iallocator.ranking.affinity.node_keys import Compiled, NodeKeys
     from iallocator.ranking.base import RankQuery
 
-__all__ = ["order"]
+__all__ = ["DECIMALS", "affinity", "order", "round_of", "thresholds"]
+
+DECIMALS = 10
+"""Affinities are rounded to this many decimals before they are compared."""
+
+
+def affinity(
+    wanted: Mapping[str, tuple[float, float]], found: Mapping[str, Mapping[float, int]]
+) -> float:
+    """How well what is `found` on a node suits what an instance has `wanted`.
+
+    `wanted`: name -> value and weight; `found`: name -> value -> how often.  Each
+    counts for its weight times max(0, 1 - |difference of the values|).
+    """
+    total = 0.0
+    for name, (value, weight) in wanted.items():
+        here = found.get(name)
+        if here is not None:
+            for other, count in here.items():
+                near = 1.0 - abs(value - other)
+                if near > 0:
+                    total += weight * near * count
+    return round(total, DECIMALS)
+
+
+def thresholds(initial: float, final: float, steps: int) -> Sequence[float]:
+    """The threshold of each round, evenly from `initial` to `final`; of a single one: `final`."""
+    if steps < 2:
+        return (final,)
+    step = (final - initial) / (steps - 1)
+    return [round(initial + number * step, DECIMALS) for number in range(steps)]
+
+
+def round_of(score: float, steps: Sequence[float]) -> int | None:
+    """The first round whose threshold `score` is above; None if there is none."""
+    for number, threshold in enumerate(steps):
+        if score > threshold:
+            return number
+    return None
+
 
 Tie = tuple[bytes, int]
 
@@ -112,7 +146,15 @@ class _Rules:
         system = affinity(subject.system, node.system)
         number = round_of(system, steps)
         if number is None:
-            refusal = _too_low(system, steps[-1], subject, node)
+            # `system affinity -45 is not above -10 (production -50, #LOAD 5)`, the worst first
+            last = steps[-1]
+            parts = [
+                (affinity({name: wanted}, node.system), name)
+                for name, wanted in subject.system.items()
+            ]
+            made_of = ", ".join(f"{name} {amount:.10g}" for amount, name in sorted(parts) if amount)
+            reason = f"system affinity {system:.10g} is not above {last:.10g}"
+            refusal = f"{reason} ({made_of})" if made_of else reason
             return _Standing(node, None, system, 0, refusal)
         return _Standing(node, number, system, affinity(subject.customer, node.customer), "")
 
@@ -205,16 +247,6 @@ def _lacks_memory(node: NodeKeys, needed: float) -> str:
     if free > needed:
         kind, free = "contended", node.contended
     return f"needs more than {needed} MiB with the overhead, {kind} {max(0, free):.10g} MiB free"
-
-
-def _too_low(system: float, last: float, subject: Compiled, node: NodeKeys) -> str:
-    """``system affinity -45 is not above -10 (production -50, #LOAD 5)``, the worst first."""
-    parts = [
-        (affinity({name: wanted}, node.system), name) for name, wanted in subject.system.items()
-    ]
-    made_of = ", ".join(f"{name} {amount:.10g}" for amount, name in sorted(parts) if amount)
-    reason = f"system affinity {system:.10g} is not above {last:.10g}"
-    return f"{reason} ({made_of})" if made_of else reason
 
 
 def _compared(value: float, weight: float, found: dict[float, int]) -> str:

@@ -1,23 +1,77 @@
-"""The keys and the free memories of the nodes, as the instances that run there make them."""
+"""Placement keys of instances, and the keys and free memory of nodes that follow from them.
+
+The keys of a node are those of the instances that run there.
+"""
 
 from __future__ import annotations
 
-from iallocator.ranking.affinity.key_merge import Compiler
-from iallocator.tags.placement_keys import NodeTags
+from iallocator.model.keys import LEVELS, in_force
+from iallocator.tags.placement_keys import NodeTags, ResourceTags
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from iallocator.model.cluster import Node
     from iallocator.model.instance import Instance
-    from iallocator.ranking.affinity.key_merge import Compiled
+    from iallocator.model.keys import PlacementKey
     from iallocator.ranking.base import WorkingSet
 
-    Found = dict[str, dict[float, int]]
-    """Name -> value -> how often."""
+__all__ = ["Compiled", "Compiler", "Ledger", "NodeKeys"]
 
-__all__ = ["Ledger", "NodeKeys"]
+Wanted = dict[str, tuple[float, float]]
+"""Name -> value and weight."""
+
+
+class Compiled:
+    """The keys of an instance that count: per class and name that of the lowest level."""
+
+    __slots__ = ("customer", "system")
+
+    def __init__(self, system: Wanted, customer: Wanted) -> None:
+        self.system = system
+        self.customer = customer
+
+
+class Compiler:
+    """Compiles the keys of the instances of one cluster."""
+
+    def __init__(self, context: WorkingSet) -> None:
+        cluster, prefix = context.cluster, context.settings.tag_prefix
+        tags = ResourceTags(prefix, LEVELS.index("cluster"), context.remarks)
+        self._tags = ResourceTags(prefix, LEVELS.index("server"), context.remarks)
+        self._above_tags = tags.of_cluster(cluster)
+        self._above = tuple(cluster.placement_keys)
+
+    def compiled(self, instance: Instance, asked: bool) -> Compiled:
+        """The keys of `instance`, with those of the request if `asked`."""
+        keys = self._keys(instance, asked)
+        return Compiled(_chosen(keys, system=True), _chosen(keys, system=False))
+
+    def customer(self, instance: Instance, asked: bool) -> Wanted:
+        """Only its customer keys."""
+        keys = self._keys(instance, asked)
+        return _chosen(keys, system=False) if keys else {}
+
+    def _keys(self, instance: Instance, asked: bool) -> list[PlacementKey]:
+        """All its keys: where two have one level and name, the one that wins comes later."""
+        keys = [*self._above_tags, *self._tags.of_instance(instance)]
+        keys += self._above
+        keys += instance.placement_keys
+        if asked:
+            keys += instance.asked_keys
+        return keys
+
+
+def _chosen(keys: Iterable[PlacementKey], system: bool) -> Wanted:
+    """Value and weight of the keys of one class that count, by name."""
+    return {name: (key.value, key.weight) for name, key in in_force(keys, system).items()}
+
+
+if TYPE_CHECKING:
+    Found = dict[str, dict[float, int]]
+
+    """Name -> value -> how often."""
 
 
 class NodeKeys:
@@ -101,25 +155,22 @@ class Ledger:
         present = tuple(self._state.primaries[index])
         known = self._nodes[index]
         if known is None or known.present != present:
-            known = self._nodes[index] = self._count_node(index, present)
+            standard = self._standard[index]
+            memory = vcpus = 0
+            customer: Found = {name: dict(values) for name, values in standard.reserved.items()}
+            for instance in self._state.primaries[index].values():
+                if instance.uses_memory:
+                    memory += instance.memory
+                    vcpus += instance.vcpus
+                    for name, value in self._keys_running(instance, index):
+                        _count(customer, name, value)
+            system = dict(standard.system)
+            system["#RAM"] = {_share(memory, standard.memory): 1}
+            system["#CPU"] = {_share(vcpus, standard.cpus): 1}
+            known = self._nodes[index] = NodeKeys(
+                present, standard.memory - memory, standard.reported - memory, system, customer
+            )
         return known
-
-    def _count_node(self, index: int, present: tuple[str, ...]) -> NodeKeys:
-        standard = self._standard[index]
-        memory = vcpus = 0
-        customer: Found = {name: dict(values) for name, values in standard.reserved.items()}
-        for instance in self._state.primaries[index].values():
-            if instance.uses_memory:
-                memory += instance.memory
-                vcpus += instance.vcpus
-                for name, value in self._keys_running(instance, index):
-                    _count(customer, name, value)
-        system = dict(standard.system)
-        system["#RAM"] = {_share(memory, standard.memory): 1}
-        system["#CPU"] = {_share(vcpus, standard.cpus): 1}
-        return NodeKeys(
-            present, standard.memory - memory, standard.reported - memory, system, customer
-        )
 
     def _keys_running(self, instance: Instance, index: int) -> Sequence[tuple[str, float]]:
         """The customer keys that an instance has on a node: as it was started there.

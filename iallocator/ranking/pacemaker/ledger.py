@@ -1,18 +1,23 @@
-"""What every node has left, and how many instances it has, while placements are made."""
+"""Free capacity and number of instances of every node, while placements are made.
+
+For large clusters the nodes are compared pairwise in arrays, which are renewed where nodes change.
+"""
 
 from __future__ import annotations
+
+import numpy as np
 
 from iallocator.tags.pacemaker import take
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import Any
 
     from iallocator.model.state import State
-    from iallocator.ranking.pacemaker.standings import Standings
     from iallocator.tags.pacemaker import Amounts, PacemakerTags
 
-__all__ = ["Ledger"]
+__all__ = ["Ledger", "Standings"]
 
 
 class Ledger:
@@ -78,8 +83,6 @@ class Ledger:
     def standings(self) -> Standings:
         """All nodes compared with each other; loads the array library."""
         if self._standings is None:
-            from iallocator.ranking.pacemaker.standings import Standings
-
             self._standings = Standings(self.free, self.count, self.by_name)
         return self._standings
 
@@ -97,3 +100,96 @@ class Ledger:
             if name not in mine:
                 votes += (amount < 0) - (amount > 0)
         return votes
+
+
+class Standings:
+    """Which node of two comes first: by votes of attributes, number of instances, name.
+
+    `free` and `count` are those of a ledger, which goes on changing them; `by_name`: per node
+    of the cluster its place by name.  Where an instance runs now is no property of the
+    nodes, and is heard when it is asked for.
+
+    Cost: the square of the nodes once; then one row for each that has changed.
+
+    Attributes
+    ----------
+    changed:
+        The nodes that have to be looked at again.
+    """
+
+    def __init__(
+        self, free: Mapping[int, Amounts], count: Mapping[int, int], by_name: Sequence[int]
+    ) -> None:
+        self.changed: set[int] = set()
+        self._free = free
+        self._count = count
+        self._row = {index: row for row, index in enumerate(free)}
+        self._amounts = {
+            name: np.array([one.get(name, 0) for one in free.values()], dtype=np.float64)
+            for name in dict.fromkeys(name for one in free.values() for name in one)
+        }
+        self._instances = np.array([count[index] for index in free], dtype=np.int64)
+        self._names = np.array([by_name[index] for index in free], dtype=np.int64)
+        votes = np.zeros((len(free), len(free)), dtype=np.int16)
+        for amounts in self._amounts.values():
+            votes += np.sign(amounts[:, None] - amounts[None, :]).astype(np.int16)
+        keys = self._keys()
+        self._beats = (votes > 0) | ((votes == 0) & (keys[:, None] < keys[None, :]))
+        self._wins = self._beats.sum(axis=1)
+
+    def _keys(self) -> Any:
+        """What decides where the votes are even; lower comes first."""
+        return self._instances * (len(self._names) + self._names.max() + 1) + self._names
+
+    def _votes(self, row: int) -> Any:
+        """Votes for the node of `row` less those for each."""
+        votes = np.zeros(len(self._row), dtype=np.int16)
+        for amounts in self._amounts.values():
+            votes += np.sign(amounts[row] - amounts).astype(np.int16)
+        return votes
+
+    def _renew(self) -> None:
+        """Compare those that have changed again."""
+        if not self.changed:
+            return
+        rows = [self._row[index] for index in self.changed]
+        for row, index in zip(rows, self.changed):
+            for name, amounts in self._amounts.items():
+                amounts[row] = self._free[index].get(name, 0)
+            self._instances[row] = self._count[index]
+        keys = self._keys()
+        for row in rows:
+            votes = self._votes(row)
+            beats = (votes > 0) | ((votes == 0) & (keys[row] < keys))
+            beats[row] = False
+            beaten = ~beats
+            beaten[row] = False
+            self._wins += beaten
+            self._wins -= self._beats[:, row]
+            self._beats[row] = beats
+            self._beats[:, row] = beaten
+            self._wins[row] = beats.sum()
+        self.changed.clear()
+
+    def wins(self, nodes: Sequence[int], present: int | None) -> list[int]:
+        """How many others of `nodes` each of them beats for an instance that runs on `present`."""
+        self._renew()
+        rows = np.array([self._row[index] for index in nodes], dtype=np.intp)
+        left_out = np.ones(len(self._row), dtype=bool)
+        left_out[rows] = False
+        if 2 * len(nodes) > len(self._row):
+            others = np.ix_(rows, np.flatnonzero(left_out))
+            wins = self._wins[rows] - self._beats[others].sum(axis=1)
+        else:
+            wins = self._beats[np.ix_(rows, rows)].sum(axis=1)
+        if present is not None and present in nodes:
+            self._prefer(self._row[present], rows, wins)
+        found: list[int] = wins.tolist()
+        return found
+
+    def _prefer(self, row: int, rows: Any, wins: Any) -> None:
+        """Count in `wins` that the node of `row` comes before its equals, whatever their names."""
+        equal = (self._votes(row) == 0) & (self._instances == self._instances[row])
+        passed = equal[rows] & (self._names[rows] < self._names[row])
+        wins -= passed
+        wins[rows == row] += passed.sum()

@@ -111,7 +111,7 @@ class Choice(NodeRanking):
             return f"rule 5: it runs there, and stays: {same}"
         if mine["score"] != other["score"]:
             return f"rule 4: higher score: {mine['score']} against {other['score']}"
-        if self._wins.get(first, 0) != self._wins.get(second, 0) and self._circular(first, second):
+        if self._wins.get(first, 0) != self._wins.get(second, 0) and _before(self, second, first):
             return (
                 "rule 4: the comparison of free capacity goes round in a circle; it comes before "
                 f"{self._wins[first]} other nodes, against {self._wins[second]}"
@@ -137,10 +137,6 @@ class Choice(NodeRanking):
         if len(won) <= len(lost):
             return ""
         return ", ".join(won) + (f"; less of {', '.join(lost)}" if lost else "")
-
-    def _circular(self, first: int, second: int) -> bool:
-        """Whether the second comes first in the pairwise comparison."""
-        return _before(self, second, first)
 
     def more_free(self, one: int, other: int) -> int:
         """Votes of free capacity for node `one` less those for `other`."""
@@ -237,23 +233,20 @@ class _Refused(Mapping[int, str]):
 
     def __getitem__(self, index: int) -> str:
         free, weight = self._found[index]
-        return _refusal(free, self._needs, weight)
+        # What rule 3 has against a node
+        needs = self._needs
+        if weight < 0:
+            return f"rule 3: score {shown(weight)}"
+        return "rule 3: " + ", ".join(
+            f"needs {needs[name]:.12g} {name}, {free.get(name, 0):.12g} free"
+            for name in lacking(free, needs)
+        )
 
     def __iter__(self) -> Iterator[int]:
         return iter(self._found)
 
     def __len__(self) -> int:
         return len(self._found)
-
-
-def _refusal(free: Amounts, needs: Amounts, weight: int) -> str:
-    """What rule 3 has against a node."""
-    if weight < 0:
-        return f"rule 3: score {shown(weight)}"
-    return "rule 3: " + ", ".join(
-        f"needs {needs[name]:.12g} {name}, {free.get(name, 0):.12g} free"
-        for name in lacking(free, needs)
-    )
 
 
 def in_order(choice: Choice, nodes: Sequence[int]) -> tuple[list[int], dict[int, int]]:

@@ -14,7 +14,7 @@ from iallocator.transition.resources import SOFT, Place, footprint, room
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from iallocator.model.instance import Instance
     from iallocator.transition.planning.planning_state import PlanningState
@@ -91,20 +91,16 @@ class CycleBreaker:
             if one.route.instance is not other.route.instance
         )
         for choices in (([one] for one in around), ([one] for one in stops), pairs):
-            better = self._first_of(choices)
-            if better.ways:
-                return better
+            best = BetterDetour([], self._found)
+            for ways in islice(choices, self._trials):
+                found = self._go(ways)
+                if found.behind < best.behind:
+                    best = found
+                if not found.behind or self._planning.exhausted:
+                    break
+            if best.ways:
+                return best
         return self._fewest_stops(stops)
-
-    def _first_of(self, choices: Iterable[list[Detour]]) -> BetterDetour:
-        best = BetterDetour([], self._found)
-        for ways in islice(choices, self._trials):
-            found = self._go(ways)
-            if found.behind < best.behind:
-                best = found
-            if not found.behind or self._planning.exhausted:
-                break
-        return best
 
     def _fewest_stops(self, stops: list[Detour]) -> BetterDetour:
         """All of them, less those without which as many arrive."""

@@ -1,24 +1,25 @@
-"""What each step of a legal sequence must wait for, and nothing else.
+"""Compute the dependencies of each step of a legal sequence, and no others.
 
-Room is handed on: an arrival lives on what was free from the beginning and on what
-departures before it give back, and no MiB is promised twice.  So whatever order the
-waits allow, and whatever runs side by side, no node is ever overdrawn; and every wait
-for room is one without which this could not be said of some order.
+Free capacity is handed on: an arrival uses capacity that was free at the start, or that earlier
+departures give back, and no MiB is promised twice.  Therefore no node is overcommitted, whatever
+order the dependencies allow and whatever steps run at the same time.  A dependency for capacity is
+added only if some order would otherwise overcommit a node.  Whether capacity can be handed on to
+every arrival is a maximum flow.
 """
 
 from __future__ import annotations
 
-from itertools import combinations
+from itertools import combinations, pairwise
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from iallocator.model.cluster import Cluster
     from iallocator.transition.resources import Amounts, Key
     from iallocator.transition.step import Step
 
-__all__ = ["Waits", "find_waits"]
+__all__ = ["RoomFlow", "Waits", "find_waits"]
 
 FEW = 12
 """Of so many departures the best smallest set is looked for; of more, a good one."""
@@ -238,8 +239,6 @@ class _Ledger:
 
     def prune(self) -> None:
         """Do without every wait for room that is not needed if room is handed on otherwise."""
-        from iallocator.transition.planning.flow import RoomFlow
-
         if self.overdrawn:
             return
         handing = RoomFlow(self.steps, self.room, self.payers)
@@ -259,3 +258,93 @@ class _Ledger:
             if not handing.possible(self.known, changed):
                 self.rooms[k][source] = keys
                 self.known = before
+
+
+class RoomFlow:
+    """The departures and arrivals of every scarce key.
+
+    `room` is what is free at first; what `payers` give back to make up for too much in
+    use is nobody's.
+    """
+
+    def __init__(
+        self, steps: Sequence[Step], room: Amounts, payers: Mapping[Key, Mapping[int, float]]
+    ) -> None:
+        self._gives: dict[Key, dict[int, float]] = {}
+        self._takes: dict[Key, dict[int, float]] = {}
+        self._keys: list[list[Key]] = []
+        for key, free in room.items():
+            self._gives[key] = {-1: max(free, 0)}
+            self._takes[key] = {}
+        for k, step in enumerate(steps):
+            self._keys.append([key for key in step.takes if key in room])
+            for key, less in step.frees.items():
+                if key in room:
+                    self._gives[key][k] = less - payers.get(key, {}).get(k, 0)
+            for key in self._keys[-1]:
+                self._takes[key][k] = step.takes[key]
+
+    def possible(self, known: Sequence[int], changed: Sequence[int]) -> bool:
+        """Whether all arrivals are provided for; only the steps in `changed` know less than before.
+
+        `known`: per step the bits of what is done before it.
+        """
+        keys = sorted({key for k in changed for key in self._keys[k]})
+        return all(self._provided(key, known) for key in keys)
+
+    def _provided(self, key: Key, known: Sequence[int]) -> bool:
+        """Whether the arrivals of one key can share what is free: augmenting paths."""
+        left = dict(self._gives[key])
+        given: dict[int, dict[int, float]] = {k: {} for k in self._takes[key]}
+        for k, amount in sorted(self._takes[key].items()):
+            lacking = amount
+            while lacking > 0:
+                path = _augmenting(k, left, given, known)
+                if path is None:
+                    return False
+                lacking -= _shift(path, lacking, left, given)
+        return True
+
+
+def _augmenting(
+    start: int,
+    left: Mapping[int, float],
+    given: Mapping[int, Mapping[int, float]],
+    known: Sequence[int],
+) -> list[tuple[int, int]] | None:
+    """A way to more room: (arrival, source) pairs; each next arrival gives up the source before."""
+    paths: list[list[tuple[int, int]]] = [[]]
+    ends = [start]
+    seen: set[int] = set()
+    while ends:
+        k, path = ends.pop(0), paths.pop(0)
+        for source in left:
+            if source in seen or not (source < 0 or bool(known[k] >> source & 1)):
+                continue
+            seen.add(source)
+            longer = [*path, (k, source)]
+            if left[source] > 0:
+                return longer
+            for other in given:
+                if other != k and given[other].get(source, 0) > 0:
+                    ends.append(other)
+                    paths.append(longer)
+    return None
+
+
+def _shift(
+    path: Sequence[tuple[int, int]],
+    lacking: float,
+    left: dict[int, float],
+    given: dict[int, dict[int, float]],
+) -> float:
+    """Hand on along the path as much as it bears."""
+    amount = min(lacking, left[path[-1][1]])
+    for (_, source), (other, _) in pairwise(path):
+        amount = min(amount, given[other][source])
+    for position, (k, source) in enumerate(path):
+        given[k][source] = given[k].get(source, 0) + amount
+        if position + 1 < len(path):
+            given[path[position + 1][0]][source] -= amount
+    left[path[-1][1]] -= amount
+    return amount

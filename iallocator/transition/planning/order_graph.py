@@ -52,7 +52,10 @@ def circular(orders: Sequence[Order]) -> list[list[str]]:
                     before = path[-1][0]
                     lowest[before] = min(lowest[before], lowest[name])
                 if lowest[name] == number[name]:
-                    found.append(_taken_off(open_ends, name))
+                    taken = []
+                    while name in open_ends:
+                        taken.append(open_ends.popitem()[0])
+                    found.append(sorted(taken))
             elif other not in number:
                 number[other] = lowest[other] = len(number)
                 open_ends[other] = None
@@ -64,14 +67,6 @@ def circular(orders: Sequence[Order]) -> list[list[str]]:
                 lowest[name] = min(lowest[name], number[other])
     own = {one for one, other, _ in orders if one == other}
     return sorted(circle for circle in found if len(circle) > 1 or circle[0] in own)
-
-
-def _taken_off(stack: dict[str, None], name: str) -> list[str]:
-    """What stands on `stack` from `name` on, which leaves it; by name."""
-    taken = []
-    while name in stack:
-        taken.append(stack.popitem()[0])
-    return sorted(taken)
 
 
 def without_circles(

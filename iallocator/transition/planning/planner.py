@@ -1,4 +1,4 @@
-"""A sequence for all that is wanted, or for as much of it as can be."""
+"""Find a legal sequence for all requested steps, or for as many as possible and say why."""
 
 from __future__ import annotations
 
@@ -6,30 +6,102 @@ from iallocator.deadline import check
 from iallocator.model.moves import FAILOVER
 from iallocator.transition.paths import NoWayError, shortest
 from iallocator.transition.planning.cycle_breaking import CycleBreaker
-from iallocator.transition.planning.diagnosis import reasons
 from iallocator.transition.planning.order_graph import circular, without_circles
 from iallocator.transition.planning.planning_state import PlanningState
 from iallocator.transition.planning.routes import Route
 from iallocator.transition.planning.schedule import TIE_BREAKS, schedule
 from iallocator.transition.planning.unstoppable import fence_for_stuck
 from iallocator.transition.requirements import MUST
-from iallocator.transition.resources import Place
+from iallocator.transition.resources import Place, describe_amount
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from iallocator.aliases import Nodes
+    from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
     from iallocator.model.moves import ElementaryMove
     from iallocator.model.state import State
     from iallocator.transition.planning.schedule import ScheduleResult
     from iallocator.transition.requirements import Demands
+    from iallocator.transition.resources import Key
     from iallocator.transition.step import Step
 
+__all__ = ["TransitionPlanner", "reasons"]
+
+
+def reasons(cluster: Cluster, found: ScheduleResult) -> dict[str, str]:
+    """By instance that is left, what its first step lacks, and who holds that."""
+    waiting = set(found.left)
+    heads: dict[str, Step] = {}
+    for step in found.left:
+        if step.name and step.name not in heads and not waiting & step.needs.keys():
+            heads[step.name] = step
+    lacking = {name: _lacks(found, step) for name, step in heads.items()}
+    holders_of = _holders(found)
+    holders = {
+        name: {holder for key in keys for holder in holders_of.get(key, ())} - {name}
+        for name, keys in lacking.items()
+    }
+    told_of: dict[str, str] = {}
+    for name, keys in lacking.items():
+        if not keys:
+            continue
+        (node, what), amount = keys[0], heads[name].takes[keys[0]]
+        free = max(found.room[node, what], 0)
+        needed = describe_amount(what, amount)
+        text = f"needs {needed} on {cluster.nodes[node].name}, {free:.12g} free at that moment"
+        circle = _circle(name, holders)
+        if circle:
+            around = " waits for ".join([*circle, circle[0]])
+            text += f"; {around}; no way through a third node or with a stop was found"
+        elif holders[name]:
+            text += f"; {', '.join(sorted(holders[name]))} would have to leave before"
+        told_of[name] = text
+    for step in found.left:
+        if step.name and step.name not in told_of:
+            names = sorted({one.name or one.kind for one in step.needs if one in waiting})
+            told_of[step.name] = (
+                f"waits for {', '.join(names)}, which cannot be done"
+                if names
+                else "no order of steps was found in which its turn comes"
+            )
+    return told_of
+
+
+def _lacks(found: ScheduleResult, step: Step) -> list[Key]:
+    room = found.room
+    return sorted(key for key, more in step.takes.items() if key in room and room[key] < more)
+
+
+def _holders(found: ScheduleResult) -> dict[Key, set[str]]:
+    """What is held -> who of those left would free it."""
+    holders: dict[Key, set[str]] = {}
+    for step in found.left:
+        for key in step.frees:
+            holders.setdefault(key, set()).add(step.name)
+    return holders
+
+
+def _circle(start: str, holders: dict[str, set[str]]) -> list[str]:
+    """The shortest way from an instance over those it waits for back to itself."""
+    paths = [[start]]
+    seen: set[str] = set()
+    while paths:
+        path = paths.pop(0)
+        for name in sorted(holders.get(path[-1], ())):
+            if name == start:
+                return path
+            if name not in seen:
+                seen.add(name)
+                paths.append([*path, name])
+    return []
+
+
+if TYPE_CHECKING:
     Orders = Sequence[tuple[str, str, str]]
 
-__all__ = ["TransitionPlanner"]
 
 RETRIED = 40
 """How many of the instances that were given up are tried once more, one by one."""
@@ -71,7 +143,16 @@ class TransitionPlanner(PlanningState):
                 break
             if self._relax() or self._way_round(found):
                 continue
-            given_up |= self._give_up(found)
+            # Leave what cannot be done as it is
+            names = sorted({step.name for step in found.left} - {""})
+            if not names:
+                raise AssertionError("steps of nodes wait for each other")
+            why = reasons(self.state.cluster, found)
+            dropped = {name: self.routes[name] for name in names if name in self.routes}
+            for name in dropped:
+                if name in self.routes:
+                    self.drop(name, why.get(name, "waits for what cannot be done"))
+            given_up |= dropped
             self._keep_powered()
         self._retry(given_up)
         return [self._best, *self._others()]
@@ -194,18 +275,6 @@ class TransitionPlanner(PlanningState):
             self.routes[way.route.instance.name] = way.route
             self.remarks.append(way.words)
         return bool(better.ways)
-
-    def _give_up(self, found: ScheduleResult) -> dict[str, Route]:
-        """Leave what cannot be done as it is."""
-        names = sorted({step.name for step in found.left} - {""})
-        if not names:
-            raise AssertionError("steps of nodes wait for each other")
-        why = reasons(self.state.cluster, found)
-        dropped = {name: self.routes[name] for name in names if name in self.routes}
-        for name in dropped:
-            if name in self.routes:
-                self.drop(name, why.get(name, "waits for what cannot be done"))
-        return dropped
 
     def _retry(self, given_up: Mapping[str, Route]) -> None:
         """Take back in what fits now that others stay."""

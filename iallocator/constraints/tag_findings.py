@@ -1,11 +1,11 @@
-"""What is the matter with tags: unknown or contradictory ones, keys that some nodes lack.
+"""Report unknown and contradictory tags, and keys that some nodes lack.
 
-One list, which requests, `check` and `constraints` show.
+Requests, `check` and `constraints` show the same list.
 """
 
 from __future__ import annotations
 
-from iallocator.constraints.ties import units_of
+from iallocator.constraints.memberships import units_of
 from iallocator.model.constraints import APART, ORDER, TOGETHER, TagFinding, domains_between
 from iallocator.requests import SETTINGS
 from iallocator.tags.foreign import misspelt, misspelt_foreign
@@ -22,9 +22,11 @@ if TYPE_CHECKING:
     from iallocator.model.constraints import Member, Rule
     from iallocator.model.instance import Instance
 
+__all__ = ["all_findings", "tag_findings"]
+
+if TYPE_CHECKING:
     Units = Mapping[str, Sequence[str]]
 
-__all__ = ["all_findings", "tag_findings"]
 
 ONCE = ("priority", "stickiness", "ram-contention", "cpu-contention")
 """Kinds of which only one value can count."""
