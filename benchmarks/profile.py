@@ -16,12 +16,12 @@ marks = [("start", time.perf_counter())]
 def mark(name): marks.append((name, time.perf_counter()))
 from iallocator.options.settings import Settings
 from iallocator.engine import candidates_of, reading_for
-from iallocator.wire.read import decode
+from iallocator.wire.codec import decode
 from iallocator.wire.document import read_cluster
 from iallocator.wire.request import read_request
 from iallocator.placement.context import Context
 from iallocator.handlers import handler_for
-from iallocator.wire.write import encode
+from iallocator.wire.codec import encode
 mark("imports")
 settings = Settings()
 raw = sys.stdin.buffer.read()

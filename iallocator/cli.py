@@ -181,7 +181,7 @@ def _reply(raw: bytes, settings: Settings, heard: Heard | None = None) -> Reply:
 
 
 def _encoded(reply: Reply) -> bytes:
-    from iallocator.wire.write import encode
+    from iallocator.wire.codec import encode
 
     return encode(reply)
 

@@ -21,8 +21,8 @@ from iallocator.requests import (
     NodeEvacuate,
     Relocate,
 )
+from iallocator.wire.codec import decode
 from iallocator.wire.document import read_cluster
-from iallocator.wire.read import decode
 from iallocator.wire.reading import Reading
 from iallocator.wire.request import read_request
 

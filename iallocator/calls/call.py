@@ -27,7 +27,7 @@ from iallocator.errors import IallocatorError, UsageError, one_line, tell
 from iallocator.options.parser import last_value, words_of
 from iallocator.options.settings import configuration_path
 from iallocator.options.table import COMMON
-from iallocator.wire.c_json import dumps
+from iallocator.wire.codec import dumps
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

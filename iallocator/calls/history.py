@@ -9,8 +9,7 @@ from stat import S_ISREG
 from iallocator.calls.layout import CALL, REQUEST, file_of, numbered
 from iallocator.errors import IallocatorError, UsageError
 from iallocator.files import read_file
-from iallocator.wire.c_json import dumps
-from iallocator.wire.read import decode
+from iallocator.wire.codec import decode, dumps
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from time import time
 
 from iallocator.errors import RequestError, UsageError
 from iallocator.execution.jobs import ExecutionError
-from iallocator.wire.c_json import dumps
+from iallocator.wire.codec import decode, dumps
 from iallocator.wire.fields import (
     boolean,
     child,
@@ -28,7 +28,6 @@ from iallocator.wire.fields import (
     one_of,
     text,
 )  # fmt: skip
-from iallocator.wire.read import decode
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

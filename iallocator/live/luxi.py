@@ -19,9 +19,8 @@ from iallocator.live.stream import (
     connect_local,
     why,
 )
-from iallocator.wire.c_json import dumps
+from iallocator.wire.codec import decode, dumps
 from iallocator.wire.fields import describe
-from iallocator.wire.read import decode
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from iallocator.deadline import Deadline, DeadlineError
 from iallocator.errors import RequestError
 from iallocator.live.stream import LiveError, ask, in_threads, why
-from iallocator.wire.read import decode
+from iallocator.wire.codec import decode
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -18,8 +18,7 @@ from iallocator.deadline import Deadline
 from iallocator.errors import RequestError, UsageError
 from iallocator.files import LIMIT, read_file
 from iallocator.live.stream import LiveError, ServerError, ask, why
-from iallocator.wire.c_json import dumps
-from iallocator.wire.read import decode_any
+from iallocator.wire.codec import decode_any, dumps
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

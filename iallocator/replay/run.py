@@ -1,4 +1,7 @@
-"""Running stored requests and commands again: the answers now, and how they compare."""
+"""Run stored requests and commands again, and compare the answers with the stored ones.
+
+The outcomes can be written as JUnit XML for programs for continuous integration.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,13 @@ from dataclasses import dataclass
 from functools import partial
 from io import BytesIO, StringIO, TextIOWrapper
 from time import perf_counter
+from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from iallocator.configuration import configure
 from iallocator.deadline import Running
 from iallocator.engine import respond
 from iallocator.errors import IallocatorError, RequestError, UsageError
-from iallocator.files import read_file
+from iallocator.files import read_file, write_file
 from iallocator.options.parser import parse
 from iallocator.options.settings import Settings
 from iallocator.replay.outcome import ERROR, Answered, Outcome, compare, store
@@ -25,7 +29,7 @@ if TYPE_CHECKING:
 
     from iallocator.replay.cases import Case
 
-__all__ = ["Commands", "How", "answer_case", "run", "run_case"]
+__all__ = ["Commands", "How", "answer_case", "run", "run_case", "write_junit"]
 
 FAILED = 2
 """The exit status of a command that cannot be understood."""
@@ -167,3 +171,50 @@ def _run_command(
         return Answered(document, complaints.getvalue(), status=told)
     stderr = complaints.getvalue() + (f"iallocator: {error}\n" if error else "")
     return Answered(None, stderr, said, told)
+
+
+HEAD = "<?xml version='1.0' encoding='utf-8'?>\n"
+
+SUITE = "iallocator replay"
+
+
+def write_junit(path: str, outcomes: Sequence[Outcome]) -> None:
+    """Write `outcomes` to the file at `path`.
+
+    Raises
+    ------
+    UsageError
+        If it cannot be written.
+    """
+    failed = [outcome for outcome in outcomes if not outcome.passed]
+    errors = sum(1 for outcome in failed if outcome.status == ERROR)
+    numbers = {
+        "name": SUITE,
+        "tests": str(len(outcomes)),
+        "failures": str(len(failed) - errors),
+        "errors": str(errors),
+        "time": f"{sum(outcome.seconds for outcome in outcomes):.6f}",
+    }
+    root = Element("testsuites", numbers)
+    suite = SubElement(root, "testsuite", numbers)
+    for outcome in outcomes:
+        folder, name = os.path.split(outcome.case.name)
+        attributes = {
+            "classname": _clean(folder) or SUITE,
+            "name": _clean(name),
+            "file": _clean(outcome.case.request),
+            "time": f"{outcome.seconds:.6f}",
+        }
+        case = SubElement(suite, "testcase", attributes)
+        if not outcome.passed:
+            kind = "error" if outcome.status == ERROR else "failure"
+            verdict = SubElement(case, kind, {"message": outcome.status, "type": kind})
+            verdict.text = _clean("\n".join(outcome.details))
+    indent(root)
+    write_file(path, HEAD + tostring(root, encoding="unicode"))
+
+
+def _clean(text: str) -> str:
+    """`text` without the characters that XML cannot hold."""
+    unknown = "\N{REPLACEMENT CHARACTER}"
+    return "".join(c if c.isprintable() or c in "\n\t" else unknown for c in text)

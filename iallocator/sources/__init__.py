@@ -167,8 +167,8 @@ def _words(settings: Settings, target: str) -> list[str]:
 
 
 def _document(raw: bytes, reading: Reading) -> Source:
+    from iallocator.wire.codec import decode
     from iallocator.wire.document import cluster_policy, read_cluster
-    from iallocator.wire.read import decode
 
     document = decode(raw)
     return Source(read_cluster(document, reading), cluster_policy(document), "", document)

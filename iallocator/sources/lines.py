@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from iallocator.errors import RequestError
 from iallocator.model.policy import ALL_TEMPLATES, Interval, Policy, Spec
+from iallocator.wire.codec import not_utf8
 from iallocator.wire.fields import LARGEST, SMALLEST, describe, is_factor
-from iallocator.wire.read import not_utf8
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -8,8 +8,7 @@ import pytest
 
 from iallocator.model.instance import Instance
 from iallocator.model.state import State
-from iallocator.planners.capacity.rules import CapacityRules
-from iallocator.planners.capacity.survival import FillingSurvival
+from iallocator.planners.capacity.survival import CapacityRules, FillingSurvival
 from iallocator.scoring import Kernels
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading

@@ -49,7 +49,7 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
 
 def _json(source: Source, settings: Settings) -> str:
     from iallocator.render.overview import overview
-    from iallocator.wire.write import pretty
+    from iallocator.wire.codec import pretty
 
     backwards = not settings.behaviour.orders_by_name
     return pretty(overview(source, settings.print_nodes, backwards)) + "\n"

@@ -149,7 +149,7 @@ def _written(source: Source, settings: Settings) -> str:
         return write_text(
             source.cluster, state, policy=source.policy, master=source.master, backwards=True
         )
-    from iallocator.wire.write import pretty
+    from iallocator.wire.codec import pretty
 
     if source.document is None:
         raise UsageError("a text file or a simulated cluster does not say enough for --form json")
@@ -164,8 +164,7 @@ def _written(source: Source, settings: Settings) -> str:
 def _figures(source: Source) -> tuple[str, ...]:
     """The rest of the line about a cluster."""
     from iallocator.model.state import State
-    from iallocator.planners.check.bad_items import bad_items
-    from iallocator.planners.check.overview import total_score
+    from iallocator.planners.check.overview import bad_items, total_score
 
     state = State(source.cluster)
     nodes = source.cluster.nodes

@@ -109,7 +109,7 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
     if settings.names_another_cluster and not settings.request and not goes_by_journal:
         from iallocator.files import read_file
         from iallocator.sources import document_path
-        from iallocator.wire.read import decode
+        from iallocator.wire.codec import decode
 
         raw = read_file(document_path(settings, positional), settings.max_input)
         if not raw.strip():

@@ -206,7 +206,7 @@ def _jobs(settings: Settings) -> tuple[RepairJobs | None, str]:
 
 def _lines(document: Json, details: bool) -> Iterator[str]:
     """What is done, and harep's table of states; `details`: jobs and tags, too."""
-    from iallocator.wire.write import on_one_line
+    from iallocator.wire.codec import on_one_line
 
     for one in document["instances"]:
         yield f"{one['instance']}: {one['note'] or one['state']}"

@@ -110,7 +110,7 @@ def _page(explanation: Explanation, cluster: Cluster, request: Request) -> PageV
 
 def _form(explanation: Explanation, settings: Settings) -> str:
     if settings.json:
-        from iallocator.wire.write import pretty
+        from iallocator.wire.codec import pretty
 
         return pretty(explanation.document(settings.brief)) + "\n"
     from iallocator.render.explanation.text import render

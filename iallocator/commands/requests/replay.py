@@ -95,7 +95,7 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
     with WholeOutput():
         _say(_closing(outcomes) + (", interrupted" if interrupted else ""))
         if settings.junit:
-            from iallocator.replay.junit import write_junit
+            from iallocator.replay.run import write_junit
 
             write_junit(settings.junit, outcomes)
     if interrupted:

@@ -11,7 +11,7 @@ from iallocator.files import read_file
 from iallocator.options.parser import parse, words_of
 from iallocator.options.table import COMMON
 from iallocator.replay.cases import case_of
-from iallocator.wire.read import decode
+from iallocator.wire.codec import decode
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ from iallocator.execution.records import (
 from iallocator.execution.report import complete, due_by_hand, execution_document, report_lines
 from iallocator.execution.runner import carry_out, ready
 from iallocator.execution.session import Orders, Session
-from iallocator.wire.write import on_one_line
+from iallocator.wire.codec import on_one_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ def past_requests(folder: str, settings: Settings, cluster: Cluster) -> list[Pas
         If there is none.
     """
     from iallocator.calls.history import read_history
-    from iallocator.wire.read import decode
+    from iallocator.wire.codec import decode
 
     found: list[Past] = []
     known: dict[str, Settings] = {}

@@ -72,7 +72,7 @@ def check_saving(settings: Settings, *suffixes: str) -> None:
 
 def print_json(document: object) -> None:
     """A document for programs, one member a line."""
-    from iallocator.wire.write import pretty
+    from iallocator.wire.codec import pretty
 
     print(pretty(document))
 

@@ -1,4 +1,8 @@
-"""The whole question: how full is the cluster, and what else fits, in two ways."""
+"""Compute the capacity of a cluster: its usage, and the instances that still fit, in two ways.
+
+The result names the nodes that came closest where a filling ends, and what they lack.  It also
+names sizes that take no memory, of which a cluster takes more than can be counted.
+"""
 
 from __future__ import annotations
 
@@ -9,26 +13,73 @@ from iallocator.errors import UsageError
 from iallocator.limits.group import refused_by_policy
 from iallocator.limits.node import ALL_LIMITS, HARD_LIMITS
 from iallocator.model.state import State
-from iallocator.planners.capacity.closest import closest_of
-from iallocator.planners.capacity.endless import MOST, is_endless
+from iallocator.names import domain_of
+from iallocator.placement.motions import Motion
+from iallocator.placement.nearest.roles import RolesTested
+from iallocator.placement.nearest.search import closest
+from iallocator.placement.verdict.what_if import WhatIf
 from iallocator.planners.capacity.fill import FillResult, fill
-from iallocator.planners.capacity.rules import CapacityRules, failing_nodes, unhealthy_groups
 from iallocator.planners.capacity.site import CapacityState
+from iallocator.planners.capacity.survival import CapacityRules, failing_nodes, unhealthy_groups
 from iallocator.planners.capacity.tiered import fill_tiered
 from iallocator.planners.capacity.usage import Figures, Totals
 from iallocator.planners.eligible import nodes_named, set_offline, set_vcpu_ratio
 from iallocator.scoring import Kernels
+from iallocator.scoring.horizon import Horizon
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from iallocator.compat import Behaviour
+    from iallocator.limits.node import LimitSet
     from iallocator.model.cluster import Cluster, Group
+    from iallocator.model.instance import Instance
+    from iallocator.model.node_view import Capacities
     from iallocator.planners.capacity.forecast import Forecast, Past
     from iallocator.planners.capacity.instance_size import Size
 
-__all__ = ["CapacityOptions", "CapacityReport", "Run", "study"]
+__all__ = ["MOST", "CapacityOptions", "CapacityReport", "Run", "closest_of", "is_endless", "study"]
+
+
+def closest_of(site: CapacityState, instance: Instance) -> str:
+    """What the nearest nodes of any group lack for `instance`; "" if not a resource is lacking."""
+    cluster = site.state.cluster
+    domain = domain_of(node.name for node in cluster.nodes)
+    pair = instance.required_nodes == 2
+    misses = []
+    for limits, nodes in site.open_to(instance):
+        motion = Motion("new", limits, limits)
+        prospect = WhatIf(site.state, site.kernels, instance, motion)
+        roles = RolesTested(prospect, nodes, nodes if pair else None, {})
+        misses.append(closest(cluster, roles, lambda name: name.removesuffix(domain)))
+    told = [miss for miss in misses if miss.text]
+    return min(told, key=lambda miss: miss.part).text if told else ""
+
+
+MOST = 200_000
+"""So many instances are counted, one by one, in less than a minute."""
+
+
+def is_endless(
+    state: State,
+    fixed: Capacities,
+    instance: Instance,
+    nodes: Sequence[int],
+    limits: LimitSet,
+) -> bool:
+    """Whether `nodes`, which the policy lets it come to, take more than `MOST` like `instance`.
+
+    Only for what takes no memory: all else comes to an end by itself.
+    """
+    if instance.memory or not nodes:
+        return False
+    horizon = Horizon(state, fixed, instance, limits)
+    each = MOST // len(nodes)
+    return all(horizon.takes_after(index, each) for index in nodes) or any(
+        horizon.takes_after(index, MOST) for index in nodes
+    )
+
 
 ATTEMPTS = 1000
 """About as many places are looked for; it chooses the form of the kernel."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from iallocator.model.state import State
     from iallocator.planners.capacity.instance_size import Size
     from iallocator.planners.capacity.next_place import NextPlace
-    from iallocator.planners.capacity.rules import CapacityRules
+    from iallocator.planners.capacity.survival import CapacityRules
     from iallocator.scoring import Kernel, Kernels
     from iallocator.scoring.arrays import ArrayKernel
     from iallocator.scoring.candidates import Candidates, Placement

@@ -1,22 +1,27 @@
-"""Global N+1 while a cluster is filled: by counting as far as that tells, else one by one."""
+"""Global N+1 while a cluster is filled: by counting where it decides, else one failure at a time.
+
+The rules say which failures must be tolerated, and which nodes may be filled.
+"""
 
 from __future__ import annotations
 
 from iallocator.n1.counting.headroom import Headroom
+from iallocator.n1.rules import Rules
+from iallocator.n1.simulation import Simulation
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from iallocator.aliases import Nodes
+    from iallocator.model.cluster import Cluster, Group
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
     from iallocator.n1.check import N1Cache, N1Check
     from iallocator.n1.counting.rehearsal import Rehearsal
-    from iallocator.planners.capacity.rules import CapacityRules
     from iallocator.scoring import Kernels
 
-__all__ = ["FillingSurvival"]
+__all__ = ["CapacityRules", "FillingSurvival", "failing_nodes", "unhealthy_groups"]
 
 ANY_NUMBER = 1 << 40
 
@@ -144,3 +149,64 @@ class FillingSurvival:
                 self._state, self._kernels, rules, self._scope, remembered=known
             )
         return found
+
+
+class CapacityRules(Rules):
+    """The rules of one filling.
+
+    Parameters
+    ----------
+    mode:
+        One of `iallocator.n1.rules.MODES`.
+    pairs:
+        Whether global N+1 is asked of drbd instances, too; the memory that their
+        secondaries reserve counts in any case.
+    watched:
+        With ``strict``, the nodes whose failure has to be survived.
+    units:
+        As in `iallocator.n1.rules.Rules`.
+    """
+
+    __slots__ = ("_pairs", "_watched")
+
+    def __init__(
+        self,
+        mode: str,
+        pairs: bool,
+        watched: Sequence[int],
+        units: Mapping[str, Sequence[str]] | None = None,
+    ) -> None:
+        super().__init__(mode, units)
+        self._pairs = pairs
+        self._watched = watched
+
+    def judges(self, instance: Instance) -> bool:
+        """Whether placements of `instance` are judged at all."""
+        return self.mode != "off" and (self._pairs or instance.required_nodes == 1)
+
+    def failing(self, cluster: Cluster, group: Group, scope: Sequence[int]) -> Sequence[int]:
+        """The nodes whose failure has to be survived."""
+        return self._watched if self.strict else super().failing(cluster, group, scope)
+
+
+def failing_nodes(state: State) -> list[int]:
+    """The nodes that cannot take over the instances of their worst peer, as they report it."""
+    return [
+        node.index
+        for node in state.cluster.nodes
+        if node.online and node.reported_memory < state.reserved[node.index]
+    ]
+
+
+def unhealthy_groups(
+    state: State, kernels: Kernels, units: Mapping[str, Sequence[str]] | None = None
+) -> Collection[int]:
+    """The indices of groups that are not N+1: by a node's memory, or by a failure not survived."""
+    cluster = state.cluster
+    found = {cluster.nodes[index].group.index for index in failing_nodes(state)}
+    rules = Rules("strict", units)
+    for group in cluster.groups:
+        simulation = Simulation(state, kernels, rules, group.nodes)
+        if group.index not in found and simulation.lost(group.nodes):
+            found.add(group.index)
+    return found

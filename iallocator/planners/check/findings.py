@@ -1,12 +1,21 @@
-"""What may be wrong with a cluster, by kind; and all that is wrong in a group."""
+"""The kinds of findings about a group, and the effect of the failure of each of its nodes.
+
+The effect says where each instance fails over to, is moved to, or is created anew.
+"""
 
 from __future__ import annotations
 
+from iallocator.n1.rules import Rules
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from iallocator.model.cluster import Group
+    from collections.abc import Collection, Iterable, Mapping
 
-__all__ = ["KINDS", "NOT_ANALYSED", "OF_NODES", "Finding", "GroupHealth"]
+    from iallocator.model.cluster import Group, Node
+    from iallocator.model.instance import Instance
+    from iallocator.model.state import State
+
+__all__ = ["KINDS", "NOT_ANALYSED", "OF_NODES", "Finding", "GroupHealth", "NodeFailure", "failures"]
 
 KINDS = {
     "n1": "nodes without the memory for a failover to them",
@@ -101,3 +110,84 @@ class GroupHealth:
             )  # fmt: skip
             named[found.kind].add(about)
         return {kind: len(members) for kind, members in named.items()}
+
+
+if TYPE_CHECKING:
+    Share = tuple[int, int]
+
+    """How many instances, and the MiB of memory that they need."""
+
+
+class NodeFailure:
+    """The failure of one node.
+
+    Attributes
+    ----------
+    node:
+        Its name.
+    judged:
+        Whether it was analysed. The failure of a node that is not online is not analysed, and
+        with ``--n1 off`` none is.
+    late:
+        Whether it was not analysed because time was up.
+    lost:
+        Why it would not be survived; "" if it would be.
+    failovers:
+        Name of a secondary -> who fails over to it.
+    moved, recreated:
+        Who is started on some other node, from shared storage, and who is created anew.
+    """
+
+    __slots__ = ("failovers", "judged", "late", "lost", "moved", "node", "recreated")
+
+    def __init__(self, node: str, judged: bool, lost: str, late: bool) -> None:
+        self.node = node
+        self.judged = judged and not late
+        self.late = judged and late
+        self.lost = lost
+        self.failovers: dict[str, Share] = {}
+        self.moved: Share = (0, 0)
+        self.recreated: Share = (0, 0)
+
+    @property
+    def survived(self) -> bool:
+        """Whether it was looked at, and nobody is lost."""
+        return self.judged and not self.lost
+
+
+def failures(state: State, health: Iterable[GroupHealth], mode: str) -> list[NodeFailure]:
+    """A failure per node of each group, in their order.
+
+    `health`: what `examine` found in `state` when N+1 was judged by `mode`.
+    """
+    rules = Rules(mode)
+    nodes = state.cluster.nodes
+    found = []
+    for group in health:
+        lost = {one.node: one.text for one in group.findings if one.kind == "global_n1"}
+        late = frozenset(group.not_analysed)
+        found += [_failure(state, nodes[k], rules, lost, late) for k in group.group.nodes]
+    return found
+
+
+def _failure(
+    state: State, node: Node, rules: Rules, lost: Mapping[str, str], late: Collection[str]
+) -> NodeFailure:
+    judged = rules.mode != "off" and (rules.strict or node.online)
+    found = NodeFailure(node.name, judged, lost.get(node.name, ""), node.name in late)
+    for instance in state.primaries[node.index].values():
+        if instance.forthcoming:
+            continue
+        if instance.template == "drbd":
+            nodes = state.where[instance.name]
+            name = state.cluster.nodes[nodes[1]].name if len(nodes) > 1 else ""
+            found.failovers[name] = _more(found.failovers.get(name, (0, 0)), instance)
+        elif rules.recreates(instance):
+            found.recreated = _more(found.recreated, instance)
+        else:
+            found.moved = _more(found.moved, instance)
+    return found
+
+
+def _more(share: Share, instance: Instance) -> Share:
+    return share[0] + 1, share[1] + (instance.memory if instance.uses_memory else 0)

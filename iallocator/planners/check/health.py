@@ -1,4 +1,7 @@
-"""What is wrong with a cluster: every finding with its node, its instance and its numbers."""
+"""Find what is wrong with a cluster: each finding with its node, its instance and its numbers.
+
+Violated hard and soft constraints of tags are among the findings.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,6 @@ from iallocator.n1.effort import Effort, UndecidedError
 from iallocator.n1.of_group import not_survived, simulation_of
 from iallocator.n1.rules import Rules
 from iallocator.planners.check.findings import Finding, GroupHealth
-from iallocator.planners.check.musts import BrokenMusts
 from iallocator.scoring.state_score import score_of
 
 TYPE_CHECKING = False
@@ -20,7 +22,26 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
 
-__all__ = ["examine", "unexamined"]
+__all__ = ["BrokenMusts", "examine", "unexamined"]
+
+
+class BrokenMusts:
+    """The musts that are broken on `state`, which must not change."""
+
+    def __init__(self, state: State, relations: Relations) -> None:
+        self._state = state
+        self._relations = relations
+        self._census = relations.census(state.where)
+        self._chains = relations.unsupported()
+
+    def of(self, instance: Instance) -> Iterator[str]:
+        """What an instance must be and is not, for people: the others, where they are, the tags."""
+        name, where, nodes = instance.name, self._state.where, self._state.cluster.nodes
+        for bond in self._relations.broken_musts(name, where[name][0], self._census):
+            home = where.get(bond.other)
+            yield f"must be {bond.text}" + (f", which is on {nodes[home[0]].name}" if home else "")
+        if instance.running and name in self._chains:
+            yield f"runs, but {self._chains[name]}"
 
 
 def examine(

@@ -1,19 +1,31 @@
-"""A cluster as it is, as data: groups, and the statistics that its score is the sum of."""
+"""A cluster as data: its groups, the statistics that make up its score, and nodes without failover.
+
+htools call a node bad if its memory does not suffice for the failovers to it.
+"""
 
 from __future__ import annotations
 
-from iallocator.planners.check.bad_items import bad_items
 from iallocator.scoring.metrics import STATISTICS
 from iallocator.scoring.state_score import score_of, terms_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from iallocator.aliases import Json
     from iallocator.model.cluster import Group
     from iallocator.model.state import State
 
+__all__ = ["bad_items", "group_overviews", "score_terms", "total_score"]
 
-__all__ = ["group_overviews", "score_terms", "total_score"]
+
+def bad_items(state: State, nodes: Iterable[int]) -> tuple[list[int], set[str]]:
+    """Those of `nodes` that are online and lack the memory, and the names of who is on them."""
+    found = [
+        index for index in nodes if state.cluster.nodes[index].online and state.fails_n1(index)
+    ]
+    held = {name for index in found for name in state.primaries[index]}
+    return found, held.union(*(state.secondaries[index] for index in found))
 
 
 def total_score(state: State) -> float:

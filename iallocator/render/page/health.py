@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from iallocator.aliases import Json
-    from iallocator.planners.check.failures import NodeFailure
-    from iallocator.planners.check.findings import GroupHealth
+    from iallocator.planners.check.findings import GroupHealth, NodeFailure
 
 
 __all__ = ["failure_grid", "finding_grid", "group_grid", "statistic_grid"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from iallocator.planners.check.failures import failures
+from iallocator.planners.check.findings import failures
 from iallocator.planners.check.health import examine, unexamined
 from iallocator.planners.check.overview import group_overviews, score_terms
 from iallocator.planners.power_state import Switched
@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from iallocator.constraints.relations import Relations
     from iallocator.model.cluster import Cluster
     from iallocator.model.state import State
-    from iallocator.planners.check.failures import NodeFailure
-    from iallocator.planners.check.findings import GroupHealth
+    from iallocator.planners.check.findings import GroupHealth, NodeFailure
 
 
 __all__ = ["Judging", "Standing", "health_sections", "short_names", "standing", "survival_tile"]

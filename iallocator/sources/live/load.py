@@ -22,8 +22,8 @@ from iallocator.sources.live.document import (
     master_of,
     silent_nodes,
 )
+from iallocator.wire.codec import decode_any
 from iallocator.wire.document import cluster_policy, read_cluster
-from iallocator.wire.read import decode_any
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from iallocator.errors import IallocatorError, RequestError, UsageError
 from iallocator.files import read_file
 from iallocator.live.stream import LiveError
 from iallocator.model.loads import set_cpu_loads
-from iallocator.wire.read import decode_any
+from iallocator.wire.codec import decode_any
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

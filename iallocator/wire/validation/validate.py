@@ -18,8 +18,8 @@ from jsonschema.exceptions import ValidationError
 from jsonschema.validators import extend
 
 from iallocator.errors import IallocatorError, RequestError
+from iallocator.wire.codec import decode
 from iallocator.wire.fields import SMALLEST, describe
-from iallocator.wire.read import decode
 from iallocator.wire.validation.consistency import inconsistencies
 
 TYPE_CHECKING = False

@@ -1,0 +1,287 @@
+"""Read and write JSON.
+
+Loading `json` (which loads `re`, `enum`, `functools` ...) takes longer than everything else that a
+small request needs.  The accelerators in `_json` do the work in either case, so they are used
+directly.  Where an interpreter has none, or a document is not plain JSON, `json` itself is used,
+which also has the better error messages.  Output has no characters that a terminal would obey.
+
+Bytes that are not JSON are reported with a guess at their format.  Members that appear twice are
+reported, and are an error if they decide answers.
+"""
+
+from __future__ import annotations
+
+from iallocator.errors import RequestError, tell
+from iallocator.wire.fields import describe
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any, NoReturn
+
+    from iallocator.reply import Reply
+
+__all__ = [
+    "decode",
+    "decode_any",
+    "dumps",
+    "encode",
+    "judge_doubles",
+    "loads",
+    "looks_like",
+    "not_utf8",
+    "on_one_line",
+    "pretty",
+]
+
+BOM = b"\xef\xbb\xbf"
+"""What some editors put before a text; it says nothing."""
+
+_LARGE = 3_000_000
+"""Bytes from which on the faster parser is worth the time that loading it takes."""
+
+
+def decode(raw: bytes) -> dict[str, Any]:
+    """The JSON object in `raw`.
+
+    Raises
+    ------
+    RequestError
+        If it is empty, no UTF-8, no JSON, nested too deeply, or not an object.
+    """
+    value = decode_any(raw)
+    if not isinstance(value, dict):
+        from iallocator.wire.fields import describe
+
+        raise RequestError("", f"expected a JSON object, got {describe(value)}")
+    return value
+
+
+def decode_any(raw: bytes) -> Any:
+    """The JSON value in `raw`, whatever it is; errors as `decode`."""
+    if raw.startswith(BOM):
+        raw = raw[len(BOM) :]
+    if not raw or raw.isspace():
+        raise RequestError("", "expected a JSON document, got nothing")
+    return _large(raw) if len(raw) >= _LARGE else _small(raw)
+
+
+def _small(raw: bytes) -> Any:
+    try:
+        document = raw.decode("utf-8")
+        value = _parsed(document)
+        if "\\ud" in document or "\\uD" in document:
+            dumps(value).encode("utf-8")  # halves of surrogate pairs
+    except UnicodeEncodeError:
+        raise RequestError("", "invalid JSON: half of a surrogate pair in a string") from None
+    except UnicodeError as error:
+        raise RequestError("", not_utf8(error)) from None
+    except RecursionError:
+        raise RequestError("", "nested too deeply") from None
+    except ValueError as error:
+        raise RequestError("", looks_like(raw) or f"invalid JSON: {error}") from None
+    return value
+
+
+def _parsed(document: str) -> Any:
+    try:
+        return loads(document, unique)
+    except TwiceError:
+        judge_doubles(document)
+        return loads(document)
+
+
+def not_utf8(error: UnicodeError) -> str:
+    """What is wrong with bytes that no text can be made of."""
+    place = f" (byte {error.start + 1})" if isinstance(error, UnicodeDecodeError) else ""
+    return f"not UTF-8{place}"
+
+
+class TwiceError(Exception):
+    """An object has two members of one name."""
+
+
+def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The object with these members."""
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise TwiceError
+    return found
+
+
+def _large(raw: bytes) -> Any:
+    import orjson
+
+    try:
+        value = orjson.loads(raw)
+        # a member that the parser dropped, for there is another of its name, took its colon along
+        if raw.count(b":") == orjson.dumps(value).count(b":"):
+            return value
+    except (TypeError, ValueError):
+        pass
+    return _small(raw)  # which says the same of documents of every size
+
+
+if TYPE_CHECKING:
+    Pairs = Callable[[list[tuple[str, Any]]], Any]
+
+
+BLANKS = " \t\n\r"
+
+
+class _Rules:
+    """What the scanner asks for: plain objects and numbers, nothing that JSON does not have."""
+
+    strict = True
+    object_hook = None
+    parse_float = float
+    parse_int = int
+
+    def __init__(self, object_of: Pairs | None = None) -> None:
+        self.object_pairs_hook = object_of
+
+    def parse_constant(self, name: str) -> NoReturn:
+        raise ValueError(f"{name} is not a JSON number")
+
+
+def loads(text: str, object_of: Pairs | None = None) -> Any:
+    """The value of a JSON document; `object_of` makes objects of their members.
+
+    Raises
+    ------
+    ValueError
+        If it is none.
+    RecursionError
+        If it is nested too deeply.
+    """
+    try:
+        from _json import make_scanner
+
+        rules: Any = _Rules(object_of)
+        start = len(text) - len(text.lstrip(BLANKS))
+        value, end = make_scanner(rules)(text, start)
+        if not text[end:].strip(BLANKS):
+            return value
+    except (ImportError, StopIteration, ValueError):
+        pass
+    except SystemError:  # a syntax error, which needs the Python half to be described
+        pass
+    import json
+
+    rules = _Rules(object_of)
+    return json.loads(text, object_pairs_hook=object_of, parse_constant=rules.parse_constant)
+
+
+def dumps(value: Any) -> str:
+    """`value` as compact JSON: no blanks, characters as they are."""
+    try:
+        from _json import encode_basestring, make_encoder
+
+        encode = make_encoder({}, _unknown, encode_basestring, None, ":", ",", False, False, False)
+        return "".join(encode(value, 0))
+    except ImportError:
+        import json
+
+        return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def _unknown(value: Any) -> NoReturn:
+    raise TypeError(f"{type(value).__name__} is no JSON value")
+
+
+def encode(reply: Reply) -> bytes:
+    """The response document: compact JSON, one line."""
+    return _escaped(dumps(reply.document())).encode("utf-8") + b"\n"
+
+
+def on_one_line(document: object) -> str:
+    """`document` for people, on one line; errors as of `pretty`."""
+    import json
+
+    return _escaped(json.dumps(document, ensure_ascii=False, allow_nan=False))
+
+
+def pretty(document: object) -> str:
+    """`document` for people, too: one member a line.
+
+    Raises
+    ------
+    ValueError
+        If a number in it is none: JSON has no infinity.
+    """
+    import json
+
+    text = json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False)
+    if text.replace("\n", "").isprintable():
+        return text
+    return "\n".join(map(_escaped, text.split("\n")))
+
+
+def _escaped(line: str) -> str:
+    """A line of JSON with what does not print, which stands in its strings only, as codes."""
+    if line.isprintable():
+        return line
+    return "".join(char if char.isprintable() else _code(char) for char in line)
+
+
+def _code(char: str) -> str:
+    r"""``\u202e``; of a character beyond the first 65536, that of both its halves."""
+    halves = char.encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{halves[k : k + 4]}" for k in range(0, len(halves), 4))
+
+
+DECIDING = frozenset({"nodes", "instances", "nodegroups", "request", "ipolicy", "cluster_tags"})
+"""Members of a document that decide answers."""
+
+FIELDS = 3
+"""A line of htools' text format has at least so many."""
+
+
+class _Members(list[tuple[str, "Any"]]):
+    """The members of an object, two of one name included."""
+
+
+def looks_like(raw: bytes) -> str:
+    """What `raw`, which is no JSON, may be instead; "" if nobody knows."""
+    first = raw.lstrip().partition(b"\n")[0]
+    if first.count(b"|") >= FIELDS - 1 and not first.startswith((b"{", b"[")):
+        return "expected JSON, got what looks like htools' text format: give that with -t FILE"
+    return ""
+
+
+def judge_doubles(text: str) -> None:
+    """Complain of members of the JSON document `text` whose name another one has, too.
+
+    What nodes, groups, instances and the request say, and any value in them, is told once; of
+    other members of the document itself the last counts, with a warning.
+
+    Raises
+    ------
+    RequestError
+        At the first double that might decide an answer.
+    """
+    try:
+        doubles = list(_doubles(loads(text, _Members), ""))
+    except RecursionError:
+        problem = "expected each member once; nested too deeply to say where"
+        raise RequestError("", problem) from None
+    for where, name in doubles:
+        problem = f"expected each member once, got {describe(name)} again"
+        if where or name in DECIDING:
+            raise RequestError(where, problem)
+    tell(*(f"Warning: {name} stands there twice; the last one counts" for _, name in doubles))
+
+
+def _doubles(value: Any, where: str) -> Iterator[tuple[str, str]]:
+    """(path, name) of members whose name came before in the same object."""
+    if not isinstance(value, list):
+        return
+    items: list[tuple[str, Any]] = value
+    if not isinstance(value, _Members):
+        items = [(str(position), item) for position, item in enumerate(value)]
+    seen: set[str] = set()
+    for name, item in items:
+        if name in seen:
+            yield where, name
+        seen.add(name)
+        yield from _doubles(item, f"{where}/{name}" if where else name)
