@@ -1,4 +1,4 @@
-"""Which nodes may receive running instances from which, by migration tags."""
+"""The rule for migration tags: which nodes may receive running instances from which."""
 
 from __future__ import annotations
 
@@ -8,12 +8,19 @@ if TYPE_CHECKING:
 
     from iallocator.model.cluster import Cluster
 
-__all__ = ["may_not_receive"]
+__all__ = ["may_not_receive", "missing_migration_tags"]
+
+
+def missing_migration_tags(cluster: Cluster, source: int, target: int) -> frozenset[str]:
+    """Return the migration tags of node `source` that node `target` does not accept.
+
+    A running instance may migrate from `source` to `target` only if there are none.
+    """
+    return cluster.nodes[source].migration - cluster.nodes[target].receives
 
 
 def may_not_receive(cluster: Cluster, source: int, targets: Iterable[int]) -> dict[int, str]:
-    """Those of `targets` that lack a migration tag of `source`, each with its reason."""
-    needed = cluster.nodes[source].migration
-    if not needed:
+    """Return the nodes of `targets` that lack a migration tag of `source`, each with its reason."""
+    if not cluster.nodes[source].migration:
         return {}
-    return {t: "FailMig" for t in targets if not needed <= cluster.nodes[t].receives}
+    return {t: "FailMig" for t in targets if missing_migration_tags(cluster, source, t)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from iallocator.limits.group import lacks_network, out_of_reach, refused_by_policy
+from iallocator.limits.migration import missing_migration_tags
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ def _whole_refusal(cluster: Cluster, group: Group, instance: Instance) -> Refusa
 
 def migration_refusal(cluster: Cluster, source: int, target: int) -> Refusal | None:
     """Why migration tags keep instances of `source` off `target`."""
-    missing = cluster.nodes[source].migration - cluster.nodes[target].receives
+    missing = missing_migration_tags(cluster, source, target)
     if not missing:
         return None
     name, tags = cluster.nodes[source].name, ", ".join(sorted(missing))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from iallocator.limits.group import lacks_network
-from iallocator.limits.migration import may_not_receive
+from iallocator.limits.migration import missing_migration_tags
 from iallocator.limits.node import FORCED_LIMITS, PRIMARY, SECONDARY, checks_for
 from iallocator.model.instance import primary_vector
 from iallocator.model.node_view import NodeView, capacities
@@ -121,8 +121,8 @@ class Execution:
                 yield "cannot be migrated, it does not run"
             elif nodes[source].offline and source not in self._opened:
                 yield f"cannot be migrated, {nodes[source].name} is offline"
-        if before.running and may_not_receive(self._state.cluster, source, [target]):
-            lacking = sorted(nodes[source].migration - nodes[target].receives)
+        lacking = sorted(missing_migration_tags(self._state.cluster, source, target))
+        if before.running and lacking:
             yield (
                 f"{nodes[target].name} does not take what comes from {nodes[source].name}: "
                 f"migration tag{'s' * (len(lacking) > 1)} {', '.join(lacking)}"

@@ -191,7 +191,7 @@ def _exclusion(stack: ExitStack) -> None:
 
 @_switch("migration tags")
 def _migration(stack: ExitStack) -> None:
-    _everywhere(stack, migration.may_not_receive, lambda cluster, source, targets: {})
+    _everywhere(stack, migration.missing_migration_tags, lambda *_: frozenset())
 
 
 @_switch("location tags")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from itertools import islice
 
 from iallocator.deadline import check
+from iallocator.limits.migration import missing_migration_tags
 from iallocator.model.columns import CPUS, MEMORY, MEMORY_LATER
 from iallocator.model.moves import places_after
 from iallocator.placement.verdict.move_limits import MoveLimits
@@ -177,12 +178,12 @@ class _Packing:
         targets = self._targets(before)
         leads: dict[int, float] = {}
         found: list[tuple[bool, float, Place]] = []
-        nodes = self._state.cluster.nodes
+        cluster = self._state.cluster
         for kind, shape in self._shapes(before):
             for target in targets:
                 check()
                 after = shape[0] if shape[0] >= 0 else target, shape[1] if shape[1] >= 0 else target
-                barred = not nodes[after[0]].migration <= nodes[after[1]].receives
+                barred = bool(missing_migration_tags(cluster, *after))
                 room = self._left(instance, after, leads)
                 found.append((barred, room, (kind, target, after)))
         found.sort(key=lambda one: (one[0], -one[1]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.limits.migration import may_not_receive
+from iallocator.limits.migration import missing_migration_tags
 from iallocator.model.moves import REPLACE_SECONDARY, places_after
 from iallocator.transition.planning.routes import Route, build
 from iallocator.transition.planning.schedule import BRANCHES, schedule
@@ -117,7 +117,7 @@ class PlanningState:
 
     def receives(self, source: int, target: int) -> bool:
         """Whether migration tags let something that runs go from one node to the other."""
-        return not may_not_receive(self.state.cluster, source, [target])
+        return not missing_migration_tags(self.state.cluster, source, target)
 
     def lacks_tags(self, place: Place, steps: Sequence[tuple[str, int]]) -> bool:
         """Whether a migration on this way is forbidden by tags."""
@@ -125,7 +125,7 @@ class PlanningState:
         for step in steps:
             after = places_after(nodes, [step])
             moved = step[0] != REPLACE_SECONDARY and place.running
-            if moved and may_not_receive(self.state.cluster, nodes[0], after[:1]):
+            if moved and missing_migration_tags(self.state.cluster, nodes[0], after[0]):
                 return True
             nodes = after
         return False
