@@ -12,15 +12,6 @@ from iallocator.deadline import (
     reading_note,
 )
 from iallocator.reply import Reply, warnings_beyond
-from iallocator.requests import (
-    Allocate,
-    AllocateSecondary,
-    ChangeGroup,
-    MultiAllocate,
-    MultiEvacuate,
-    NodeEvacuate,
-    Relocate,
-)
 from iallocator.wire.codec import decode
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
@@ -32,7 +23,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from iallocator.model.cluster import Cluster, Group
-    from iallocator.model.instance import Instance
     from iallocator.options.settings import Settings
     from iallocator.placement.trace import Trace
     from iallocator.requests import Request
@@ -41,7 +31,6 @@ if TYPE_CHECKING:
     """Who is told what a document asks, and of which cluster."""
 
 __all__ = [
-    "coming_with",
     "decide",
     "effective_settings",
     "read",
@@ -142,9 +131,9 @@ def _decided(
     from iallocator.handlers import handler_for  # here: not every command decides a request
     from iallocator.placement.context import Context
 
-    coming = coming_with(request)
+    coming = request.coming
     candidates = candidates_of(cluster, request)
-    groups = 1 if isinstance(request, Relocate | AllocateSecondary) else len(cluster.groups)
+    groups = 1 if request.stays_in_group else len(cluster.groups)
     context = Context(cluster, settings, candidates, coming, trace, alarm, groups)
     if trace is not None:
         trace.begin(context)
@@ -169,7 +158,7 @@ def _decided(
     for name, why in context.bonds.unsupported(coming).items():
         reply.info += f"; {name} {why}"
         context.remarks.append(f"Warning: {name} {why}")
-    for text in context.tag_findings(_concerned(cluster, request)):
+    for text in context.tag_findings(request.concerned(cluster)):
         if f"Warning: {text}" not in context.remarks:  # as a strategy may have told
             reply.info += f"; {text}"
             context.remarks.append(f"Warning: {text}")
@@ -236,26 +225,6 @@ def _advertise(cluster: Cluster, settings: Settings) -> None:
     advertise(cluster, strategy_of, settings.tag_prefix)
 
 
-def coming_with(request: Request | None) -> Sequence[Instance]:
-    """The new instances of a request."""
-    if isinstance(request, MultiAllocate):
-        return [wanted.instance for wanted in request.wanted]
-    return [request.instance] if isinstance(request, Allocate) else ()
-
-
-def _concerned(cluster: Cluster, request: Request) -> Sequence[Instance]:
-    """The instances that a request is about, new ones or not."""
-    if isinstance(request, (Relocate, AllocateSecondary)):
-        return [request.instance]
-    if isinstance(request, (NodeEvacuate, ChangeGroup)):
-        return request.instances
-    if isinstance(request, MultiEvacuate):
-        return [
-            one for one in cluster.instances if not set(request.nodes).isdisjoint(one.nodes[1:])
-        ]
-    return coming_with(request)
-
-
 def summary(cluster: Cluster) -> str:
     """What was read, for a person."""
     online = sum(1 for node in cluster.nodes if node.online)
@@ -267,18 +236,8 @@ def summary(cluster: Cluster) -> str:
 
 def candidates_of(cluster: Cluster, request: Request) -> list[tuple[int, int]]:
     """Per instance that the request is about: how many nodes, and how many pairs, are scored."""
-    instances: Sequence[Instance]
-    if isinstance(request, MultiAllocate):
-        instances = [wanted.instance for wanted in request.wanted]
-    elif isinstance(request, NodeEvacuate | ChangeGroup):
-        instances = request.instances
-    elif isinstance(request, MultiEvacuate):
-        affected = [i for i in cluster.instances if i.nodes[-1] in request.nodes]
-        return [(len(cluster.nodes), 0) for _ in affected]
-    else:
-        instances = [request.instance]
-    single = isinstance(request, AllocateSecondary | Relocate) or (
-        isinstance(request, NodeEvacuate) and request.mode != "all"
-    )
-    pairs = 0 if single else sum(len(group.nodes) ** 2 for group in cluster.groups)
-    return [(len(cluster.nodes), pairs if i.required_nodes == 2 else 0) for i in instances]
+    pairs = sum(len(group.nodes) ** 2 for group in cluster.groups) if request.scores_pairs else 0
+    return [
+        (len(cluster.nodes), pairs if instance.required_nodes == 2 else 0)
+        for instance in request.concerned(cluster)
+    ]

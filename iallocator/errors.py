@@ -10,11 +10,16 @@ from __future__ import annotations
 
 import sys
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Never
+
 __all__ = [
     "IallocatorError",
     "RequestError",
     "UsageError",
     "Voice",
+    "assert_never",
     "cut",
     "one_line",
     "say",
@@ -114,6 +119,14 @@ def say(text: str) -> None:
             print(text, file=sys.stderr)
         except OSError:
             sys.stderr = None
+
+
+def assert_never(value: Never) -> Never:
+    """Mark code that no value reaches; the type checker verifies it.
+
+    `typing.assert_never` does the same, but loading `typing` costs a small request too much.
+    """
+    raise AssertionError(f"unexpected {value!r}")
 
 
 class Voice:

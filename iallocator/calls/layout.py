@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from iallocator.errors import UsageError
+from iallocator.errors import UsageError, assert_never
 from iallocator.requests import (
     Allocate,
     AllocateSecondary,
@@ -130,7 +130,8 @@ def asked(cluster: Cluster, request: Request) -> str:
     if isinstance(request, ChangeGroup):
         targets = [group.name for group in request.targets or ()]
         return _names(request.instances) + _where(", ".join(targets))
-    assert isinstance(request, MultiEvacuate)
+    if not isinstance(request, MultiEvacuate):
+        assert_never(request)
     return ", ".join(cluster.node_names(tuple(request.nodes)))
 
 

@@ -21,7 +21,6 @@ from iallocator.model.keys import LEVELS, in_force
 from iallocator.model.storage import pool_name, pools_of
 from iallocator.model.tags import DESIRED, EXCLUSION, MIGRATION, exclusion_prefixes
 from iallocator.model.tags import LOCATION as LOCATIONS
-from iallocator.requests import Allocate, MultiAllocate
 from iallocator.tags.pacemaker import PacemakerTags
 from iallocator.tags.pacemaker_scores import INFINITY, shown
 from iallocator.tags.placement_keys import NodeTags, ResourceTags
@@ -36,9 +35,9 @@ if TYPE_CHECKING:
     from iallocator.model.constraints import Member
     from iallocator.model.instance import Instance
     from iallocator.model.keys import PlacementKey
-    from iallocator.requests import Request
+    from iallocator.requests import Allocate
 
-__all__ = ["InForce", "Listed", "ListedKeys", "constraints_of", "wanted_by"]
+__all__ = ["InForce", "Listed", "ListedKeys", "constraints_of"]
 
 EXCLUSION_WEIGHT = 2.0
 LOCATION_WEIGHT = 1.0
@@ -88,13 +87,6 @@ def constraints_of(
     yield from _exclusions(instances, force, exclusion_prefixes(cluster.tags))
     if relations is not None:
         yield from _rules(relations)
-
-
-def wanted_by(request: Request | None) -> list[Allocate]:
-    """The new instances of a request."""
-    if isinstance(request, MultiAllocate):
-        return list(request.wanted)
-    return [request] if isinstance(request, Allocate) else []
 
 
 def _capacities(instance: Instance) -> Iterator[Constraint]:

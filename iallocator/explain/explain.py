@@ -5,7 +5,7 @@ from __future__ import annotations
 from iallocator.aliases import Json
 from iallocator.engine import decide, read
 from iallocator.explain.explanation import Explanation
-from iallocator.explain.record.decisions import decisions_of, left_by
+from iallocator.explain.record.decisions import decisions_of
 from iallocator.explain.record.narrow import narrow_to_instance, narrow_to_node
 from iallocator.explain.record.recorder import Recorder
 
@@ -48,7 +48,7 @@ def explain_request(
     node: str | None = None,
 ) -> Explanation:
     """Why the answer to `request` about `cluster` is what it is; see `explain`."""
-    noted = Recorder(left_by(request))
+    noted = Recorder(request.evacuated_nodes())
     reply = decide(cluster, request, settings, noted)
     response = reply.document()
     remarks = list(reply.remarks)

@@ -23,8 +23,10 @@ def multi_evacuate(context: Context, request: MultiEvacuate) -> Reply:
     The protocol knows no partial answer: the first that fails, fails the request.
     """
     cluster = context.cluster
-    affected = [i for i in cluster.instances if len(i.nodes) > 1 and i.nodes[1] in request.nodes]
-    tasks = [evacuation_task(context, i, "secondary-only", request.nodes) for i in affected]
+    tasks = [
+        evacuation_task(context, instance, "secondary-only", request.nodes)
+        for instance in request.existing(cluster)
+    ]
     note, made = move_all(context, tasks)
     result: list[list[Any]] = []
     solutions: list[dict[str, Any]] = []

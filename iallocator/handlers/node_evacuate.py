@@ -39,7 +39,7 @@ def node_evacuate(context: Context, request: NodeEvacuate) -> Reply:
     instance has no place in its group then, all are moved at once by exact search.
     What the local group cannot take is offered to the others afterwards, see `_elsewhere`.
     """
-    left = evacuated_nodes(request)
+    left = request.evacuated_nodes()
     parted = _parted(context, request)
     tasks = [
         _no_way(instance, parted[instance.name])
@@ -161,17 +161,6 @@ def _places(
     else:
         found = evaluator.possible_pairs(instance, free)
     yield from found.everything()
-
-
-def evacuated_nodes(request: NodeEvacuate) -> set[int]:
-    """The nodes that the request takes instances off."""
-    left: set[int] = set()
-    for instance in request.instances:
-        if request.mode != "secondary-only":
-            left.add(instance.nodes[0])
-        if request.mode != "primary-only":
-            left.update(instance.nodes[1:])
-    return left
 
 
 def evacuate(

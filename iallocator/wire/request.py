@@ -51,16 +51,8 @@ def read_request(document: Raw, cluster: Cluster, reading: Reading) -> Request:
             request.asked = read_settings(raw)
         if "placement_keys" in raw and kind != "allocate":
             # Give the keys of a request to every instance that it is about
-            if isinstance(request, MultiAllocate):
-                about = [wanted.instance for wanted in request.wanted]
-            elif isinstance(request, NodeEvacuate | ChangeGroup):
-                about = list(request.instances)
-            elif isinstance(request, MultiEvacuate):
-                about = [i for i in cluster.instances if i.nodes[-1] in request.nodes]
-            else:
-                about = [request.instance]
             keys = keys_of(raw)
-            for instance in about:
+            for instance in request.concerned(cluster):
                 instance.asked_keys = keys
         return request
     except RequestError as error:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from iallocator import engine
 from iallocator.handlers.change_group import _task as change_task
-from iallocator.handlers.node_evacuate import evacuated_nodes, evacuation_task
+from iallocator.handlers.node_evacuate import evacuation_task
 from iallocator.model.moves import apply_steps
 from iallocator.options.settings import Settings
 from iallocator.placement.context import Context
@@ -68,7 +68,7 @@ def group_change(seed: int, template: str, mode: str, more: int = 0) -> Json:
 
 def tasks_of(context: Context, request: NodeEvacuate | ChangeGroup) -> list[MoveTask]:
     if isinstance(request, NodeEvacuate):
-        left = evacuated_nodes(request)
+        left = request.evacuated_nodes()
         return [evacuation_task(context, i, request.mode, left) for i in request.instances]
     assert request.targets is not None
     return [change_task(context, i, request.targets) for i in request.instances]
@@ -120,7 +120,7 @@ class Everything:
     def _places(self, task: MoveTask) -> list[tuple[int, ...]]:
         nodes, request, present = self.context.cluster.nodes, self.request, task.instance.nodes
         if isinstance(request, NodeEvacuate):
-            left = evacuated_nodes(request)
+            left = request.evacuated_nodes()
             targets = [node.index for node in nodes if node.index not in left]
             if task.instance.required_nodes > 1 and request.mode == "primary-only":
                 return [present[::-1]]

@@ -68,12 +68,11 @@ class _MakingRoom(run_plan.Planner):
 
     def plan(self, source: Source, settings: options.Settings, alarm: Deadline) -> PlanResult:
         """Look for the moves."""
-        from iallocator.engine import coming_with
         from iallocator.planners.make_room.make_room import make_room
 
         assert self._request is not None
         most = settings.make_room
-        coming = coming_with(self._request)
+        coming = self._request.coming
         done = make_room(source.cluster, self._request, settings, alarm, coming, most)
         done.plan.reason = done.summary(most)
         self.in_vain = done.needed and not done.moves
@@ -83,12 +82,11 @@ class _MakingRoom(run_plan.Planner):
         self, source: Source, settings: options.Settings, done: PlanResult
     ) -> list[str]:
         """That the request fits in the end, asked again."""
-        from iallocator.engine import coming_with
         from iallocator.planners.make_room.make_room import RoomMade, fits_after
 
         assert isinstance(done, RoomMade)
         assert self._request is not None
-        coming = coming_with(self._request)
+        coming = self._request.coming
         if not done.moves or fits_after(done, self._request, settings, coming):
             return []
         return ["the request does not fit after the moves"]

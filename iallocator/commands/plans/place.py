@@ -85,10 +85,4 @@ def _strategy(cluster: Cluster, whole: options.Settings) -> str:
 
 def _wanted(request: Request | None) -> Sequence[Allocate]:
     """The new instances of a request; others ask for none."""
-    from iallocator.requests import Allocate, MultiAllocate
-
-    if isinstance(request, MultiAllocate):
-        return request.wanted
-    if isinstance(request, Allocate) and request.recreated is None:
-        return [request]
-    return ()
+    return [one for one in request.new if one.recreated is None] if request else ()

@@ -62,7 +62,7 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
     """
     from iallocator.commands.shared.source import load_source
     from iallocator.constraints.affinity_factory import relations_of
-    from iallocator.constraints.listing import constraints_of, wanted_by
+    from iallocator.constraints.listing import constraints_of
     from iallocator.constraints.tag_findings import all_findings
     from iallocator.engine import effective_settings, request_in
 
@@ -71,8 +71,8 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
     remarks: list[str] = []
     whole = effective_settings(source.cluster, request.asked if request else {}, settings, remarks)
     tell(*remarks)
-    wanted = wanted_by(request)
-    new = [request.instance for request in wanted]
+    wanted = request.new if request else ()
+    new = [one.instance for one in wanted]
     relations = relations_of(source.cluster, new, settings.tag_prefix)
     problems: list[str] = []
     if settings.instance:

@@ -6,6 +6,7 @@ the state, which has gone on since.
 
 from __future__ import annotations
 
+from iallocator.errors import assert_never
 from iallocator.explain.explanation import Decision
 from iallocator.explain.facts import NodeReport
 from iallocator.explain.group_report import GroupReport
@@ -25,6 +26,7 @@ from iallocator.explain.words import subject
 from iallocator.requests import (
     Allocate,
     AllocateSecondary,
+    ChangeGroup,
     MultiAllocate,
     MultiEvacuate,
     NodeEvacuate,
@@ -36,23 +38,14 @@ if TYPE_CHECKING:
     from iallocator.aliases import Json
     from iallocator.explain.record.asked import Asked
     from iallocator.explain.record.recorder import Recorder
-    from iallocator.requests import ChangeGroup, Request
+    from iallocator.requests import Request
 
     Taken = tuple[Asked | None, bool]
     """What a group said that led to a place, and whether several were placed at once."""
 
-__all__ = ["decisions_of", "left_by"]
+__all__ = ["decisions_of"]
 
 NOT_ASKED = "not looked at: with --compat hail one that fails, fails the whole request"
-
-
-def left_by(request: Request) -> set[int]:
-    """The nodes that a request takes instances off."""
-    if isinstance(request, NodeEvacuate):
-        from iallocator.handlers.node_evacuate import evacuated_nodes
-
-        return evacuated_nodes(request)
-    return set(request.nodes) if isinstance(request, MultiEvacuate) else set()
 
 
 def decisions_of(request: Request, noted: Recorder, response: Json) -> list[Decision]:
@@ -63,7 +56,12 @@ def decisions_of(request: Request, noted: Recorder, response: Json) -> list[Deci
         return _batch(request, noted, response)
     if isinstance(request, AllocateSecondary):
         return [_mirrored(request, noted)]
-    return _moved(request, noted, response)
+    if not isinstance(request, Relocate | NodeEvacuate | ChangeGroup | MultiEvacuate):
+        assert_never(request)
+    moves = Moves(request, noted, response)
+    if isinstance(request, Relocate) and not moves.names:
+        return [moves.refused(request.instance, response["info"])]
+    return [moves.decision(name) for name in moves.names]
 
 
 def _new(request: Allocate, noted: Recorder, taken: Taken | None, notes: list[str]) -> Decision:
@@ -144,13 +142,3 @@ def _mirrored(request: AllocateSecondary, noted: Recorder) -> Decision:
     ]
     decision.reason = "" if answer else "no node can be the secondary"
     return decision
-
-
-def _moved(
-    request: Relocate | NodeEvacuate | ChangeGroup | MultiEvacuate, noted: Recorder, response: Json
-) -> list[Decision]:
-    """What becomes of instances that are to move."""
-    moves = Moves(request, noted, response)
-    if isinstance(request, Relocate) and not moves.names:
-        return [moves.refused(request.instance, response["info"])]
-    return [moves.decision(name) for name in moves.names]

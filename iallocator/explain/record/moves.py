@@ -74,16 +74,16 @@ class Moves:
     def decision(self, name: str) -> Decision:
         """What becomes of the instance called `name`."""
         done, entry = self._first[name], self._entries[name]
-        if isinstance(self._request, ChangeGroup):
-            found = self._to_a_group(done)
+        request, refused = self._request, done.outcome.best is None
+        if isinstance(request, ChangeGroup):
+            found = self._to_a_group(done, request)
         else:
             found = self._decision(done)
         found.notes += self._notes(done)
-        request, refused = self._request, done.outcome.best is None
         evacuated = isinstance(request, NodeEvacuate) and request.leaves_a_node(done.instance)
         if refused and evacuated:
             self._elsewhere(found, done)
-        if isinstance(self._request, MultiEvacuate) and done.outcome.best is None:
+        if refused and isinstance(request, MultiEvacuate):
             found.notes.append(
                 "The whole request fails with it: the protocol knows no partial answer."
             )
@@ -177,12 +177,12 @@ class Moves:
         )
         report.nodes, report.closest = [], ""
 
-    def _to_a_group(self, done: Decided) -> Decision:
+    def _to_a_group(self, done: Decided, request: ChangeGroup) -> Decision:
         """A move to the best of several groups, chosen first."""
         instance = done.instance
         if not instance.mirrored:
             return self.refused(instance, done.outcome.message)
-        targets, left_out = self._targets()
+        targets, left_out = self._targets(request)
         choice = self._choice(instance, left_out)
         if done.said is None or choice.answer is None:
             why = "no group can take it" if targets else "no group is left to move to"
@@ -203,10 +203,9 @@ class Moves:
         widest = [choice for choice in choices if len(choice.said) == most]
         return choice_of(self._cluster, widest[0], notes, left_out)
 
-    def _targets(self) -> tuple[list[str], dict[str, str]]:
+    def _targets(self, request: ChangeGroup) -> tuple[list[str], dict[str, str]]:
         """The groups to choose from, and why the others are left out; by their uuids."""
-        request, cluster = self._request, self._cluster
-        assert isinstance(request, ChangeGroup)
+        cluster = self._cluster
         present = {cluster.group_of(instance).uuid for instance in request.instances}
         asked = cluster.groups if request.targets is None else request.targets
         left_out = {group.uuid: "it is none of the target groups" for group in cluster.groups}

@@ -5,12 +5,11 @@ from __future__ import annotations
 from iallocator.handlers import handler_for
 from iallocator.handlers.allocate import wish_for
 from iallocator.placement.groups import collect_offers
-from iallocator.requests import Allocate, ChangeGroup, MultiAllocate, MultiEvacuate, NodeEvacuate
+from iallocator.requests import Allocate, MultiEvacuate
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from typing import Any
+    from collections.abc import Mapping
 
     from iallocator.aliases import Nodes
     from iallocator.model.instance import Instance
@@ -26,9 +25,7 @@ def satisfied(request: Request, reply: Reply) -> bool:
     """Whether `reply` gives `request` all that it asks for."""
     if not reply.success:
         return False
-    if request.kind in ("node-evacuate", "change-group", "multi-allocate"):
-        return not reply.result[1]
-    return True
+    return not request.may_be_partial or not reply.result[1]
 
 
 SEVERAL = 3
@@ -48,8 +45,6 @@ class Goal:
         The nodes that it wants to be left: nobody else should come there.
     asked:
         The instances that it moves, as far as they are known beforehand.
-    leaves_primaries:
-        Whether they are to have another primary.
     price:
         What it costs to ask, in single new instances.
     """
@@ -58,21 +53,21 @@ class Goal:
         self._context = context
         self.request = request
         self._every: dict[str, Instance] = {i.name: i for i in context.cluster.instances}
-        self.concerned, self.left = _about(context, request)
-        self.asked: Sequence[Instance] = ()
-        if isinstance(request, NodeEvacuate | ChangeGroup):
-            self.asked = request.instances
-        self.leaves_primaries = getattr(request, "mode", "") != "secondary-only"
-        self.price = SEVERAL * len(_members(request)) or 1
+        cluster, several = context.cluster, request.may_be_partial
+        self.left = frozenset(request.evacuated_nodes())
+        concerned = request.concerned(cluster)
+        if isinstance(request, MultiEvacuate):
+            concerned = [i for i in cluster.instances if self.left.intersection(i.nodes)]
+        self.concerned = frozenset(one.name for one in concerned)
+        self._new = request.new if several else ()
+        self.asked = request.existing(cluster) if several else ()
+        self.price = SEVERAL * (len(self._new) + len(self.asked)) or 1
 
     def hopeless(self) -> bool:
         """Whether no moves of others help: nobody can do what is asked of some instance."""
-        members = _members(self.request)
-        new = [one for one in members if isinstance(one, Allocate)]
-        if any(wish_for(self._context, one) is None for one in new):
+        if any(wish_for(self._context, one) is None for one in self._new):
             return True
-        existing = [one for one in members if not isinstance(one, Allocate)]
-        return not all(one.mirrored for one in existing) or self._parts_a_unit()
+        return not all(one.mirrored for one in self.asked) or self._parts_a_unit()
 
     def _parts_a_unit(self) -> bool:
         """Whether somebody is to leave one behind that must be on its node: who stays there.
@@ -85,7 +80,7 @@ class Goal:
         units = relations.units()
         return any(
             where[mate][0] == one.nodes[0]
-            for one in (self.asked if self.leaves_primaries else ())
+            for one in (self.asked if self.request.leaves_primaries else ())
             for mate in units.get(one.name, ())
             if mate in where and mate not in self.concerned
         )
@@ -139,26 +134,3 @@ class Goal:
         """The request, if it is about one new instance that must find room beside all others."""
         request = self.request
         return request if isinstance(request, Allocate) and request.recreated is None else None
-
-
-def _members(request: Request) -> Sequence[Any]:
-    """What several instances are asked for."""
-    if isinstance(request, MultiAllocate):
-        return request.wanted
-    return request.instances if isinstance(request, NodeEvacuate | ChangeGroup) else ()
-
-
-def _about(context: Context, request: Request) -> tuple[frozenset[str], frozenset[int]]:
-    """Names of the instances of `request`, and the nodes that are to be left."""
-    if isinstance(request, MultiEvacuate):
-        left = set(request.nodes)
-        names = [i.name for i in context.cluster.instances if left.intersection(i.nodes)]
-        return frozenset(names), frozenset(left)
-    if isinstance(request, NodeEvacuate | ChangeGroup):
-        names = [one.name for one in request.instances]
-        roles = {"primary-only": slice(0, 1), "secondary-only": slice(1, None)}
-        role = roles.get(getattr(request, "mode", ""), slice(None))
-        evacuated = request.instances if isinstance(request, NodeEvacuate) else ()
-        return frozenset(names), frozenset(index for one in evacuated for index in one.nodes[role])
-    instance = getattr(request, "instance", None)
-    return frozenset([instance.name] if instance else ()), frozenset()

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from iallocator.handlers.allocate import wish_for
-from iallocator.handlers.node_evacuate import evacuated_nodes
-from iallocator.requests import Allocate, ChangeGroup, MultiAllocate, NodeEvacuate
+from iallocator.requests import ChangeGroup, NodeEvacuate
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -12,7 +11,7 @@ if TYPE_CHECKING:
 
     from iallocator.model.instance import Instance
     from iallocator.placement.context import Context
-    from iallocator.requests import Request
+    from iallocator.requests import Allocate, Request
 
 __all__ = ["Need", "needs_of"]
 
@@ -57,11 +56,10 @@ class Need:
 
 def needs_of(context: Context, request: Request) -> list[Need]:
     """What `request` needs; nothing where that is not known by sums."""
-    if isinstance(request, Allocate | MultiAllocate):
-        wanted = request.wanted if isinstance(request, MultiAllocate) else [request]
-        return [need for one in wanted for need in _of_new(context, one)]
+    if request.new:
+        return [need for one in request.new for need in _of_new(context, one)]
     if isinstance(request, NodeEvacuate):
-        left = evacuated_nodes(request)
+        left = request.evacuated_nodes()
         needs = [_of_evacuated(context, i, request.mode, left) for i in request.instances]
         heeds = all(context.cluster.nodes[i].online for one in request.instances for i in one.nodes)
         for need, instance in zip(needs, request.instances):

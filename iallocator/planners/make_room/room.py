@@ -243,7 +243,7 @@ def _packed(seeking: Sequence[Seeking], free: dict[int, float]) -> bool:
 def _given_back(goal: Goal) -> dict[int, float]:
     """MiB that those whom the request moves leave free behind them, by their primary."""
     freed: dict[int, float] = {}
-    for one in goal.asked if goal.leaves_primaries else ():
+    for one in goal.asked if goal.request.leaves_primaries else ():
         if one.uses_memory:
             freed[one.nodes[0]] = freed.get(one.nodes[0], 0) + one.memory
     return freed

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from iallocator.engine import decide, read
-from iallocator.errors import say, tell
+from iallocator.errors import assert_never, say, tell
 from iallocator.files import check_writable, write_file
 from iallocator.model.state import State
 from iallocator.requests import (
     Allocate,
     AllocateSecondary,
+    ChangeGroup,
     MultiAllocate,
     MultiEvacuate,
+    NodeEvacuate,
     Relocate,
 )
 
@@ -141,5 +143,7 @@ def _placements(
     elif isinstance(request, MultiEvacuate):
         for name, secondaries in result:
             yield known[name], [*cluster.node_names(known[name].nodes[:1]), *secondaries]
-    else:
+    elif isinstance(request, NodeEvacuate | ChangeGroup):
         yield from ((known[name], nodes) for name, _, nodes in result[0])
+    else:
+        assert_never(request)
