@@ -76,9 +76,9 @@ def _places(
         evaluator = mover_into(context, group)
         targets = evaluator.online_nodes()
         if instance.template == "drbd":
-            found = evaluator.possible_pairs(instance, targets)
+            found = evaluator.candidates(instance, "any pair", instance.nodes, targets)
         else:
-            found = evaluator.moved(instance, instance.nodes[0], targets)
+            found = evaluator.candidates(instance, "moved", instance.nodes, targets)
         yield from found.everything()
 
 

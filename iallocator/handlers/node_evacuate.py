@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from iallocator.handlers.change_group import move_to_group
 from iallocator.handlers.move_reply import MoveReport, move_entry
-from iallocator.model.moves import apply_steps
+from iallocator.model.moves import Move, apply_steps
 from iallocator.placement.moves import (
     can_copy_from,
     fail_over,
@@ -146,20 +146,18 @@ def _places(
     if mode == "primary-only" and len(present) > 1:
         if not may_take_over(context, present[1]):
             return
-        with context.state.trial():
-            context.state.place(instance, present[::-1])
-            score = evaluator.scope.kernel.score()
-        yield score, present[::-1]
+        after = present[::-1]
+        yield evaluator.score(Move(instance, (), after)), after
         return
     free = [index for index in targets if index not in present]
     if instance.shared:
-        found = evaluator.moved(instance, present[0], free)
+        found = evaluator.candidates(instance, "moved", present, free)
     elif mode == "secondary-only":
         if not can_copy_from(context, present[0]):
             return
-        found = evaluator.moved_mirror(instance, present, free)
+        found = evaluator.candidates(instance, "mirror", present, free)
     else:
-        found = evaluator.possible_pairs(instance, free)
+        found = evaluator.candidates(instance, "any pair", present, free)
     yield from found.everything()
 
 

@@ -13,6 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from iallocator.aliases import Nodes
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
 
@@ -21,6 +22,7 @@ __all__ = [
     "FAILOVER_TO",
     "REPLACE_SECONDARY",
     "ElementaryMove",
+    "Move",
     "apply_steps",
     "places_after",
 ]
@@ -31,6 +33,32 @@ FAILOVER_TO = "failover_to"
 
 ElementaryMove = tuple[str, int]
 """A kind of move and the index of its target node (of `FAILOVER`: the new primary)."""
+
+
+class Move:
+    """A change of where an instance is.
+
+    Attributes
+    ----------
+    before, after:
+        The nodes of the instance, primary first; `before` is () if it is nowhere.
+    steps:
+        The elementary moves from `before` to `after`, in order; () where only the end matters.
+    """
+
+    __slots__ = ("after", "before", "instance", "steps")
+
+    def __init__(
+        self,
+        instance: Instance,
+        before: Nodes,
+        after: Nodes,
+        steps: Sequence[ElementaryMove] = (),
+    ) -> None:
+        self.instance = instance
+        self.before = before
+        self.after = after
+        self.steps = tuple(steps)
 
 
 def places_after(nodes: tuple[int, ...], steps: Sequence[ElementaryMove]) -> tuple[int, ...]:

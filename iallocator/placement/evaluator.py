@@ -7,17 +7,18 @@ asked and leaves it so; it may be kept while the state changes.  The caller carr
 it likes, and asks again for the next instance.
 
 Candidates
-    `new`, `moved`, `moved_mirror` and `moved_pair` give every placement that is possible,
-    scored; `ranked` puts them into the order of the group's strategy, prices of broken
-    shoulds included.  The instance must be off the state.  Asked for are the limits of
-    nodes, storage pools, the group's policy (for new instances), migration tags (for
-    moves), and bonds to other instances; what is refused is counted by reason.  N+1 is
-    asked for one placement at a time, with `keeps_n1`, because it is dear.
-Verdicts
-    `refusal` says why an instance may not go from where it is to given nodes, with the
-    numbers, or None: everything above and N+1.  The instance is on the state (or off it, if
-    it is new).  It makes no kernel, and is meant for each move that somebody wants to apply.
-    `failover_refusal` is the same for exchanging the roles of two nodes, without N+1.
+    `candidates` gives every placement that is possible, scored; `ranked` puts them into the
+    order of the group's strategy, penalties of violated soft constraints included.  The
+    instance must be off the state.  Checked are the limits of nodes, storage pools, the group's
+    policy (for new instances), migration tags (for moves), and affinity constraints; rejections
+    are counted by reason.  N+1 is checked for one placement at a time, with `keeps_n1`, because
+    the check is expensive.
+Checks
+    `check` says why a move is not allowed, with the numbers, or None: everything above and
+    N+1.  It makes no kernel, and is meant for each move that is about to be applied.
+    `rejections` checks many nodes for one role at once.
+Scores
+    `score` is the score of the cluster, or the group, after one move.
 
 Which limits count follows from the *motion*: how an instance comes to its place, see
 `Motions`.  Requests that move instances are not held to global N+1, as in hail: whoever
@@ -33,14 +34,15 @@ from iallocator.placement.motions import ALL_FORCED, heeding
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Sequence
     from typing import Protocol
 
     from iallocator.aliases import Nodes
     from iallocator.limits.node import Check
-    from iallocator.limits.refusal import Refusal
+    from iallocator.limits.rejection import Rejection
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
+    from iallocator.model.moves import Move
     from iallocator.n1.rules import Rules
     from iallocator.options.settings import Settings
     from iallocator.placement.motions import Motion, Motions
@@ -59,22 +61,6 @@ if TYPE_CHECKING:
 
 
 __all__ = ["Evaluator"]
-
-
-def _but(nodes: Sequence[int], refused: Collection[int]) -> Sequence[int]:
-    """`nodes` without those that are `refused`."""
-    return [index for index in nodes if index not in refused] if refused else nodes
-
-
-def _counting(
-    found: Candidates, primaries: Sequence[int], refused: Mapping[int, str]
-) -> Candidates:
-    """`found`, and counted in it the pairs whose mirror is `refused`."""
-    for index, reason in refused.items():
-        number = len(primaries) - (index in primaries)
-        if number:
-            found.failures[reason] = found.failures.get(reason, 0) + number
-    return found
 
 
 class Evaluator:
@@ -142,81 +128,69 @@ class Evaluator:
 
     # Candidates: the instance is off the state
 
-    def new(
+    def candidates(
         self,
         instance: Instance,
+        role: str,
+        present: Nodes,
         nodes: Sequence[int],
         secondaries: Sequence[int] | None = None,
         bound: bool = True,
     ) -> Candidates:
-        """The placements of a new `instance` on `nodes` of the group.
+        """Return the possible placements of `instance`, which was on `present`, on `nodes`.
 
-        For pairs `nodes` are the primaries, and the secondaries unless those are given.
-        `bound`: its bonds to other instances count.
+        ``new``: `instance` is new.  For pairs `nodes` are the primaries, and the secondaries
+        unless those are given.  `bound`: its affinity constraints count.
+        ``moved``: it has one node, which changes.
+        ``mirror``: `nodes` may take its secondary; its primary stays.
+        ``pair``: both nodes change.  A new primary first takes the secondary, then receives the
+        instance from the old primary, which keeps the secondary; then that goes to the new
+        secondary.
+        ``any pair``: every pair that the limits allow that count for any move, whatever the way
+        there is.  A search that moves several instances may choose from these.
         """
-        working, motion = self._working, self.motions.new
-        refusals = working.bonds.refused(instance, nodes) if bound else {}
-        refusals |= refused_by_policy(
-            working.cluster, self.group, instance, self.settings.behaviour.policy_reason
-        )
-        kernel = self.scope.kernel
-        seconds = nodes if secondaries is None else secondaries
-        out = working.bonds.refused_mirrors(instance, seconds)
-        self._tell("new", instance, (), nodes, seconds, refusals, out, motion)
-        if instance.required_nodes == 2:
-            found = kernel.pairs(
-                instance, nodes, _but(seconds, out), refusals, motion.primary, motion.secondary
+        kernel, behaviour = self.scope.kernel, self.settings.behaviour
+        if role == "any pair":
+            return kernel.pairs(instance, nodes, nodes, {}, FORCED_LIMITS)
+        bonds, seconds = self._working.bonds, nodes if secondaries is None else secondaries
+        refusals: dict[int, str] = {}
+        if role == "new":
+            motion = self.motions.new
+            refusals = bonds.refused(instance, nodes) if bound else {}
+            refusals |= refused_by_policy(
+                self._working.cluster, self.group, instance, behaviour.policy_reason
             )
-            return _counting(found, nodes, out)
-        return kernel.singles(instance, nodes, refusals, motion.primary)
+        elif role == "moved":
+            motion, seconds = self._motion_off(present[0]), ()
+            refusals = self._barred(instance, present[0], nodes)
+        elif role == "mirror":
+            motion, nodes = self._motion_off(present[-1]), present[:1]
+        else:
+            motion = self._motion_off(present[0])
+            refusals = self._refused_on_the_way(instance, present, nodes)
+        out = {} if role == "moved" else bonds.refused_mirrors(instance, seconds)
+        if self._working.trace is not None:
+            from iallocator.placement.question import Question
 
-    def moved(self, instance: Instance, source: int, nodes: Sequence[int]) -> Candidates:
-        """The nodes that an instance on shared storage may go to from `source`."""
-        motion = self._motion_off(source)
-        refusals = self._barred(instance, source, nodes)
-        self._tell("moved", instance, (source,), nodes, (), refusals, {}, motion)
-        return self.scope.kernel.singles(instance, nodes, refusals, motion.primary)
-
-    def moved_mirror(self, instance: Instance, present: Nodes, nodes: Sequence[int]) -> Candidates:
-        """The nodes that may take the mirror of an instance on `present`; its primary stays."""
-        motion = self._motion_off(present[-1])
-        kernel, limits = self.scope.kernel, motion.secondary
-        out = self._working.bonds.refused_mirrors(instance, nodes)
-        self._tell("mirror", instance, present, present[:1], nodes, {}, out, motion)
-        if self.settings.behaviour.tests_primary_again:
-            return kernel.pairs(instance, present[:1], nodes, {}, FORCED_LIMITS, limits)
-        found = kernel.secondaries(instance, present[0], _but(nodes, out), limits)
-        return _counting(found, present[:1], out)
-
-    def moved_pair(
-        self,
-        instance: Instance,
-        present: Nodes,
-        primaries: Sequence[int],
-        secondaries: Sequence[int],
-    ) -> Candidates:
-        """The pairs that an instance on `present` may move to, by way of the first of each.
-
-        A new primary first takes the mirror, then receives the instance from the primary
-        of now, which keeps the mirror; then that goes to the new secondary.
-        """
-        motion = self._motion_off(present[0])
-        refusals = self._refused_on_the_way(instance, present, primaries)
-        out = self._working.bonds.refused_mirrors(instance, secondaries)
-        self._tell("pair", instance, present, primaries, secondaries, refusals, out, motion)
-        found = self.scope.kernel.pairs(
-            instance, primaries, _but(secondaries, out), refusals, motion.primary,
-            motion.secondary,
-        )  # fmt: skip
-        return _counting(found, primaries, out)
-
-    def possible_pairs(self, instance: Instance, nodes: Sequence[int]) -> Candidates:
-        """Every pair of `nodes` that the limits allow that count for any move.
-
-        What a search may choose from where several move at once; how each gets there, and
-        by which limits, is then asked with `moved_pair`.
-        """
-        return self.scope.kernel.pairs(instance, nodes, nodes, {}, FORCED_LIMITS)
+            question = Question(role, instance, present, nodes, seconds, refusals, out, motion)
+            self._working.trace.asked(self, question)
+        if role == "moved" or (role == "new" and instance.required_nodes != 2):
+            return kernel.singles(instance, nodes, refusals, motion.primary)
+        if role == "mirror" and behaviour.tests_primary_again:
+            return kernel.pairs(instance, nodes, seconds, {}, FORCED_LIMITS, motion.secondary)
+        if out:
+            seconds = [index for index in seconds if index not in out]
+        if role == "mirror":
+            found = kernel.secondaries(instance, present[0], seconds, motion.secondary)
+        else:
+            found = kernel.pairs(
+                instance, nodes, seconds, refusals, motion.primary, motion.secondary
+            )
+        for index, reason in out.items():  # no pair is counted for these secondaries yet
+            number = len(nodes) - (index in nodes)
+            if number:
+                found.failures[reason] = found.failures.get(reason, 0) + number
+        return found
 
     def ranked(
         self,
@@ -266,26 +240,6 @@ class Evaluator:
         """Whether `instance`, which is off the state, may be on `nodes` as far as N+1 goes."""
         return self.scope.n1_check(self.rules).accepts(instance, nodes)
 
-    def _tell(
-        self,
-        kind: str,
-        instance: Instance,
-        present: Nodes,
-        primaries: Sequence[int],
-        secondaries: Sequence[int],
-        refusals: Mapping[int, str],
-        mirrors: Mapping[int, str],
-        motion: Motion,
-    ) -> None:
-        """Have the trace, if there is one, hear what is asked of which nodes."""
-        if self._working.trace is not None:
-            from iallocator.placement.question import Question
-
-            question = Question(
-                kind, instance, present, primaries, secondaries, refusals, mirrors, motion
-            )
-            self._working.trace.asked(self, question)
-
     def _motion_off(self, source: int) -> Motion:
         return self.motions.off(self._working.cluster.nodes[source])
 
@@ -330,7 +284,7 @@ class Evaluator:
 
         return WhatIf(self._working.state, self._working.kernels, instance, motion, **asked)
 
-    # Verdicts: the instance is where it is
+    # Checks of one move
 
     @property
     def _verdicts(self) -> Verdicts:
@@ -347,40 +301,44 @@ class Evaluator:
             )
         return self._known_verdicts
 
-    def failover_refusal(self, instance: Instance, present: Nodes) -> Refusal | None:
-        """Why an instance on two nodes cannot exchange their roles, N+1 aside."""
-        return self._exchanged(
-            instance, present, self._verdicts.failover_refusal(instance, present)
-        )
+    def check(self, move: Move, *, n1: bool = True, passing: bool = False) -> Rejection | None:
+        """Return why `move` is not allowed as the state is, with the numbers, or None.
 
-    def passage_refusal(self, instance: Instance, present: Nodes) -> Refusal | None:
-        """The same for one that goes on at once: those it must be with may be elsewhere."""
-        return self._exchanged(instance, present, self._verdicts.passage_refusal(instance, present))
+        An instance that is off the state (all are, while a cluster is placed anew) is checked
+        on each node of `move.after`, those that it had included, but not for N+1.  Of an
+        instance that needs two nodes `move.after` may then be the primary alone; if it is both,
+        the primary must have been checked before.
 
-    def _exchanged(
-        self, instance: Instance, present: Nodes, found: Refusal | None
-    ) -> Refusal | None:
-        """`found`; the trace, if there is one, hears of it."""
-        if self._working.trace is not None:
-            self._working.trace.exchanged(self, instance, present, found)
+        Parameters
+        ----------
+        move:
+            Where the instance goes; its steps are not looked at.
+        n1:
+            Whether global N+1 is checked, too.
+        passing:
+            Whether the instance leaves `move.after` at once: instances that must be with it
+            may be elsewhere.
+        """
+        found = self._verdicts.check(move, n1, passing)
+        if not n1 and self._working.trace is not None:
+            self._working.trace.exchanged(self, move.instance, move.before, found)
         return found
 
-    def refusal(self, instance: Instance, before: Nodes, after: Nodes) -> Refusal | None:
-        """Why `instance` may not go from `before`, where it is, to `after`; see `Verdicts`."""
-        return self._verdicts.refusal(instance, before, after)
+    def rejections(
+        self, instance: Instance, before: Nodes, nodes: Sequence[int], primary: int | None = None
+    ) -> dict[int, Rejection]:
+        """Return those of `nodes` that `check` would reject for `instance`, off the state.
 
-    def arrival_refusal(self, instance: Instance, before: Nodes, after: Nodes) -> Refusal | None:
-        """Why `instance`, which is off the state, may not come to `after`; see `Verdicts`."""
-        return self._verdicts.arrival_refusal(instance, before, after)
+        They are checked as its primary, or as its secondary if `primary` is given, which is
+        not checked then.
+        """
+        return self._verdicts.rejections(instance, before, nodes, primary)
 
-    def arrival_refusals(
-        self, instance: Instance, before: Nodes, nodes: Sequence[int]
-    ) -> dict[int, Refusal]:
-        """The same for each of `nodes` as the primary alone; those that refuse."""
-        return self._verdicts.arrival_refusals(instance, before, nodes)
-
-    def mirror_arrival_refusals(
-        self, instance: Instance, before: Nodes, primary: int, nodes: Sequence[int]
-    ) -> dict[int, Refusal]:
-        """The same for each of `nodes` as the secondary, if `primary` does not refuse it."""
-        return self._verdicts.mirror_arrival_refusals(instance, before, primary, nodes)
+    def score(self, move: Move) -> float:
+        """Return the score after `move`; lower is better."""
+        state = self._working.state
+        with state.trial():
+            if move.before:
+                state.remove(move.instance, move.before)
+            state.place(move.instance, move.after)
+            return self.scope.kernel.score()

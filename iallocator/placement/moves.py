@@ -7,7 +7,7 @@ out what it likes.  The evaluator is that of the group that the instance goes to
 from __future__ import annotations
 
 from iallocator.limits.group import out_of_reach
-from iallocator.model.moves import FAILOVER, FAILOVER_TO, REPLACE_SECONDARY
+from iallocator.model.moves import FAILOVER, FAILOVER_TO, REPLACE_SECONDARY, Move
 from iallocator.placement.new import other_nodes
 from iallocator.placement.ranked_moves import unranked_extra
 from iallocator.placement.results import MoveOption, MoveResult
@@ -63,7 +63,7 @@ def move_anywhere(
         return unreached
     with state.trial():
         state.remove(instance, present)
-        candidates = evaluator.moved(instance, present[0], others)
+        candidates = evaluator.candidates(instance, "moved", present, others)
         found = evaluator.ranked(instance, candidates, present)
     outcome = _outcome(context, evaluator, found, instance, lambda nodes: [(FAILOVER_TO, nodes[0])])
     if outcome.best and instance.external and names_others:
@@ -88,7 +88,7 @@ def move_secondary(
         return unreached
     with state.trial():
         state.remove(instance, present)
-        candidates = evaluator.moved_mirror(instance, present, others)
+        candidates = evaluator.candidates(instance, "mirror", present, others)
         found = evaluator.ranked(instance, candidates, present, primary_given=True)
     return _outcome(
         context, evaluator, found, instance, lambda nodes: [(REPLACE_SECONDARY, nodes[1])]
@@ -114,9 +114,10 @@ def fail_over(context: Context, evaluator: Evaluator, instance: Instance) -> Mov
     old, new = present
     if not may_take_over(context, new):
         return MoveResult(message=f"Its secondary {context.cluster.nodes[new].name} is not online")
-    refusal = evaluator.failover_refusal(instance, present)
-    if refusal is not None:
-        return MoveResult(message=refusal.reason, failures={refusal.reason: 1})
+    exchange = Move(instance, present, (new, old), [(FAILOVER, new)])
+    rejection = evaluator.check(exchange, n1=False)
+    if rejection is not None:
+        return MoveResult(message=rejection.reason, failures={rejection.reason: 1})
     settings = evaluator.settings
     overhead = settings.affinity_overhead if settings.strategy == "affinity" else 0
     lack = memory_lack(state, new, instance, overhead)
@@ -125,8 +126,7 @@ def fail_over(context: Context, evaluator: Evaluator, instance: Instance) -> Mov
     with state.trial():
         state.remove(instance, present)
         extra = unranked_extra(context, evaluator.settings.strategy, instance, present, new)
-        state.place(instance, (new, old))
-        score = evaluator.scope.kernel.score()
+    score = evaluator.score(exchange)
     move = MoveOption(score, (new, old), [(FAILOVER, new)])
     move.extra = extra | _wishes(context, instance, (new, old))
     return MoveResult([move])
@@ -162,15 +162,15 @@ def move_pair(
     if not cluster.nodes[old].online:
         if not may_take_over(context, mirror):
             return _no_pair(f"its secondary {cluster.nodes[mirror].name} is not online", {})
-        refusal = evaluator.passage_refusal(instance, present)
-        if refusal is not None:
-            why = f"Failing over to the secondary: {refusal.reason}"
-            return _no_pair(why, {refusal.reason: 1})
+        rejection = evaluator.check(Move(instance, present, (mirror, old)), n1=False, passing=True)
+        if rejection is not None:
+            why = f"Failing over to the secondary: {rejection.reason}"
+            return _no_pair(why, {rejection.reason: 1})
         first = [(FAILOVER, mirror)]
         old, mirror = mirror, old
     with state.trial():
         state.remove(instance, present)
-        candidates = evaluator.moved_pair(instance, (old, mirror), targets, seconds)
+        candidates = evaluator.candidates(instance, "pair", (old, mirror), targets, seconds)
         found = evaluator.ranked(instance, candidates, present)
     outcome = _outcome(
         context,

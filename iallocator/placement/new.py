@@ -43,7 +43,9 @@ def place_new(
     """
     settings = evaluator.settings
     judged = judged or instance
-    candidates = evaluator.new(instance, nodes, secondaries, bound=not primary_given)
+    candidates = evaluator.candidates(
+        instance, "new", (), nodes, secondaries, bound=not primary_given
+    )
     if settings.strategy != "score":
         from iallocator.ranking import ranks_nodes
 

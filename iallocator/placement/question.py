@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from iallocator.aliases import Nodes
-    from iallocator.limits.refusal import Refusal
+    from iallocator.limits.rejection import Rejection
     from iallocator.model.instance import Instance
     from iallocator.placement.motions import Motion
 
@@ -49,7 +49,7 @@ class Question:
         refusals: Mapping[int, str],
         mirrors: Mapping[int, str],
         motion: Motion,
-        answer: Refusal | None = None,
+        answer: Rejection | None = None,
     ) -> None:
         self.kind = kind
         self.instance = instance

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from iallocator.aliases import Nodes
     from iallocator.limits.node import Check
-    from iallocator.limits.refusal import Refusal
+    from iallocator.limits.rejection import Rejection
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.n1.check import N1Check
@@ -105,7 +105,7 @@ if TYPE_CHECKING:
             """Of those ranked last, `places` lose least, of which `check` was asked."""
 
         def exchanged(
-            self, evaluator: Deciding, instance: Instance, present: Nodes, found: Refusal | None
+            self, evaluator: Deciding, instance: Instance, present: Nodes, found: Rejection | None
         ) -> None:
             """The nodes `present` were asked to exchange their roles; `found` is in the way."""
 

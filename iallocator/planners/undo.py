@@ -12,6 +12,7 @@ of each instance that copies its disks least often.
 
 from __future__ import annotations
 
+from iallocator.model.moves import Move
 from iallocator.model.state import State
 from iallocator.placement.context import Context
 from iallocator.planners.intergroup.context import IntergroupContext, forbidden
@@ -164,7 +165,7 @@ def _in_turn(
                 continue
             here = state.where[name]
             evaluator = context.evaluator(cluster.nodes[home[0]].group)
-            refusal = evaluator.refusal(instances[name], here, home)
+            refusal = evaluator.check(Move(instances[name], here, home))
             if refusal is not None:
                 refused[name] = refusal.text
                 continue

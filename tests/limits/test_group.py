@@ -6,7 +6,7 @@ import pytest
 
 from iallocator.limits.group import lacks_network, refused_by_policy
 from iallocator.limits.migration import may_not_receive
-from iallocator.limits.refusal import group_refusals
+from iallocator.limits.rejection import group_rejections
 from iallocator.model.cluster import Cluster, Group, Node
 from iallocator.model.tags import interpret_tags
 from tests.model.make import instance, policy, spec
@@ -60,5 +60,5 @@ def test_group_refusal_names_the_networks_that_are_missing_and_no_others() -> No
     """Not those that the group has, and nobody asked for."""
     group = Group(0, "uuid-default", "default", policy(), networks=("blue", "green"))
     cluster = Cluster("c", (), [group], [Node("node0", group)], [])
-    refusals = group_refusals(cluster, group, instance(networks=("red", "blue")), (0,), "")
+    refusals = group_rejections(cluster, group, instance(networks=("red", "blue")), (0,), "")
     assert str(refusals[0]) == "FailGroup: group default is not connected to network red"

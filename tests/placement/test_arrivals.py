@@ -8,6 +8,7 @@ import pytest
 
 from iallocator.model.cluster import Group
 from iallocator.model.instance import Instance
+from iallocator.model.moves import Move
 from iallocator.options.settings import Settings
 from iallocator.placement.context import Context
 from iallocator.wire.document import read_cluster
@@ -21,7 +22,7 @@ def one_by_one(context: Context, group: Group, instance: Instance) -> dict[int, 
     found = {}
     for index in group.nodes:
         fresh = context.evaluator(group).unhurried().heeding_soft_limits()
-        refusal = fresh.arrival_refusal(instance, instance.nodes, (index,))
+        refusal = fresh.check(Move(instance, instance.nodes, (index,)))
         if refusal is not None:
             found[index] = str(refusal)
     return found
@@ -35,9 +36,7 @@ def mirrors_one_by_one(
     for index in group.nodes:
         fresh = context.evaluator(group).unhurried().heeding_soft_limits()
         pair = (primary, index)
-        refusal = (
-            None if index == primary else fresh.arrival_refusal(instance, instance.nodes, pair)
-        )
+        refusal = None if index == primary else fresh.check(Move(instance, instance.nodes, pair))
         if refusal is not None:
             found[index] = str(refusal)
     return found
@@ -55,13 +54,13 @@ def test_arrivals_asked_at_once_are_refused_as_one_by_one(seed: int) -> None:
         where = state.where[moved.name]
         state.remove(moved, where)
         for group in cluster.groups:
-            once = kept[group].arrival_refusals(moved, moved.nodes, group.nodes)
+            once = kept[group].rejections(moved, moved.nodes, group.nodes)
             told = {index: str(refusal) for index, refusal in once.items()}
             assert told == one_by_one(context, group, moved)
             free = [index for index in group.nodes if index not in once]
             for primary in free[:2] if moved.required_nodes == 2 else ():
                 others = [index for index in group.nodes if index != primary]
-                pairs = kept[group].mirror_arrival_refusals(moved, moved.nodes, primary, others)
+                pairs = kept[group].rejections(moved, moved.nodes, others, primary)
                 told = {index: str(refusal) for index, refusal in pairs.items()}
                 assert told == mirrors_one_by_one(context, group, moved, primary)
         state.place(moved, where if len(where) > 1 else (rng.randrange(len(cluster.nodes)),))

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from iallocator.cli import answer
+from iallocator.model.moves import Move
 from iallocator.options.settings import Settings
 from iallocator.placement.context import Context
 from iallocator.wire.document import read_cluster
@@ -90,7 +91,7 @@ def test_arrival_is_held_to_the_policy_of_another_group_only() -> None:
     (web,) = context.cluster.instances
     context.state.remove(web, web.nodes)
     own, other = (
-        context.evaluator(group).arrival_refusals(web, web.nodes, group.nodes)
+        context.evaluator(group).rejections(web, web.nodes, group.nodes)
         for group in context.cluster.groups
     )
     assert list(own) == []
@@ -110,5 +111,5 @@ def test_move_off_a_dead_node_is_not_held_to_global_n1(offline: bool, reason: st
     context = Context(read_cluster(made, Reading()), settings)
     web = context.cluster.instance_named("web")
     assert web is not None
-    found = context.evaluator(context.cluster.groups[0]).refusal(web, (0,), (1,))
+    found = context.evaluator(context.cluster.groups[0]).check(Move(web, (0,), (1,)))
     assert (found and found.reason) == reason

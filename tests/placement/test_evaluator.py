@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from iallocator.model.moves import Move
 from iallocator.options.settings import Settings
 from iallocator.placement.context import Context
 from iallocator.wire.document import read_cluster
@@ -20,7 +21,7 @@ def refusal(made: Json, after: tuple[int, ...], n1: str = "no-new") -> str:
     assert moved is not None
     group = context.cluster.nodes[after[0]].group
     version = context.state.version
-    found = context.evaluator(group).refusal(moved, context.state.where["web"], after)
+    found = context.evaluator(group).check(Move(moved, context.state.where["web"], after))
     assert context.state.version == version, "the state is left as it is"
     return "" if found is None else f"{found.reason}: {found.text}"
 

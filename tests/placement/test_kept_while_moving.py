@@ -49,9 +49,9 @@ def answers(context: Context, moved: Instance, as_move: bool, forgetful: bool = 
         for scope in (group.nodes, context.all_nodes()):
             evaluator = context.evaluator(group, scope)
             if moved.required_nodes == 2:
-                places = evaluator.possible_pairs(moved, group.nodes)
+                places = evaluator.candidates(moved, "any pair", moved.nodes, group.nodes)
             else:
-                places = evaluator.moved(moved, moved.nodes[0], group.nodes)
+                places = evaluator.candidates(moved, "moved", moved.nodes, group.nodes)
             some = sorted((nodes, round(score, 7)) for score, nodes in places.ranked())[:8]
             if forgetful:
                 kept = [new_judge(context, scope).accepts(moved, nodes) for nodes, _ in some]

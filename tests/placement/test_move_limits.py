@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 
+from iallocator.model.moves import Move
 from iallocator.options.settings import Settings
 from iallocator.placement.context import Context
 from iallocator.placement.motions import motions_for
@@ -77,9 +78,9 @@ def test_mirror_that_stays_keeps_memory_for_the_new_primary(free: int, stands: b
     context = Context(read_cluster(made, Reading()), settings)
     web = context.cluster.instance_named("web")
     assert web is not None
-    refusal = context.evaluator(context.cluster.groups[0]).refusal(web, (0, 1), (2, 1))
+    refusal = context.evaluator(context.cluster.groups[0]).check(Move(web, (0, 1), (2, 1)))
     assert (refusal is None) == stands
-    assert context.evaluator(context.cluster.groups[0]).refusal(web, (0, 1), (3, 1)) is None
+    assert context.evaluator(context.cluster.groups[0]).check(Move(web, (0, 1), (3, 1))) is None
 
 
 def test_nodes_open_after_moves_are_those_of_limits_made_anew() -> None:

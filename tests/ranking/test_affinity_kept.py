@@ -18,7 +18,7 @@ def ranks(context: Context, moved: Instance) -> list[tuple[int, ...]]:
     (home,) = state.where[moved.name]
     with state.trial():
         state.remove(moved, (home,))
-        found = evaluator.moved(moved, home, range(4))
+        found = evaluator.candidates(moved, "moved", (home,), range(4))
         ranked = evaluator.ranked(moved, found, (home,))
         return [nodes for _, nodes in ranked.candidates.ranked()]
 

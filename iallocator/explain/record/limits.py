@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from iallocator.limits.refusal import Refusal as RefusalFound
+    from iallocator.limits.rejection import Rejection
     from iallocator.model.cluster import Group, Node
     from iallocator.placement.context import Context
     from iallocator.placement.nearest.roles import RolesTested
@@ -164,6 +164,6 @@ class _Secondary:
         return RoleReport("secondary", possible, refusals)
 
 
-def _refusal(found: RefusalFound | None) -> Refusal | None:
+def _refusal(found: Rejection | None) -> Refusal | None:
     """What was found, as a fact."""
     return Refusal(found.reason, found.text, step=found.step) if found else None

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
 
     from iallocator.aliases import Nodes
-    from iallocator.limits.refusal import Refusal
+    from iallocator.limits.rejection import Rejection
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.n1.check import N1Check
@@ -244,7 +244,7 @@ class Recorder:
 
     @aside
     def exchanged(
-        self, evaluator: Deciding, instance: Instance, present: Nodes, found: Refusal | None
+        self, evaluator: Deciding, instance: Instance, present: Nodes, found: Rejection | None
     ) -> None:
         """Note whether the nodes of an instance can exchange their roles."""
         state, nodes = self.context.state, evaluator.scope.nodes

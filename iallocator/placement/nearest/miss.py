@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from iallocator.aliases import Nodes
-    from iallocator.limits.refusal import Refusal
+    from iallocator.limits.rejection import Rejection
     from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
     from iallocator.placement.context import Context
@@ -118,7 +118,9 @@ def _miss(
         check = evaluator.scope.n1_check(evaluator.rules)
         return lost_by_n1(cluster, check, instance, refused, _short(cluster))
     bound = secondaries is None
-    heard = _heard(context, lambda: evaluator.new(instance, nodes, secondaries, bound=bound))
+    heard = _heard(
+        context, lambda: evaluator.candidates(instance, "new", (), nodes, secondaries, bound)
+    )
     return heard or Miss("", 0.0)
 
 
@@ -161,7 +163,7 @@ class _Listener:
         raise _HeardError
 
     def exchanged(
-        self, evaluator: Deciding, instance: Instance, present: Nodes, found: Refusal | None
+        self, evaluator: Deciding, instance: Instance, present: Nodes, found: Rejection | None
     ) -> None:
         """Note what the secondary lacks that cannot take over."""
         if found is None:

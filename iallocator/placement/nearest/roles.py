@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from iallocator.limits.breach import policy_breach
 from iallocator.limits.node import ABANDONED, FORCED_LIMITS, PRIMARY, SECONDARY
-from iallocator.limits.refusal import Refusal, migration_refusal
+from iallocator.limits.rejection import Rejection, migration_rejection
 from iallocator.placement.motions import Motion
 
 TYPE_CHECKING = False
@@ -57,8 +57,8 @@ class RolesTested:
         prospect: WhatIf,
         primaries: Sequence[int],
         secondaries: Sequence[int] | None,
-        refusals: Mapping[int, Refusal],
-        out_as_mirrors: Mapping[int, Refusal] | None = None,
+        refusals: Mapping[int, Rejection],
+        out_as_mirrors: Mapping[int, Rejection] | None = None,
     ) -> None:
         self.prospect = prospect
         self.primaries = primaries
@@ -70,14 +70,14 @@ class RolesTested:
         self.mirror: WhatIf | None = None
         self.source: int | None = None
 
-    def first(self, index: int) -> Refusal | None:
+    def first(self, index: int) -> Rejection | None:
         """The first thing that speaks against node `index` as the primary."""
         return self.refusals.get(index) or first_of(self.prospect.primary_failures(index))
 
 
-def first_of(failures: Sequence[tuple[Check, str]]) -> Refusal | None:
+def first_of(failures: Sequence[tuple[Check, str]]) -> Rejection | None:
     """The limit that is broken first, if any is."""
-    return Refusal(failures[0][0].reason, failures[0][1]) if failures else None
+    return Rejection(failures[0][0].reason, failures[0][1]) if failures else None
 
 
 def roles_of(context: Context, evaluator: Deciding, question: Question) -> RolesTested:
@@ -131,16 +131,16 @@ class _Reader:
             return None
         return [index for index in asked.secondaries if index not in asked.mirrors]
 
-    def _out_as_mirrors(self) -> dict[int, Refusal]:
+    def _out_as_mirrors(self) -> dict[int, Rejection]:
         """Why nodes may not be the secondary of any primary."""
         mirrors = self._question.mirrors
         told = self._context.bonds.refusal_texts(self._instance, mirrors) if mirrors else {}
-        return {index: Refusal(why, told[index]) for index, why in mirrors.items()}
+        return {index: Rejection(why, told[index]) for index, why in mirrors.items()}
 
     def _off(self, source: int) -> Motion:
         return self._evaluator.motions.off(self._context.cluster.nodes[source])
 
-    def _worded(self) -> tuple[dict[int, Refusal], str]:
+    def _worded(self) -> tuple[dict[int, Rejection], str]:
         """The refusals that no resource would help against; what the policy says, or ""."""
         asked, bonds, cluster = self._question, self._context.bonds, self._context.cluster
         bound = bonds.refused(self._instance, asked.refusals) if asked.refusals else {}
@@ -150,11 +150,11 @@ class _Reader:
             breach = self._breach(index) if asked.kind == "new" else ""
             migration = None
             if asked.kind != "new" and asked.present:
-                migration = migration_refusal(cluster, asked.present[0], index)
+                migration = migration_rejection(cluster, asked.present[0], index)
             last = breach or last
             text = breach or (migration.text if migration else told.get(index))
             if text is not None:
-                found[index] = Refusal(reason, text)
+                found[index] = Rejection(reason, text)
         return found, last
 
     def _breach(self, index: int) -> str:
@@ -164,7 +164,7 @@ class _Reader:
 
     def _on_the_way(
         self, mirror: WhatIf, barred: Collection[int]
-    ) -> tuple[dict[int, Refusal], list[int]]:
+    ) -> tuple[dict[int, Rejection], list[int]]:
         """What the steps before a new primary is one meet: it must take the mirror first.
 
         And those of them that no resource of their own would help.
@@ -181,12 +181,12 @@ class _Reader:
             first = first_of(mirror.secondary_failures(index, old))
             if first is not None:
                 step = f"as mirror of {source.name}"
-                found[index] = Refusal(first.reason, first.text, step=step)
+                found[index] = Rejection(first.reason, first.text, step=step)
                 continue
             kept = first_of(behind.secondary_failures(old, index))
             if kept is not None:
                 text = f"{source.name} as the secondary then: {kept.text}"
                 step = f"in the failover from {source.name}"
-                found[index] = Refusal(kept.reason, text, step=step)
+                found[index] = Rejection(kept.reason, text, step=step)
                 stuck.append(index)
         return found, stuck

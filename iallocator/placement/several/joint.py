@@ -133,7 +133,7 @@ def places_of(
         if not may_offer(context, wish, group, len(nodes)):
             continue
         reluctance = wish.reluctance(group)
-        found = evaluator.new(wish.instance, nodes)
+        found = evaluator.candidates(wish.instance, "new", (), nodes)
         dear, scores = context.bonds.with_soft_costs(wish.instance, found)
         for rank, taken in dear.everything():
             cost: float = rank

@@ -8,10 +8,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from iallocator.limits.refusal import Refusal
+    from iallocator.limits.rejection import Rejection
     from iallocator.model.state import State
 
-    Ask = Callable[[Instance, int, int], Refusal | None]
+    Ask = Callable[[Instance, int, int], Rejection | None]
     """(instance, its primary, node) -> the limit that fails there, if one does."""
 
 __all__ = ["NO_PRIMARY", "KnownAnswers"]
@@ -41,11 +41,11 @@ class KnownAnswers:
         self._roomy = [UNKNOWN] * len(state.stamps)  # as it was (stamp) with room for the most
         self._full = [UNKNOWN] * len(state.stamps)  # as it was without
         self._answers: dict[object, _Answers] = {}  # shape -> where nothing is reserved for it yet
-        self._near: dict[tuple[object, int, float], tuple[int, Refusal | None]] = {}
+        self._near: dict[tuple[object, int, float], tuple[int, Rejection | None]] = {}
 
-    def refusals(
+    def rejections(
         self, instance: Instance, primary: int, nodes: Sequence[int]
-    ) -> dict[int, Refusal]:
+    ) -> dict[int, Rejection]:
         """What fails on each of `nodes`, where something does."""
         shape = instance.shape
         if shape not in self._answers:
@@ -58,11 +58,11 @@ class KnownAnswers:
             nodes = [index for index in nodes if primary not in peers[index]]
         for index in answers.outdated(nodes, stamps):
             answers.note(index, stamps[index], self._ask(instance, primary, index))
-        found = answers.refusals(nodes)
+        found = answers.rejections(nodes)
         for index in apart:
-            refusal = self._beside_peers(instance, shape, primary, index)
-            if refusal is not None:
-                found[index] = refusal
+            rejection = self._beside_peers(instance, shape, primary, index)
+            if rejection is not None:
+                found[index] = rejection
         return found
 
     def _widen(self, instance: Instance) -> None:
@@ -100,7 +100,7 @@ class KnownAnswers:
 
     def _beside_peers(
         self, instance: Instance, shape: object, primary: int, index: int
-    ) -> Refusal | None:
+    ) -> Rejection | None:
         """What node `index`, which has mirrors of `primary`, answers to all of this shape."""
         key = shape, index, self._state.peers[index][primary]
         stamp = self._state.stamps[index]
@@ -117,22 +117,22 @@ class _Answers:
 
     def __init__(self, count: int) -> None:
         self._stamps = [UNKNOWN] * count
-        self._found: dict[int, Refusal] = {}
+        self._found: dict[int, Rejection] = {}
 
     def outdated(self, nodes: Sequence[int], stamps: Sequence[int]) -> list[int]:
         """Those of `nodes` that have changed since they were asked."""
         known = self._stamps
         return [index for index in nodes if known[index] != stamps[index]]
 
-    def note(self, index: int, stamp: int, refusal: Refusal | None) -> None:
+    def note(self, index: int, stamp: int, rejection: Rejection | None) -> None:
         """Node `index`, as it is by `stamp`, has answered."""
-        if refusal is None:
+        if rejection is None:
             self._found.pop(index, None)
         else:
-            self._found[index] = refusal
+            self._found[index] = rejection
         self._stamps[index] = stamp
 
-    def refusals(self, nodes: Sequence[int]) -> dict[int, Refusal]:
+    def rejections(self, nodes: Sequence[int]) -> dict[int, Rejection]:
         """What those of `nodes` said that refuse."""
         found = self._found
         return {index: found[index] for index in nodes if index in found}

@@ -10,7 +10,7 @@ from functools import partial
 
 from iallocator.limits.migration import may_not_receive
 from iallocator.limits.node import PRIMARY, SECONDARY, STAYING, checks_for
-from iallocator.limits.refusal import Refusal
+from iallocator.limits.rejection import Rejection
 from iallocator.placement.verdict.known_answers import NO_PRIMARY, KnownAnswers
 from iallocator.scoring.scalar import ScalarKernel
 
@@ -66,9 +66,9 @@ class MoveLimits:
             return False
         return not self._motions.reaches(self._state.cluster.nodes[before[0]])
 
-    def refusal(
+    def rejection(
         self, instance: Instance, before: Nodes, after: Nodes, primary: bool, mirror: bool
-    ) -> Refusal | None:
+    ) -> Rejection | None:
         """The first limit that fails on the nodes `after`; `primary`, `mirror`: those are new.
 
         A mirror that stays keeps memory for the new primary.  `before` is () for an instance
@@ -77,26 +77,26 @@ class MoveLimits:
         failing = self._failing(instance, before, after, primary, mirror)
         if failing is None:
             return None
-        return _refusal_of(instance, *failing)
+        return _rejection_of(instance, *failing)
 
-    def primary_refusals(
+    def primary_rejections(
         self, instance: Instance, before: Nodes, nodes: Sequence[int]
-    ) -> dict[int, Refusal]:
+    ) -> dict[int, Rejection]:
         """The first limit that fails on each of `nodes` as the primary, where one does.
 
         What a node said to an instance of the same shape holds until the node changes.
         """
         checks = self._primary_checks(instance, before)
-        return self._refusals(instance, PRIMARY, checks, NO_PRIMARY, nodes)
+        return self._rejections(instance, PRIMARY, checks, NO_PRIMARY, nodes)
 
-    def mirror_refusals(
+    def mirror_rejections(
         self, instance: Instance, before: Nodes, primary: int, nodes: Sequence[int]
-    ) -> dict[int, Refusal]:
+    ) -> dict[int, Rejection]:
         """The same for each of `nodes` as the secondary of one whose primary is `primary`.
 
         Of the primary only what matters to a node that holds mirrors of its other instances.
         """
-        found: dict[int, Refusal] = {}
+        found: dict[int, Rejection] = {}
         left = [index for index in nodes if index in before[:1]]
         for several in ([index for index in nodes if index not in left], left):
             if several:
@@ -105,18 +105,18 @@ class MoveLimits:
 
     def _mirrors_of_one_motion(
         self, instance: Instance, before: Nodes, primary: int, nodes: Sequence[int]
-    ) -> dict[int, Refusal]:
+    ) -> dict[int, Rejection]:
         checks = self._mirror_checks(instance, before, (primary, nodes[0]))
-        return self._refusals(instance, SECONDARY, checks, primary, nodes)
+        return self._rejections(instance, SECONDARY, checks, primary, nodes)
 
-    def _refusals(
+    def _rejections(
         self,
         instance: Instance,
         role: tuple[Check, ...],
         checks: tuple[Check, ...],
         primary: int,
         nodes: Sequence[int],
-    ) -> dict[int, Refusal]:
+    ) -> dict[int, Rejection]:
         """Those of `nodes` that fail one of `checks`, each with the first that it fails.
 
         Nothing is kept for those to whom other nodes, or their own tags, matter too.
@@ -128,18 +128,18 @@ class MoveLimits:
             ask = self._asking(checks)
             answers = ((index, ask(instance, primary, index)) for index in nodes)
             return {index: answer for index, answer in answers if answer is not None}
-        return known.refusals(instance, primary, nodes)
+        return known.rejections(instance, primary, nodes)
 
     def _asking(self, checks: tuple[Check, ...]) -> Ask:
         """How a node is asked for a place by `checks`, as it is then."""
 
-        def ask(instance: Instance, primary: int, index: int) -> Refusal | None:
+        def ask(instance: Instance, primary: int, index: int) -> Rejection | None:
             kernel = self._as_it_is()
             if primary == NO_PRIMARY:
                 failing = kernel.failing_primary(instance, index, checks)
             else:
                 failing = kernel.failing_secondary(instance, primary, index, checks)
-            return None if failing is None else _refusal_of(instance, index, failing)
+            return None if failing is None else _rejection_of(instance, index, failing)
 
         return ask
 
@@ -198,8 +198,8 @@ class MoveLimits:
         return self._kernel
 
 
-def _refusal_of(instance: Instance, index: int, failing: Failing) -> Refusal:
+def _rejection_of(instance: Instance, index: int, failing: Failing) -> Rejection:
     """What is said of a limit that fails on node `index`; at once of pools, which change."""
     check, now, then = failing
     text = partial(check.numbers, now, then, instance)
-    return Refusal(check.reason, text() if check.pools else text, index)
+    return Rejection(check.reason, text() if check.pools else text, index)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.limits.refusal import Refusal
+from iallocator.limits.rejection import Rejection
 from iallocator.n1.check import N1Cache, N1Check
 
 TYPE_CHECKING = False
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from iallocator.scoring import Kernels
 
 
-__all__ = ["n1_refusal"]
+__all__ = ["n1_rejection"]
 
 
-def n1_refusal(
+def n1_rejection(
     state: State,
     kernels: Kernels,
     rules: Rules,
@@ -27,7 +27,7 @@ def n1_refusal(
     instance: Instance,
     before: Nodes,
     after: Nodes,
-) -> Refusal | None:
+) -> Rejection | None:
     """The failure that `instance` on `after`, and not on `before`, makes unsurvivable.
 
     Cost: a look at each node of the group; simulations only where that does not tell.
@@ -41,10 +41,10 @@ def n1_refusal(
             return None
         stranded = check.stranded(instance, after)
     if stranded is None:
-        return Refusal("FailN1", "some node's failure could not be survived any more", after[0])
+        return Rejection("FailN1", "some node's failure could not be survived any more", after[0])
     nodes = state.cluster.nodes
     text = (
         f"if {nodes[stranded.node].name} failed, {stranded.instance.name} "
         f"({stranded.instance.memory} MiB memory) would have no place: {stranded.why}"
     )
-    return Refusal("FailN1", text, after[0])
+    return Rejection("FailN1", text, after[0])

@@ -7,7 +7,7 @@ counts only if the node's limits, global N+1, and the steps that lead there allo
 
 from __future__ import annotations
 
-from iallocator.model.moves import FAILOVER, FAILOVER_TO, REPLACE_SECONDARY, apply_steps
+from iallocator.model.moves import FAILOVER, FAILOVER_TO, REPLACE_SECONDARY, Move, apply_steps
 from iallocator.placement.across_groups import TWINS, AcrossGroups
 from iallocator.placement.groups import collect_offers
 from iallocator.placement.moves import move_pair
@@ -235,7 +235,7 @@ class Mover:
         with state.trial():
             state.remove(instance, before)
             return not any(
-                evaluator.arrival_refusal(instance, before, after)
+                evaluator.check(Move(instance, before, after))
                 for after in dict.fromkeys((nodes[:1], nodes))
             )
 

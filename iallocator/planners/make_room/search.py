@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from iallocator.deadline import TIME_IS_UP
 from iallocator.model.columns import MEMORY
-from iallocator.model.moves import places_after
+from iallocator.model.moves import Move, places_after
 from iallocator.planners.make_room.moves import Moves
 from iallocator.planners.make_room.room import Room
 from iallocator.planners.plan import PlannedMove, traffic
@@ -279,8 +279,8 @@ class RoomSearch:
                 instance, passed
             ):
                 return False
-            refusal = self._context.evaluator(group).refusal(instance, before, after)
-            return refusal is None or (not alone and refusal.reason == "FailN1")
+            rejection = self._context.evaluator(group).check(Move(instance, before, after, steps))
+            return rejection is None or (not alone and rejection.reason == "FailN1")
         finally:
             self._put(instance, before, after)
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from iallocator.limits.group import lacks_network
 from iallocator.limits.node import REASONS as LIMITS
+from iallocator.model.moves import Move
 from iallocator.ranking.advertised import memory_lack
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from iallocator.limits.refusal import Refusal
+    from iallocator.limits.rejection import Rejection
     from iallocator.model.cluster import Group, Node
     from iallocator.model.instance import Instance
     from iallocator.placement.context import Context
@@ -94,7 +95,7 @@ class Openings:
         if len(nodes) > 1 and self._dead_mirror(place, nodes[0]) == [nodes[1]]:
             nodes = nodes[:1]
         evaluator = self._evaluator(self.context.cluster.nodes[nodes[0]].group, unhurried)
-        found = evaluator.arrival_refusal(place.instance, place.before, nodes)
+        found = evaluator.check(Move(place.instance, place.before, nodes))
         if found is None:
             return self._really_full(place, nodes[0])
         return self._objection(place, nodes, found)
@@ -106,7 +107,7 @@ class Openings:
         told: dict[int, str | None] = {}
         for group, members in self._by_group(nodes).items():
             evaluator = self._evaluator(group, unhurried)
-            found = evaluator.arrival_refusals(place.instance, place.before, members)
+            found = evaluator.rejections(place.instance, place.before, members)
             told |= {i: _wording(refusal) for i, refusal in found.items()}
             told |= {
                 i: self._objection(place, (i,), found[i]) for i in place.before[:1] if i in found
@@ -131,7 +132,9 @@ class Openings:
             self._unhurried[group] = evaluator.unhurried()
         return self._unhurried[group]
 
-    def _objection(self, place: PlannedPlace, nodes: tuple[int, ...], found: Refusal) -> str | None:
+    def _objection(
+        self, place: PlannedPlace, nodes: tuple[int, ...], found: Rejection
+    ) -> str | None:
         """What is said of a refusal; None where it does not count for who stays there."""
         stays = nodes == place.before[: len(nodes)] and found.reason in REASONS
         if stays and all(self._nobody_new(index) for index in nodes):
@@ -171,7 +174,7 @@ class Openings:
             if index != primary and self.facts.usable[index]
         ]
         evaluator = self._evaluator(group, unhurried)
-        refused = evaluator.mirror_arrival_refusals(place.instance, place.before, primary, usable)
+        refused = evaluator.rejections(place.instance, place.before, usable, primary)
         found = [
             index
             for index in usable
@@ -186,7 +189,7 @@ class Openings:
         return [i for i in others if len(others) == 1 and not self.facts.usable[i]]
 
 
-def _wording(found: Refusal) -> str:
+def _wording(found: Rejection) -> str:
     """What is told of a refusal: of limits of nodes what they count as, else the rule."""
     return found.reason if found.reason in REASONS else found.text
 

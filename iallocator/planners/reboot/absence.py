@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from iallocator.limits.migration import may_not_receive
 from iallocator.model.columns import MEMORY
-from iallocator.model.moves import FAILOVER, apply_steps
+from iallocator.model.moves import FAILOVER, Move, apply_steps
 from iallocator.model.tags import new_conflict
 from iallocator.placement.moves import move_anywhere, move_secondary
 from iallocator.placement.results import MoveOption
@@ -313,7 +313,9 @@ class Absence:
             return f"cannot fail over to {node.name}, which is not online"
         if may_not_receive(context.cluster, mirror, [home]):
             return f"could not come back from {node.name}: migration tags"
-        refusal = context.evaluator(node.group).failover_refusal(instance, before)
+        refusal = context.evaluator(node.group).check(
+            Move(instance, before, (mirror, home)), n1=False
+        )
         if refusal is not None:
             return f"cannot fail over to {node.name}: {refusal.text}"
         other = new_conflict(instance, context.state.primaries[mirror].values())

@@ -55,7 +55,7 @@ class Returns:
         evaluator = context.evaluator(context.cluster.nodes[left].group).for_steps()
         with context.state.trial():
             context.state.remove(instance, instance.nodes)
-            found = evaluator.moved_mirror(instance, (other, left), [left])
+            found = evaluator.candidates(instance, "mirror", (other, left), [left])
         if found.feasible:
             return ""
         name, why = context.cluster.nodes[left].name, ", ".join(sorted(found.failures))

@@ -152,7 +152,7 @@ class _Packing:
         kind, target, after = place
         if len(kind.letters) > 1:
             changed = before[0] != after[0], before[1] != after[1]
-            if self._limits.refusal(instance, before, after, *changed) is not None:
+            if self._limits.rejection(instance, before, after, *changed) is not None:
                 return False  # the end alone is checked first, because that is fast
             with self._state.trial():
                 self._state.place(instance, before)
@@ -163,7 +163,7 @@ class _Packing:
             return False
         if not self._careful or before[1:] != after[1:]:
             return True
-        return self._limits.refusal(instance, before, after, False, True) is None
+        return self._limits.rejection(instance, before, after, False, True) is None
 
     def _singles(self) -> Iterator[Place]:
         """The places of an instance on shared storage, those with most room first."""

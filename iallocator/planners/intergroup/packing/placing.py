@@ -100,12 +100,12 @@ class Placing:
     def _allowed(self, instance: Instance, before: Nodes, primary: int) -> list[Nodes]:
         """The best places with this primary that the limits allow; it is off the state."""
         evaluator = self._context.evaluator(self._context.cluster.nodes[primary].group)
-        if evaluator.arrival_refusals(instance, before, [primary]):
+        if evaluator.rejections(instance, before, [primary]):
             return []
         if instance.required_nodes == 1:
             return [(primary,)]
         mirrors = self._mirrors(instance, primary)
-        refused = evaluator.mirror_arrival_refusals(instance, before, primary, mirrors)
+        refused = evaluator.rejections(instance, before, mirrors, primary)
         return [(primary, mirror) for mirror in mirrors if mirror not in refused]
 
     def _mirrors(self, instance: Instance, primary: int) -> list[int]:

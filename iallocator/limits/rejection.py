@@ -1,4 +1,4 @@
-"""Why an instance may not be on a node: what it is counted as, and the numbers."""
+"""Why an instance may not be on a node: the reason that is counted, and the numbers."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Cluster, Group
     from iallocator.model.instance import Instance
 
-__all__ = ["Refusal", "group_refusals", "migration_refusal"]
+__all__ = ["Rejection", "group_rejections", "migration_rejection"]
 
 
-class Refusal:
-    """One refusal.
+class Rejection:
+    """Why an instance may not be on a node, or in a group.
 
     Attributes
     ----------
@@ -27,7 +27,7 @@ class Refusal:
         The numbers, or the rule, for people; it goes on from the name of the node or group.
         Given as a function, it is made when somebody reads it: of most refusals nobody does.
     node:
-        The index of the node that refuses; None for a whole group.
+        The index of the node that rejects; None for a whole group.
     step:
         The step of a move that fails, in words; "" if it is just the role.
     """
@@ -62,37 +62,37 @@ class Refusal:
         return f"{self.reason} {self.step}: {self.text}" if self.step else str(self)
 
 
-def group_refusals(
+def group_rejections(
     cluster: Cluster, group: Group, instance: Instance, nodes: Iterable[int], by_policy: str
-) -> dict[int, Refusal]:
+) -> dict[int, Rejection]:
     """Those of `nodes` of `group` that refuse `instance`, whatever they have left.
 
     All of them where the whole group does.  `by_policy` is the reason that is counted where the
     policy rejects the instance; if it is "", what the policy rejects.
     """
-    whole = _whole_refusal(cluster, group, instance)
+    whole = _whole_rejection(cluster, group, instance)
     if whole is not None:
         return dict.fromkeys(nodes, whole)
     rejected = refused_by_policy(cluster, group, instance, by_policy)
     why = f"the policy of group {group.name} refuses an instance of this kind or size"
-    return {i: Refusal(rejected[i], why, i) for i in nodes if i in rejected}
+    return {i: Rejection(rejected[i], why, i) for i in nodes if i in rejected}
 
 
-def _whole_refusal(cluster: Cluster, group: Group, instance: Instance) -> Refusal | None:
+def _whole_rejection(cluster: Cluster, group: Group, instance: Instance) -> Rejection | None:
     """Why the whole `group` refuses `instance`."""
     if lacks_network(group, instance):
         missing = ", ".join(sorted(set(instance.networks) - group.networks))
-        return Refusal("FailGroup", f"group {group.name} is not connected to network {missing}")
+        return Rejection("FailGroup", f"group {group.name} is not connected to network {missing}")
     pools = out_of_reach(cluster, group.nodes, instance)
     if pools:
-        return Refusal("FailGroup", f"group {group.name} does not reach {pools}")
+        return Rejection("FailGroup", f"group {group.name} does not reach {pools}")
     return None
 
 
-def migration_refusal(cluster: Cluster, source: int, target: int) -> Refusal | None:
+def migration_rejection(cluster: Cluster, source: int, target: int) -> Rejection | None:
     """Why migration tags keep instances of `source` off `target`."""
     missing = missing_migration_tags(cluster, source, target)
     if not missing:
         return None
     name, tags = cluster.nodes[source].name, ", ".join(sorted(missing))
-    return Refusal("FailMig", f"does not receive what {name} requires: {tags}", target)
+    return Rejection("FailMig", f"does not receive what {name} requires: {tags}", target)
