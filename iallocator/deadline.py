@@ -122,8 +122,8 @@ def check() -> None:
         return
     _raise_if_interrupted()
     while current is not None:
-        if monotonic() > current.rings:
-            current.rings = NEVER
+        if monotonic() > current.raises_at:
+            current.raises_at = NEVER
             raise TimeIsUp
         current = current.around
 
@@ -138,7 +138,7 @@ def due() -> bool:
     """Return whether a signal has come, or a limit that is entered has passed, and `GRACE`."""
     current = Deadline.current
     while current is not None:
-        if monotonic() > current.rings:
+        if monotonic() > current.raises_at:
             return True
         current = current.around
     return _Signals.came
@@ -186,8 +186,8 @@ class Held:
         _Signals.heeded = _Signals.came
         current = Deadline.current
         while current is not None:
-            if monotonic() > current.rings:
-                current.rings = NEVER
+            if monotonic() > current.raises_at:
+                current.raises_at = NEVER
             current = current.around
 
 
@@ -244,13 +244,13 @@ class Deadline:
         As given.
     around:
         The deadline whose block is around that of this one, or None.
-    rings:
+    raises_at:
         The moment from which on `check` raises; infinite if it does not, or has done.
     """
 
     current: ClassVar[Deadline | None] = None
 
-    __slots__ = ("_end", "_most", "_moves", "around", "limit", "rings", "seconds")
+    __slots__ = ("_end", "_most", "_moves", "around", "limit", "raises_at", "seconds")
 
     def __init__(self, seconds: float | None, limit: str = "", since: float | None = None) -> None:
         now = monotonic()
@@ -262,7 +262,7 @@ class Deadline:
         self.limit = limit or (f"{seconds:g} s" if seconds is not None else "")
         self._most = max(0.0, self._end - now) / 2
         self._moves = 0
-        self.rings = self._end + GRACE
+        self.raises_at = self._end + GRACE
 
     @classmethod
     def of_run(cls, seconds: float | None, limit: str = "") -> Self:
@@ -301,26 +301,26 @@ class Deadline:
         Negative: so many fewer.
         """
         self._moves += moves
-        if self.rings != NEVER:
-            self.rings = self._end - self._spared() + GRACE
+        if self.raises_at != NEVER:
+            self.raises_at = self._end - self._spared() + GRACE
 
     def _spared(self) -> float:
         return min(self._moves * PER_MOVE, self._most) if self._moves else 0.0
 
     def suspend(self) -> tuple[float, float]:
         """Stop the clock until `resume`, which takes what this returns."""
-        rings, self.rings = self.rings, NEVER
-        return monotonic(), rings
+        raised, self.raises_at = self.raises_at, NEVER
+        return monotonic(), raised
 
-    def resume(self, since: float, rings: float) -> None:
+    def resume(self, since: float, raises_at: float) -> None:
         """Let the clock run again, which was stopped at `since`."""
         passed = monotonic() - since
         self._end += passed
-        self.rings = rings + passed
+        self.raises_at = raises_at + passed
 
     def quiet(self) -> None:
         """Let `check` raise no more: the result is found, and what is left to do is short."""
-        self.rings = NEVER
+        self.raises_at = NEVER
 
     def __enter__(self) -> Self:
         self.around = Deadline.current

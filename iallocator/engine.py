@@ -108,8 +108,8 @@ def decide(
     settings = effective_settings(cluster, request.asked, settings, doubts)
     seconds = settings.planning_seconds
     try:
-        with Deadline.of_run(seconds + GRACE) as alarm:
-            return _decided(cluster, request, settings, doubts, trace, alarm)
+        with Deadline.of_run(seconds + GRACE) as deadline:
+            return _decided(cluster, request, settings, doubts, trace, deadline)
     except TimeIsUp:
         if trace is not None:
             trace.ended()
@@ -125,7 +125,7 @@ def _decided(
     settings: Settings,
     doubts: Sequence[str],
     trace: Trace | None,
-    alarm: Deadline,
+    deadline: Deadline,
 ) -> Reply:
     """The reply by settings that are complete."""
     from iallocator.handlers import handler_for  # here: not every command decides a request
@@ -134,7 +134,7 @@ def _decided(
     coming = request.coming
     candidates = candidates_of(cluster, request)
     groups = 1 if request.stays_in_group else len(cluster.groups)
-    context = Context(cluster, settings, candidates, coming, trace, alarm, groups)
+    context = Context(cluster, settings, candidates, coming, trace, deadline, groups)
     if trace is not None:
         trace.begin(context)
     # The nodes that report less than their instances explain, as far as it matters
@@ -154,7 +154,7 @@ def _decided(
     if settings.make_room:
         from iallocator.planners.make_room.make_room import add_room
 
-        add_room(reply, cluster, request, settings, alarm, coming)
+        add_room(reply, cluster, request, settings, deadline, coming)
     for name, why in context.bonds.unsupported(coming).items():
         reply.info += f"; {name} {why}"
         context.remarks.append(f"Warning: {name} {why}")
@@ -164,12 +164,12 @@ def _decided(
             context.remarks.append(f"Warning: {text}")
     if context.effort.undecided:
         seconds = context.settings.planning_seconds
-        limit = f"within {seconds:g} s" if context.alarm.over() else "within its budget of work"
+        limit = f"within {seconds:g} s" if context.deadline.over() else "within its budget of work"
         undecided = (
             f"N+1 of {context.effort.undecided} placements undecided {limit}, counted as FailN1"
         )
         reply.info += f"; {undecided}"
-    if alarm.over():
+    if deadline.over():
         reply.info += f"; {limit_reached(settings.planning_seconds)}"
     reply.interrupted |= context.interrupted
     return _with_remarks(reply, remarks + context.remarks, settings)

@@ -32,7 +32,7 @@ def multi_allocate(context: Context, request: MultiAllocate) -> Reply:
     _place_in_turn(context, request.wanted, batch)
     batch.put_in_order(request)
     note = ""
-    if batch.failed and not context.alarm.over():
+    if batch.failed and not context.deadline.over():
         failed = {name for name, _ in batch.failed}
         wishes = [wish for name, wish in _wishes(context, request).items() if name in failed]
         if context.searches_for(group for wish in wishes for group in wish.groups):
@@ -85,7 +85,7 @@ class _Batch:
 
 def _place_in_turn(context: Context, wanted: Sequence[Allocate], batch: _Batch) -> None:
     for position in in_turn(context, [one.instance for one in wanted]):
-        if context.alarm.over():
+        if context.deadline.over():
             _fail(batch, wanted[position], TIME_IS_UP, [])
             continue
         wish = wish_for(context, wanted[position])
@@ -211,7 +211,7 @@ def _best(context: Context, request: MultiAllocate, batch: _Batch, note: str) ->
     placed = {instance.name: nodes for instance, nodes in batch.placed}
     if not placed:
         return batch, note
-    if context.alarm.over():
+    if context.deadline.over():
         return batch, f"{note}; no optimum: {TIME_IS_UP}"
     _take_off(context, batch)
     optimum, best = best_batch(context, [wishes[n] for n in wishes if n in placed], placed)

@@ -190,7 +190,7 @@ def _elsewhere(context: Context, unit: Sequence[Instance]) -> dict[str, MoveResu
     Not attempted where the document holds the local group only, and not in hail's way.
     """
     found: dict[str, MoveResult] = {}
-    if context.alarm.over():
+    if context.deadline.over():
         return found
     with context.state.trial():
         for position in in_turn(context, unit):

@@ -44,7 +44,7 @@ class Context:
     instances of the request; ``turn`` is whose turn it is where a strategy decides in
     which order instances choose, and which of them choose together.  ``bonds`` are
     those between instances.  ``interrupted``: a search was, by Ctrl-C.
-    ``alarm`` says when the time for all of it is up,
+    ``deadline`` says when the time for all of it is up,
     ``effort`` what simulations of failures may cost.
     ``trace`` hears what is decided and why, if somebody wants to know: see
     `iallocator.placement.trace`.
@@ -58,10 +58,10 @@ class Context:
         "_rules",
         "_scopes",
         "_version",
-        "alarm",
         "bonds",
         "cluster",
         "coming",
+        "deadline",
         "effort",
         "interrupted",
         "kept",
@@ -83,14 +83,14 @@ class Context:
         candidates: Iterable[tuple[int, int]] = (),
         coming: Sequence[Instance] = (),
         trace: Trace | None = None,
-        alarm: Deadline | None = None,
+        deadline: Deadline | None = None,
         groups: int = 1,
     ) -> None:
         self.cluster = cluster
         self.settings = settings
         self.trace = trace
-        self.alarm = Deadline(None) if alarm is None else alarm
-        self.effort = _effort_until(self.alarm)
+        self.deadline = Deadline(None) if deadline is None else deadline
+        self.effort = _effort_until(self.deadline)
         self.state = State(cluster)
         self._version = self.state.version
         self.kernels = Kernels(self.state, candidates, groups=groups)
@@ -198,7 +198,7 @@ class Context:
         limited = self.settings.time_limit is not None
         return Budget(
             self.settings.optimum_seconds,
-            self.alarm if limited else None,
+            self.deadline if limited else None,
             self.settings.planning_seconds,
         )
 
@@ -239,11 +239,11 @@ class Context:
         return self._all_nodes
 
 
-def _effort_until(alarm: Deadline) -> Effort:
-    """Return the work of as many seconds as `alarm` gives, at least by default, and that time.
+def _effort_until(deadline: Deadline) -> Effort:
+    """Return the work of as many seconds as `deadline` gives, at least by default, and that time.
 
     A shorter limit ends the simulations by the clock only.
     """
-    if alarm.seconds is None:
+    if deadline.seconds is None:
         return Effort()
-    return Effort(max(alarm.seconds, PLANNING_SECONDS) * WORK, alarm.over)
+    return Effort(max(deadline.seconds, PLANNING_SECONDS) * WORK, deadline.over)

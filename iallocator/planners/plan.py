@@ -121,7 +121,7 @@ class Plan:
     reason:
         Why the plan ends where it ends, for people.
     stop:
-        What interrupted the planner: a person, or the alarm; None if nothing did.
+        What ended the planner early: a signal, or the deadline; None if nothing did.
     """
 
     __slots__ = ("before", "command", "moves", "reason", "stop")

@@ -76,7 +76,7 @@ class UndoResult(PlanResult):
 
 
 def plan_undo(
-    cluster: Cluster, settings: Settings, moved: Mapping[str, Sequence[str]], alarm: Deadline
+    cluster: Cluster, settings: Settings, moved: Mapping[str, Sequence[str]], deadline: Deadline
 ) -> UndoResult:
     """Plan to move instances back.
 
@@ -88,8 +88,8 @@ def plan_undo(
         Those of each group count for its nodes.
     moved
         Instance -> the names of the nodes that it was on, primary first.
-    alarm
-        When it rings, the instances that are not yet planned stay where they are.
+    deadline
+        When it passes, the instances that are not yet planned stay where they are.
     """
     before = State(cluster)
     homes, staying = _possible(before, settings, moved)
@@ -97,14 +97,14 @@ def plan_undo(
     crossing = any(
         nodes[before.where[n][0]].group is not nodes[h[0]].group for n, h in homes.items()
     )
-    context = (IntergroupContext if crossing else Context)(cluster, settings, alarm=alarm)
+    context = (IntergroupContext if crossing else Context)(cluster, settings, deadline=deadline)
     demands = context.bonds.demands()
     done = UndoResult(before, homes, demands)
     if _problem(done, context):
         chosen, refused = _in_turn(context, homes)
         done = _checked(UndoResult(before, chosen, demands), context, refused)
         for name in list(refused):
-            if alarm.over():
+            if deadline.over():
                 break
             more = UndoResult(before, {**done.homes, name: homes[name]}, demands)
             if not _problem(more, context):
@@ -158,7 +158,7 @@ def _in_turn(
     chosen: dict[str, Nodes] = {}
     refused: dict[str, str] = {}
     progress = True
-    while progress and not context.alarm.over():
+    while progress and not context.deadline.over():
         progress = False
         for name, home in homes.items():
             if name in chosen:

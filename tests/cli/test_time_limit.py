@@ -186,17 +186,19 @@ def test_check_in_a_held_block_raises_nothing(monkeypatch: pytest.MonkeyPatch) -
         deadline.check()
 
 
-def test_alarm_leaves_time_for_moves_but_no_more_than_half(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_deadline_leaves_time_for_moves_but_no_more_than_half(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """What is found has to be checked and written as well; a plan is looked for all the same."""
     monkeypatch.setattr(deadline, "monotonic", lambda: 100.0)
     monkeypatch.setattr(deadline, "PER_MOVE", 0.001)
-    alarm = Deadline(10, since=98.0)
-    alarm.spare(3000)
-    assert alarm.left == 5.0
-    alarm.spare(-1000)
-    assert alarm.left == 6.0
-    alarm.spare(10**6)
-    assert alarm.left == 4.0
+    limit = Deadline(10, since=98.0)
+    limit.spare(3000)
+    assert limit.left == 5.0
+    limit.spare(-1000)
+    assert limit.left == 6.0
+    limit.spare(10**6)
+    assert limit.left == 4.0
     Deadline(None).spare(7)
 
 
@@ -208,11 +210,11 @@ def test_limit_that_moves_bring_forward_ends_loops_and_a_quiet_one_does_not(
     monkeypatch.setattr(deadline, "monotonic", lambda: now[0])
 
     def work(quiet: bool) -> None:
-        with Deadline(PATIENCE) as alarm:
+        with Deadline(PATIENCE) as limit:
             if quiet:
-                alarm.quiet()
+                limit.quiet()
             now[0] += 0.8 * PATIENCE
-            alarm.spare(10**9)
+            limit.spare(10**9)
             deadline.check()
 
     work(True)
@@ -225,7 +227,7 @@ def test_limit_that_ends_something_is_named(
     path: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody has to know the default: what was too short stands there in seconds."""
-    monkeypatch.setattr(Deadline, "over", lambda alarm: alarm.seconds is not None)
+    monkeypatch.setattr(Deadline, "over", lambda self: self.seconds is not None)
     file = tmp_path / "document.json"
     file.write_bytes(as_bytes(allocate(crowded(8, 2, 4, groups=2))))
     assert main([*PATHS[path][1], str(file)]) in (0, 1)
@@ -265,10 +267,10 @@ def test_time_that_is_up_before_planning_begins_leaves_a_document(
 ) -> None:
     """Whoever reads JSON reads JSON, which says why there is no plan, or that it has no moves."""
 
-    def ring(alarm: Deadline) -> Deadline:
+    def stop_raising(self: Deadline) -> Deadline:
         raise TimeIsUp
 
-    monkeypatch.setattr(Deadline, "__enter__", ring)
+    monkeypatch.setattr(Deadline, "__enter__", stop_raising)
     words = PATHS[path][1]
     file = tmp_path / "document.json"
     file.write_bytes(as_bytes(allocate(crowded(8, 2, 4, groups=2))))
@@ -285,7 +287,7 @@ def test_page_of_a_plan_without_time_says_what_is_not_judged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Health and failures of both ends are not looked at, and nobody takes that for health."""
-    monkeypatch.setattr(Deadline, "over", lambda alarm: True)
+    monkeypatch.setattr(Deadline, "over", lambda self: True)
     file, page = tmp_path / "document.json", tmp_path / "page.html"
     file.write_bytes(as_bytes(crowded(8, 2, 4)))
     assert main(["balance", f"--html={page}", str(file)]) == 0
@@ -336,7 +338,7 @@ def test_multi_allocate_without_time_fails_those_that_are_left(
     several = [{**one, "name": f"new{k}", "type": "allocate"} for k in range(3)]
     document["request"] = {"type": "multi-allocate", "instances": several}
     looks = iter([False])
-    monkeypatch.setattr(Deadline, "over", lambda alarm: next(looks, True))
+    monkeypatch.setattr(Deadline, "over", lambda self: next(looks, True))
     response = json.loads(answer(as_bytes(document), ["--n1=off"]))
     assert [name for name, _ in response["result"][0]] == ["new0"]
     assert response["result"][1] == ["new1", "new2"]

@@ -314,7 +314,7 @@ def test_elsewhere_without_time_says_that_nobody_was_asked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Where time is up before other groups are asked, the explanation tells of that."""
-    monkeypatch.setattr(Deadline, "over", lambda alarm: True)
+    monkeypatch.setattr(Deadline, "over", lambda self: True)
     held = {"a": instance("node1", disk_template="rbd")}
     document = cluster({"east": 1, "west": 2}, instances=held)
     decision = only(evacuate(document, "primary-only", "a"))

@@ -29,7 +29,7 @@ Capture = pytest.CaptureFixture[str]
 
 
 class Clock:
-    """A clock that is one step on at each look; its alarms do not ring."""
+    """A clock that is one step on at each look; no deadline of it passes."""
 
     def __init__(self, step: float) -> None:
         self._step = step

@@ -65,7 +65,7 @@ def test_plan_on_tagged_documents_breaks_nothing_anew(
         document = tagged(seed)
         if "--all" in command:  # would take long: time is up by how often that is asked
             looks = iter([False] * 100)
-            monkeypatch.setattr(Deadline, "over", lambda alarm, looks=looks: next(looks, True))
+            monkeypatch.setattr(Deadline, "over", lambda self, looks=looks: next(looks, True))
         options = ("--json", "--verify-plan", *command[1:])
         plan = json.loads(run(command[0], document, *options))
         on = plan.get("nodes", ()) if plan.get("action") == "online" else ()

@@ -191,10 +191,10 @@ def _balanced(source: Source, settings: Settings, whole: Deadline) -> GroupPlans
             progress_line("balancing"),
             Deadline.of_run(
                 settings.planning_seconds - (1 - BALANCING) * (whole.left or 0.0)
-            ) as alarm,
+            ) as deadline,
         ):
             completed = completed_settings(settings, source)
-            wanted = balance_options.balance_options_of(settings, completed, alarm)
+            wanted = balance_options.balance_options_of(settings, completed, deadline)
             return balance_cluster(source.cluster, wanted, say_plan)
     except TimeIsUp as stop:  # before the first group was begun
         return GroupPlans("balance", State(source.cluster), stop=stop)
@@ -243,10 +243,10 @@ def _follow_hcheck(settings: Settings) -> None:
         settings.n1 = "strict"
 
 
-def _health(state: State, settings: Settings, alarm: Deadline) -> Checkup:
+def _health(state: State, settings: Settings, deadline: Deadline) -> Checkup:
     """The health of `state`.
 
-    If `alarm` leaves no time to find out whether a failure would be survived, that failure is
+    If `deadline` leaves no time to find out whether a failure would be survived, that failure is
     not analysed.
     """
     from iallocator.planners.check.health import examine
@@ -254,7 +254,7 @@ def _health(state: State, settings: Settings, alarm: Deadline) -> Checkup:
 
     relations = _relations(state.cluster, settings)
     tags = _tag_findings(state.cluster, settings, relations)
-    groups = examine(state, settings.n1, settings.min_disk, relations, alarm.over)
+    groups = examine(state, settings.n1, settings.min_disk, relations, deadline.over)
     return Checkup(groups, groups, 0, settings.n1 != "off", tags)
 
 

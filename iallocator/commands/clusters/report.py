@@ -59,9 +59,9 @@ def _page(source: Source, settings: Settings) -> PageView:
     from iallocator.render.page.standing import Judging
 
     relations = relations_of(source.cluster, (), settings.tag_prefix)
-    alarm = Deadline.of_run(settings.planning_seconds)
-    judging = Judging(settings.n1, relations=relations, over=alarm.over)
+    deadline = Deadline.of_run(settings.planning_seconds)
+    judging = Judging(settings.n1, relations=relations, over=deadline.over)
     page = report_page(State(source.cluster), judging, source.master)
-    if alarm.over():
+    if deadline.over():
         tell(f"iallocator: {limit_reached(settings.planning_seconds)}")
     return page

@@ -51,11 +51,11 @@ class _Balancing(run_plan.Planner):
         """Take dynamic utilisation from a file."""
         balance_options.adjust(source.cluster, self._settings)
 
-    def plan(self, source: Source, settings: options.Settings, alarm: Deadline) -> PlanResult:
+    def plan(self, source: Source, settings: options.Settings, deadline: Deadline) -> PlanResult:
         """Plan within groups."""
         from iallocator.planners.balance.balance import balance_cluster
 
-        wishes = balance_options.balance_options_of(self._settings, settings, alarm)
+        wishes = balance_options.balance_options_of(self._settings, settings, deadline)
         return balance_cluster(source.cluster, wishes, say_plan)
 
     def group(self) -> str:

@@ -66,14 +66,14 @@ class _MakingRoom(run_plan.Planner):
             raise UsageError("make-room needs a document with a request, or --request WORDS")
         return self._request.asked
 
-    def plan(self, source: Source, settings: options.Settings, alarm: Deadline) -> PlanResult:
+    def plan(self, source: Source, settings: options.Settings, deadline: Deadline) -> PlanResult:
         """Look for the moves."""
         from iallocator.planners.make_room.make_room import make_room
 
         assert self._request is not None
         most = settings.make_room
         coming = self._request.coming
-        done = make_room(source.cluster, self._request, settings, alarm, coming, most)
+        done = make_room(source.cluster, self._request, settings, deadline, coming, most)
         done.plan.reason = done.summary(most)
         self.in_vain = done.needed and not done.moves
         return done

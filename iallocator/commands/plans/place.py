@@ -50,7 +50,7 @@ class _Placing(run_plan.Planner):
         self._request = request_in(source.document, source.cluster, self._settings)
         return self._request.asked if self._request else {}
 
-    def plan(self, source: Source, settings: options.Settings, alarm: Deadline) -> PlanResult:
+    def plan(self, source: Source, settings: options.Settings, deadline: Deadline) -> PlanResult:
         """Place everybody."""
         from iallocator.planners.place.result import in_document_order, place_anew
 

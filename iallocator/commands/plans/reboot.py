@@ -89,12 +89,12 @@ class _Rebooting(run_plan.Planner):
 
         set_offline(source.cluster, self._settings.offline)
 
-    def plan(self, source: Source, settings: options.Settings, alarm: Deadline) -> PlanResult:
+    def plan(self, source: Source, settings: options.Settings, deadline: Deadline) -> PlanResult:
         """Plan the groups, and the moves around them."""
         from iallocator.planners.reboot.reboot import plan_reboots
 
         wanted = _wanted(self._settings, self.master(source))
-        return plan_reboots(source.cluster, settings, wanted, alarm, say_share("nodes"))
+        return plan_reboots(source.cluster, settings, wanted, deadline, say_share("nodes"))
 
     def master(self, source: Source) -> str:
         """The master node; "": unknown."""

@@ -93,9 +93,9 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
         refuse_silent_nodes(source.cluster, settings)  # before tags are changed
     measure(source, settings)
     whole = completed_settings(settings, source)
-    alarm = Deadline.of_run(whole.planning_seconds)
-    work = _planned(source.cluster, whole, settings, alarm)
-    if alarm.over():
+    deadline = Deadline.of_run(whole.planning_seconds)
+    work = _planned(source.cluster, whole, settings, deadline)
+    if deadline.over():
         tell(f"iallocator: {limit_reached(whole.planning_seconds)}")
     tell(*(f"iallocator: warning: {one}" for one in work.doubts()))
     with WholeOutput():  # before anything is done, as every plan
@@ -113,7 +113,7 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
 
 
 def _planned(
-    cluster: Cluster, whole: options.Settings, settings: Settings, alarm: Deadline
+    cluster: Cluster, whole: options.Settings, settings: Settings, deadline: Deadline
 ) -> RepairRound:
     """What became of pending repairs, written down if that is wanted; and further ones."""
     from iallocator.execution.lock import ClusterLock
@@ -127,7 +127,7 @@ def _planned(
         jobs,
         changes,
         settings.job_delay,
-        alarm,
+        deadline,
         settings.allow,
         f"iallocator repair {_door(settings)} -X",
     )

@@ -79,11 +79,11 @@ class _Squeezing(run_plan.Planner):
         """Take dynamic utilisation from a file."""
         adjust(source.cluster, self._settings)
 
-    def plan(self, source: Source, settings: options.Settings, alarm: Deadline) -> PlanResult:
+    def plan(self, source: Source, settings: options.Settings, deadline: Deadline) -> PlanResult:
         """Plan what to switch, and the moves around it."""
         from iallocator.planners.squeeze.squeeze import squeeze_cluster
 
-        wanted = _wanted(self._settings, source, settings, alarm)
+        wanted = _wanted(self._settings, source, settings, deadline)
         done = squeeze_cluster(source.cluster, source.policy, wanted, say_plan)
         done.remarks = _doubts(wanted, done.remarks, done.action)
         return done
@@ -119,15 +119,15 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
 
 
 def _wanted(
-    settings: Settings, source: Source, whole: options.Settings, alarm: Deadline
+    settings: Settings, source: Source, whole: options.Settings, deadline: Deadline
 ) -> SqueezeOptions:
-    """What `settings` want until `alarm`; `whole` are those completed from tags."""
+    """What `settings` want until `deadline`; `whole` are those completed from tags."""
     from iallocator.planners.squeeze.options import ALL, DRBD, SHARED, SqueezeOptions
     from iallocator.planners.stop_criteria import StopCriteria
 
     kinds = ALL if settings.all_instances else DRBD if settings.drbd else SHARED
     return SqueezeOptions(
-        StopCriteria(min_gain=0.0, expired=alarm.over, spare=alarm.spare),
+        StopCriteria(min_gain=0.0, expired=deadline.over, spare=deadline.spare),
         whole,
         target=settings.target_resources,
         minimal=settings.minimal_resources,
@@ -137,7 +137,7 @@ def _wanted(
         kinds=kinds,
         group=settings.group,
         tag_prefix=settings.tag_prefix,
-        alarm=alarm,
+        deadline=deadline,
     )
 
 

@@ -102,9 +102,9 @@ def chosen_for_moves(settings: options.Settings) -> list[str]:
 
 
 def balance_options_of(
-    settings: Settings, completed: options.Settings, alarm: Deadline
+    settings: Settings, completed: options.Settings, deadline: Deadline
 ) -> BalanceOptions:
-    """What `settings` want of a balancing until `alarm`; `completed` are completed from tags."""
+    """What `settings` want of a balancing until `deadline`; `completed` are completed from tags."""
     from iallocator.planners.balance.balance import BalanceOptions
     from iallocator.planners.balance.move_kinds import MoveRules
     from iallocator.planners.stop_criteria import StopCriteria
@@ -116,8 +116,8 @@ def balance_options_of(
         min_gain_limit=settings.min_gain_limit,
         cost=None if settings.cost is None else settings.cost * 1024,
         lookahead=settings.lookahead,
-        expired=alarm.over,
-        spare=alarm.spare,
+        expired=deadline.over,
+        spare=deadline.spare,
     )
     rules = MoveRules(
         disk_moves=not settings.no_disk_moves,

@@ -57,9 +57,9 @@ class BetweenGroups(run_plan.Planner):
 
         set_offline(source.cluster, self._offline)
 
-    def plan(self, source: Source, settings: options.Settings, alarm: Deadline) -> PlanResult:
+    def plan(self, source: Source, settings: options.Settings, deadline: Deadline) -> PlanResult:
         """Plan between the groups."""
-        return self._find(_working(source, settings, alarm))
+        return self._find(_working(source, settings, deadline))
 
     def broken_promises(
         self, source: Source, settings: options.Settings, done: PlanResult
@@ -73,7 +73,7 @@ class BetweenGroups(run_plan.Planner):
         return self._check(_working(source, settings, Deadline(None)), done)
 
 
-def _working(source: Source, settings: options.Settings, alarm: Deadline) -> IntergroupContext:
+def _working(source: Source, settings: options.Settings, deadline: Deadline) -> IntergroupContext:
     from iallocator.planners.intergroup.context import IntergroupContext
 
-    return IntergroupContext(source.cluster, settings, alarm, say_progress)
+    return IntergroupContext(source.cluster, settings, deadline, say_progress)

@@ -121,8 +121,8 @@ class Planner:
     def adjust(self, source: Source) -> None:
         """Change the cluster before anything else."""
 
-    def plan(self, source: Source, settings: options.Settings, alarm: Deadline) -> PlanResult:
-        """Plan; `settings` are those that count; `alarm` ends it."""
+    def plan(self, source: Source, settings: options.Settings, deadline: Deadline) -> PlanResult:
+        """Plan; `settings` are those that count; `deadline` ends it."""
         raise NotImplementedError
 
     def broken_promises(
@@ -169,7 +169,7 @@ class Undoing(Planner):
     def __init__(self, path: str) -> None:
         self._path = path
 
-    def plan(self, source: Source, settings: options.Settings, alarm: Deadline) -> PlanResult:
+    def plan(self, source: Source, settings: options.Settings, deadline: Deadline) -> PlanResult:
         """Plan the moves back, as far as the limits allow."""
         from iallocator.commands.shared.execute import told_by
         from iallocator.execution.report import moved_away
@@ -179,7 +179,7 @@ class Undoing(Planner):
         _, records = told_by(self._path)
         now = {one.name: cluster.node_names(one.nodes) for one in cluster.instances}
         moved = moved_away(records, now)
-        done = plan_undo(cluster, settings, moved, alarm)
+        done = plan_undo(cluster, settings, moved, deadline)
         if not moved:
             done.plan.reason = "the journal has moved no instance that is not back already"
         if done.staying:
@@ -222,9 +222,9 @@ def run_planner(settings: Settings, positional: Sequence[str], planner: Planner)
         doubts: list[str] = []
         effective = effective_settings(source.cluster, planner.asked(source), settings, doubts)
         tell(*doubts)
-        with progress_line("planning"), Deadline.of_run(effective.planning_seconds) as alarm:
-            done = planner.plan(source, effective, alarm)
-            if alarm.over():
+        with progress_line("planning"), Deadline.of_run(effective.planning_seconds) as deadline:
+            done = planner.plan(source, effective, deadline)
+            if deadline.over():
                 done.remarks.append(limit_reached(effective.planning_seconds))
     except TimeIsUp:
         return _without_a_plan(planner.command, settings, effective.planning_seconds)
@@ -361,10 +361,10 @@ def _verified(
 
     told: list[str] = []
     late: list[bool] = []
-    alarm = Deadline.of_run(limits_of(done).settings.planning_seconds)
+    deadline = Deadline.of_run(limits_of(done).settings.planning_seconds)
 
     def over() -> bool:
-        if alarm.over():
+        if deadline.over():
             late.append(True)
         return bool(late)
 

@@ -70,12 +70,12 @@ def aside(note: Note) -> Note:
     def noted(recorder: Recorder, *about: Any) -> None:
         context, effort = recorder.context, recorder.context.effort
         spent = effort.left, effort.undecided, effort.used
-        paused = context.alarm.suspend()
+        paused = context.deadline.suspend()
         try:
             note(recorder, *about)
         finally:
             effort.left, effort.undecided, effort.used = spent
-            context.alarm.resume(*paused)
+            context.deadline.resume(*paused)
 
     return cast("Note", noted)
 

@@ -93,7 +93,7 @@ def _nearest_words(context: Context, misses: Callable[[], Iterator[tuple[str, Mi
         return ""
     context.misses_told += 1
     try:
-        told = [] if context.alarm.over() else [one for one in misses() if one[1].text]
+        told = [] if context.deadline.over() else [one for one in misses() if one[1].text]
     except TimeIsUp:  # the answer stands without
         return ""
     if not told:

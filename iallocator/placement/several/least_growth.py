@@ -40,7 +40,7 @@ def least_growth(context: Context, group: Group, tasks: Sequence[MoveTask]) -> t
     present = growth.of(state, back)
     if present == NOTHING or context.effort.spent:
         return present == NOTHING, []
-    if not context.searches_for([group]) or context.alarm.over():
+    if not context.searches_for([group]) or context.deadline.over():
         return False, []
     wanted = {task.instance.name: state.where[task.instance.name] for task in tasks}
     with Held() as held, state.trial():

@@ -38,7 +38,7 @@ def move_all(context: Context, tasks: Sequence[MoveTask]) -> tuple[str, Made]:
     note = ""
     homes = map(context.cluster.group_of, failed)
     searches = bool(failed) and len(tasks) > 1 and context.searches_for(homes)
-    if searches and not context.alarm.over():
+    if searches and not context.deadline.over():
         note, made = _at_once(context, tasks, made, failed)
     note += _losing_least(context, tasks, made)
     if context.settings.optimal:
@@ -89,7 +89,7 @@ def _at_best(context: Context, tasks: Sequence[MoveTask], made: Made) -> tuple[s
     names = {instance.name for instance, _ in moved}
     if not moved:
         return "", made
-    if context.alarm.over():
+    if context.deadline.over():
         return f"; no optimum: {TIME_IS_UP}", made
     chosen = [task for task in tasks if task.instance.name in names]
     note, moves = best_moves(context, chosen, moved)
@@ -153,7 +153,7 @@ def _in_turn(context: Context, tasks: Sequence[MoveTask]) -> Made:
 def _best_in_time(context: Context, task: MoveTask) -> MoveResult:
     """The best outcome of moving one; none if time is up before it is known."""
     try:
-        if not context.alarm.over():
+        if not context.deadline.over():
             return with_nearest(context, task.best)
     except TimeIsUp:
         pass

@@ -304,7 +304,7 @@ class _Work:
                     f"more than {MOST} fit: expected a size that ends, or --max-length"
                 )
 
-    def _forecast(self, groups: list[Group], alarm: Deadline) -> Forecast:
+    def _forecast(self, groups: list[Group], deadline: Deadline) -> Forecast:
         """How many more like those of the past fit; requests know no gate."""
         from iallocator.planners.capacity.forecast import Site, forecast
 
@@ -312,7 +312,7 @@ class _Work:
         nodes = [index for group in groups for index in group.nodes if self._allows(index)]
         names = cluster.node_names(nodes)
         site = Site(cluster, wants.past, names, wants.min_disk, _Names(cluster))
-        return forecast(site, wants.limit, alarm)
+        return forecast(site, wants.limit, deadline)
 
     def _filled(
         self,
@@ -320,9 +320,9 @@ class _Work:
         sizes: Sequence[Size],
         groups: list[Group],
         watched: list[int],
-        alarm: Deadline,
+        deadline: Deadline,
     ) -> Run:
-        """Fill the initial state with instances of `sizes`, until the alarm at most."""
+        """Fill the initial state with instances of `sizes`, until the deadline at most."""
         wants = self._wants
         state = State(self._cluster)
         site = self._site(state, groups, watched)
@@ -333,9 +333,9 @@ class _Work:
         elif self.study.failing:
             filling.failures = {"FailN1": 1}
         else:
-            watch = self._watch(kind, alarm)
+            watch = self._watch(kind, deadline)
             try:
-                with alarm:
+                with deadline:
                     spends = wants.behaviour.counts_sizes_as_attempts
                     for size in sizes:
                         if filling.ended:
@@ -388,10 +388,10 @@ class _Work:
             state.place(allocation.instance, allocation.nodes)
         return state
 
-    def _watch(self, kind: str, alarm: Deadline) -> Callable[[FillResult], str]:
+    def _watch(self, kind: str, deadline: Deadline) -> Callable[[FillResult], str]:
         def watch(filling: FillResult) -> str:
             self._progress(kind, filling)
-            return TIME_IS_UP if alarm.over() else ""
+            return TIME_IS_UP if deadline.over() else ""
 
         return watch
 

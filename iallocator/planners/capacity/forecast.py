@@ -217,11 +217,11 @@ class _Filling:
         return any(c.bonds.relations is not None for c in self._contexts.values())
 
 
-def forecast(site: Site, limit: int | None, alarm: Deadline) -> Forecast:
-    """Fill the site `ORDERS` times, with `limit` instances at most each, until the alarm."""
+def forecast(site: Site, limit: int | None, deadline: Deadline) -> Forecast:
+    """Fill the site `ORDERS` times, with `limit` instances at most each, until the deadline."""
     found = Forecast(len(site.past))
     try:
-        with alarm:
+        with deadline:
             for order in range(ORDERS):
                 filling = _Filling(site, Random(order))
                 reason = _filled(filling, limit)

@@ -48,7 +48,7 @@ class IntergroupContext(Context):
     An instance is checked against the limits of a new instance where it comes to, even if it
     leaves a node that is offline.  N+1 is that of the group it comes to.
 
-    An `alarm` says when the time is up; `search_budget` is what all exact searches may spend;
+    An `deadline` says when the time is up; `search_budget` is what all exact searches may spend;
     ``tell`` shows a line of progress.
     """
 
@@ -58,14 +58,16 @@ class IntergroupContext(Context):
         self,
         cluster: Cluster,
         settings: Settings,
-        alarm: Deadline | None = None,
+        deadline: Deadline | None = None,
         tell: Callable[[str], None] = lambda text: None,
     ) -> None:
         candidates = [(len(cluster.nodes), 0)] * MOVES
         groups = len(cluster.groups)
-        super().__init__(cluster, settings, candidates, alarm=alarm, groups=groups)
+        super().__init__(cluster, settings, candidates, deadline=deadline, groups=groups)
         self.tell = tell
-        self.search_budget = Budget(settings.optimum_seconds, self.alarm, settings.planning_seconds)
+        self.search_budget = Budget(
+            settings.optimum_seconds, self.deadline, settings.planning_seconds
+        )
         self._simulations = min(self.effort.left, SIMULATED)
 
     @contextmanager
@@ -105,7 +107,7 @@ class IntergroupContext(Context):
         TimeIsUp
             Else.
         """
-        self.alarm.raise_if_over()
+        self.deadline.raise_if_over()
 
     @property
     def units(self) -> Mapping[str, Sequence[str]]:

@@ -21,7 +21,7 @@ class IntergroupResult(PlanResult):
 
     Attributes
     ----------
-    alarm:
+    deadline:
         Ends the planning.
     """
 
@@ -29,24 +29,24 @@ class IntergroupResult(PlanResult):
 
     def __init__(self, command: str, context: Context) -> None:
         super().__init__(command, State(context.cluster), context.bonds.demands())
-        self.alarm = context.alarm
+        self.deadline = context.deadline
         self.groups = [GroupRow(group) for group in context.cluster.groups if group.nodes]
 
     def add(self, moves: Iterable[PlannedMove]) -> None:
         """Append moves, and leave time for them."""
         before = len(self.moves)
         super().add(moves)
-        self.alarm.spare(len(self.moves) - before)
+        self.deadline.spare(len(self.moves) - before)
 
 
 def until_stopped(done: IntergroupResult, run: Callable[[], str]) -> None:
-    """Let `run` add moves to `done`, and say why it ends; Ctrl-C and the alarm end it, too.
+    """Let `run` add moves to `done`, and say why it ends; a signal and the deadline end it, too.
 
     Then the moves that were added until then are the plan, and the state that `run` works
     on may be anything.
     """
     try:
         done.plan.reason = run()
-        done.alarm.quiet()
+        done.deadline.quiet()
     except Stopped as stop:
         done.plan.end(stop)

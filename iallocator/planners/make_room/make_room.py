@@ -88,7 +88,7 @@ def make_room(
     cluster: Cluster,
     request: Request,
     settings: Settings,
-    alarm: Deadline,
+    deadline: Deadline,
     coming: Sequence[Instance] = (),
     most: int = 1,
 ) -> RoomMade:
@@ -96,7 +96,7 @@ def make_room(
 
     A signal, or the end of the time, ends the search; what was found until then is the plan.
     """
-    context = RoomContext(cluster, settings, _candidates(cluster), coming, alarm=alarm)
+    context = RoomContext(cluster, settings, _candidates(cluster), coming, deadline=deadline)
     goal = Goal(context, request)
     done = RoomMade(context, not goal.reached())
     if not done.needed or goal.hopeless():
@@ -118,7 +118,7 @@ def make_room(
         context.pay_for_search()
         done.proved = search.proved and not context.undecided
         done.ended = search.ended or WORK_IS_SPENT * context.undecided
-        alarm.quiet()
+        deadline.quiet()
     except Stopped as stop:
         done.proved = False
         done.plan.end(stop)
@@ -142,15 +142,15 @@ def add_room(
     cluster: Cluster,
     request: Request,
     settings: Settings,
-    alarm: Deadline,
+    deadline: Deadline,
     coming: Sequence[Instance],
 ) -> None:
     """Say in a `reply` that lacks something after which moves of others it would not."""
     if satisfied(request, reply):
         return
     try:
-        alarm.raise_if_over()
-        done = make_room(cluster, request, settings, alarm, coming, settings.make_room)
+        deadline.raise_if_over()
+        done = make_room(cluster, request, settings, deadline, coming, settings.make_room)
     except TimeIsUp:
         reply.info += f"; {TIME_IS_UP}: no moves of others that make room were found"
         return

@@ -110,7 +110,7 @@ class RoomSearch:
         self._rounds(None, self._most if self.found is None else len(self.found))
         self.proved = self._moves.complete and not self._over()
         if self._over():
-            self.ended = TIME_IS_UP if self._context.alarm.over() else WORK_IS_SPENT
+            self.ended = TIME_IS_UP if self._context.deadline.over() else WORK_IS_SPENT
         if self.found and not self._over():
             self._left = min(self._left, TIES)
             self._copied = sum(one.copied for one in self.found)
@@ -133,7 +133,7 @@ class RoomSearch:
                 return
 
     def _over(self) -> bool:
-        return self._left <= 0 or self._context.alarm.over()
+        return self._left <= 0 or self._context.deadline.over()
 
     def _deeper(self, depth: int, copied: float) -> None:
         """Make one more move, whichever may lead to the goal in `depth` of them."""

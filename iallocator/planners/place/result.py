@@ -143,8 +143,8 @@ def place_anew(
     are: half an answer may not fit.  `tell` hears how many of how many have chosen.
     """
     new = [one.instance for one in wanted]
-    alarm = Deadline.of_run(settings.planning_seconds + GRACE)  # when the one around it all rings
-    context = Context(cluster, settings, coming=new, alarm=alarm)
+    deadline = Deadline.of_run(settings.planning_seconds + GRACE)  # the moment of the outer one
+    context = Context(cluster, settings, coming=new, deadline=deadline)
     before = State(cluster)
     names = [i.name for i in (*instances, *new)]
     demands = context.bonds.demands()
@@ -155,7 +155,7 @@ def place_anew(
         places = [_staying(before, instance, why) for instance in (*instances, *new)]
         done = PlaceResult(strategy, before, places, names, new, demands)
         done.plan.end(stop)
-    if context.alarm.over():
+    if context.deadline.over():
         done.plan.reason = TIME_IS_UP
     done.remarks = [*context.remarks, *_lost_anyway(done)]
     return done
@@ -180,7 +180,7 @@ def _kept_together(
         done = PlaceResult(strategy, before, places, names, new, context.bonds.demands())
         done.hopeless = chosen.survival.hopeless
         parted = _parted(done, context.bonds.relations)
-        if parted.keys() <= staying.keys() or context.alarm.over():
+        if parted.keys() <= staying.keys() or context.deadline.over():
             return done
         staying |= parted
         chosen.take_back()
@@ -208,7 +208,7 @@ def _parted(done: PlaceResult, relations: Relations | None) -> dict[str, str]:
 def _with_broken(context: Context, places: list[PlannedPlace]) -> list[PlannedPlace]:
     """The places, and what is broken there; that is not known of what came late."""
     for place in places:
-        if place.node is not None and not context.alarm.over():
+        if place.node is not None and not context.deadline.over():
             place.broken = context.bonds.broken(place.instance, place.node)
     return places
 

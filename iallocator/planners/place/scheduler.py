@@ -127,7 +127,7 @@ class SchedulingPass:
             If time is up before all had it.
         """
         for done, unit in enumerate(self.units):
-            self.context.alarm.raise_if_over()
+            self.context.deadline.raise_if_over()
             self._tell(done, len(self.units))
             for position in range(len(unit.members)):
                 self._member(unit, position)

@@ -65,7 +65,7 @@ def place_cluster(
         )
         if found is not None:
             return found
-        if context.alarm.over() and not _wrongly_stopped(one):
+        if context.deadline.over() and not _wrongly_stopped(one):
             return one
         one = tried(())
     kept: set[str] = set()

@@ -57,12 +57,12 @@ class Manner(NamedTuple):
 class Absence:
     """Answers for sets of nodes, each asked from the beginning; the state stays as it is.
 
-    `alarm` is the context's.
+    `deadline` is the context's.
     """
 
     def __init__(self, context: RebootContext, wanted: RebootOptions) -> None:
         self._context = context
-        self.alarm = context.alarm
+        self.deadline = context.deadline
         self._wanted = wanted
         self._relations = context.bonds.relations
         self._returns = Returns(context, wanted)
@@ -78,7 +78,7 @@ class Absence:
         TimeIsUp
             If there is no more time.
         """
-        self.alarm.raise_if_over()
+        self.deadline.raise_if_over()
         gone = frozenset(gone)
         if len(gone) > 1 and self._room.lacks(gone):
             away = Away()

@@ -24,8 +24,10 @@ class RebootContext(Context):
 
     __slots__ = ()
 
-    def __init__(self, cluster: Cluster, settings: Settings, alarm: Deadline | None = None) -> None:
-        super().__init__(cluster, settings, [(len(cluster.nodes), 0)] * MOVES, alarm=alarm)
+    def __init__(
+        self, cluster: Cluster, settings: Settings, deadline: Deadline | None = None
+    ) -> None:
+        super().__init__(cluster, settings, [(len(cluster.nodes), 0)] * MOVES, deadline=deadline)
 
     def forget(self) -> None:
         """Other nodes are online than before: what was derived from that is made anew."""

@@ -102,7 +102,7 @@ class Grouping:
         """Put `nodes` into groups; an interruption leaves the best that were found until then."""
         try:
             self._run(nodes)
-            self._absence.alarm.quiet()
+            self._absence.deadline.quiet()
         except Stopped as stop:
             self.stop = stop
             known = {index for group in self.groups for index in group} | self.left.keys()
@@ -116,7 +116,7 @@ class Grouping:
                 self.left[index] = alone.reason
             else:
                 self.groups.append((index,))
-                self._absence.alarm.spare(2 * len(alone.moves))  # there and back, in any group
+                self._absence.deadline.spare(2 * len(alone.moves))  # there and back, in any group
         nodes = [index for index in nodes if index not in self.left]
         if not nodes:
             return

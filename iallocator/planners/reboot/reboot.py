@@ -31,7 +31,7 @@ def plan_reboots(
     cluster: Cluster,
     settings: Settings,
     wanted: RebootOptions,
-    alarm: Deadline | None = None,
+    deadline: Deadline | None = None,
     tell: Callable[[int, int], None] = lambda done, total: None,
 ) -> RebootResult:
     """Groups of nodes that can be rebooted together, and what moves around each.
@@ -47,7 +47,7 @@ def plan_reboots(
     """
     nodes = _eligible(cluster, wanted)
     known = bool(wanted.master) or wanted.force
-    context = RebootContext(cluster, settings, alarm)
+    context = RebootContext(cluster, settings, deadline)
     grouping = Grouping(cluster, Absence(context, wanted), tell)
     grouping.run([node.index for node in nodes] if known else [])
     master = _master(cluster, wanted.master)

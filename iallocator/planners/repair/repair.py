@@ -85,8 +85,10 @@ class Repairs:
     Those that must be on one node are repaired together, or none of them.
     """
 
-    def __init__(self, cluster: Cluster, settings: Settings, alarm: Deadline | None = None) -> None:
-        self._context = Context(cluster, settings, [(len(cluster.nodes), 0)], alarm=alarm)
+    def __init__(
+        self, cluster: Cluster, settings: Settings, deadline: Deadline | None = None
+    ) -> None:
+        self._context = Context(cluster, settings, [(len(cluster.nodes), 0)], deadline=deadline)
         self._nodes = cluster.nodes
 
     @property

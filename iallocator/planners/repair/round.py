@@ -103,9 +103,10 @@ class RepairRound:
     """One look at all instances.
 
     `jobs`: the queue, None for a cluster that is not running; `execute`: tags are changed
-    there; `delay`: seconds that every repair waits first; `alarm`: when it rings, instances that
-    have no place by then are left for the next time; `allow`: the type up to which every repair is
-    allowed this once, "" for none; `command`: how to repeat this command so that it repairs.
+    there; `delay`: seconds that every repair waits first; `deadline`: once it has passed,
+    instances that have no place yet are left for the next time; `allow`: the type up to which
+    every repair is allowed this once, "" for none; `command`: how to repeat this command so that
+    it repairs.
 
     Raises
     ------
@@ -120,19 +121,19 @@ class RepairRound:
         jobs: Jobs | None = None,
         execute: bool = False,
         delay: float = 0.0,
-        alarm: Deadline | None = None,
+        deadline: Deadline | None = None,
         allow: str = "",
         command: str = "iallocator repair -X",
     ) -> None:
         self._allow = allow
         self._command = command
-        self._alarm = alarm or Deadline(None)
+        self._deadline = deadline or Deadline(None)
         self._cluster = cluster
         self._jobs = jobs
         self._execute = execute and jobs is not None
         self._delay = delay
         self._now = int(time.time())
-        self._repairs = Repairs(cluster, settings, self._alarm)
+        self._repairs = Repairs(cluster, settings, self._deadline)
         try:
             self._patients = [_Patient(i, state_of(i)) for i in cluster.instances]
         except ValueError as error:
@@ -162,7 +163,7 @@ class RepairRound:
                 admitted[one.instance.name] = one
         repairs = [one.repair for one in admitted.values() if one.repair is not None]
         for unit in self._repairs.in_units(repairs):
-            if self._alarm.over():
+            if self._deadline.over():
                 for repair in unit:
                     why = f"{repair.kind} is needed ({repair.reason}): {TIME_IS_UP}"
                     admitted[repair.instance.name].note = why
@@ -249,7 +250,7 @@ class RepairRound:
         wanted = {one.instance.name: one for one in self._patients if one.permit}
         repairs = [one.repair for one in wanted.values() if one.repair is not None]
         for unit in self._repairs.in_units(repairs):
-            if self._alarm.over():
+            if self._deadline.over():
                 return
             with self._repairs.state.trial():
                 self._repairs.placed(unit)

@@ -38,7 +38,7 @@ class SqueezeOptions:
         Name or uuid of the only group to look at; "": every group.
     tag_prefix:
         What this program's own tags begin with.
-    alarm:
+    deadline:
         Ends everything when time is up.
     settings:
         The settings for global N+1, soft limits and exact search, with those of groups that
@@ -46,8 +46,8 @@ class SqueezeOptions:
     """
 
     __slots__ = (
-        "alarm", "avoid", "group", "kinds", "limits", "master", "minimal",
-        "prefer", "settings", "tag_prefix", "target",
+        "avoid", "deadline", "group", "kinds", "limits", "master", "minimal", "prefer",
+        "settings", "tag_prefix", "target",
     )  # fmt: skip
 
     def __init__(
@@ -63,11 +63,11 @@ class SqueezeOptions:
         kinds: int = SHARED,
         group: str = "",
         tag_prefix: str = "iallocator:",
-        alarm: Deadline | None = None,
+        deadline: Deadline | None = None,
     ) -> None:
         self.settings = settings
         self.tag_prefix = tag_prefix
-        self.alarm = alarm
+        self.deadline = deadline
         self.limits = limits
         self.target = target
         self.minimal = minimal

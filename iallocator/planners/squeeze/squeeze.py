@@ -73,8 +73,8 @@ def squeeze_cluster(
         if wanted.behaviour.squeezes_further:
             for more in work.continued(groups, done):
                 done = more
-        if wanted.alarm is not None:
-            wanted.alarm.quiet()
+        if wanted.deadline is not None:
+            wanted.deadline.quiet()
     except Stopped as stop:
         done.plan.end(stop)
     done.before = State(cluster)  # sizes that nobody told are known by now
@@ -114,7 +114,7 @@ class _Work:
         """Return what exact search may spend."""
         wanted = self.wanted
         return Budget(
-            wanted.settings.optimum_seconds, wanted.alarm, wanted.settings.planning_seconds
+            wanted.settings.optimum_seconds, wanted.deadline, wanted.settings.planning_seconds
         )
 
     def reserve(self, group: Group, factor: float) -> Headroom:
