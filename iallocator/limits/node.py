@@ -10,12 +10,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.model.node_view import NodeView, Quantity
 
 __all__ = [
-    "ABANDONED", "ALL_LIMITS", "FORCED_LIMITS", "HARD_LIMITS", "NO_WORSE_LIMITS", "POOLS",
-    "PRIMARY", "REASONS", "SECONDARY", "STAYING", "Check", "LimitSet", "checks_for",
+    "ABANDONED", "ALL_LIMITS", "DISK_SPACE", "FORCED_LIMITS", "FREE_MEMORY", "HARD_LIMITS",
+    "NO_WORSE_LIMITS", "OWN_SPINDLES", "POOLS", "POOL_SPACE", "PRIMARY", "REASONS", "SECONDARY",
+    "SPINDLES_OF_DISKS", "STAYING", "Check", "LimitSet", "RoleLimits", "checks_for",
+    "failover_checks", "other_limits",
 ]  # fmt: skip
 
 REASONS = (
@@ -57,6 +60,23 @@ class Lack:
         return float(getattr(instance, self._asked) or 1) if self._asked else 1.0
 
 
+FREE_MEMORY, DISK_SPACE, VCPUS = "MiB memory", "MiB disk", "virtual cpus"
+OWN_SPINDLES, SHARED_SPINDLES = "spindles of its own", "spindles under the policy's ratio"
+POOL_SPACE = "places in its storage pool"
+SPINDLES_OF_DISKS = "the number of spindles of a disk"
+"""Units of what a node may lack, see `Lack.unit`."""
+
+
+def _everywhere(group: Group) -> bool:
+    """Say that a limit may reject somebody in any group."""
+    return True
+
+
+def _where_storage_is_exclusive(group: Group) -> bool:
+    """Say that a limit may reject somebody only where some node has exclusive storage."""
+    return group.exclusive
+
+
 class Check:
     """One limit.
 
@@ -84,10 +104,12 @@ class Check:
         Whether it counts only where what a failure loses must not grow.
     lacks:
         What a node lacks that breaks it.
+    applies:
+        Whether it may reject any instance in a group; by default in every group.
     """
 
-    __slots__ = ("fails", "forced", "lacks", "later", "local", "no_worse", "pools", "reason",
-                 "soft", "space", "words")  # fmt: skip
+    __slots__ = ("applies", "fails", "forced", "lacks", "later", "local", "no_worse", "pools",
+                 "reason", "soft", "space", "words")  # fmt: skip
 
     def __init__(
         self,
@@ -103,7 +125,9 @@ class Check:
         space: bool = False,
         pools: bool = False,
         no_worse: bool = False,
+        applies: Callable[[Group], bool] = _everywhere,
     ) -> None:
+        self.applies = applies
         self.no_worse = no_worse
         self.reason = reason
         self.fails = fails
@@ -123,9 +147,7 @@ class Check:
         return str(getattr(words, self.words)(before, after, instance))
 
 
-_MEMORY, _DISK_SPACE, _VCPUS = "MiB memory", "MiB disk", "virtual cpus"
 _WITH_RESERVE, _TO_TAKE_OVER = " (failover reserve included)", " (for a failover to it)"
-_OWN, _SHARED = "spindles of its own", "spindles under the policy's ratio"
 
 
 def _barred(b: NodeView, a: NodeView, i: Instance) -> Quantity:
@@ -133,32 +155,34 @@ def _barred(b: NodeView, a: NodeView, i: Instance) -> Quantity:
 
 
 POOLS = Check("FailDisk", _barred, "pools",
-              Lack("places in its storage pool", "", lambda b, a, i: int(_barred(b, a, i))),
+              Lack(POOL_SPACE, "", lambda b, a, i: int(_barred(b, a, i))),
               pools=True)  # fmt: skip
 """The node must reach the instance's storage pools, and have room in its own."""
 
 
 def _no_spindles(soft: bool, later: bool) -> Check:
-    lack = Lack("the number of spindles of a disk", "", lambda b, a, i: 1)
+    lack = Lack(SPINDLES_OF_DISKS, "", lambda b, a, i: 1)
     return Check("FailSpindles", lambda b, a, i: b.exclusive * (i.spindles is None) > 0,
-                 "unknown_spindles", lack, soft=soft, local=True, later=later)  # fmt: skip
+                 "unknown_spindles", lack, soft=soft, local=True, later=later,
+                 applies=_where_storage_is_exclusive)  # fmt: skip
 
 
-_TO_RESERVE = Lack(_DISK_SPACE, "disk", lambda b, a, i: a.disk_reserve - a.disk)
+_TO_RESERVE = Lack(DISK_SPACE, "disk", lambda b, a, i: a.disk_reserve - a.disk)
 
 _DISK = (
     Check("FailDisk", lambda b, a, i: a.disk <= 0, "disk",
-          Lack(_DISK_SPACE, "disk", lambda b, a, i: 1 - a.disk), local=True, space=True),
+          Lack(DISK_SPACE, "disk", lambda b, a, i: 1 - a.disk), local=True, space=True),
     Check("FailDisk", lambda b, a, i: a.disk < a.disk_reserve, "disk_reserve", _TO_RESERVE,
           soft=True, local=True, space=True),
     _no_spindles(soft=False, later=False),
     Check("FailSpindles", lambda b, a, i: a.exclusive * (a.free_spindles < 0) > 0, "own_spindles",
-          Lack(_OWN, "spindles", lambda b, a, i: -a.free_spindles), local=True),
+          Lack(OWN_SPINDLES, "spindles", lambda b, a, i: -a.free_spindles), local=True,
+          applies=_where_storage_is_exclusive),
 )  # fmt: skip
 
 
 def _shared_spindles(soft: bool) -> Check:
-    lack = Lack(_SHARED, "spindle_use", lambda b, a, i: a.spindles - a.high_spindles)
+    lack = Lack(SHARED_SPINDLES, "spindle_use", lambda b, a, i: a.spindles - a.high_spindles)
     return Check("FailDisk", lambda b, a, i: a.spindles > a.high_spindles, "spindles", lack,
                  soft=soft, local=True, forced=False)  # fmt: skip
 
@@ -166,23 +190,26 @@ def _shared_spindles(soft: bool) -> Check:
 def _disk_later(soft: bool) -> tuple[Check, ...]:
     return (
         Check("FailDisk", lambda b, a, i: a.disk_later <= 0, "less_disk_later",
-              Lack(_DISK_SPACE, "disk", lambda b, a, i: 1 - a.disk_later),
+              Lack(DISK_SPACE, "disk", lambda b, a, i: 1 - a.disk_later),
               soft=soft, local=True, later=True, space=True),
         Check("FailDisk", lambda b, a, i: a.disk_later < a.disk_reserve, "disk_reserve",
-              Lack(_DISK_SPACE, "disk", lambda b, a, i: a.disk_reserve - a.disk_later),
+              Lack(DISK_SPACE, "disk", lambda b, a, i: a.disk_reserve - a.disk_later),
               soft=True, local=True, later=True, space=True),
         _no_spindles(soft=soft, later=True),
         Check("FailSpindles", lambda b, a, i: a.exclusive * (a.free_spindles_later < 0) > 0,
               "own_spindles_later",
-              Lack(_OWN, "spindles", lambda b, a, i: -a.free_spindles_later),
-              soft=soft, local=True, later=True),
+              Lack(OWN_SPINDLES, "spindles", lambda b, a, i: -a.free_spindles_later),
+              soft=soft, local=True, later=True, applies=_where_storage_is_exclusive),
         Check("FailDisk", lambda b, a, i: a.spindles_later > a.high_spindles, "spindles_later",
-              Lack(_SHARED, "spindle_use", lambda b, a, i: a.spindles_later - a.high_spindles),
+              Lack(SHARED_SPINDLES, "spindle_use",
+                   lambda b, a, i: a.spindles_later - a.high_spindles),
               soft=soft, local=True, later=True),
     )  # fmt: skip
 
 
-_TO_FAIL_OVER = Lack(_MEMORY, "memory", lambda b, a, i: a.reserved - a.memory + 1, _WITH_RESERVE)
+_TO_FAIL_OVER = Lack(
+    FREE_MEMORY, "memory", lambda b, a, i: a.reserved - a.memory + 1, _WITH_RESERVE
+)
 
 _N1 = (
     Check("FailMem", lambda b, a, i: a.fails_n1 > b.fails_n1, "n1", _TO_FAIL_OVER, soft=True),
@@ -192,49 +219,66 @@ _N1 = (
 )  # fmt: skip
 """A node that fails already may lack more, but where nothing may become worse."""
 
-PRIMARY = (
+
+class RoleLimits:
+    """The limits of a node in one role, in the order in which they are tested.
+
+    Attributes
+    ----------
+    checks:
+        One `Check` for each limit.
+    """
+
+    __slots__ = ("checks",)
+
+    def __init__(self, *checks: Check) -> None:
+        self.checks = checks
+
+
+PRIMARY = RoleLimits(
     POOLS,
     Check("FailMem", lambda b, a, i: a.memory <= 0, "memory",
-          Lack(_MEMORY, "memory", lambda b, a, i: 1 - a.memory)),
+          Lack(FREE_MEMORY, "memory", lambda b, a, i: 1 - a.memory)),
     *_DISK,
     _shared_spindles(soft=True),
     *_N1,
     Check("FailCPU", lambda b, a, i: a.cpus / a.total_cpus > a.vcpu_ratio, "cpus",
-          Lack(_VCPUS, "vcpus", lambda b, a, i: a.cpus - a.vcpu_ratio * a.total_cpus), soft=True),
+          Lack(VCPUS, "vcpus", lambda b, a, i: a.cpus - a.vcpu_ratio * a.total_cpus), soft=True),
     Check("FailTags", lambda b, a, i: a.conflicts > b.conflicts, "tags",
           Lack("places free of its exclusion tags", "", lambda b, a, i: a.conflicts - b.conflicts),
           soft=True),
     Check("FailMem", lambda b, a, i: a.memory_later <= 0, "memory_later",
-          Lack(_MEMORY, "memory", lambda b, a, i: 1 - a.memory_later), later=True),
+          Lack(FREE_MEMORY, "memory", lambda b, a, i: 1 - a.memory_later), later=True),
     *_disk_later(soft=True),
     Check("FailCPU", lambda b, a, i: a.cpus_later / a.total_cpus > a.vcpu_ratio, "cpus_later",
-          Lack(_VCPUS, "vcpus", lambda b, a, i: a.cpus_later - a.vcpu_ratio * a.total_cpus),
+          Lack(VCPUS, "vcpus", lambda b, a, i: a.cpus_later - a.vcpu_ratio * a.total_cpus),
           soft=True, later=True),
 )  # fmt: skip
 """For a node that would become the primary."""
 
-SECONDARY = (
+SECONDARY = RoleLimits(
     POOLS,
     *_DISK,
     _shared_spindles(soft=False),
     Check("FailMem", lambda b, a, i: i.takeover_memory >= b.memory, "failover",
-          Lack(_MEMORY, "takeover_memory", lambda b, a, i: i.takeover_memory - b.memory + 1,
+          Lack(FREE_MEMORY, "takeover_memory", lambda b, a, i: i.takeover_memory - b.memory + 1,
                _TO_TAKE_OVER),
           soft=True),
     *_N1,
     *_disk_later(soft=False),
     Check("FailMem", lambda b, a, i: i.takeover_memory >= b.memory_later, "failover_later",
-          Lack(_MEMORY, "takeover_memory", lambda b, a, i: i.takeover_memory - b.memory_later + 1,
+          Lack(FREE_MEMORY, "takeover_memory",
+               lambda b, a, i: i.takeover_memory - b.memory_later + 1,
                _TO_TAKE_OVER),
           soft=True, later=True),
 )  # fmt: skip
 """For a node that would become the secondary of a drbd instance."""
 
 
-STAYING = _N1
+STAYING = RoleLimits(*_N1)
 """For a secondary that stays while the primary changes: memory is kept for each primary."""
 
-ABANDONED = tuple(check for check in SECONDARY if check.reason != "FailDisk")
+ABANDONED = RoleLimits(*(check for check in SECONDARY.checks if check.reason != "FailDisk"))
 """For an old primary that is not online and becomes the secondary: its disk does not matter."""
 
 
@@ -287,17 +331,40 @@ _KNOWN: dict[tuple[object, ...], tuple[Check, ...]] = {}
 """What `checks_for` found; there are few combinations of what it depends on."""
 
 
-def checks_for(
-    checks: tuple[Check, ...], instance: Instance, limits: LimitSet
-) -> tuple[Check, ...]:
-    """Those of `checks` that matter for `instance`: a forthcoming one takes nothing yet."""
+def checks_for(role: RoleLimits, instance: Instance, limits: LimitSet) -> tuple[Check, ...]:
+    """Return the checks of `role` that matter for `instance`, if `limits` count.
+
+    A forthcoming instance takes nothing yet.
+    """
     asked = instance.local, instance.restricted, instance.counts_disk, instance.forthcoming
-    found = _KNOWN.get((checks, asked, limits))
+    found = _KNOWN.get((role, asked, limits))
     if found is None:
-        found = _KNOWN[checks, asked, limits] = tuple(
-            check for check in checks if limits.holds(check) and _matters(check, *asked)
+        found = _KNOWN[role, asked, limits] = tuple(
+            check for check in role.checks if limits.holds(check) and _matters(check, *asked)
         )
     return found
+
+
+def failover_checks(instance: Instance) -> tuple[Check, ...]:
+    """Return the checks of a secondary that `instance` fails over to: it has the disks already."""
+    return tuple(
+        check
+        for check in checks_for(PRIMARY, instance, FORCED_LIMITS)
+        if not (check.local or check.pools)
+    )
+
+
+def other_limits(group: Group, *known: str) -> tuple[Check, ...]:
+    """Return the limits that can keep instances off nodes of `group` when a node fails.
+
+    All but those of `known`, which are units of `Lack`.  A calculation that takes only some
+    resources into account proves that instances find a place only if this is empty.
+    """
+    return tuple(
+        check
+        for check in PRIMARY.checks
+        if FORCED_LIMITS.holds(check) and check.lacks.unit not in known and check.applies(group)
+    )
 
 
 def _matters(

@@ -15,6 +15,7 @@ of both budgets, the cheaper one for each target, add up to no more than two.
 from __future__ import annotations
 
 from iallocator.limits.migration import may_not_receive
+from iallocator.limits.node import DISK_SPACE, FREE_MEMORY, POOL_SPACE, other_limits
 from iallocator.model.columns import (
     DISK,
     MEMORY,
@@ -51,8 +52,9 @@ class Demand:
     single:
         Whether drbd primaries without secondary exist: nothing can save those.
     intricate:
-        Whether only the simulation can tell: exclusive storage, an instance to be
-        created anew that the policy does not admit any more, or one taken for another.
+        Whether only the simulation can tell: a limit of nodes other than memory, disk and pools,
+        an instance to be created anew that the policy does not admit any more, or one taken for
+        another.
     movers, recreated:
         How many instances need a new node, and how many of them are not mirrored.
     shares:
@@ -133,7 +135,7 @@ def demand_of(state: State, node: int, rules: Rules) -> Demand:
     """The demand of `node` as the state is now."""
     demand = Demand()
     group = state.cluster.nodes[node].group
-    demand.intricate = group.exclusive
+    demand.intricate = bool(other_limits(group, FREE_MEMORY, DISK_SPACE, POOL_SPACE))
     if rules.namesake is not None and rules.namesake.nodes[0] == node:
         demand.intricate = True
         demand.movers = 1

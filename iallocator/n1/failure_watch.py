@@ -110,7 +110,7 @@ class FailureWatch:
             return NOTHING
         if kind != SAFE:
             spare = -1
-        if spare != INFINITE and (demand.movers or not rules.exact):
+        if spare != INFINITE and (demand.movers or demand.intricate or not rules.exact):
             self._spare.note(node, spare)
         return demand.failovers
 

@@ -16,8 +16,8 @@ from iallocator.limits.node import (
     PRIMARY,
     SECONDARY,
     checks_for,
+    failover_checks,
 )
-from iallocator.model.columns import MEMORY
 from iallocator.scoring.candidates import DECIMALS
 
 TYPE_CHECKING = False
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from iallocator.n1.rules import Rules
     from iallocator.scoring import Kernels
 
-__all__ = ["Simulation", "UnsurvivedFailure"]
+__all__ = ["Simulation", "UnsurvivedFailure", "failover_rejection"]
 
 WORTH_ARRAYS = 1_000
 """Moves × nodes from which on the array form is loaded: a move costs 50 µs per node without."""
@@ -130,6 +130,13 @@ class Simulation:
         """
         node = self._state.where[item[0].name][0]
         return self._move(node, item, (target,), (target,))
+
+    def fails_over(self, instance: Instance) -> bool:
+        """Let `instance` fail over; whether its secondary takes it.
+
+        Changes the state: call it in a trial.
+        """
+        return self._failover(self._state.where[instance.name][0], instance) is None
 
     def _unsurvived(self, node: int, item: Sequence[Instance], what: str) -> UnsurvivedFailure:
         """That nobody takes `item`, for lack of `what`; named is the largest of it."""
@@ -238,9 +245,12 @@ class Simulation:
                 return UnsurvivedFailure(
                     node, instance, f"its secondary {name} refuses it: {refusal}"
                 )
-        state.place(instance, (secondary, old))
-        if state.columns[MEMORY][secondary] <= 0:
+        refusal = failover_rejection(state, self.kernels, instance, secondary)
+        if refusal == "FailMem":
             return UnsurvivedFailure(node, instance, f"its secondary {name} has not enough memory")
+        if refusal is not None:
+            return UnsurvivedFailure(node, instance, f"its secondary {name} refuses it: {refusal}")
+        state.place(instance, (secondary, old))
         return None
 
     def _swap_refusal(self, instance: Instance, primary: int, secondary: int) -> str | None:
@@ -317,6 +327,17 @@ class Simulation:
                     return False
                 self._state.place(one, (index,))
         return True
+
+
+def failover_rejection(
+    state: State, kernels: Kernels, instance: Instance, secondary: int
+) -> str | None:
+    """Return why `instance`, which is off `state`, cannot fail over to its secondary, or None.
+
+    The reason is one of `iallocator.limits.node.REASONS`.
+    """
+    checks = failover_checks(instance)
+    return kernels.checker(state).primary_refusal(instance, secondary, checks)
 
 
 def _order(instance: Instance) -> float:

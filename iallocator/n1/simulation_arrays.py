@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from iallocator.limits.migration import may_not_receive
+from iallocator.limits.node import DISK_SPACE, FREE_MEMORY, POOL_SPACE, other_limits
 from iallocator.model.columns import COLUMNS, MEMORY
 from iallocator.model.node_view import CAPACITIES, NodeView
 from iallocator.scoring.candidates import DECIMALS
@@ -53,7 +54,8 @@ def suits(state: State, group: Group, rules: Rules) -> bool:
 
     Failure domains are no hindrance: what moves has one node, and those count pairs of nodes.
     """
-    if group.exclusive or rules.namesake is not None:
+    others = other_limits(group, FREE_MEMORY, DISK_SPACE, POOL_SPACE)
+    if others or rules.namesake is not None:
         return False
     primaries = [i for index in group.nodes for i in state.primaries[index].values()]
     return not any(i.exclusion or i.desired or rules.recreates(i) for i in primaries)

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     from iallocator.aliases import Nodes
-    from iallocator.limits.node import Check
+    from iallocator.limits.node import RoleLimits
     from iallocator.limits.rejection import Rejection
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
@@ -275,7 +275,7 @@ class Evaluator:
                 refusals[index] = reason
         return refusals
 
-    def what_if(self, instance: Instance, motion: Motion, **asked: tuple[Check, ...]) -> WhatIf:
+    def what_if(self, instance: Instance, motion: Motion, **asked: RoleLimits) -> WhatIf:
         """Every limit that single nodes break, with the numbers, by the limits of `motion`.
 
         `on_primary` and `on_secondary`, if given, are the checks that are asked.

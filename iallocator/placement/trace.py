@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from typing import Any, Protocol
 
     from iallocator.aliases import Nodes
-    from iallocator.limits.node import Check
+    from iallocator.limits.node import RoleLimits
     from iallocator.limits.rejection import Rejection
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
         rules: Rules
         scope: ScoreScope
 
-        def what_if(self, instance: Instance, motion: Motion, **asked: tuple[Check, ...]) -> WhatIf:
+        def what_if(self, instance: Instance, motion: Motion, **asked: RoleLimits) -> WhatIf:
             """Every limit that single nodes break, with the numbers."""
 
         def keeps_n1(self, instance: Instance, nodes: Nodes) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, cast
 
-from iallocator.limits.node import PRIMARY, SECONDARY, Check
+from iallocator.limits.node import PRIMARY, SECONDARY, RoleLimits
 
 BEFORE = {
     "memory": 20, "memory_later": 10, "reserved": 50, "fails_n1": 0, "conflicts": 1,
@@ -34,7 +34,7 @@ def view(numbers: dict[str, Any]) -> Any:
     return cast("Any", SimpleNamespace(**numbers))
 
 
-def amounts(checks: tuple[Check, ...]) -> list[tuple[str, float]]:
+def amounts(role: RoleLimits) -> list[tuple[str, float]]:
     """Last word of the unit, and amount, of what each breach lacks; all hold where all is enough.
 
     Pools, which are asked of the state, are left out.
@@ -43,7 +43,7 @@ def amounts(checks: tuple[Check, ...]) -> list[tuple[str, float]]:
     large = view({"takeover_memory": 30, "spindles": None})
     small = view({"takeover_memory": 9, "spindles": 1})
     found = []
-    for check in (one for one in checks if not one.pools):
+    for check in (one for one in role.checks if not one.pools):
         assert check.fails(before, broken, large), check.lacks.unit
         assert not check.fails(before, held, small), check.lacks.unit
         found.append((check.lacks.unit.split()[1], check.lacks.amount(before, broken, large)))
@@ -68,7 +68,7 @@ def test_what_a_secondary_lacks_is_what_would_be_enough() -> None:
 
 def test_node_that_fails_n1_already_may_not_lack_more() -> None:
     """Of memory for its failovers: 30 MiB before, then 29, 30 or 31; none where it fails not."""
-    (worse,) = (one for one in PRIMARY if one.no_worse)
+    (worse,) = (one for one in PRIMARY.checks if one.no_worse)
     for memory, expected in ((31, False), (30, False), (29, True)):
         for fails in (1, 0):
             after = view(HELD | {"memory": memory, "fails_n1": fails})

@@ -25,15 +25,15 @@ def test_checks_known_for_any_instance_are_those_that_matter() -> None:
     """Asked twice, in any order, each answer is what the conditions say one by one."""
     limits = ALL_LIMITS, HARD_LIMITS, FORCED_LIMITS, NO_WORSE_LIMITS
     cases = list(product((PRIMARY, SECONDARY, ABANDONED), limits, product((False, True), repeat=4)))
-    for checks, limit, asked in (*cases, *reversed(cases)):
+    for role, limit, asked in (*cases, *reversed(cases)):
         one = SimpleNamespace(**dict(zip(NAMES, asked)))
         expected = [
             check
-            for check in checks
+            for check in role.checks
             if limit.holds(check)
             and one.local >= check.local
             and one.restricted >= check.pools
             and one.counts_disk >= check.space
             and not (one.forthcoming and not check.later and not check.pools)
         ]
-        assert list(checks_for(checks, cast(Instance, one), limit)) == expected
+        assert list(checks_for(role, cast(Instance, one), limit)) == expected

@@ -12,6 +12,8 @@ from tests.builders import instance as instance_of
 from tests.command import respond
 from tests.model.make import instance
 
+ROLES = (PRIMARY, SECONDARY)
+
 
 @pytest.mark.parametrize(
     ("amount", "said"),
@@ -56,7 +58,7 @@ def test_disk_space_is_not_asked_of_who_has_all_disks_in_pools() -> None:
     pooled = instance("plain")
     pooled.draws = ((("lvm-vg", "vg"), 1024),)
     without, with_disk = (
-        {check.words for check in checks_for(PRIMARY + SECONDARY, one, ALL_LIMITS)}
+        {check.words for role in ROLES for check in checks_for(role, one, ALL_LIMITS)}
         for one in (pooled, instance("plain"))
     )
     assert with_disk - without == {"disk", "disk_reserve", "less_disk_later"}
@@ -64,4 +66,4 @@ def test_disk_space_is_not_asked_of_who_has_all_disks_in_pools() -> None:
 
 def test_every_limit_has_its_words() -> None:
     """They are looked up by name, and only where somebody reads them."""
-    assert {check.words for check in PRIMARY + SECONDARY} <= set(dir(words))
+    assert {check.words for role in ROLES for check in role.checks} <= set(dir(words))

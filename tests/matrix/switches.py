@@ -149,7 +149,7 @@ def _rows(*words: str) -> Switch:
     """The rows of the table of limits that say so never fail."""
 
     def switch(stack: ExitStack) -> None:
-        rows = {*node_limits.PRIMARY, *node_limits.SECONDARY}
+        rows = {*node_limits.PRIMARY.checks, *node_limits.SECONDARY.checks}
         for row in (row for row in rows if row.words in words):
             stack.callback(setattr, row, "fails", row.fails)
             row.fails = partial(_passes, row.fails)

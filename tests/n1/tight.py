@@ -8,6 +8,7 @@ from typing import Any
 
 from iallocator.engine import read
 from iallocator.model.instance import Instance
+from iallocator.n1.rules import Rules
 from iallocator.n1.simulation import Simulation
 from iallocator.options.settings import Settings
 from iallocator.placement.context import Context
@@ -27,9 +28,11 @@ class Case:
         self.cluster = context.cluster
         self.state = context.state
         self.rules = context.rules(context.settings.n1)
-        self.simulation = Simulation(
-            context.state, context.kernels, self.rules, context.all_nodes()
-        )
+        self.simulation = self.simulation_of(self.rules)
+
+    def simulation_of(self, rules: Rules) -> Simulation:
+        """What plays failures through by `rules`."""
+        return Simulation(self.state, self.context.kernels, rules, self.context.all_nodes())
 
 
 def context_of(document: Json, mode: str) -> Case:

@@ -200,7 +200,7 @@ def test_scan_leaves_out_only_limits_that_no_move_breaks(monkeypatch: pytest.Mon
     monkeypatch.setattr(
         RelevantChecks,
         "checks",
-        lambda self, role, limits, leading: checks_for(tuple(role), self._batch, limits),
+        lambda self, role, limits, leading: checks_for(role, self._batch, limits),
     )
     tested = [_moves(cluster, group) for _, cluster, group in worlds(seeds(6, 20, 365))]
     assert found == tested

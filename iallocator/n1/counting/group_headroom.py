@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+from iallocator.limits.node import (
+    DISK_SPACE,
+    FREE_MEMORY,
+    OWN_SPINDLES,
+    POOL_SPACE,
+    SPINDLES_OF_DISKS,
+    other_limits,
+)
 from iallocator.model.columns import DISK, MEMORY
 from iallocator.n1.counting.doubts import Doubts, Spare
 from iallocator.n1.counting.queues import Queue, fits_into
@@ -20,6 +28,9 @@ if TYPE_CHECKING:
     from iallocator.n1.rules import Rules
 
 __all__ = ["GroupHeadroom"]
+
+COUNTED = (FREE_MEMORY, DISK_SPACE, POOL_SPACE, OWN_SPINDLES, SPINDLES_OF_DISKS)
+"""The limits that counting takes into account; where pools or spindles matter it says nothing."""
 
 
 class GroupHeadroom:
@@ -45,6 +56,7 @@ class GroupHeadroom:
         self.queues = {i: Queue(rules) for i in group.nodes if i in watched}
         self.intricate = (
             state.pools is not None
+            or bool(other_limits(group, *COUNTED))
             or any(nodes[index].migration for index in group.nodes)
             or not all(self._known(index) for index in self.queues)
         )

@@ -11,6 +11,7 @@ from __future__ import annotations
 from iallocator.limits.group import refused_by_policy
 from iallocator.limits.migration import may_not_receive
 from iallocator.model.columns import DISK, MEMORY
+from iallocator.model.node_view import NodeView
 from iallocator.n1.loss.packing import Item
 from iallocator.n1.loss.part import Part, Setting, Takers
 
@@ -31,7 +32,13 @@ __all__ = ["Evacuation"]
 
 
 class Evacuation:
-    """What leaves `node` when it fails, and where each of it may go, as `state` is now."""
+    """What leaves `node` when it fails, and where each of it may go, as `state` is now.
+
+    Attributes
+    ----------
+    others:
+        Node -> what it can give of what `Takers.limits` limit; empty if there are none.
+    """
 
     def __init__(
         self,
@@ -47,7 +54,7 @@ class Evacuation:
         self._group = state.cluster.nodes[node].group
         takers = takers or Takers(state, rules, self._group)
         self._bins, self._position = takers.bins, takers.position
-        self._setting = Setting(state, kernels, rules, node, takers)
+        self._limits, self._kernels = takers.limits, kernels
         barred = {node, *may_not_receive(state.cluster, node, self._bins)}
         self._open = takers.open.difference(
             self._position[t] for t in barred if t in self._position
@@ -55,11 +62,17 @@ class Evacuation:
         self._reached: dict[frozenset[int], frozenset[int]] = {}
         self._whole = simulation.items(node)
         self._items = [self._item(item) for item in self._whole]
+        self.others: dict[int, tuple[float, ...]] = {}
+        for index in self._bins if self._limits and self._whole else ():
+            view, one = self._view(index), self._whole[0][0]
+            left = (-limit.lacks.amount(view, view, one) for limit in self._limits)
+            self.others[index] = tuple(left)
+        self._setting = Setting(state, kernels, rules, node, takers, list(self.others.values()))
 
     def _item(self, members: Sequence[Instance]) -> Item:
         memory = sum(i.memory for i in members if i.uses_memory)
         if members[0].template == "drbd":
-            return Item(memory, 0, self._secondary(members[0]))
+            return Item(memory, 0, self._secondary(members[0]), others=self._needs(members))
         disk = sum(i.disk for i in members if i.local)
         bins = self._open
         for one in members:
@@ -69,7 +82,24 @@ class Evacuation:
             if self._rules.recreates(one):
                 refused = refused_by_policy(self._state.cluster, self._group, one)
                 bins = frozenset(b for b in bins if self._bins[b] not in refused)
-        return Item(memory, disk, bins)
+        return Item(memory, disk, bins, others=self._needs(members))
+
+    def _needs(self, members: Sequence[Instance]) -> tuple[float, ...]:
+        """What `members` take on their new node of what `Takers.limits` limit."""
+        needs = [0.0] * len(self._limits)
+        for one in members if self._bins else ():
+            before = self._view(self._bins[0])
+            added = one.as_primary
+            if one.template == "drbd":
+                added = tuple(a - b for a, b in zip(one.as_primary, one.as_secondary))
+            after = before.plus(added, before.reserved)
+            for k, limit in enumerate(self._limits):
+                lack = limit.lacks.amount
+                needs[k] += lack(before, after, one) - lack(before, before, one)
+        return tuple(needs)
+
+    def _view(self, index: int) -> NodeView:
+        return NodeView.of(self._state, index, self._kernels.fixed[index])
 
     def _secondary(self, instance: Instance) -> frozenset[int]:
         nodes = self._state.where[instance.name]
@@ -114,6 +144,11 @@ class Evacuation:
             (members, item, frozenset(self._bins[b] for b in item.bins))
             for members, item in zip(self._whole, self._items)
         ]
+
+    @property
+    def limited_otherwise(self) -> bool:
+        """Whether more than memory, disk, pools and spindles limits who may go where."""
+        return bool(self._limits)
 
     @property
     def open(self) -> frozenset[int]:

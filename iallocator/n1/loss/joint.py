@@ -13,12 +13,21 @@ from itertools import chain
 from operator import itemgetter
 
 from iallocator.limits.migration import may_not_receive
+from iallocator.limits.node import (
+    DISK_SPACE,
+    FREE_MEMORY,
+    OWN_SPINDLES,
+    POOL_SPACE,
+    SPINDLES_OF_DISKS,
+    other_limits,
+)
 from iallocator.model.columns import DISK, MEMORY
 from iallocator.n1.bounds import Demand, Room, demand_of, verdict
 from iallocator.n1.loss.by_reach import ByReach
 from iallocator.n1.loss.by_size import LeftOver
 from iallocator.n1.loss.joint_packing import JointPacking
 from iallocator.n1.of_group import simulation_of
+from iallocator.n1.simulation import failover_rejection
 from iallocator.n1.verdicts import SAFE
 
 TYPE_CHECKING = False
@@ -34,6 +43,9 @@ if TYPE_CHECKING:
     Item = tuple[float, float, list[Instance]]
 
 __all__ = ["JointFailures"]
+
+KNOWN = (FREE_MEMORY, DISK_SPACE, POOL_SPACE)
+"""The limits that sums and searches take into account."""
 
 _size = itemgetter(0, 1)
 """MiB of memory and of disk of an item."""
@@ -69,11 +81,15 @@ class JointFailures:
         """
         needs = [self._need(node) for node in nodes]
         failed = frozenset(nodes)
-        lost, taken = self._failed_over(needs, failed)
         by_group: dict[Group, list[_Need]] = {}
         for need in needs:
             if need.items:
                 by_group.setdefault(need.group, []).append(need)
+        if any(other_limits(need.group, *KNOWN, OWN_SPINDLES, SPINDLES_OF_DISKS) for need in needs):
+            lost = self._carried_out(needs, by_group.values(), failed)
+            failing = [(node, self._simulation(node)) for node in nodes]
+            return list(self._searches[1].fewer_than(lost, failing)) if lost else lost
+        lost, taken = self._failed_over(needs, failed)
         for group, some in by_group.items():
             lost += self._moved(group, some, failed, taken)
         if lost and by_group and (taken or not all(need.sizes_alone for need in needs)):
@@ -142,6 +158,33 @@ class JointFailures:
                 taken[secondary] -= sum(_memory(one) for one in refused)
                 lost += refused
         return lost, taken
+
+    def _carried_out(
+        self,
+        needs: Iterable[_Need],
+        by_group: Iterable[Sequence[_Need]],
+        failed: frozenset[int],
+    ) -> list[Instance]:
+        """Who finds no place when one after the other is moved, the smallest failovers first."""
+        state = self._state
+        lost: list[Instance] = []
+        with state.trial():
+            for need in needs:
+                lost += need.without_secondary
+                kernels = self._simulation(need.node).kernels
+                for secondary, some in need.failovers.items():
+                    for one in sorted(some, key=lambda one: (_memory(one), one.name)):
+                        state.remove(one, state.where[one.name])
+                        if secondary in failed or failover_rejection(
+                            state, kernels, one, secondary
+                        ):
+                            lost.append(one)
+                        else:
+                            state.place(one, (secondary, need.node))
+            for together in by_group:
+                simulation = self._simulation(together[0].node)
+                lost += simulation.without_place([need.node for need in together], failed)
+        return lost
 
     def _moved(
         self, group: Group, needs: Sequence[_Need], failed: frozenset[int], taken: dict[int, float]
@@ -294,7 +337,7 @@ class _Need:
         targets = rules.targets(state.cluster, self.group)
         created = [one for one in members if rules.recreates(one)]
         barred = (
-            self.group.exclusive
+            bool(other_limits(self.group, *KNOWN))
             or any(self.group.policy.refuses(one, False) for one in created)
             or bool(may_not_receive(state.cluster, node, targets))
         )

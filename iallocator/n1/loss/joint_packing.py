@@ -29,13 +29,14 @@ WORK = 1_000_000
 class JointPacking:
     """Searches as long as there is work to spend; `state` must not change meanwhile."""
 
-    __slots__ = ("_leavers", "_rules", "_state", "_work")
+    __slots__ = ("_leavers", "_others", "_rules", "_state", "_work")
 
     def __init__(self, state: State, rules: Rules, work: int = WORK) -> None:
         self._state = state
         self._rules = rules
         self._work = work
         self._leavers: dict[int, list[Leaver]] = {}
+        self._others: dict[int, tuple[float, ...]] = {}  # see `Evacuation.others`
 
     def fewer_than(
         self, lost: Sequence[Instance], failing: Sequence[tuple[int, Simulation]]
@@ -62,6 +63,7 @@ class JointPacking:
         if node not in self._leavers:
             evacuation = Evacuation(self._state, simulation.kernels, self._rules, simulation, node)
             self._leavers[node] = evacuation.leavers()
+            self._others |= evacuation.others
         return self._leavers[node]
 
     def _packed(self, leaving: Sequence[Leaver], nodes: Sequence[int]) -> list[int | None]:
@@ -74,6 +76,7 @@ class JointPacking:
                 item.disk,
                 frozenset(position[t] for t in targets if t in position),
                 len(members),
+                item.others,
             )
             for members, item, targets in leaving
         ]
@@ -82,6 +85,7 @@ class JointPacking:
             [columns[MEMORY][index] - 1 for index in nodes],
             [max(0, columns[DISK][index] - 1) for index in nodes],
             limit=min(LIMIT, self._work),
+            others=[self._others[index] for index in nodes] if self._others else (),
         )
         places = packing.solve().places
         self._work -= packing.work
@@ -96,11 +100,12 @@ class JointPacking:
         state = self._state
         moving = []
         with state.trial():
-            for (members, item, _, simulation), target in zip(leaving, places):
+            for (members, _, _, simulation), target in zip(leaving, places):
                 if target is None:
                     continue
                 if members[0].template == "drbd":
-                    state.take_memory(target, item.memory)
+                    if not simulation.fails_over(members[0]):
+                        return False
                 else:
                     moving.append((members, target, simulation))
             return all(simulation.goes(members, target) for members, target, simulation in moving)

@@ -101,7 +101,7 @@ class NoWorse:
 
     def _concerns(self, node: int, instance: Instance, nodes: Nodes) -> bool:
         takes = instance.local or (instance.uses_memory and instance.memory > 0)
-        return takes or node == nodes[0]
+        return takes or node == nodes[0] or self._evacuation(node).limited_otherwise
 
     def _evacuation(self, node: int) -> Evacuation:
         group = self._state.cluster.nodes[node].group

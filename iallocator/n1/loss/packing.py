@@ -37,11 +37,21 @@ class Item:
         The positions of the nodes that it may go to.
     price:
         What it costs to leave it out, at least one, where that is not its memory.
+    others:
+        What it needs of other limited resources, one amount each.
     """
 
-    __slots__ = ("bins", "disk", "memory", "price")
+    __slots__ = ("bins", "disk", "memory", "others", "price")
 
-    def __init__(self, memory: float, disk: float, bins: frozenset[int], price: float = 1) -> None:
+    def __init__(
+        self,
+        memory: float,
+        disk: float,
+        bins: frozenset[int],
+        price: float = 1,
+        others: tuple[float, ...] = (),
+    ) -> None:
+        self.others = others
         self.memory = memory
         self.disk = disk
         self.bins = bins
@@ -75,6 +85,7 @@ class Packing:
     `by_memory`: what is left out costs its memory; else its price.  Nothing that
     costs more than `most` is of interest, and what costs no more than `enough` ends the search.
     `limit`: nodes that the search may look at.  `order`: the bins, those with most memory first.
+    `others`: for each bin what it can give of the `Item.others`.
     """
 
     def __init__(
@@ -87,12 +98,14 @@ class Packing:
         limit: int = LIMIT,
         enough: float = 0,
         order: Sequence[int] = (),
+        others: Sequence[tuple[float, ...]] = (),
     ) -> None:
         self._order = sorted(range(len(items)), key=lambda k: _rank(items[k]))
         self._kinds = _useful(items, memory, order)
         self._items = _reduced([items[k] for k in self._order], self._kinds)
         self._memory = {b: max(0, memory[b]) for b in self._kinds}
         self._disk = {b: disk[b] for b in self._kinds}
+        self._others = {b: others[b] for b in self._kinds} if others else {}
         self._by_memory = by_memory
         self._most = most
         self._enough = enough
@@ -137,18 +150,28 @@ class Packing:
 
     def _greedy(self) -> list[int | None]:
         """Each in turn where least is left beside it."""
-        if len({item.bins for item in self._items}) < 2 and not any(i.disk for i in self._items):
+        if len({item.bins for item in self._items}) < 2 and not _needs_more_than_memory(
+            self._items
+        ):
             return self._greedy_alike()
-        memory, disk = dict(self._memory), dict(self._disk)
+        memory, disk, others = dict(self._memory), dict(self._disk), dict(self._others)
         found: list[int | None] = []
         for item in self._items:
             self._left -= len(item.bins)
-            fitting = [b for b in item.bins if memory[b] >= item.memory and disk[b] >= item.disk]
+            fitting = [
+                b
+                for b in item.bins
+                if memory[b] >= item.memory
+                and disk[b] >= item.disk
+                and (not others or _suffices(others[b], item.others))
+            ]
             best = min(fitting, key=lambda b: (memory[b], b), default=None)
             found.append(best)
             if best is not None:
                 memory[best] -= item.memory
                 disk[best] -= item.disk
+                if others:
+                    others[best] = _less(others[best], item.others)
         return found
 
     def _greedy_alike(self) -> list[int | None]:
@@ -210,10 +233,15 @@ class Packing:
         for b in self._choices(item):
             self._memory[b] -= item.memory
             self._disk[b] -= item.disk
+            if self._others:
+                before = self._others[b]
+                self._others[b] = _less(before, item.others)
             self._now[k] = b
             self._search(k + 1, cost)
             self._memory[b] += item.memory
             self._disk[b] += item.disk
+            if self._others:
+                self._others[b] = before
             if self._left <= 0 or not self._promises(cost):
                 break
         self._now[k] = None
@@ -226,7 +254,8 @@ class Packing:
     def _known(self, k: int, cost: float) -> bool:
         """Whether the same was left for the items from `k` on before, at no more cost."""
         kinds, memory, disk = self._kinds, self._memory, self._disk
-        left = tuple(sorted(zip(kinds.values(), memory.values(), disk.values())))
+        others = self._others or disk
+        left = tuple(sorted(zip(kinds.values(), memory.values(), disk.values(), others.values())))
         if self._seen.get((k, left), INFINITE) <= cost:
             return True
         self._seen[k, left] = cost
@@ -235,9 +264,11 @@ class Packing:
     def _choices(self, item: Item) -> Iterator[int]:
         """The bins that take `item`, the fullest first; of bins that are alike one."""
         fitting = [
-            (self._memory[b], self._disk[b], self._kinds[b], b)
+            (self._memory[b], self._disk[b], self._kinds[b], self._others.get(b), b)
             for b in item.bins
-            if self._memory[b] >= item.memory and self._disk[b] >= item.disk
+            if self._memory[b] >= item.memory
+            and self._disk[b] >= item.disk
+            and (not self._others or _suffices(self._others[b], item.others))
         ]
         last = None
         for *alike, b in sorted(fitting):
@@ -253,17 +284,17 @@ def _rank(item: Item) -> tuple[int, float, float]:
 def _useful(items: Sequence[Item], memory: Sequence[float], order: Sequence[int]) -> dict[int, int]:
     """Bin -> its kind, the same for bins that the same items may go to; those that count.
 
-    Where no item needs disk, a bin could take what a smaller one of its kind does.
+    Where items need only memory, a bin could take what a smaller one of its kind does.
     """
-    sets, disk = dict.fromkeys(item.bins for item in items), any(item.disk for item in items)
-    if order and len(sets) == 1 and not disk:
+    sets, more = dict.fromkeys(item.bins for item in items), _needs_more_than_memory(items)
+    if order and len(sets) == 1 and not more:
         (bins,) = sets
         return dict.fromkeys(sorted(islice((b for b in order if b in bins), len(items))), 1)
     kinds: dict[int, int] = {}
     for number, bins in enumerate(sets):
         for b in bins:
             kinds[b] = kinds.get(b, 0) | 1 << number
-    if disk or len(kinds) <= len(items):
+    if more or len(kinds) <= len(items):
         return dict(sorted(kinds.items()))
     alike: dict[int, list[int]] = {}
     for b in sorted(kinds):
@@ -276,4 +307,16 @@ def _reduced(items: Sequence[Item], kinds: Collection[int]) -> list[Item]:
     """The same items, with those bins alone that are in `kinds`."""
     kept = frozenset(kinds)
     bins = {one: one & kept for one in dict.fromkeys(item.bins for item in items)}
-    return [Item(i.memory, i.disk, bins[i.bins], i.price) for i in items]
+    return [Item(i.memory, i.disk, bins[i.bins], i.price, i.others) for i in items]
+
+
+def _needs_more_than_memory(items: Sequence[Item]) -> bool:
+    return any(item.disk or any(item.others) for item in items)
+
+
+def _suffices(left: tuple[float, ...], needed: tuple[float, ...]) -> bool:
+    return all(one >= other for one, other in zip(left, needed))
+
+
+def _less(left: tuple[float, ...], taken: tuple[float, ...]) -> tuple[float, ...]:
+    return tuple(one - other for one, other in zip(left, taken))

@@ -6,9 +6,20 @@ so that what counts as saved is.
 
 from __future__ import annotations
 
-from iallocator.limits.node import FORCED_LIMITS, PRIMARY, checks_for
+from iallocator.limits.node import (
+    DISK_SPACE,
+    FORCED_LIMITS,
+    FREE_MEMORY,
+    OWN_SPINDLES,
+    POOL_SPACE,
+    PRIMARY,
+    SPINDLES_OF_DISKS,
+    checks_for,
+    other_limits,
+)
 from iallocator.model.columns import DISK, MEMORY
 from iallocator.n1.loss.packing import Packing
+from iallocator.n1.simulation import failover_rejection
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -82,9 +93,11 @@ class Takers:
         What each can give, MiB.
     order:
         Their places, those with most memory first.
+    limits:
+        The limits that keep instances off nodes beside memory, disk, pools and spindles.
     """
 
-    __slots__ = ("bins", "disk", "memory", "open", "order", "position")
+    __slots__ = ("bins", "disk", "limits", "memory", "open", "order", "position")
 
     def __init__(self, state: State, rules: Rules, group: Group) -> None:
         memory, disk = state.columns[MEMORY], state.columns[DISK]
@@ -94,16 +107,29 @@ class Takers:
         self.disk = [max(0, disk[t] - 1) for t in self.bins]
         self.open = frozenset(b for b, t in enumerate(self.bins) if memory[t] > 0)
         self.order = sorted(range(len(self.bins)), key=lambda b: -self.memory[b])
+        self.limits = other_limits(
+            group, FREE_MEMORY, DISK_SPACE, POOL_SPACE, OWN_SPINDLES, SPINDLES_OF_DISKS
+        )
 
 
 class Setting:
-    """Where a failure is looked at: the state, and the nodes (`bins`) that may take over."""
+    """Where a failure is looked at: the state, and the nodes (`bins`) that may take over.
 
-    __slots__ = ("bins", "kernels", "node", "rules", "state", "takers")
+    `others`: what each of them can give of what `Takers.limits` limit.
+    """
+
+    __slots__ = ("bins", "kernels", "node", "others", "rules", "state", "takers")
 
     def __init__(
-        self, state: State, kernels: Kernels, rules: Rules, node: int, takers: Takers
+        self,
+        state: State,
+        kernels: Kernels,
+        rules: Rules,
+        node: int,
+        takers: Takers,
+        others: Sequence[tuple[float, ...]],
     ) -> None:
+        self.others = others
         self.state = state
         self.kernels = kernels
         self.rules = rules
@@ -136,8 +162,12 @@ class Part:
 
     @property
     def fails_over(self) -> bool:
-        """Whether all have the same one place to go to, their secondary."""
-        return len(self.targets) == 1 and all(m[0].template == "drbd" for m in self._whole)
+        """Whether all have the same one place to go to, their secondary, and need only memory."""
+        return (
+            len(self.targets) == 1
+            and not self._setting.takers.limits
+            and all(m[0].template == "drbd" for m in self._whole)
+        )
 
     def spare(self) -> float:
         """MiB that each of the targets alone could miss while all find a place.
@@ -184,6 +214,7 @@ class Part:
             most,
             enough=enough,
             order=takers.order,
+            others=self._setting.others,
         )
         found = problem.solve()
         self._setting.rules.effort.spend(PACKING + problem.work)
@@ -193,7 +224,7 @@ class Part:
 
     def _memory_alone(self) -> bool:
         """Whether nothing but memory limits where they go: then the packing is proof."""
-        return not any(
+        return not self._setting.takers.limits and not any(
             one.restricted or (one.local and one.template != "drbd")
             for members in self._whole
             for one in members
@@ -219,8 +250,10 @@ class Part:
         nodes = state.where[instance.name]
         if instance.template == "drbd":
             state.remove(instance, nodes)
+            if failover_rejection(state, self._setting.kernels, instance, target):
+                return False
             state.place(instance, (target, self._setting.node))
-            return state.columns[MEMORY][target] > 0
+            return True
         state.remove(instance, nodes[:1])
         checks = checks_for(PRIMARY, instance, FORCED_LIMITS)
         if self._setting.kernels.checker(state).primary_refusal(instance, target, checks):

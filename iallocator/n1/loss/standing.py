@@ -24,12 +24,21 @@ class Standing:
         Names of those whom nothing can save; they are in no part.
     """
 
-    __slots__ = ("_by_target", "_memory", "_node", "_open", "_parts", "hopeless")
+    __slots__ = (
+        "_by_target",
+        "_limited_otherwise",
+        "_memory",
+        "_node",
+        "_open",
+        "_parts",
+        "hopeless",
+    )
 
     def __init__(self, evacuation: Evacuation, node: int, memory: list[float]) -> None:
         self._node = node
         self._memory = memory
         self._open = evacuation.open
+        self._limited_otherwise = evacuation.limited_otherwise
         self.hopeless = evacuation.hopeless()
         self._parts = [_Known(part) for part in evacuation.parts(self.hopeless)]
         self._by_target = {t: one for one in self._parts for t in one.part.targets}
@@ -54,6 +63,8 @@ class Standing:
         if not self._open.issuperset(secondary) or not secondary:
             return True
         part = self._by_target.get(secondary[0])
+        if part is None and self._limited_otherwise:
+            return None
         if part is None:
             return taken > max(0, self._memory[secondary[0]] - 1)
         return part.misses(taken) if part.exact else None

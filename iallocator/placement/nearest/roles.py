@@ -7,7 +7,7 @@ One way to ask for each way that an instance comes to a node: see
 from __future__ import annotations
 
 from iallocator.limits.breach import policy_breach
-from iallocator.limits.node import ABANDONED, FORCED_LIMITS, PRIMARY, SECONDARY
+from iallocator.limits.node import ABANDONED, FORCED_LIMITS, PRIMARY, SECONDARY, RoleLimits
 from iallocator.limits.rejection import Rejection, migration_rejection
 from iallocator.placement.motions import Motion
 
@@ -100,7 +100,7 @@ class _Reader:
         if asked.kind == "mirror" and self._context.settings.behaviour.tests_primary_again:
             motion = Motion("mirror", FORCED_LIMITS, motion.secondary)
         elif asked.kind == "mirror":
-            on_primary = ()
+            on_primary = RoleLimits()
         prospect = self._evaluator.what_if(self._instance, motion, on_primary=on_primary)
         worded, breach = self._worded()
         barred = set(worded)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from iallocator.aliases import Nodes
-    from iallocator.limits.node import Check
+    from iallocator.limits.node import Check, RoleLimits
     from iallocator.model.instance import Instance
     from iallocator.model.node_view import Capacities
     from iallocator.model.state import State
@@ -112,7 +112,7 @@ class MoveLimits:
     def _rejections(
         self,
         instance: Instance,
-        role: tuple[Check, ...],
+        role: RoleLimits,
         checks: tuple[Check, ...],
         primary: int,
         nodes: Sequence[int],

@@ -9,7 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from iallocator.limits.node import Check
+    from iallocator.limits.node import Check, RoleLimits
     from iallocator.model.instance import Instance
     from iallocator.model.node_view import NodeView
     from iallocator.model.state import State
@@ -36,8 +36,8 @@ class WhatIf:
         kernels: Kernels,
         instance: Instance,
         motion: Motion,
-        on_primary: tuple[Check, ...] = PRIMARY,
-        on_secondary: tuple[Check, ...] = SECONDARY,
+        on_primary: RoleLimits = PRIMARY,
+        on_secondary: RoleLimits = SECONDARY,
     ) -> None:
         self.instance = instance
         self.limits = motion.primary

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from iallocator.aliases import Floats, Truths
-    from iallocator.limits.node import Check, LimitSet
+    from iallocator.limits.node import LimitSet, RoleLimits
     from iallocator.model.node_view import Quantity
     from iallocator.planners.balance.move_kinds import MoveRules
     from iallocator.planners.balance.scan.constraints.exclusion import MoveTags
@@ -174,7 +174,7 @@ class Sides:
         return added, new
 
     def _forbidden(
-        self, role: Sequence[Check], limits: LimitSet, before: BatchView, after: BatchView
+        self, role: RoleLimits, limits: LimitSet, before: BatchView, after: BatchView
     ) -> Quantity:
         batch = self._batch
         found: Quantity = False
@@ -192,7 +192,7 @@ class Sides:
         shared = self._tags.shared
         return {LOCATION: (shared[primary, secondary] - shared[self.p, self.s], 0.0)}
 
-    def _old_primary_checks(self) -> tuple[Check, ...]:
+    def _old_primary_checks(self) -> RoleLimits:
         return SECONDARY if self._primary_up else ABANDONED
 
     @cached_property

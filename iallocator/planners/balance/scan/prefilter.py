@@ -13,10 +13,8 @@ import numpy as np
 from iallocator.limits.node import PRIMARY, SECONDARY, checks_for
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from iallocator.aliases import Floats
-    from iallocator.limits.node import Check, LimitSet
+    from iallocator.limits.node import Check, LimitSet, RoleLimits
     from iallocator.planners.balance.scan.instance_batch import InstanceBatch
     from iallocator.planners.balance.scan.node_table import BatchView, NodeTable
 
@@ -34,14 +32,14 @@ class RelevantChecks:
         self._batch = batch
         self._tagged = tagged
         self._failing: bool | None = None
-        self._found: dict[tuple[tuple[Check, ...], LimitSet, bool], tuple[Check, ...]] = {}
+        self._found: dict[tuple[RoleLimits, LimitSet, bool], tuple[Check, ...]] = {}
 
-    def checks(self, role: Sequence[Check], limits: LimitSet, leading: bool) -> tuple[Check, ...]:
+    def checks(self, role: RoleLimits, limits: LimitSet, leading: bool) -> tuple[Check, ...]:
         """Those of `role` that count and may fail; `leading`: for the primary."""
-        key = tuple(role), limits, leading
+        key = role, limits, leading
         if key not in self._found:
             batch = self._batch
-            checks = checks_for(key[0], batch, limits)  # type: ignore[arg-type]
+            checks = checks_for(role, batch, limits)  # type: ignore[arg-type]
             before, after = self._views(leading)
             most = batch.take(np.zeros(1, dtype=np.intp))
             most.memory = batch.memory.max(axis=0, keepdims=True)

@@ -8,6 +8,14 @@ more lost than before, by number or by memory.  What a failure loses already sta
 
 from __future__ import annotations
 
+from iallocator.limits.node import (
+    DISK_SPACE,
+    FREE_MEMORY,
+    OWN_SPINDLES,
+    POOL_SPACE,
+    SPINDLES_OF_DISKS,
+    other_limits,
+)
 from iallocator.model.columns import MEMORY
 from iallocator.n1.loss.evacuation import Evacuation
 from iallocator.n1.loss.packing import Packing
@@ -97,6 +105,8 @@ def _within(able: frozenset[int], reach: Reach) -> frozenset[int]:
 
 def refuges_of(state: State, group: Group, rules: Rules) -> Refuges | None:
     """Of `group`, as `state` is; None where memory alone does not tell who is lost."""
+    if other_limits(group, FREE_MEMORY, DISK_SPACE, POOL_SPACE, OWN_SPINDLES, SPINDLES_OF_DISKS):
+        return None
     simulation = simulation_of(state, group, rules)
     plans: list[tuple[int, frozenset[int], Asked]] = []
     order = sorted(rules.targets(state.cluster, group), key=lambda k: -state.columns[MEMORY][k])

@@ -8,6 +8,7 @@ had no more room: everybody else is taken over.
 from __future__ import annotations
 
 from iallocator.limits.migration import may_not_receive
+from iallocator.limits.node import FREE_MEMORY, POOL_SPACE, other_limits
 from iallocator.model.columns import MEMORY
 
 TYPE_CHECKING = False
@@ -31,6 +32,9 @@ def weak_mirrors(state: State, nodes: Iterable[int]) -> Weak | None:
     """
     found: Weak = {}
     for node in nodes:
+        group = state.cluster.nodes[node].group
+        if any(not limit.local for limit in other_limits(group, FREE_MEMORY, POOL_SPACE)):
+            return None
         asked: dict[int, list[Instance]] = {}
         for instance in state.primaries[node].values():
             places = state.where[instance.name]

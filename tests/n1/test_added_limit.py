@@ -1,0 +1,232 @@
+"""A limit that is added to the table counts in every mode of N+1, as brute force says."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from itertools import combinations
+from random import Random
+
+import pytest
+
+from iallocator.limits import node as node_limits
+from iallocator.limits.node import PRIMARY, Check, Lack
+from iallocator.model.columns import COLUMNS, MEMORY
+from iallocator.n1.loss.joint import JointFailures
+from iallocator.n1.rules import Rules
+from iallocator.planners.capacity.survival import CapacityRules, FillingSurvival
+from iallocator.planners.intergroup.packing.refuges import refuges_of
+from iallocator.planners.intergroup.packing.weak_mirrors import weak_mirrors
+from iallocator.planners.survival import FailureGuard, Survival
+from tests.builders import Json, allocate, cluster, instance
+
+from .tight import Case, context_of
+
+PRIMARIES = COLUMNS.index("primaries")
+MOST = 4
+"""Primaries that a node may have by the limit that is added."""
+
+FEW = Check(
+    "FailMem",
+    lambda before, after, _: after.primaries > MOST,
+    "memory",
+    Lack("places for primaries", "", lambda before, after, _: after.primaries - MOST),
+)
+Lost = tuple[int, int]
+
+
+@pytest.fixture(autouse=True)
+def few_primaries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At most `MOST` primaries on a node: a hard limit, for instances of every kind."""
+    monkeypatch.setattr(PRIMARY, "checks", (*PRIMARY.checks, FEW))
+    monkeypatch.setattr(node_limits, "_KNOWN", {})
+
+
+def world(rng: Random, kind: str) -> Case:
+    """Four nodes with memory for about `MOST` instances each; `kind`: their disk template."""
+    names = [f"node{k}" for k in range(1, 5)]
+    memory = rng.choice((1000, 1500, 2500))
+    residents: dict[str, Json] = {}
+    for name in names:
+        left = memory
+        for size in rng.choices((100, 200, 300, 500), k=rng.choice((1, 2, 3, 3, 4))):
+            template = rng.choice(("rbd", "drbd", "plain")) if kind == "mixed" else kind
+            nodes = [name]
+            if template == "drbd":
+                nodes.append(rng.choice([other for other in names if other != name]))
+            if size < left:
+                left -= size
+                residents[f"i{len(residents)}"] = instance(
+                    *nodes, memory=size, disk=10, disk_template=template
+                )
+    made = cluster(4, memory=memory, disk=10**6, cpus=640, instances=residents)
+    template = rng.choice(("rbd", "drbd", "plain")) if kind == "mixed" else kind
+    size = rng.choice((100, 300) if template == "plain" else (0, 100, 300))
+    return context_of(allocate(made, memory=size, disk=10, disk_template=template), "off")
+
+
+def least_lost(case: Case, failing: tuple[int, ...]) -> Lost:
+    """The fewest instances, and the least MiB, that find no place if `failing` fail at once."""
+    state = case.state
+    room = {
+        index: (state.columns[MEMORY][index] - 1, MOST - state.columns[PRIMARIES][index])
+        for index in range(4)
+        if index not in failing
+    }
+    items: list[tuple[int, list[int]]] = []
+    gone: list[int] = []
+    for index in failing:
+        for one in state.primaries[index].values():
+            nodes = state.where[one.name]
+            targets = [nodes[1]] if one.template == "drbd" else list(room)
+            allowed = [target for target in targets if target in room]
+            memory = int(one.memory) if one.uses_memory else 0
+            (items.append((memory, allowed)) if allowed else gone.append(memory))
+    items.sort(key=lambda item: (len(item[1]), -item[0]))
+    fewest = least = None
+    for count in range(len(items) + 1):
+        for out in combinations(range(len(items)), count):
+            lost = sum(items[k][0] for k in out)
+            if (fewest is None or least is None or lost < least) and _fits(
+                [one for k, one in enumerate(items) if k not in out], dict(room)
+            ):
+                fewest = count if fewest is None else fewest
+                least = lost if least is None else min(least, lost)
+    assert fewest is not None
+    assert least is not None
+    return fewest + len(gone), least + sum(gone)
+
+
+def _fits(items: list[tuple[int, list[int]]], room: dict[int, tuple[float, float]]) -> bool:
+    """Whether all of (MiB, nodes) find room, by trying everything."""
+    if not items:
+        return True
+    (memory, targets), *rest = items
+    for target in targets:
+        free, places = room[target]
+        if free >= memory and places >= 1:
+            left = room | {target: (free - memory, places - 1)}
+            if _fits(rest, left):
+                return True
+    return False
+
+
+def candidates(case: Case) -> Iterator[tuple[int, ...]]:
+    """The nodes, primary first, that have room for the new instance itself."""
+    state, new = case.state, case.new
+    for primary in range(4):
+        nodes = (primary, (primary + 1) % 4)[: new.required_nodes]
+        memory = new.memory if new.uses_memory else 0
+        if state.columns[MEMORY][primary] > memory and state.columns[PRIMARIES][primary] < MOST:
+            yield nodes
+
+
+def survived(case: Case, rules: Rules) -> list[bool]:
+    """Of each node whether its failure is survived, moved one by one by a new simulation."""
+    found = []
+    for index in range(4):
+        played = case.simulation_of(rules).fail(index) is None
+        assert not played or least_lost(case, (index,)) == (0, 0)
+        found.append(played)
+    return found
+
+
+@pytest.mark.parametrize("kind", ["rbd", "drbd", "plain", "mixed"])
+@pytest.mark.parametrize("mode", ["strict", "no-new", "no-worse"])
+def test_judge_accepts_what_brute_force_does(kind: str, mode: str) -> None:
+    """Of a new instance on each node, as an allocation and as the filling of a cluster asks."""
+    told: Counter[bool] = Counter()
+    for seed in range(25):
+        case = world(Random(f"added/{kind}/{seed}"), kind)
+        state, rules = case.state, case.context.rules(mode)
+        filling = FillingSurvival(
+            state, case.context.kernels, {0: CapacityRules(mode, True, range(4))}
+        )
+        before = survived(case, rules)
+        lost = [least_lost(case, (index,)) for index in range(4)]
+        for nodes in candidates(case):
+            judge = case.context.judge(case.context.all_nodes(), rules)
+            accepted = judge.accepts(case.new, nodes)
+            with state.trial():
+                state.place(case.new, nodes)
+                after = survived(case, rules)
+                more = [least_lost(case, (index,)) for index in range(4)]
+            if mode == "no-worse":
+                grown = any(b > a for now, then in zip(more, lost) for b, a in zip(now, then))
+                assert not (accepted and grown), (seed, nodes)
+                assert accepted or grown or any(map(any, lost)), (seed, nodes)
+            else:
+                expected = all(now or (mode == "no-new" and not then)
+                               for now, then in zip(after, before))  # fmt: skip
+                assert accepted is expected, (seed, nodes)
+                assert filling.accepts(case.new, nodes, True) is expected, (seed, nodes)
+            told[accepted] += 1
+    assert min(told[True], told[False]) > 1, told
+
+
+@pytest.mark.parametrize("kind", ["rbd", "drbd", "plain", "mixed"])
+def test_failures_at_the_same_time_lose_what_brute_force_says(kind: str) -> None:
+    """Of every pair of nodes, as few as can be."""
+    told: Counter[bool] = Counter()
+    for seed in range(12):
+        case = world(Random(f"joint/{kind}/{seed}"), kind)
+        failures = JointFailures(case.state, Rules("no-new"))
+        for pair in combinations(range(4), 2):
+            found = failures.lost(pair)
+            assert len(found) == least_lost(case, pair)[0], (seed, pair)
+            assert not (failures.saves_all(pair) and found), (seed, pair)
+            told[bool(found)] += 1
+    assert min(told[True], told[False]) > 1 or kind == "drbd", told
+
+
+@pytest.mark.parametrize("kind", ["rbd", "drbd", "plain", "mixed"])
+@pytest.mark.parametrize("mode", ["strict", "no-new", "no-worse"])
+def test_plan_keeps_n1_as_brute_force_says(kind: str, mode: str) -> None:
+    """After one instance comes, asked for the whole group and of what has changed alone."""
+    told: Counter[bool] = Counter()
+    for seed in range(20):
+        case = world(Random(f"plan/{kind}/{seed}"), kind)
+        group, rules = case.cluster.groups[0], Rules("no-worse" if mode == "no-worse" else "no-new")
+        survival = Survival(case.state, group, mode)
+        guard = FailureGuard(survival, case.state)
+        before = survived(case, rules)
+        lost = [least_lost(case, (index,)) for index in range(4)]
+        for nodes in candidates(case):
+            with case.state.trial():
+                case.state.place(case.new, nodes)
+                after = survived(case, rules)
+                more = [least_lost(case, (index,)) for index in range(4)]
+                left = survival.lost(case.state)
+                kept = guard.keeps(set(nodes))
+            if mode == "no-worse":
+                grown = [i for i in range(4) if any(b > a for b, a in zip(more[i], lost[i]))]
+                expected = grown
+            else:
+                expected = [i for i in range(4) if not after[i] and (before[i] or mode == "strict")]
+            assert sorted(left) == expected, (seed, nodes)
+            assert kept is not bool(left) or mode == "strict", (seed, nodes)
+            told[bool(left)] += 1
+    assert min(told[True], told[False]) > 1, told
+
+
+@pytest.mark.parametrize("kind", ["rbd", "drbd"])
+def test_simulation_in_arrays_finds_what_one_by_one_does(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Arrays are for memory alone: with a limit more they are not used."""
+    monkeypatch.setattr("iallocator.n1.simulation.WORTH_ARRAYS", 0)
+    monkeypatch.setattr("iallocator.n1.simulation.WORTH_LOADED_ARRAYS", 0)
+    for seed in range(30):
+        case = world(Random(f"arrays/{kind}/{seed}"), kind)
+        rules = Rules("no-new")
+        lost = [index for index, alive in enumerate(survived(case, rules)) if not alive]
+        assert case.simulation_of(rules).lost(range(4)) == lost, seed
+
+
+def test_proofs_by_memory_alone_are_not_given() -> None:
+    """What a plan between groups would rely on: where else instances go, and weak mirrors."""
+    rules = Rules("no-worse")
+    case = world(Random("proofs"), "rbd")
+    assert refuges_of(case.state, case.cluster.groups[0], rules) is None
+    case = world(Random("proofs"), "drbd")
+    assert weak_mirrors(case.state, range(4)) is None
