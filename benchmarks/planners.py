@@ -208,8 +208,8 @@ PLANNERS = (
     balance(20, "drbd", 60),
     balance(40, "drbd", 150),
     balance(40, "rbd", 60),
-    balance(200, "drbd", 0, 8.0, crowding=0.0),
-    balance(200, "drbd", 0, 8.0),
+    balance(200, "drbd", 0, 12.0, crowding=0.0),
+    balance(200, "drbd", 0, 20.0),
     *(
         balance(nodes, "drbd", 0, seconds, crowding, ("--lookahead",))
         for nodes, seconds in ((40, 3.0), (200, 60.0))

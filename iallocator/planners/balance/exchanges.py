@@ -46,7 +46,6 @@ class Exchanges:
         """Make the moves that help most together, if any do; whether there were any."""
         if not self._making.limits.lookahead:
             return False
-        self._making.look_ahead()
         return self._exchange() or self._unit_exchange()
 
     def _limit(self) -> float:

@@ -54,8 +54,7 @@ class PlanInMaking:
         self.state = problem.state
         self.guard = guard
         self.limits = limits
-        self._keeps_all = limits.lookahead and guard is not None  # what is barred, too
-        self.scan = problem.scan(stepwise=not self._keeps_all)
+        self.scan = problem.scan()
         self._progress = progress
         self.score = self.scan.score()
         self.barred = self.outdated = False
@@ -107,14 +106,8 @@ class PlanInMaking:
 
     def look_again(self) -> None:
         """Evaluate all moves anew, those that were passed over too."""
-        self.scan = self.problem.scan(stepwise=not self._keeps_all)
+        self.scan = self.problem.scan()
         self.barred = self.outdated = False
-
-    def look_ahead(self) -> None:
-        """Have the scan keep all moves from now on: pairs of them are asked for."""
-        if not self._keeps_all:
-            self._keeps_all = True
-            self.scan = self.problem.scan(centres=self.scan.table.centres)
 
     def relaxed(self) -> MoveScan:
         """All moves as things are, those that only soft limits or bonds forbid among them."""

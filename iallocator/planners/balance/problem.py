@@ -48,9 +48,9 @@ class BalanceProblem:
         self.instances = instances
         self.rules = rules
 
-    def scan(self, stepwise: bool = False, centres: Sequence[float] | None = None) -> MoveScan:
-        """All moves, as the state is now; `stepwise`: for many steps."""
-        scan = self._scan(self.rules, self.relations, stepwise, centres)
+    def scan(self) -> MoveScan:
+        """All moves, as the state is now."""
+        scan = self._scan(self.rules, self.relations)
         scan.set_prices(traffic)
         return scan
 
@@ -58,20 +58,13 @@ class BalanceProblem:
         """All moves, those that only soft limits or bonds forbid among them."""
         return self._scan(self.rules.without_soft_limits(), None)
 
-    def _scan(
-        self,
-        rules: MoveRules,
-        relations: Relations | None,
-        stepwise: bool = False,
-        centres: Sequence[float] | None = None,
-    ) -> MoveScan:
+    def _scan(self, rules: MoveRules, relations: Relations | None) -> MoveScan:
         # loads the array library, which is not needed where no move is looked for
         from iallocator.planners.balance.scan.neighbourhood import MoveScan
 
         return MoveScan(
-            self.state, self.scope, self.fixed, self.instances, rules, relations,
-            centres or self.centres, stepwise,
-        )  # fmt: skip
+            self.state, self.scope, self.fixed, self.instances, rules, relations, self.centres
+        )
 
     def means(self) -> Sequence[float]:
         """The centres of a scan that begins now."""

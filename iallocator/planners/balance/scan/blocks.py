@@ -6,14 +6,11 @@ from typing import TYPE_CHECKING
 
 from iallocator.planners.balance.scan.metric_changes import MoveEffects, Sides
 from iallocator.scoring.metrics import STATISTICS
-from iallocator.scoring.score_delta import value_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from iallocator.model.node_view import Quantity
     from iallocator.planners.balance.move_kinds import MoveKind
-    from iallocator.planners.balance.scan.node_table import BatchView
 
 __all__ = ["Block"]
 
@@ -49,68 +46,6 @@ class Block(Sides):
         for one in found:
             one.forbidden = one.forbidden | same
         return found
-
-    def leaving(self, kind: MoveKind) -> MoveEffects:
-        """What `kind` does where the instances are, whatever the target.
-
-        Who stays as a secondary reserves nothing more there.
-        """
-        if not kind.targeted:
-            return self.failovers()
-        if not kind.drbd:
-            shift, stack = self._off_p
-            return MoveEffects(False, [stack], [shift])
-        if kind.letters == ("r",):
-            shift, stack = self._off_s
-            return MoveEffects(self._primary_again(), [stack], [shift])
-        if kind.letters == ("r", "f"):
-            shift, stack = self._off_s
-            stays = self._p0.plus(self._batch.as_secondary, self._p0.reserved)
-            shifts = [shift, self._shift(stays, self.p)]
-            return MoveEffects(False, [stack, self._stay()], shifts)
-        lead, (shift, stack) = self._lead(), self._off_p
-        if kind.letters == ("f", "r"):
-            return MoveEffects(lead.forbidden, [stack, lead.stack], [shift, lead.shift])
-        stays = self._s0.plus(self._batch.as_secondary, self._s0.reserved)
-        return MoveEffects(lead.forbidden, [stack], [shift, self._shift(stays, self.s)])
-
-    def barred(self, kind: MoveKind) -> Quantity:
-        """Where the targets do not let `kind` be; `leaving` says the rest.
-
-        Rows × columns, or what broadcasts to it, as of the other questions.
-        """
-        if not kind.drbd:
-            return self._barred_anywhere()
-        if kind.letters == ("r",):
-            return self._barred_mirror(self._mirror(self.p))
-        if kind.letters == ("f", "r"):
-            return self._barred_mirror(self._mirror(self.s), self._off_primary)
-        if kind.letters == ("f", "r", "f"):
-            stays = self._as_secondary(self._s0, self.s, self.n)
-            return self._barred_lead(self._s0, self.s, stays, self._off_primary, self._barred_led)
-        stays = self._as_secondary(self._p0, self.p, self.n)
-        return self._barred_lead(self._p0, self.p, stays, self._off_secondary, self._barred_copied)
-
-    def more_failing(self, kind: MoveKind) -> Quantity:
-        """What `kind` adds to the score by nodes that fail N+1, beside what `leaving` says."""
-        if kind.letters == ("r",):
-            return self._failing_more(self._mirror(self.p))
-        if kind.letters == ("f", "r"):
-            return self._failing_more(self._mirror(self.s))
-        more = self._failing_more(self._led)
-        if not kind.drbd:
-            return more
-        last = kind.letters == ("f", "r", "f")
-        own, node = (self._s0, self.s) if last else (self._p0, self.p)
-        stays = self._as_secondary(own, node, self.n)
-        alone = own.plus(self._batch.as_secondary, own.reserved)
-        weight = STATISTICS[FAILING].weight
-        return more + weight * (value_of(FAILING, stays, 0.0) - value_of(FAILING, alone, 0.0))
-
-    def _failing_more(self, after: BatchView) -> Quantity:
-        """What targets add to the score by failing N+1 as `after`."""
-        more = value_of(FAILING, after, 0.0) - self._table.values[FAILING][self.n]
-        return STATISTICS[FAILING].weight * more
 
     def _to_anywhere(self) -> MoveEffects:
         comes = self._led

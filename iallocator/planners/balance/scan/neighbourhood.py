@@ -23,12 +23,9 @@ from iallocator.planners.balance.scan.move_bounds import CurrentScore, MoveStore
 from iallocator.planners.balance.scan.node_table import NodeTable
 from iallocator.planners.balance.scan.row_search import RowSearch
 from iallocator.planners.balance.scan.snapshot import Snapshot
-from iallocator.planners.balance.scan.stepwise.factors import factors_of
-from iallocator.planners.balance.scan.stepwise.stepping_scan import SteppingScan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-    from typing import Any
 
     from iallocator.aliases import Floats
     from iallocator.constraints.relations import Relations
@@ -43,9 +40,6 @@ __all__ = ["MoveScan"]
 KEPT = 50_000_000
 """So many numbers about moves are kept (8 bytes each); of more, moves are made anew when needed."""
 
-FEW = 15_000
-"""So many moves of a batch are kept and evaluated anew more cheaply than they are bounded."""
-
 
 class MoveScan:
     """The moves of `instances` among the nodes of `scope`, as `state` is now.
@@ -53,7 +47,6 @@ class MoveScan:
     `fixed` holds the capacities of every node of the cluster, `relations` the bonds between
     instances: musts forbid moves, broken wishes count in scores; `centres` as in
     `NodeTable`.  After a change of the state call `refresh` with the nodes that changed.
-    `stepwise`: the best move is asked for many times; then as little as possible is evaluated.
     """
 
     def __init__(
@@ -65,7 +58,6 @@ class MoveScan:
         rules: MoveRules,
         relations: Relations | None = None,
         centres: Sequence[float] | None = None,
-        stepwise: bool = False,
     ) -> None:
         self.state = state
         self._bonds = None if relations is None else BondCosts(relations, relations.live(state))
@@ -81,26 +73,14 @@ class MoveScan:
         migration = _migration(self.table)
         moves = sum(moves_of(self.table, batch) for batch in batches)
         keep = moves * (1 + 2 * len(twins.spreads)) <= KEPT
-        self._keeps = keep and not stepwise and centres is None
+        self._keeps = keep and centres is None
         self._scans = [
-            self._batch_scan(
-                batch, stepwise and not tagged,
-                (twins, rules, migration, order, tagged, self._bonds_of(batch), self._ground, keep),
+            BatchScan(
+                self.table, batch, twins, rules, migration, order, tagged, self._bonds_of(batch),
+                self._ground, keep,
             )
             for batch in batches
         ]  # fmt: skip
-
-    def _batch_scan(
-        self, batch: InstanceBatch, stepwise: bool, arguments: tuple[Any, ...]
-    ) -> BatchScan:
-        """A scan of `batch` with these arguments; stepwise where that is possible."""
-        twins, bonds = arguments[0], arguments[5]
-        if stepwise and bonds is None and moves_of(self.table, batch) > FEW:
-            targets = np.flatnonzero(self.table.online)
-            factors = factors_of(self.table, batch, twins, targets)
-            if factors is not None:
-                return SteppingScan(factors, self.table, batch, *arguments)
-        return BatchScan(self.table, batch, *arguments)
 
     def _bonds_of(self, batch: InstanceBatch) -> BondCosts | None:
         """What bonds cost, if any instance of `batch` has some."""
