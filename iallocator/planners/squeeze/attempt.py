@@ -6,7 +6,6 @@ from iallocator.model.node_view import Capacities
 from iallocator.model.state import State
 from iallocator.planners.balance.greedy import GreedyBalancer
 from iallocator.planners.balance.problem import BalanceProblem
-from iallocator.planners.squeeze.emptying import empty
 from iallocator.planners.squeeze.headroom_repair import repair
 from iallocator.planners.squeeze.packing import pack
 
@@ -138,10 +137,7 @@ class Attempt:
             )  # fmt: skip
             if self._tidy:  # however many phases: the scores of one
                 centres = self._balancing.means()
-            if rules.evacuate_only:
-                plan = empty(self._balancing, aim.limits, aim.progress)
-            else:
-                plan = GreedyBalancer(self._balancing, aim.limits, aim.progress).run()
+            plan = GreedyBalancer(self._balancing, aim.limits, aim.progress).run()
             if plan.stop:
                 raise plan.stop
             self.moves += plan.moves
