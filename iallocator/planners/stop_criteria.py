@@ -60,12 +60,6 @@ class StopCriteria:
         self.expired = expired
         self.spare = spare
 
-    def at_most(self, count: int) -> StopCriteria:
-        """The same for a plan of `count` moves, or fewer."""
-        wanted = {name: getattr(self, name) for name in self.__slots__}
-        length = count if self.max_length is None else min(count, self.max_length)
-        return StopCriteria(**wanted | {"max_length": length})
-
     def gain_wanted(self, score: float) -> float:
         """The least that a move must gain at this score; 0 means anything above it."""
         return 0.0 if score > self.min_gain_limit else self.min_gain

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from iallocator.handlers import handler_for
 from iallocator.handlers.allocate import wish_for
+from iallocator.model.columns import MEMORY
 from iallocator.placement.groups import collect_offers
-from iallocator.requests import Allocate, MultiEvacuate
+from iallocator.requests import Allocate, MultiEvacuate, NodeEvacuate
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -67,7 +68,23 @@ class Goal:
         """Whether no moves of others help: nobody can do what is asked of some instance."""
         if any(wish_for(self._context, one) is None for one in self._new):
             return True
-        return not all(one.mirrored for one in self.asked) or self._parts_a_unit()
+        leaves_secondaries = isinstance(self.request, NodeEvacuate) and (
+            not self.request.leaves_primaries
+        )
+        return (
+            self._too_large()
+            or (leaves_secondaries and any(len(one.nodes) < 2 for one in self.asked))
+            or not all(one.mirrored for one in self.asked)
+            or self._parts_a_unit()
+        )
+
+    def _too_large(self) -> bool:
+        """Whether the new instances need more memory than all online nodes have free together."""
+        new = [one.instance for one in self.request.new if one.recreated is None]
+        needed = sum(one.memory for one in new if one.uses_memory)
+        free = self._context.state.columns[MEMORY]
+        nodes = self._context.cluster.nodes
+        return needed > 0 and needed >= sum(max(0, free[n.index]) for n in nodes if n.online)
 
     def _parts_a_unit(self) -> bool:
         """Whether somebody is to leave one behind that must be on its node: who stays there.

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from iallocator.planners.balance.move_kinds import MoveKind
     from iallocator.planners.make_room.bound import Unit
     from iallocator.planners.make_room.goal import Goal
-    from iallocator.planners.make_room.room import Room
 
     Way = tuple[Instance, MoveKind]
     Kinds = tuple[MoveKind, ...]
@@ -47,10 +46,9 @@ class Moves:
         Whether there are no others: see `Bound.whole`; of large units not every way is tried.
     """
 
-    def __init__(self, context: Context, goal: Goal, room: Room) -> None:
+    def __init__(self, context: Context, goal: Goal) -> None:
         self._context = context
         self._goal = goal
-        self._room = room
         self._rules = MoveRules()
         self.movable = self._movers()
         self._bound = Bound(context, self.movable)
@@ -76,7 +74,6 @@ class Moves:
         many targets only.  The state may be another meanwhile, but must be the same when the
         next one is asked for.
         """
-        self._room.look()
         order = sorted(
             (i for i in range(len(self._context.cluster.nodes)) if self._open(i)),
             key=lambda i: -self._context.state.columns[MEMORY][i],
@@ -90,8 +87,6 @@ class Moves:
 
     def _single(self, instance: Instance, depth: int, order: Sequence[int]) -> Iterator[Ways]:
         """What each kind of move of one instance costs, and its moves."""
-        if depth == 1 and not self._room.helped([instance]):
-            return
         present = self._context.state.where[instance.name]
         for kind in self._kinds(instance):
             if instance.name in self._bound.pinned and kind.letters != ("r",):
@@ -119,7 +114,7 @@ class Moves:
     def _at_once(self, unit: Unit, depth: int, order: Sequence[int]) -> Iterator[Ways]:
         """The ways of those who move at once, by what they cost."""
         members = [one for some in unit for one in some]
-        if len(members) > depth or (depth == len(members) and not self._room.helped(members)):
+        if len(members) > depth:
             return
         kinds = [[k for k in self._kinds(one) if k.letters != ("r",)] for one in members]
         if len(members) > FEW and max(map(len, kinds)) > 1:

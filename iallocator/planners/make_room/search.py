@@ -12,7 +12,6 @@ from iallocator.deadline import TIME_IS_UP
 from iallocator.model.columns import MEMORY
 from iallocator.model.moves import Move, places_after
 from iallocator.planners.make_room.moves import Moves
-from iallocator.planners.make_room.room import Room
 from iallocator.planners.plan import PlannedMove, traffic
 from iallocator.planners.survival import Survival, mode_of
 from iallocator.scoring.state_score import score_of
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["WORK_IS_SPENT", "RoomSearch"]
 
-WORK = 400_000
+WORK = 600_000
 """Moves looked at × nodes of their group, after which the search ends: some seconds."""
 
 WORK_IS_SPENT = "the work for it is spent"
@@ -44,9 +43,6 @@ TIES = 40_000
 
 ANSWER = 5
 """How many looks at a move it costs to ask for the goal, for one new instance."""
-
-GLANCES = 3
-"""How many looks at sums cost as much as a look at a move."""
 
 SIMULATED = 25
 """Moves × nodes of simulated failures that cost as much as a look at a move."""
@@ -84,8 +80,7 @@ class RoomSearch:
         self._most = most
         self._limit = INFINITE if cost is None else cost
         self._stands = stands
-        self._room = Room(context, goal)
-        self._moves = Moves(context, goal, self._room)
+        self._moves = Moves(context, goal)
         self._left: float = WORK
         self._effort = context.effort.left
         self._made: list[PlannedMove] = []
@@ -104,8 +99,6 @@ class RoomSearch:
         At first only the best targets are tried, so that something is found soon; then all,
         as far as that may be better.
         """
-        if self._room.too_small():
-            return
         self._rounds(WIDTH, self._most)
         self._rounds(None, self._most if self.found is None else len(self.found))
         self.proved = self._moves.complete and not self._over()
@@ -140,7 +133,7 @@ class RoomSearch:
         if depth == 0:
             self._arrived(copied)
             return
-        if self._over() or not self._room.possible(self._moves.movable, depth):
+        if self._over():
             return
         for price, parts in self._moves.up_to(depth, self._width):
             if self._over() or copied + price > self._limit or self._too_dear(copied + price):
@@ -227,9 +220,6 @@ class RoomSearch:
         Of one new instance it is asked itself: the way here may have to be judged by many
         simulated failures, and others lead here, too.
         """
-        self._spend(len(self._context.cluster.nodes) // GLANCES)
-        if not self._room.fits():
-            return False
         return self._goal.price > 1 or (self._lowers_score() and self._reached())
 
     def _go_on(self, parts: Sequence[Part], ways: Sequence[Way], depth: int, copied: float) -> None:

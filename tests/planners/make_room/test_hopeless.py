@@ -1,0 +1,51 @@
+"""Requests for which nobody could make room are not searched for."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from iallocator.planners.make_room.search import RoomSearch
+from tests.builders import Json, allocate, as_bytes, cluster, instance
+from tests.command import run
+
+
+def planned(document: Json, *words: str) -> Json:
+    """Return the plan that makes room."""
+    done = run("make-room", "--json", *words, stdin=as_bytes(document))
+    assert done.returncode in (0, 1), done.stderr.decode()
+    plan: Json = json.loads(done.stdout)
+    return plan
+
+
+def unit_that_parts() -> Json:
+    """Return a request that one of two leaves its node who must be together."""
+    unit = {"tags": ["iallocator:colocate:must:u"], "disk_template": "rbd"}
+    instances = {
+        "a": instance("node1", memory=700, **unit), "b": instance("node1", memory=700, **unit),
+    }  # fmt: skip
+    request = {"type": "node-evacuate", "instances": ["a"], "evac_mode": "primary-only"}
+    return {**cluster(3, instances=instances), "request": request}
+
+
+def larger_than_all() -> Json:
+    """Return a request for more than all nodes have together."""
+    instances = {f"i{k}": instance(f"node{k}", memory=6000, disk_template="rbd") for k in (1, 2, 3)}
+    return allocate(cluster(3, instances=instances), memory=7000, disk_template="rbd")
+
+
+def who_never_moves() -> Json:
+    """Return a request that an instance on local disks leaves its node."""
+    instances = {"a": instance("node1", disk_template="plain")}
+    request = {"type": "node-evacuate", "instances": ["a"], "evac_mode": "all"}
+    return {**cluster(3, instances=instances), "request": request}
+
+
+@pytest.mark.parametrize("document", [unit_that_parts(), larger_than_all(), who_never_moves()])
+def test_room_that_nobody_could_make_is_not_searched(
+    document: Json, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No moves of others help; that is a proof."""
+    monkeypatch.setattr(RoomSearch, "_deeper", lambda *_: pytest.fail("searched in vain"))
+    assert planned(document, "--n1=off")["reason"] == "room is not made by 3 moves of others"
