@@ -54,6 +54,9 @@ CAPACITIES = (
 )
 """What a node has and placements do not change, in the form that formulas want."""
 
+NO_CPUS = 1e-9
+"""Cpus of a node without any, so that it can be divided by: a virtual cpu is too many for it."""
+
 _columns_of = attrgetter(*COLUMNS)
 _capacities_of = attrgetter(*CAPACITIES)
 
@@ -74,7 +77,7 @@ def capacities(node: Node, min_disk: float = 0.0) -> tuple[float, ...]:
         per_own_spindle,
         0 if per_disk or per_own_spindle else 1,
         _inverse(node.total_cpus),
-        node.total_cpus or 1e-9,
+        node.total_cpus or NO_CPUS,
         _inverse(node.cpu_speed),
         0.0 if exclusive else _inverse(node.high_spindles),
         node.vcpu_ratio,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from iallocator.scoring.metrics import STATISTICS
+from iallocator.tolerances import LEAST_SCORE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ class StopCriteria:
     def __init__(
         self,
         *,
-        min_score: float = 1e-9,
+        min_score: float = LEAST_SCORE,
         max_length: int | None = None,
         min_gain: float = 0.01,
         min_gain_limit: float = 0.1,

@@ -23,6 +23,7 @@ from iallocator.model.columns import (
     SPINDLES_LATER,
 )
 from iallocator.scoring.candidates import Candidates, ScoresOf
+from iallocator.tolerances import AMOUNT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -176,7 +177,7 @@ def room_for(size: Spec, node: Node, row: Sequence[float], reserved: float) -> i
     if size.disk:
         limits += [(row[DISK] - 1) // size.disk, (row[DISK_LATER] - 1) // size.disk]
     if size.cpus:
-        allowed = node.vcpu_ratio * node.total_cpus + 1e-9
+        allowed = node.vcpu_ratio * node.total_cpus + AMOUNT
         limits += [(allowed - row[column]) // size.cpus for column in (CPUS, CPUS_LATER)]
     if size.spindles and not node.exclusive_storage:
         allowed = node.high_spindles

@@ -17,6 +17,7 @@ from iallocator.deadline import check
 from iallocator.model.node_view import NodeView, capacities
 from iallocator.scoring.metrics import STATISTICS
 from iallocator.scoring.score_delta import DOMAINS, NO_CENTRES, after_primary, counting, values
+from iallocator.tolerances import SCORE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,9 +32,6 @@ if TYPE_CHECKING:
     Check = Callable[[Mapping[str, Nodes]], bool]
 
 __all__ = ["Item", "Optimum", "lowest_cost"]
-
-ROUNDING = 1e-9
-"""Scores that differ by less are equal."""
 
 
 class Item:
@@ -127,7 +125,7 @@ class _Branching:
                 return
             if twin and nodes < last:
                 continue
-            if final and score + paid + price >= self.best.cost - ROUNDING:
+            if final and score + paid + price >= self.best.cost - SCORE:
                 return  # the others are no better
             self._taken[item.instance.name] = nodes
             if not final:
@@ -148,7 +146,7 @@ class _Branching:
         instance = self._items[position].instance
         self._state.place(instance, nodes)
         try:
-            if self._bound.of(position + 1) + paid < self.best.cost - ROUNDING:
+            if self._bound.of(position + 1) + paid < self.best.cost - SCORE:
                 self.place(position + 1, nodes, paid)
         finally:
             self._state.remove(instance, nodes)

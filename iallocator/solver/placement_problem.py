@@ -24,6 +24,7 @@ from iallocator.model.columns import (
     SPINDLES_LATER,
 )
 from iallocator.solver.problem import INFINITY, Choice, Kind, Problem
+from iallocator.tolerances import AMOUNT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def _own_spindles(amount: float, node: Node) -> float:
 
 
 def _cpus(amount: float, node: Node) -> float:
-    return floor(node.vcpu_ratio * node.total_cpus - amount + 1e-9)
+    return floor(node.vcpu_ratio * node.total_cpus - amount + AMOUNT)
 
 
 def _spindles(amount: float, node: Node) -> float:

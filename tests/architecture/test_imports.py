@@ -11,6 +11,7 @@ from .imports import Import, imports, nodes, room_of, sources
 
 MAY_IMPORT = {
     "aliases": "",  # names of types, which every room may use
+    "tolerances": "",  # what counts as equal, which every room may use
     "__init__": "",  # the version
     "compat": "",  # how requests are answered where programs differ, as named facts
     "errors": "",  # everything may fail, nothing is needed for that
@@ -81,13 +82,16 @@ MAY_IMPORT = {
     "process": "deadline cli",  # signals, and the end of a process
     "__main__": "process",  # hands over
 }
-"""Room -> the rooms that it may import, at run time or for types; and all may import `aliases`."""
+"""Room -> the rooms that it may import, at run time or for types, beside `EVERYWHERE`."""
 
 MAY_PRINT = {"errors", "files", "process", "cli", "commands", "render"}
 """The rooms that write to stdout or stderr."""
 
 MAY_HOLD_JSON = {"wire", "live", "commands", "explain", "render", "replay"}
 """The rooms that see raw JSON: the boundary, and those that store or show answers."""
+
+EVERYWHERE = ("aliases", "tolerances")
+"""Modules that every room may import."""
 
 STREAMS = ("sys.stdout", "sys.stderr", "sys.__stdout__", "sys.__stderr__")
 
@@ -105,7 +109,8 @@ ONLY_IN = {
 def _within() -> Iterator[tuple[str, str]]:
     """Directions that the table allows at run time."""
     for room, allowed in MAY_IMPORT.items():
-        yield from ((room, other) for other in (room, "aliases", *allowed.split()))
+        yield from ((room, other) for other in (room, *allowed.split()))
+        yield from ((room, other) for other in EVERYWHERE if room not in EVERYWHERE)
 
 
 def test_imports_between_rooms_go_only_where_the_table_allows() -> None:

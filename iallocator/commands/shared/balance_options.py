@@ -8,6 +8,7 @@ from iallocator.names import short_names, whole_name
 from iallocator.options import settings as options
 from iallocator.options.table import Option
 from iallocator.options.values import amount, file_name, name_list, share, whole
+from iallocator.tolerances import LEAST_SCORE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class Settings(options.Settings):
     min_disk: float = 0.0
     offline: Sequence[str] = ()
     max_length: int | None = None
-    min_score: float = 1e-9
+    min_score: float = LEAST_SCORE
     min_gain: float = 0.01
     min_gain_limit: float = 0.1
     lookahead: bool = False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from iallocator.model.moves import apply_steps
 from iallocator.planners.plan import Plan, PlannedMove, traffic
+from iallocator.tolerances import GAIN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,9 +20,6 @@ if TYPE_CHECKING:
     Progress = Callable[[Plan], None]
 
 __all__ = ["PlanInMaking"]
-
-NOTHING = 1e-10
-"""A gain below this is rounding, or below this share of the score."""
 
 INFINITE = float("inf")
 
@@ -66,7 +64,7 @@ class PlanInMaking:
 
     def rounding(self) -> float:
         """A difference from the score that may be rounding."""
-        return NOTHING * max(1.0, abs(self.score))
+        return GAIN * max(1.0, abs(self.score))
 
     def gain(self, found: FoundMove | UnitMove) -> float:
         """By how much a move lowers the score."""

@@ -18,6 +18,7 @@ from iallocator.planners.intergroup.moving import Mover
 from iallocator.planners.intergroup.partitions import Peers
 from iallocator.planners.intergroup.result import IntergroupResult, until_stopped
 from iallocator.planners.plan import ends_of_units, traffic
+from iallocator.tolerances import SCORE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,9 +32,6 @@ if TYPE_CHECKING:
     Load = tuple[float, float, float, float]
 
 __all__ = ["Bounds", "balance_groups", "check_group_balance"]
-
-LEAST = 1e-9
-"""Less gain than this is rounding."""
 
 TRIES = 8
 """How many instances of different sizes are tried for one step between two groups."""
@@ -201,12 +199,12 @@ class _Balancing:
     def _between(self, source: int, target: int) -> _Found | None:
         """The best possible move from one group to another, if it is worth making."""
         group = self.groups[target]
-        least = max(self.bounds.min_gain, LEAST)
+        least = max(self.bounds.min_gain, SCORE)
         now = self.loads.score()
         tried: set[tuple[object, ...]] = set()
         for score, item in self._wishes(source, target):
             if now - score < least:
-                if now - score > LEAST:
+                if now - score > SCORE:
                     self.why = self.why or "no move gains as much as is asked for"
                 break
             if item.shape in tried:

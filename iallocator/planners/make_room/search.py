@@ -15,6 +15,7 @@ from iallocator.planners.make_room.moves import Moves
 from iallocator.planners.plan import PlannedMove, traffic
 from iallocator.planners.survival import Survival, mode_of
 from iallocator.scoring.state_score import score_of
+from iallocator.tolerances import SCORE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,9 +50,6 @@ SIMULATED = 25
 
 WIDTH = 2
 """How many targets of each kind of move are tried at first."""
-
-LOWER = 1e-9
-"""By how much a score must be lower to be so."""
 
 INFINITE = float("inf")
 
@@ -157,7 +155,7 @@ class RoomSearch:
             return True
         nodes = range(len(self._context.cluster.nodes))
         self._spend(len(nodes))
-        return score_of(self._context.state, nodes) < self._score - LOWER
+        return score_of(self._context.state, nodes) < self._score - SCORE
 
     def _reached(self) -> bool:
         """Whether the goal is reached as things are; kept for the next who comes here."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from math import ceil
 
 from iallocator.model.columns import MEMORY
+from iallocator.tolerances import AMOUNT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ class Room:
         """No fewer sets than this have all of `nodes` in one of them that can be away."""
         needs = self._needs(nodes)
         parts = [need / self._free[group] for group, need in needs.items() if self._free[group]]
-        return max((ceil(part - 1e-9) for part in parts), default=0)
+        return max((ceil(part - AMOUNT) for part in parts), default=0)
 
     def _needs(self, nodes: Collection[int]) -> dict[int, float]:
         """Group -> what those of `nodes` in it have free, and what leaves them."""

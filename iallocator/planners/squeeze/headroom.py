@@ -6,6 +6,7 @@ from iallocator.limits.node import ALL_LIMITS, PRIMARY, checks_for
 from iallocator.model.columns import CPUS, MEMORY, MEMORY_LATER
 from iallocator.model.instance import Instance
 from iallocator.model.node_view import NodeView, capacities
+from iallocator.tolerances import AMOUNT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ class Headroom:
         node, columns = state.cluster.nodes[index], state.columns
         wanted = self.instance.memory + 1
         cpus = node.vcpu_ratio * node.total_cpus - columns[CPUS][index] - self.instance.vcpus
-        return columns[MEMORY][index] - wanted, columns[MEMORY_LATER][index] - wanted, cpus + 1e-9
+        return columns[MEMORY][index] - wanted, columns[MEMORY_LATER][index] - wanted, cpus + AMOUNT
 
     def shortage(self, state: State, scope: Iterable[int]) -> float:
         """How much the online nodes in `scope` lack in all, in MiB of memory and virtual cpus."""

@@ -19,6 +19,9 @@ __all__ = ["tell_comparison"]
 TELLING = 0.1
 """A statistic is named in a sentence if it makes this share of the difference, or more."""
 
+SMALLEST = 1e-6
+"""Smaller numbers are printed with an exponent."""
+
 SHARE = "contribution = weight × value"
 
 
@@ -120,7 +123,7 @@ def _sums(found: Sequence[Difference]) -> Iterator[str]:
 def _number(value: float) -> str:
     if not round(value, 10):
         return "0"
-    return f"{value:.6f}" if abs(value) >= 1e-6 else f"{value:.1e}"
+    return f"{value:.6f}" if abs(value) >= SMALLEST else f"{value:.1e}"
 
 
 def _signed(value: float) -> str:

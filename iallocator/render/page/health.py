@@ -4,8 +4,19 @@ from __future__ import annotations
 
 from iallocator.errors import shown
 from iallocator.planners.check.findings import KINDS
-from iallocator.render.page.view import Bar, Cell, Column, Grid, decimals, gib, row_of, signed
+from iallocator.render.page.view import (
+    SHOWN,
+    Bar,
+    Cell,
+    Column,
+    Grid,
+    decimals,
+    gib,
+    row_of,
+    signed,
+)
 from iallocator.render.words import STATISTICS
+from iallocator.tolerances import LEAST_SCORE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -101,7 +112,7 @@ def _share(share: tuple[int, int]) -> str:
 def statistic_grid(before: Sequence[Json], after: Sequence[Json] | None) -> Grid:
     """What the score is the sum of, the greatest change first; those that are 0 are left out."""
     then = before if after is None else after
-    largest = max([1e-9, *(one["term"] for one in (*before, *then))])
+    largest = max([LEAST_SCORE, *(one["term"] for one in (*before, *then))])
     columns = [Column("Statistic"), Column("Weight", number=True), Column("Before", number=True)]
     if after is None:
         columns[2:] = [Column("Adds to the score", number=True), Column("Share")]
@@ -112,7 +123,7 @@ def statistic_grid(before: Sequence[Json], after: Sequence[Json] | None) -> Grid
     for was, now in sorted(pairs, key=lambda pair: (pair[1]["term"] - pair[0]["term"],
                                                    -pair[0]["term"])):  # fmt: skip
         change = now["term"] - was["term"]
-        tone = "good" if change < -5e-5 else "bad" if change > 5e-5 else "faint"
+        tone = "good" if change < -SHOWN else "bad" if change > SHOWN else "faint"
         cells = [
             Cell(STATISTICS[was["name"]], was["name"]),
             Cell(f"\N{MULTIPLICATION SIGN}{was['weight']:g}"),

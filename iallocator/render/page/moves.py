@@ -5,6 +5,7 @@ from __future__ import annotations
 from iallocator.errors import shown
 from iallocator.model.moves import FAILOVER as SWAP
 from iallocator.render.page.view import (
+    SHOWN,
     Cell,
     Column,
     Grid,
@@ -191,5 +192,5 @@ def _as(instance: str, role: str, short: Mapping[str, str]) -> str:
 
 def gain_words(changes: Sequence[tuple[str, float]]) -> str:
     """The two statistics that become smaller most by a move, in words; "" if none does."""
-    gains = sorted((change, name) for name, change in changes if change < -5e-5)
+    gains = sorted((change, name) for name, change in changes if change < -SHOWN)
     return "; ".join(f"{GAINS[name]} {signed(change)}" for change, name in gains[:2])

@@ -12,9 +12,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 __all__ = [
-    "Bar", "Cell", "Column", "Grid", "Link", "PageView", "Row", "Section", "Tile", "decimals",
-    "gib", "natural", "row_of", "signed",
+    "SHOWN", "Bar", "Cell", "Column", "Grid", "Link", "PageView", "Row", "Section", "Tile",
+    "decimals", "gib", "natural", "row_of", "signed",
 ]  # fmt: skip
+
+SHOWN = 5e-5
+"""Scores, no unit: a smaller change is not seen in four decimals."""
 
 
 @dataclass(frozen=True, slots=True)

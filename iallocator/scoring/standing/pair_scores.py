@@ -29,6 +29,9 @@ __all__ = ["ScoredPairs"]
 LIFETIME = 512
 """So many placements are followed until everything is taken from the state again."""
 
+NEARLY_NOTHING = 1e-6
+"""Share of the largest variance below which lines are not drawn: roots are steep there."""
+
 N1_WEIGHT = STATISTICS[N1_COUNT].weight
 
 
@@ -65,7 +68,7 @@ class ScoredPairs(Standing):
         first += least[:, None]
         second += most[:, None]
         most += lowest
-        line = 0.0 if first.min(initial=1.0) > 0 else 1e-6 * float(self._square.max())
+        line = 0.0 if first.min(initial=1.0) > 0 else NEARLY_NOTHING * float(self._square.max())
         weights = self._weights[split:]
         one = self._weights @ _concave(first, line)
         other = weights @ _concave(second, line)

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Reserve"]
 
+TINY = 1e-300
+"""A variance that can be divided by, where there is none."""
+
 RESERVED, RESERVED_TOTAL = (
     next(k for k, statistic in enumerate(STATISTICS) if statistic.name == name)
     for name in ("reserved_mem", "reserved_mem_total")
@@ -125,7 +128,7 @@ class Reserve:
         here = self._after(least, self._spread)
         mean = (self._spread + least - least / self._online) / self._online
         variance = (2 * self._spread + least - least / self._online) * least / self._online
-        deviation = np.sqrt(np.maximum(variance + self._square, 1e-300))
+        deviation = np.sqrt(np.maximum(variance + self._square, TINY))
         slope = STATISTICS[RESERVED].weight * mean / deviation + STATISTICS[RESERVED_TOTAL].weight
         found: Floats = here + np.minimum(slope, 0.0) * (self.keeps * per - least)
         return found

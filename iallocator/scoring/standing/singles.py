@@ -13,6 +13,7 @@ from iallocator.scoring.metrics import STATISTICS
 from iallocator.scoring.score_delta import NO_CENTRES, after_primary, values
 from iallocator.scoring.standing import N1_COUNT, TIE, Standing, pick, picks, roots
 from iallocator.scoring.standing.course import Standpoints, guessed, scores_on_the_way
+from iallocator.tolerances import SCORE
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -24,9 +25,6 @@ __all__ = ["StandingSingles"]
 
 LIFETIME = 1024
 """More than for pairs: values follow from how many have come, so that rounding does not add up."""
-
-SAME = 1e-9
-"""Differences that are nearer than this are the same but for rounding, in proportion."""
 
 CELLS = 16_384
 """Steps × nodes that are looked at together at most: more leaves the processor's cache."""
@@ -94,7 +92,7 @@ class StandingSingles(Standing):
         found = np.stack(
             [np.broadcast_to(a - b, nothing.shape) for a, b in zip(after, values(view, NO_CENTRES))]
         )
-        same = np.abs(found - change) <= SAME * np.maximum(1.0, np.abs(change))
+        same = np.abs(found - change) <= SCORE * np.maximum(1.0, np.abs(change))
         return np.where(same, found, change)
 
     def _follow(self, nodes: Nodes) -> None:

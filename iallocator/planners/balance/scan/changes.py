@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from iallocator.tolerances import VARIANCE
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
@@ -21,9 +23,6 @@ if TYPE_CHECKING:
     """Rows and columns, as arrays are indexed."""
 
 __all__ = ["Changes", "write_moves"]
-
-NOTHING = 1e-12
-"""What is added to a sum and is less is rounding; the score shows the square of it."""
 
 
 class Changes:
@@ -73,7 +72,7 @@ class Changes:
         self._put(self.squares, where, np.moveaxis(squares, 0, -1))
         self._put(self.linear, where, linear)
         for k, more in zip(reversed(self.twins.spreads), added[::-1]):
-            if k in self.sums or np.abs(more).max() > NOTHING:
+            if k in self.sums or np.abs(more).max() > VARIANCE:
                 self._write_sums(k, where, more)
 
     def _write_sums(self, k: int, where: Where, added: Floats) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from iallocator.scoring.metrics import STATISTICS
 from iallocator.scoring.score_delta import RESERVING, counting
+from iallocator.tolerances import VARIANCE
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -18,9 +19,6 @@ if TYPE_CHECKING:
     from iallocator.planners.balance.scan.node_table import NodeTable
 
 __all__ = ["Twins", "find_twins"]
-
-EQUAL = 1e-12
-"""Relative differences below this are rounding."""
 
 
 class Twins:
@@ -111,7 +109,7 @@ def _even(table: NodeTable) -> set[int]:
     for k, statistic in enumerate(STATISTICS):
         change = np.subtract(statistic.value(more), statistic.value(present))
         response = np.atleast_1d(change * counting(k, present))
-        if np.ptp(response) <= EQUAL * np.abs(statistic.value(more)).max():
+        if np.ptp(response) <= VARIANCE * np.abs(statistic.value(more)).max():
             even.add(k)
     return even
 
@@ -123,7 +121,7 @@ def _alike(table: NodeTable, k: int, leader: int, factor: float) -> bool:
         return False
     far = np.abs(table.values[k] - factor * table.values[leader]).max()
     largest = np.abs(table.values[k]).max() + abs(table.centres[k])
-    return bool(far <= EQUAL * largest)
+    return bool(far <= VARIANCE * largest)
 
 
 def _column_noise(table: NodeTable, batches: Sequence[InstanceBatch]) -> list[Floats]:
@@ -160,10 +158,10 @@ def _factor(one: Floats, other: Floats) -> float:
     if not one[place] or not other[place]:
         return 0.0
     factor = float(one @ other) / float(other @ other)
-    if abs(factor - 1) < EQUAL:
+    if abs(factor - 1) < VARIANCE:
         factor = 1.0
     far = np.abs(one - factor * other).max()
-    return factor if far <= EQUAL * np.abs(one).max() else 0.0
+    return factor if far <= VARIANCE * np.abs(one).max() else 0.0
 
 
 def _noise(count: int, number: int) -> Floats:

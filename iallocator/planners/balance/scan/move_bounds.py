@@ -17,6 +17,7 @@ from iallocator.planners.balance.scan.changes import Changes
 from iallocator.planners.balance.scan.row_bounds import RowBounds, RowChords, extremes
 from iallocator.scoring.candidates import DECIMALS
 from iallocator.scoring.score_delta import spread, terms
+from iallocator.tolerances import VARIANCE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,9 +30,6 @@ if TYPE_CHECKING:
     from iallocator.scoring.score_delta import Totals
 
 __all__ = ["CurrentScore", "MoveStore", "chords_between"]
-
-NARROW = 1e-12
-"""Between variances that are so near to each other a chord is taken for flat."""
 
 
 class CurrentScore:
@@ -260,6 +258,6 @@ def chords_between(
     starts = ground.weights * (np.sqrt(now + least) - np.sqrt(now))
     rise = ground.weights * (np.sqrt(now + most) - np.sqrt(now)) - starts
     gap = most - least
-    slopes = np.where(gap > NARROW, rise / np.maximum(gap, NARROW), 0.0)
+    slopes = np.where(gap > VARIANCE, rise / np.maximum(gap, VARIANCE), 0.0)
     constant = ground.present + (starts - slopes * (least + rest)).sum(axis=0)
     return RowChords(slopes / ground.counts, slopes * tilts, constant), least, most

@@ -8,6 +8,7 @@ import numpy as np
 
 from iallocator.deadline import check
 from iallocator.scoring.candidates import DECIMALS
+from iallocator.tolerances import SCORE
 
 if TYPE_CHECKING:
     from iallocator.aliases import Floats
@@ -16,9 +17,6 @@ if TYPE_CHECKING:
     from iallocator.planners.balance.scan.node_table import Whole
 
 __all__ = ["RowSearch"]
-
-SLACK = 1e-9
-"""By how much rounding may lift a bound above the score, per unit of score."""
 
 AT_ONCE = 4_000
 """The instances of so many moves are looked at first, then twice as many, and so on."""
@@ -62,7 +60,7 @@ class RowSearch:
 
     def _within(self, limit: float) -> float:
         """What a bound may be, at most, of a measure up to `limit`."""
-        return limit + SLACK * max(1.0, abs(limit), abs(self._ground.present))
+        return limit + SCORE * max(1.0, abs(limit), abs(self._ground.present))
 
     def narrow(self, limit: float) -> float:
         """Look at all moves that may have a measure up to `limit`; the lowest known then."""

@@ -8,6 +8,7 @@ from iallocator.limits.migration import may_not_receive
 from iallocator.model.columns import CPUS, DISK, FREE_SPINDLES, MEMORY, MEMORY_LATER, SPINDLES
 from iallocator.model.node_view import CAPACITIES
 from iallocator.planners.survival import doomed
+from iallocator.tolerances import AMOUNT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -149,7 +150,7 @@ class Arrivals:
         if not heeds or (kind is SHARED_SPINDLES and node.exclusive_storage):
             return inf
         most = node.vcpu_ratio * node.total_cpus if kind is CPU else node.high_spindles
-        return floor(most - held + 1e-6)
+        return floor(most - held + AMOUNT)
 
     def _kept(self, context: IntergroupContext, index: int, asking: Collection[int]) -> float:
         """MiB that a node keeps free for the failover of the worst of the failures `asking`.

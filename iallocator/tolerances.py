@@ -1,0 +1,37 @@
+"""By how much computed numbers may differ and still count as equal.
+
+Each constant names what is compared, with its unit and the reason for its size.  Tolerances of a
+single calculation stand where that is: `iallocator.scoring.score_delta.ROUNDING`, for example.
+"""
+
+from __future__ import annotations
+
+__all__ = ["AMOUNT", "GAIN", "LEAST_SCORE", "SCORE", "VARIANCE"]
+
+SCORE = 1e-9
+"""Scores, no unit: those that differ by less are equal.
+
+A score is a sum of some hundred terms of about 1, so rounding moves it by about 1e-13, and scores
+are printed and compared with eight decimals.
+"""
+
+LEAST_SCORE = 1e-9
+"""Scores, no unit: the default of ``--min-score``, at which balancing ends; as of hbal."""
+
+GAIN = 1e-10
+"""Gains of a move, as a share of the score, or of 1 if that is more: a smaller gain is rounding.
+
+Less than `SCORE`, because both scores of a gain come from the same scan.
+"""
+
+VARIANCE = 1e-12
+"""Variances, and sums of what moves add to them, as a share of their size: less is rounding.
+
+A score shows the root of a variance, so that 1e-12 is 1e-6 of a deviation.
+"""
+
+AMOUNT = 1e-9
+"""Virtual cpus, and shares of an amount: a ratio times a number of cpus may lack as much.
+
+A node of 10 cpus with a ratio of 4.1 allows 41 virtual cpus, not 40.99999999999999.
+"""
