@@ -18,6 +18,7 @@ from iallocator.calls.layout import (
     DIGITS,
     REQUEST,
     RESPONSE,
+    asked,
     file_of,
     next_number,
     numbered,
@@ -25,7 +26,7 @@ from iallocator.calls.layout import (
 from iallocator.deadline import Stopped
 from iallocator.errors import IallocatorError, UsageError, one_line, tell
 from iallocator.options.parser import last_value, words_of
-from iallocator.options.settings import configuration_path
+from iallocator.options.settings import Settings, configuration_path
 from iallocator.options.table import COMMON
 from iallocator.wire.codec import dumps
 
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from iallocator.model.cluster import Cluster
-    from iallocator.options.settings import Settings
     from iallocator.reply import Reply
     from iallocator.requests import Request
 
@@ -128,8 +128,6 @@ class Call:
 
     def understood(self, cluster: Cluster, request: Request) -> None:
         """Note what is asked for."""
-        from iallocator.calls.layout import asked
-
         self._facts = {
             "type": request.kind,
             "asked": asked(cluster, request),
@@ -366,7 +364,6 @@ def logged(
 def _of_file(arguments: Sequence[str], commands: Collection[str]) -> str:
     """Where the configuration file says that calls are logged; "" if it does not."""
     from iallocator.configuration import Configuration
-    from iallocator.options.settings import Settings
 
     named = Settings()
     named.config = last_value(arguments, "config") or ""

@@ -9,6 +9,11 @@ returns the exit status; where not all words are files, ``files_of(positional)``
 
 from __future__ import annotations
 
+from iallocator import __version__
+from iallocator.errors import UsageError, Voice, cut
+from iallocator.options.parser import parse, positional_words
+from iallocator.options.settings import configuration_path
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -68,7 +73,6 @@ def find_command(arguments: Sequence[str]) -> str:
     """
     if not any(word in COMMANDS for word in arguments):
         return ""
-    from iallocator.options.parser import positional_words
 
     for word in dict.fromkeys(arguments):
         if word in COMMANDS and word in positional_words(arguments, _table(word)):
@@ -86,12 +90,9 @@ def check_command(arguments: Sequence[str]) -> None:
     """
     import os
 
-    from iallocator.options.parser import positional_words
-
     word = next(iter(positional_words(arguments)), "-")
     if word in ("", "-") or "/" in word or "." in word or os.path.exists(word.replace("\0", "")):
         return
-    from iallocator.errors import UsageError, cut
     from iallocator.names import guesses
 
     raise UsageError(
@@ -123,11 +124,7 @@ def run_command(name: str, arguments: Sequence[str]) -> int:
     IallocatorError
         Where the program would end with exit status 2.
     """
-    from iallocator import __version__
     from iallocator.commands.shared.common_options import refusal_of
-    from iallocator.errors import Voice
-    from iallocator.options.parser import parse
-    from iallocator.options.settings import configuration_path
     from iallocator.options.table import help_lines
 
     module = module_of(name)

@@ -6,6 +6,7 @@ The pairs of nodes whose scores include the penalties of the primary are here as
 from __future__ import annotations
 
 from iallocator.constraints.no_affinity import NoAffinity
+from iallocator.constraints.transition_requirements import demands_of
 from iallocator.model.constraints import ORDER, items_of
 from iallocator.scoring.candidates import DECIMALS, Candidates, ListedCandidates, ScoresOf
 
@@ -233,7 +234,6 @@ class Affinity(NoAffinity):
         return self._relations.dependents_of_failed([one.name for one in done], failed, ordered)
 
     def demands(self) -> Demands:
-        from iallocator.constraints.transition_requirements import demands_of
 
         return demands_of(self._relations)
 

@@ -19,6 +19,7 @@ from iallocator.execution.queue import (
     job_status,
     marks_in,
 )
+from iallocator.live.luxi import LuxiClient
 from iallocator.live.stream import LiveError, ServerError
 
 TYPE_CHECKING = False
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
     from iallocator.aliases import Json
     from iallocator.execution.queue import JobQueue
-    from iallocator.live.luxi import LuxiClient
     from iallocator.live.rapi import RapiClient
     from iallocator.options.settings import Settings
 
@@ -52,8 +52,6 @@ def open_queue(settings: Settings) -> tuple[JobQueue, str]:
     """
     deadline = Deadline(settings.read_timeout, f"{settings.read_timeout:g} s (--read-timeout)")
     if settings.luxi is not None:
-        from iallocator.live.luxi import LuxiClient
-
         luxi = LuxiClient(settings.luxi, settings.max_input)
         return LuxiJobs(luxi), _name_in(luxi.call("QueryClusterInfo", (), deadline), luxi.path)
     from iallocator.live.rapi import RapiClient

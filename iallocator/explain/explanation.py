@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from iallocator.aliases import Json
+from iallocator.explain.contributions import difference_document
 from iallocator.explain.facts import Placed
 from iallocator.explain.group_report import GroupReport
 from iallocator.explain.rows import node_rows
@@ -132,8 +133,6 @@ class Decision:
 
     def _comparison(self, label: str, rival: Placed) -> Json:
         """The answer beside another placement: by the score only where that decided."""
-        from iallocator.explain.contributions import difference_document
-
         assert self.answer is not None
         decided = self.answer.over.get(rival.where)
         if decided is None and self.groups[0].by_losses and rival.rank:

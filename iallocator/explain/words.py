@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from iallocator.limits.words import quantity
+from iallocator.model.storage import pool_name, presumed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,11 +24,8 @@ def subject(instance: Instance) -> str:
         parts.append(f"{sizes} MiB disk")
     if instance.local and instance.disk != sum(instance.disk_sizes):
         parts[-1] += f" ({instance.disk} on each node)"
-    if instance.pools is not None:
-        from iallocator.model.storage import pool_name, presumed
-
-        if instance.pools != presumed(instance.template):
-            parts.append(f"in storage pool {' and '.join(map(pool_name, instance.pools))}")
+    if instance.pools is not None and instance.pools != presumed(instance.template):
+        parts.append(f"in storage pool {' and '.join(map(pool_name, instance.pools))}")
     if instance.exclusion:
         parts.append(f"exclusion tags {', '.join(instance.exclusion)}")
     if instance.desired:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from iallocator.placement.groups import fill_offer
+from iallocator.placement.nearest.miss import miss_of_mirror
 from iallocator.placement.new import place_new
 from iallocator.reply import GroupSolution, Reply
 
@@ -47,8 +48,6 @@ def allocate_secondary(context: Context, request: AllocateSecondary) -> Reply:
     fill_offer(offer, context, evaluator, found)
     solutions = [offer.document(context.settings.top)]
     if not found.best:
-        from iallocator.placement.nearest.miss import miss_of_mirror
-
         refused = found.refused[1] if found.refused else None
         nearest = miss_of_mirror(context, evaluator, mirrored, others, refused)
         return Reply(False, offer.clause() + nearest, [], solutions)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from iallocator.ganeti.opcodes import job
 from iallocator.reply import Reply
+from iallocator.transition.resources import room
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -85,7 +86,6 @@ class MoveReport:
         from iallocator.ganeti.jobs import link_jobs, transition_document
         from iallocator.transition.assemble import transition_of_moves
         from iallocator.transition.planning.reorder import arrange
-        from iallocator.transition.resources import room
         from iallocator.transition.separations import Separations
 
         cluster, state = self._context.cluster, self._context.state

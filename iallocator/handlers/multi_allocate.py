@@ -5,6 +5,8 @@ from __future__ import annotations
 from iallocator.deadline import TIME_IS_UP, TimeIsUp
 from iallocator.handlers.allocate import policy_warning, why_nowhere, wish_for
 from iallocator.placement.groups import collect_offers, ranked_by_losses
+from iallocator.placement.several.joint import offer_chosen, place_together
+from iallocator.placement.several.optimal import best_batch
 from iallocator.placement.several.sequence import in_turn
 from iallocator.reply import Reply
 
@@ -175,8 +177,6 @@ def _fail(batch: _Batch, wanted: Allocate, why: str, groups: list[dict[str, Any]
 
 def _at_once(context: Context, request: MultiAllocate, greedy: _Batch) -> tuple[_Batch, str]:
     """Place all by exact search, or more than `greedy` has; else that stands, with a note."""
-    from iallocator.placement.several.joint import place_together
-
     wishes = _wishes(context, request)
     _take_off(context, greedy)
     failed = {name for name, _ in greedy.failed if name in wishes}
@@ -205,8 +205,6 @@ def _put_back(context: Context, batch: _Batch) -> None:
 
 def _best(context: Context, request: MultiAllocate, batch: _Batch, note: str) -> tuple[_Batch, str]:
     """Those that have a place so that the cost is the lowest, and what there is to say of it."""
-    from iallocator.placement.several.optimal import best_batch
-
     wishes = _wishes(context, request)
     placed = {instance.name: nodes for instance, nodes in batch.placed}
     if not placed:
@@ -231,8 +229,6 @@ def _exactly(
 
     None, and the state as it was: there was nothing left to spend for judging a place again.
     """
-    from iallocator.placement.several.joint import offer_chosen
-
     batch = _Batch()
     for wanted in request.wanted:
         name = wanted.instance.name

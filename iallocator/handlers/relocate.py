@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from iallocator.handlers.move_reply import move_entry, starts_in_vain
 from iallocator.model.moves import apply_steps
+from iallocator.placement.least_loss import COMPARED
 from iallocator.placement.moves import move_anywhere, move_secondary, with_nearest
+from iallocator.placement.several.least_growth import told
 from iallocator.reply import Reply
 
 TYPE_CHECKING = False
@@ -48,8 +50,6 @@ def _lost_more(context: Context, evaluator: Evaluator, instance: Instance, move:
     """What to say of a move after which failures lose more than before."""
     if not evaluator.rules.exact:
         return ""
-    from iallocator.placement.least_loss import COMPARED
-    from iallocator.placement.several.least_growth import told
 
     group = evaluator.group
     with context.state.trial():

@@ -5,6 +5,8 @@ A reader takes text and returns a value; a `ValueError` says what it expects.
 
 from __future__ import annotations
 
+from iallocator.ranking import strategy_name
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -109,8 +111,6 @@ def file_name(text: str) -> str:
 
 def strategy(text: str) -> str:
     """The name of a strategy; what knows them all loads late."""
-    from iallocator.ranking import strategy_name
-
     return strategy_name(text)
 
 

@@ -6,6 +6,7 @@ from iallocator.constraints.affinity_factory import bonds_for, findings_for
 from iallocator.constraints.no_affinity import NoAffinity
 from iallocator.deadline import Deadline
 from iallocator.model.state import State
+from iallocator.n1.check import N1Cache, N1Check
 from iallocator.n1.effort import WORK, Effort
 from iallocator.n1.rules import Rules
 from iallocator.options.settings import PLANNING_SECONDS
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
     from iallocator.model.cluster import Cluster, Group
     from iallocator.model.instance import Instance
-    from iallocator.n1.check import N1Cache, N1Check
     from iallocator.n1.growth import Growth
     from iallocator.options.settings import Settings
     from iallocator.placement.motions import Motions
@@ -211,8 +211,6 @@ class Context:
 
         Without `rules`, by those of the request's settings.
         """
-        from iallocator.n1.check import N1Cache, N1Check
-
         rules = rules or self.rules(self.settings.n1)
         cache = self._n1_caches.get(rules.mode)
         if cache is None:

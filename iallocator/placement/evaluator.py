@@ -31,6 +31,7 @@ from iallocator.limits.group import refused_by_policy
 from iallocator.limits.migration import may_not_receive
 from iallocator.limits.node import FORCED_LIMITS, PRIMARY, checks_for
 from iallocator.placement.motions import ALL_FORCED, heeding
+from iallocator.placement.score_scope import Unscored
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -110,8 +111,6 @@ class Evaluator:
 
         Nobody asks for their scores, which are of no nodes.
         """
-        from iallocator.placement.score_scope import Unscored
-
         return self._with(ALL_FORCED, Unscored(self._working, ()))
 
     def _with(self, motions: Motions, scope: ScoreScope) -> Evaluator:

@@ -12,6 +12,7 @@ from iallocator.placement.new import other_nodes
 from iallocator.placement.ranked_moves import unranked_extra
 from iallocator.placement.results import MoveOption, MoveResult
 from iallocator.ranking.advertised import memory_lack
+from iallocator.reply import tally
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -262,6 +263,5 @@ def _wishes(context: Context, instance: Instance, nodes: tuple[int, ...]) -> dic
 
 
 def _tally(failures: dict[str, int]) -> str:
-    from iallocator.reply import tally
 
     return tally(failures)

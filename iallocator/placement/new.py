@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from iallocator.placement.results import GroupPlacements
+from iallocator.ranking import ranks_nodes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,8 +48,6 @@ def place_new(
         instance, "new", (), nodes, secondaries, bound=not primary_given
     )
     if settings.strategy != "score":
-        from iallocator.ranking import ranks_nodes
-
         if ranks_nodes(settings.strategy):
             return _place_in_order(context, evaluator, instance, candidates, primary_given, judged)
         by_losses = True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from iallocator.placement.results import RankedMoves
+from iallocator.ranking import ranks_nodes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,7 +35,6 @@ def rank_moves(
     """
     if strategy == "score":
         return RankedMoves(*working.bonds.with_soft_costs(instance, candidates))
-    from iallocator.ranking import ranks_nodes
 
     if not ranks_nodes(strategy):
         from iallocator.ranking.lost_allocations import rank
@@ -56,7 +56,6 @@ def unranked_extra(
     """
     if name == "score":
         return {}
-    from iallocator.ranking import ranks_nodes
 
     if not ranks_nodes(name):
         return {}

@@ -8,6 +8,7 @@ from iallocator.deadline import Stopped
 from iallocator.model.moves import FAILOVER, FAILOVER_TO, REPLACE_SECONDARY, apply_steps
 from iallocator.model.state import State
 from iallocator.planners.plan import Plan, PlannedMove, replay, traffic
+from iallocator.scoring.state_score import kernel_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -319,7 +320,6 @@ class GroupPlans(PlanResult):
 def moves_of_transition(before: State, transition: Transition) -> list[PlannedMove]:
     """Return the moves that the steps of a transition make, cut where they wait for others."""
     from iallocator.ganeti.jobs import chains
-    from iallocator.scoring.state_score import kernel_of
 
     actions = {step.number: step.action for step in transition.steps}
     state, names = before.copy(), before.cluster.nodes

@@ -13,6 +13,8 @@ secondary by another call of ``order``.
 
 from __future__ import annotations
 
+from iallocator.ranking import STRATEGIES
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -207,8 +209,6 @@ def sequence_of(
 def strategy_module(name: str) -> Strategy:
     """The module of the strategy called `name`."""
     from importlib import import_module
-
-    from iallocator.ranking import STRATEGIES
 
     module: Any = import_module(f"iallocator.ranking.{STRATEGIES[name]}")
     return module  # type: ignore[no-any-return]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from iallocator.planners.check.findings import KINDS, NOT_ANALYSED, OF_NODES
+from iallocator.render.joint_failures import show_failures
 from iallocator.render.table import Column, Table
 
 TYPE_CHECKING = False
@@ -39,8 +40,6 @@ def show_checkup(found: Checkup, page: Page) -> None:
     for one in found.tag_findings:
         page.say(f"{one.kind}: {one}", tone="bad")
     if found.failures is not None:
-        from iallocator.render.joint_failures import show_failures
-
         show_failures(found.failures, page)
 
 

@@ -18,6 +18,8 @@ import sys
 from iallocator.calls.layout import request_path
 from iallocator.errors import UsageError
 from iallocator.files import read_file
+from iallocator.wire.codec import decode
+from iallocator.wire.document import cluster_policy, read_cluster
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -167,8 +169,6 @@ def _words(settings: Settings, target: str) -> list[str]:
 
 
 def _document(raw: bytes, reading: Reading) -> Source:
-    from iallocator.wire.codec import decode
-    from iallocator.wire.document import cluster_policy, read_cluster
 
     document = decode(raw)
     return Source(read_cluster(document, reading), cluster_policy(document), "", document)

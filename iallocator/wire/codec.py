@@ -51,8 +51,6 @@ def decode(raw: bytes) -> dict[str, Any]:
     """
     value = decode_any(raw)
     if not isinstance(value, dict):
-        from iallocator.wire.fields import describe
-
         raise RequestError("", f"expected a JSON object, got {describe(value)}")
     return value
 

@@ -7,11 +7,15 @@ lets the check of the steps reject every plan that moves a certain instance.
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
+from importlib import import_module
+from pkgutil import walk_packages
 from typing import Any
 
 import pytest
 
+from iallocator import commands
 from iallocator.model.instance import primary_vector
 from iallocator.planners import verify
 from iallocator.planners.intergroup.health import Health, examine
@@ -33,6 +37,17 @@ PLANNERS = {
 HUGE = 100000
 
 
+def _replace(patch: Patch, where: str, replacement: Callable[..., Any]) -> None:
+    """Put `replacement` in the place of a function, wherever it is imported."""
+    for found in walk_packages(commands.__path__, "iallocator.commands."):
+        import_module(found.name)  # not while it is replaced: that would stay
+    module, _, name = where.rpartition(".")
+    original = getattr(__import__(module, fromlist=[name]), name)
+    for one in [one for key, one in sys.modules.items() if key.startswith("iallocator")]:
+        if getattr(one, name, None) is original:
+            patch.setattr(one, name, replacement)
+
+
 def _afterwards(patch: Patch, command: str, spoil: Spoil) -> None:
     """Let `spoil` change what the planner of `command` returns."""
     module, _, name = PLANNERS[command].rpartition(".")
@@ -43,7 +58,7 @@ def _afterwards(patch: Patch, command: str, spoil: Spoil) -> None:
         spoil(done)
         return done
 
-    patch.setattr(PLANNERS[command], planned)
+    _replace(patch, PLANNERS[command], planned)
 
 
 def _grows(name: str) -> Spoil:
@@ -67,7 +82,7 @@ def _reject_steps(patch: Patch, *rejected: str) -> None:
             return [f"step 1: {rejected[0]}: wrong on purpose"]
         return check(state, transition, *arguments)
 
-    patch.setattr(verify, "verify_transition", checked)
+    _replace(patch, "iallocator.planners.verify.verify_transition", checked)
 
 
 def _plan(document: Json, command: str, *options: str) -> tuple[Json, str]:

@@ -19,13 +19,24 @@ from iallocator.commands.shared.plan_output import (
     write_html,
 )
 from iallocator.commands.shared.progress import progress_line, say_progress
+from iallocator.commands.shared.source import load_source
+from iallocator.constraints.affinity_factory import relations_of
 from iallocator.deadline import Deadline, Stopped, limit_reached
+from iallocator.engine import effective_settings, reading_for
 from iallocator.errors import UsageError, tell
 from iallocator.files import WholeOutput, is_stdout
 from iallocator.model.policy import ALL_TEMPLATES
 from iallocator.options import settings as options
 from iallocator.options.table import Option
 from iallocator.options.values import amount, choice, file_name, share, whole
+from iallocator.planners.capacity.hspace_keys import key_lines
+from iallocator.planners.capacity.instance_size import Size, largest_sizes, standard_size
+from iallocator.planners.capacity.report import study_document
+from iallocator.planners.eligible import nodes_named
+from iallocator.render.capacity import allocation_map, capacity_page
+from iallocator.render.table import wants_colour
+from iallocator.sources.lines import whole as whole_number
+from iallocator.sources.simulate import parse_size
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,7 +46,7 @@ if TYPE_CHECKING:
     from iallocator.planners.capacity.capacity import CapacityOptions, CapacityReport
     from iallocator.planners.capacity.fill import FillResult
     from iallocator.planners.capacity.forecast import Past
-    from iallocator.planners.capacity.instance_size import Load, Size
+    from iallocator.planners.capacity.instance_size import Load
     from iallocator.render.page.view import PageView
     from iallocator.sources import Source
 
@@ -46,12 +57,9 @@ USAGE = "[OPTIONS] [FILE]"
 
 def size(text: str) -> tuple[int, ...]:
     """Disk (MiB), memory (MiB), virtual cpus, and spindles (1) of an instance."""
-    from iallocator.sources.lines import whole
-    from iallocator.sources.simulate import parse_size
-
     fields = text.split(",")
     numbers = [parse_size(field) for field in fields[:2]]
-    counts = [whole(field) for field in fields[2:]]
+    counts = [whole_number(field) for field in fields[2:]]
     found = [number for number in (*numbers, *counts) if number is not None]
     if len(found) != len(fields) or len(fields) not in (3, 4):
         raise ValueError("disk,memory,cpus[,spindles] like 20g,2g,1")
@@ -110,8 +118,6 @@ OPTIONS = (
 
 def run(settings: Settings, positional: Sequence[str]) -> int:
     """Fill the cluster in the file (- or none: stdin), say what fitted."""
-    from iallocator.commands.shared.source import load_source
-    from iallocator.engine import effective_settings, reading_for
     from iallocator.planners.capacity.capacity import study
 
     if settings.json and settings.machine_readable == "yes":
@@ -151,7 +157,6 @@ def _usual_template(settings: Settings, source: Source) -> str:
     templates = source.policy.templates
     if not settings.behaviour.plans_for_diskless or templates[0] != "diskless":
         return templates[0]
-    from iallocator.planners.eligible import nodes_named
 
     nodes, words = source.cluster.nodes, settings.restrict_allocation_to
     allowed = nodes_named(source.cluster, words, "--restrict-allocation-to") if words else ()
@@ -173,7 +178,6 @@ def _wants(
 ) -> CapacityOptions:
     """What is asked; `tagged` are the settings completed from tags."""
     from iallocator.planners.capacity.capacity import CapacityOptions
-    from iallocator.planners.capacity.instance_size import Size, largest_sizes, standard_size
 
     policy = source.policy
     if not (settings.disk_template or policy.templates):
@@ -235,9 +239,6 @@ def _show_states(found: CapacityReport, source: Source, settings: Settings) -> N
 
 def _write(found: CapacityReport, settings: Settings) -> None:
     """The answer in the form that was asked for."""
-    from iallocator.planners.capacity.report import study_document
-    from iallocator.render.capacity import allocation_map, capacity_page
-
     document = study_document(found)
     if settings.verbose:
         for kind in ("tiered", "standard"):
@@ -246,13 +247,9 @@ def _write(found: CapacityReport, settings: Settings) -> None:
     if settings.json:
         print_json(document)
     elif settings.machine_readable == "yes":
-        from iallocator.planners.capacity.hspace_keys import key_lines
-
         for line in key_lines(found):
             print(line)
     elif not is_stdout(settings.html):
-        from iallocator.render.table import wants_colour
-
         print(capacity_page(document, wants_colour(sys.stdout)), end="")
     if settings.html is not None:
         write_html(settings.html, lambda: _page(found, document, settings))
@@ -260,7 +257,6 @@ def _write(found: CapacityReport, settings: Settings) -> None:
 
 def _page(found: CapacityReport, document: dict[str, Any], settings: Settings) -> PageView:
     """The page; both ends are judged as far as there is time left for it."""
-    from iallocator.constraints.affinity_factory import relations_of
     from iallocator.render.page.capacity_page import capacity_view
     from iallocator.render.page.standing import Judging
 

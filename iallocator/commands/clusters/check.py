@@ -19,6 +19,7 @@ from iallocator.commands.shared.plan_output import (
     write_html,
 )
 from iallocator.commands.shared.progress import progress_line, say_plan
+from iallocator.commands.shared.source import completed_settings, load_source, measure
 from iallocator.deadline import (
     BROKEN_OFF,
     GRACE,
@@ -30,9 +31,14 @@ from iallocator.deadline import (
 from iallocator.errors import UsageError, tell
 from iallocator.files import WholeOutput, is_stdout
 from iallocator.model.state import State
+from iallocator.names import domains_of
 from iallocator.options.table import Option
 from iallocator.options.values import whole_between
+from iallocator.planners.check.health import examine
 from iallocator.planners.eligible import set_offline, set_vcpu_ratio
+from iallocator.planners.plan import Plan
+from iallocator.planners.result import GroupPlan, GroupPlans
+from iallocator.render.checkup import Checkup
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,8 +48,6 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Cluster
     from iallocator.model.constraints import TagFinding
     from iallocator.planners.check.joint_failures import FailuresFound
-    from iallocator.planners.result import GroupPlans
-    from iallocator.render.checkup import Checkup
     from iallocator.render.page.view import PageView
     from iallocator.sources import Source
 
@@ -138,8 +142,6 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
 
 def _source(settings: Settings, positional: Sequence[str]) -> Source:
     """The cluster, with what options say of its instances."""
-    from iallocator.commands.shared.source import load_source, measure
-
     source = load_source(settings, positional)
     if settings.racks and not any(node.locations for node in source.cluster.nodes):
         raise UsageError(
@@ -173,18 +175,13 @@ def _is_to_be_tried(settings: Settings, now: Checkup) -> bool:
 
 def _standing(cluster: Cluster, now: Checkup) -> GroupPlans:
     """Plans without a move, for every group."""
-    from iallocator.planners.plan import Plan
-    from iallocator.planners.result import GroupPlan, GroupPlans
-
     plans = [GroupPlan(one.group, Plan("balance", one.score)) for one in now.before]
     return GroupPlans("balance", State(cluster), plans)
 
 
 def _balanced(source: Source, settings: Settings, whole: Deadline) -> GroupPlans:
     """What balancing every group would do, for a share of the time that is left."""
-    from iallocator.commands.shared.source import completed_settings
     from iallocator.planners.balance.balance import balance_cluster
-    from iallocator.planners.result import GroupPlans
 
     try:
         with (
@@ -203,7 +200,6 @@ def _balanced(source: Source, settings: Settings, whole: Deadline) -> GroupPlans
 def _shorten(done: GroupPlans, source: Source, settings: Settings, whole: Deadline) -> None:
     """Leave needless copies out of a plan that passes verification, as `balance` does."""
     from iallocator.commands.shared.run_plan import limits_of_plan, without_needless_copies
-    from iallocator.commands.shared.source import completed_settings
     from iallocator.planners.outcome import Failures
     from iallocator.planners.verify import verify_moves, verify_transition
 
@@ -249,9 +245,6 @@ def _health(state: State, settings: Settings, deadline: Deadline) -> Checkup:
     If `deadline` leaves no time to find out whether a failure would be survived, that failure is
     not analysed.
     """
-    from iallocator.planners.check.health import examine
-    from iallocator.render.checkup import Checkup
-
     relations = _relations(state.cluster, settings)
     tags = _tag_findings(state.cluster, settings, relations)
     groups = examine(state, settings.n1, settings.min_disk, relations, deadline.over)
@@ -280,8 +273,6 @@ def _relations(cluster: Cluster, settings: Settings) -> Relations | None:
 
 def _checkup(done: GroupPlans, now: Checkup, settings: Settings) -> Checkup:
     """The health before and after balancing; one whose end is not known counts as none."""
-    from iallocator.render.checkup import Checkup
-
     if not done.moves:
         return now
     last = Deadline.of_run(settings.planning_seconds + GRACE)
@@ -324,7 +315,6 @@ def _write(done: GroupPlans, found: Checkup, settings: Settings) -> None:
         document = {**done.document(), "command": "check", **found.document()}
         print_json(document)
     elif not is_stdout(settings.html):
-        from iallocator.names import domains_of
         from iallocator.render.check_page import show_checkup
         from iallocator.render.table import Page, wants_colour
 

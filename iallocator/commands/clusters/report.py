@@ -6,11 +6,15 @@ Exit status 0, whatever is wrong with the cluster: the page says so.
 from __future__ import annotations
 
 from iallocator.commands.shared.plan_output import check_outputs, write_html
+from iallocator.commands.shared.source import load_source, measure
+from iallocator.constraints.affinity_factory import relations_of
 from iallocator.deadline import Deadline, limit_reached
 from iallocator.errors import tell
 from iallocator.files import WholeOutput
+from iallocator.model.state import State
 from iallocator.options import settings as options
 from iallocator.options.table import Option
+from iallocator.planners.eligible import set_offline
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,9 +44,6 @@ OPTIONS = (
 
 def run(settings: Settings, positional: Sequence[str]) -> int:
     """Report on the cluster in the file (- or none: stdin), or elsewhere."""
-    from iallocator.commands.shared.source import load_source, measure
-    from iallocator.planners.eligible import set_offline
-
     check_outputs(settings)
     source = load_source(settings, positional)
     set_offline(source.cluster, settings.offline)
@@ -53,8 +54,6 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
 
 
 def _page(source: Source, settings: Settings) -> PageView:
-    from iallocator.constraints.affinity_factory import relations_of
-    from iallocator.model.state import State
     from iallocator.render.page.check_page import report_page
     from iallocator.render.page.standing import Judging
 

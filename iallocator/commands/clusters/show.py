@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import sys
 
+from iallocator.commands.shared.source import load_source, measure
 from iallocator.files import WholeOutput
+from iallocator.model.state import State
 from iallocator.options import settings as options
 from iallocator.options.table import Option
+from iallocator.planners.eligible import set_offline
+from iallocator.render.states.before_after import lists_of
+from iallocator.render.table import wants_colour
+from iallocator.wire.codec import pretty
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,9 +41,6 @@ OPTIONS = (
 
 def run(settings: Settings, positional: Sequence[str]) -> int:
     """Show the cluster in the file (- or none: stdin), or elsewhere."""
-    from iallocator.commands.shared.source import load_source, measure
-    from iallocator.planners.eligible import set_offline
-
     source = load_source(settings, positional)
     set_offline(source.cluster, settings.offline)
     measure(source, settings)
@@ -49,7 +52,6 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
 
 def _json(source: Source, settings: Settings) -> str:
     from iallocator.render.overview import overview
-    from iallocator.wire.codec import pretty
 
     backwards = not settings.behaviour.orders_by_name
     return pretty(overview(source, settings.print_nodes, backwards)) + "\n"
@@ -57,10 +59,7 @@ def _json(source: Source, settings: Settings) -> str:
 
 def _page(source: Source, settings: Settings) -> str:
     """Everything for a person; nodes and instances where they are asked for."""
-    from iallocator.model.state import State
     from iallocator.render.overview import overview, overview_page
-    from iallocator.render.states.before_after import lists_of
-    from iallocator.render.table import wants_colour
 
     document = overview(source, settings.print_nodes, not settings.behaviour.orders_by_name)
     lists = lists_of(State(source.cluster), settings, not settings.behaviour.orders_by_name)

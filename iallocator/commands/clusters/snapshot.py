@@ -8,12 +8,21 @@ from __future__ import annotations
 import os
 import sys
 
+from iallocator.commands.shared.questions import request_in_words
 from iallocator.compat import IN_ORDER
+from iallocator.engine import summary
 from iallocator.errors import IallocatorError, UsageError, one_line, tell
-from iallocator.files import WholeOutput
+from iallocator.files import WholeOutput, write_file
+from iallocator.model.state import State
 from iallocator.options import settings as options
 from iallocator.options.table import Option
 from iallocator.options.values import choice, file_name
+from iallocator.planners.check.overview import bad_items, total_score
+from iallocator.render.states.before_after import lists_of
+from iallocator.sources import load
+from iallocator.sources.writer import write_text
+from iallocator.wire.codec import pretty
+from iallocator.wire.reading import Reading
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -109,9 +118,6 @@ def _sources(
     settings: Settings, positional: Sequence[str]
 ) -> Iterator[tuple[str, Source | IallocatorError]]:
     """The name of each cluster, and what is known of it, or why nothing is."""
-    from iallocator.sources import load
-    from iallocator.wire.reading import Reading
-
     reading = Reading(IN_ORDER, settings.static_kvm_node_memory)
     for address in settings.addresses or [""]:
         settings.rapi = address
@@ -133,7 +139,6 @@ def _name(settings: Settings, positional: Sequence[str]) -> str:
 
 
 def _save(name: str, source: Source, settings: Settings) -> None:
-    from iallocator.files import write_file
 
     file = name.replace("/", "_") + "." + ENDINGS[settings.form]
     write_file(os.path.join(settings.output_dir, file), _written(source, settings))
@@ -142,30 +147,21 @@ def _save(name: str, source: Source, settings: Settings) -> None:
 def _written(source: Source, settings: Settings) -> str:
     """The cluster in the form that is asked for."""
     if settings.form == "text":
-        from iallocator.model.state import State
-        from iallocator.sources.writer import write_text
-
         state = State(source.cluster)
         return write_text(
             source.cluster, state, policy=source.policy, master=source.master, backwards=True
         )
-    from iallocator.wire.codec import pretty
 
     if source.document is None:
         raise UsageError("a text file or a simulated cluster does not say enough for --form json")
     document = {key: value for key, value in source.document.items() if key != "request"}
     if settings.request:
-        from iallocator.commands.shared.questions import request_in_words
-
         document["request"] = request_in_words(settings.request, source)
     return pretty(document) + "\n"
 
 
 def _figures(source: Source) -> tuple[str, ...]:
     """The rest of the line about a cluster."""
-    from iallocator.model.state import State
-    from iallocator.planners.check.overview import bad_items, total_score
-
     state = State(source.cluster)
     nodes = source.cluster.nodes
     bad_nodes, bad_instances = bad_items(state, range(len(nodes)))
@@ -190,16 +186,11 @@ def _lists(source: Source, settings: Settings) -> list[str]:
     UsageError
         If there is no such field.
     """
-    from iallocator.engine import summary
-    from iallocator.model.state import State
-
     lists = [summary(source.cluster)] if settings.verbose else []
     if source.cluster.assumed_offline:
         from iallocator.sources.live.load import silence_warnings
 
         lists += silence_warnings(source.cluster)
     if settings.print_nodes is not None or settings.print_instances:
-        from iallocator.render.states.before_after import lists_of
-
         lists += lists_of(State(source.cluster), settings, backwards=True)
     return lists

@@ -11,6 +11,7 @@ from iallocator.commands.shared import balance_options, run_plan
 from iallocator.commands.shared.progress import say_plan
 from iallocator.errors import UsageError
 from iallocator.options.table import Option
+from iallocator.planners.balance.balance import balance_cluster
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,8 +54,6 @@ class _Balancing(run_plan.Planner):
 
     def plan(self, source: Source, settings: options.Settings, deadline: Deadline) -> PlanResult:
         """Plan within groups."""
-        from iallocator.planners.balance.balance import balance_cluster
-
         wishes = balance_options.balance_options_of(self._settings, settings, deadline)
         return balance_cluster(source.cluster, wishes, say_plan)
 

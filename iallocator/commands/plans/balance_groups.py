@@ -11,6 +11,11 @@ from iallocator.commands.shared import between_groups, run_plan
 from iallocator.commands.shared.balance_options import DYNU_OPTION, adjust
 from iallocator.options.table import Option
 from iallocator.options.values import amount, whole
+from iallocator.planners.intergroup.balance_groups import (
+    Bounds,
+    balance_groups,
+    check_group_balance,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,11 +51,6 @@ class _LoadBalancing(between_groups.BetweenGroups):
     """Balances groups by the loads that a file may say."""
 
     def __init__(self, settings: Settings) -> None:
-        from iallocator.planners.intergroup.balance_groups import (
-            Bounds,
-            balance_groups,
-            check_group_balance,
-        )  # fmt: skip
 
         cost = None if settings.cost is None else settings.cost * 1024
         bounds = Bounds(settings.max_length, cost, settings.min_gain)

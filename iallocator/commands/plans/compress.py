@@ -8,6 +8,7 @@ printed; stderr says which limits it breaks.
 from __future__ import annotations
 
 from iallocator.commands.shared import between_groups, run_plan
+from iallocator.planners.intergroup.compress import check_compression, compress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +25,5 @@ OPTIONS = between_groups.OPTIONS
 
 def run(settings: between_groups.Settings, positional: Sequence[str]) -> int:
     """Compress the cluster in the file (- or none: stdin), print the plan."""
-    from iallocator.planners.intergroup.compress import check_compression, compress
-
     planner = between_groups.BetweenGroups("compress", settings, compress, check_compression)
     return run_plan.run_planner(settings, positional, planner)

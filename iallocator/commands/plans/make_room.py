@@ -7,8 +7,14 @@ the check that every plan goes through before it is printed; stderr says which l
 from __future__ import annotations
 
 from iallocator.commands.shared import run_plan
+from iallocator.commands.shared.questions import request_in_words
+from iallocator.engine import request_in
 from iallocator.errors import UsageError
+from iallocator.files import read_file
 from iallocator.options.table import Option
+from iallocator.planners.make_room.make_room import RoomMade, fits_after
+from iallocator.sources import document_path
+from iallocator.wire.codec import decode
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,12 +60,8 @@ class _MakingRoom(run_plan.Planner):
 
     def asked(self, source: Source) -> Mapping[str, Any]:
         """What the request asks for."""
-        from iallocator.engine import request_in
-
         document = self._document or source.document
         if self._settings.request:
-            from iallocator.commands.shared.questions import request_in_words
-
             document = {"request": request_in_words(self._settings.request, source)}
         self._request = request_in(document, source.cluster, self._settings)
         if self._request is None:
@@ -82,8 +84,6 @@ class _MakingRoom(run_plan.Planner):
         self, source: Source, settings: options.Settings, done: PlanResult
     ) -> list[str]:
         """That the request fits in the end, asked again."""
-        from iallocator.planners.make_room.make_room import RoomMade, fits_after
-
         assert isinstance(done, RoomMade)
         assert self._request is not None
         coming = self._request.coming
@@ -105,10 +105,6 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
     document = None
     goes_by_journal = settings.resume or settings.undo
     if settings.names_another_cluster and not settings.request and not goes_by_journal:
-        from iallocator.files import read_file
-        from iallocator.sources import document_path
-        from iallocator.wire.codec import decode
-
         raw = read_file(document_path(settings, positional), settings.max_input)
         if not raw.strip():
             raise UsageError("make-room needs a request: a document with one, in FILE or piped in")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from iallocator.commands.shared import run_plan
 from iallocator.commands.shared.progress import say_share
+from iallocator.engine import request_in
 from iallocator.errors import UsageError
 
 TYPE_CHECKING = False
@@ -45,8 +46,6 @@ class _Placing(run_plan.Planner):
 
     def asked(self, source: Source) -> Mapping[str, Any]:
         """What the request asks for."""
-        from iallocator.engine import request_in
-
         self._request = request_in(source.document, source.cluster, self._settings)
         return self._request.asked if self._request else {}
 

@@ -14,6 +14,10 @@ from iallocator.commands.shared.progress import say_share
 from iallocator.errors import UsageError, shown
 from iallocator.options.table import Option
 from iallocator.options.values import name_list
+from iallocator.planners.eligible import set_offline
+from iallocator.planners.reboot.options import IGNORED, MOVED, SKIPPED, RebootOptions
+from iallocator.planners.reboot.reboot import plan_reboots
+from iallocator.planners.reboot.result import RebootResult
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,7 +26,6 @@ if TYPE_CHECKING:
     from iallocator.aliases import Json
     from iallocator.deadline import Deadline
     from iallocator.options import settings as options
-    from iallocator.planners.reboot.options import RebootOptions
     from iallocator.planners.result import PlanResult
     from iallocator.sources import Source
 
@@ -85,14 +88,10 @@ class _Rebooting(run_plan.Planner):
 
     def adjust(self, source: Source) -> None:
         """Treat some nodes as offline."""
-        from iallocator.planners.eligible import set_offline
-
         set_offline(source.cluster, self._settings.offline)
 
     def plan(self, source: Source, settings: options.Settings, deadline: Deadline) -> PlanResult:
         """Plan the groups, and the moves around them."""
-        from iallocator.planners.reboot.reboot import plan_reboots
-
         wanted = _wanted(self._settings, self.master(source))
         return plan_reboots(source.cluster, settings, wanted, deadline, say_share("nodes"))
 
@@ -102,8 +101,6 @@ class _Rebooting(run_plan.Planner):
 
     def incomplete(self, done: PlanResult) -> bool:
         """Whether some node is in no group."""
-        from iallocator.planners.reboot.result import RebootResult
-
         assert isinstance(done, RebootResult)
         return bool(done.left) or not done.complete
 
@@ -120,7 +117,6 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
 
 
 def _wanted(settings: Settings, master: str) -> RebootOptions:
-    from iallocator.planners.reboot.options import IGNORED, MOVED, SKIPPED, RebootOptions
 
     ignored = IGNORED if settings.ignore_non_redundant else MOVED
     return RebootOptions(

@@ -8,6 +8,7 @@ printed.  Groups whose repair breaks a limit are left out then; stderr says whic
 from __future__ import annotations
 
 from iallocator.commands.shared import between_groups, run_plan
+from iallocator.planners.intergroup.redistribute import redistribute
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +25,5 @@ OPTIONS = between_groups.OPTIONS
 
 def run(settings: between_groups.Settings, positional: Sequence[str]) -> int:
     """Redistribute the cluster in the file (- or none: stdin), print the plan."""
-    from iallocator.planners.intergroup.redistribute import redistribute
-
     planner = between_groups.BetweenGroups("redistribute", settings, redistribute)
     return run_plan.run_planner(settings, positional, planner)

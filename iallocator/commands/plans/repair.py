@@ -25,12 +25,16 @@ from iallocator.commands.shared.plan_output import (
     print_json,
     write_html,
 )
+from iallocator.commands.shared.source import completed_settings, load_source, measure
+from iallocator.constraints.affinity_factory import relations_of
 from iallocator.deadline import Deadline, limit_reached
+from iallocator.engine import reading_for
 from iallocator.errors import shown, tell
 from iallocator.files import WholeOutput, is_stdout
 from iallocator.options.table import Option
 from iallocator.options.values import amount, choice
 from iallocator.tags.autorepair import FAILOVER, REINSTALL, TYPES
+from iallocator.wire.codec import on_one_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -79,7 +83,6 @@ OPTIONS = (
 def run(settings: Settings, positional: Sequence[str]) -> int:
     """Repair what is broken in the cluster, or say what would be done."""
     from iallocator.commands.shared.execute import resume
-    from iallocator.commands.shared.source import completed_settings, load_source, measure
 
     if settings.execute or not settings.dry_run:  # without -X nothing is changed anyway
         refuse_contradictions(settings)
@@ -146,7 +149,6 @@ def _door(settings: Settings) -> str:
 
 def _cluster(settings: Settings, positional: Sequence[str]) -> Cluster:
     """The cluster, read anew while repairs are carried out."""
-    from iallocator.engine import reading_for
     from iallocator.sources import load
 
     cluster = load(settings, positional, reading_for(settings), in_run=False).cluster
@@ -181,7 +183,6 @@ def _write(work: RepairRound, found: Json | None, settings: Settings) -> None:
 
 def _page(work: RepairRound, settings: options.Settings) -> PageView:
     """The page; judging both ends takes no longer than planning may."""
-    from iallocator.constraints.affinity_factory import relations_of
     from iallocator.render.page.repair_page import repair_page
     from iallocator.render.page.standing import Judging
 
@@ -206,8 +207,6 @@ def _jobs(settings: Settings) -> tuple[RepairJobs | None, str]:
 
 def _lines(document: Json, details: bool) -> Iterator[str]:
     """What is done, and harep's table of states; `details`: jobs and tags, too."""
-    from iallocator.wire.codec import on_one_line
-
     for one in document["instances"]:
         yield f"{one['instance']}: {one['note'] or one['state']}"
         if details:

@@ -14,6 +14,10 @@ from iallocator.commands.shared.progress import say_plan
 from iallocator.errors import UsageError, tell
 from iallocator.options.table import Option
 from iallocator.options.values import amount, name_list
+from iallocator.planners.squeeze.options import ALL, DRBD, SHARED, SqueezeOptions
+from iallocator.planners.squeeze.result import SqueezeResult
+from iallocator.planners.squeeze.squeeze import squeeze_cluster
+from iallocator.planners.stop_criteria import StopCriteria
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,7 +26,6 @@ if TYPE_CHECKING:
     from iallocator.deadline import Deadline
     from iallocator.options import settings as options
     from iallocator.planners.result import PlanResult
-    from iallocator.planners.squeeze.options import SqueezeOptions
     from iallocator.sources import Source
 
 __all__ = ["OPTIONS", "USAGE", "Settings", "run"]
@@ -81,8 +84,6 @@ class _Squeezing(run_plan.Planner):
 
     def plan(self, source: Source, settings: options.Settings, deadline: Deadline) -> PlanResult:
         """Plan what to switch, and the moves around it."""
-        from iallocator.planners.squeeze.squeeze import squeeze_cluster
-
         wanted = _wanted(self._settings, source, settings, deadline)
         done = squeeze_cluster(source.cluster, source.policy, wanted, say_plan)
         done.remarks = _doubts(wanted, done.remarks, done.action)
@@ -94,8 +95,6 @@ class _Squeezing(run_plan.Planner):
 
     def hindrance(self, done: PlanResult) -> str:
         """Return what is missing of the reserve after powering on every standby node; or ""."""
-        from iallocator.planners.squeeze.result import SqueezeResult
-
         assert isinstance(done, SqueezeResult)
         if self._settings.even_if_short or not done.shortage:
             return ""
@@ -122,9 +121,6 @@ def _wanted(
     settings: Settings, source: Source, whole: options.Settings, deadline: Deadline
 ) -> SqueezeOptions:
     """What `settings` want until `deadline`; `whole` are those completed from tags."""
-    from iallocator.planners.squeeze.options import ALL, DRBD, SHARED, SqueezeOptions
-    from iallocator.planners.stop_criteria import StopCriteria
-
     kinds = ALL if settings.all_instances else DRBD if settings.drbd else SHARED
     return SqueezeOptions(
         StopCriteria(min_gain=0.0, expired=deadline.over, spare=deadline.spare),

@@ -7,6 +7,10 @@ from __future__ import annotations
 
 from iallocator.commands.requests import explain as explain_command
 from iallocator.commands.shared import questions
+from iallocator.commands.shared.source import load_source
+from iallocator.engine import reading_for
+from iallocator.explain.explain import explain_request
+from iallocator.wire.request import read_request
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,11 +37,6 @@ def files_of(positional: Sequence[str]) -> Sequence[str]:
 
 def run(settings: Settings, positional: Sequence[str]) -> int:
     """Answer the question about the cluster in the file (- or none: stdin), or elsewhere."""
-    from iallocator.commands.shared.source import load_source
-    from iallocator.engine import reading_for
-    from iallocator.explain.explain import explain_request
-    from iallocator.wire.request import read_request
-
     kind, names, files = questions.words_of(positional)
     explain_command.check_forms(settings)
     source = load_source(settings, files)

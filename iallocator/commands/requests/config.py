@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import sys
 
-from iallocator.commands.shared.common_options import table_of
+from iallocator.commands import COMMANDS, options_of
+from iallocator.commands.shared.common_options import refusal_of, table_of
 from iallocator.commands.shared.plan_output import print_json
+from iallocator.commands.shared.source import load_source
+from iallocator.engine import effective_settings, request_in
 from iallocator.errors import tell
 from iallocator.files import WholeOutput
 from iallocator.options import settings as options
 from iallocator.options.table import Option
+from iallocator.render.table import Column, Page, Table, wants_colour
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,9 +44,6 @@ class Settings(options.Settings):
 
 def run(settings: Settings, positional: Sequence[str]) -> int:
     """Show the settings for the document in the file (- or none: stdin)."""
-    from iallocator.commands.shared.source import load_source
-    from iallocator.engine import effective_settings, request_in
-
     source = load_source(settings, positional)
     request = request_in(source.document, source.cluster, settings)
     asked = request.asked if request else {}
@@ -66,8 +67,6 @@ def _command_rows(settings: options.Settings) -> Iterator[Row]:
     path = options.configuration_path(settings)
     if not path:
         return
-    from iallocator.commands import COMMANDS, options_of
-    from iallocator.commands.shared.common_options import refusal_of
     from iallocator.configuration import Configuration
 
     file = Configuration(path, COMMANDS)
@@ -111,7 +110,6 @@ def _row(option: Option, settings: options.Settings, given: options.Settings) ->
 
 
 def _table(rows: Sequence[Row], groups: Sequence[Row], commands: Sequence[Row]) -> None:
-    from iallocator.render.table import Column, Page, Table, wants_colour
 
     table = Table(Column("setting"), Column("value"), Column("from"))
     for row in rows:

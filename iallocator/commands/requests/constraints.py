@@ -5,6 +5,11 @@ from __future__ import annotations
 import sys
 
 from iallocator.commands.shared.plan_output import print_json
+from iallocator.commands.shared.source import load_source
+from iallocator.constraints.affinity_factory import relations_of
+from iallocator.constraints.listing import constraints_of
+from iallocator.constraints.tag_findings import all_findings
+from iallocator.engine import effective_settings, request_in
 from iallocator.errors import tell
 from iallocator.files import WholeOutput
 from iallocator.model.constraints import KINDS, MUST, SHOULD, Constraint
@@ -12,6 +17,7 @@ from iallocator.names import domains_of, whole_name
 from iallocator.options import settings as options
 from iallocator.options.table import Option
 from iallocator.options.values import choice
+from iallocator.render.table import Column, Page, Table, wants_colour
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,12 +66,6 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
 
     Of one instance, or of one kind, all that there is; else not what all have anyway.
     """
-    from iallocator.commands.shared.source import load_source
-    from iallocator.constraints.affinity_factory import relations_of
-    from iallocator.constraints.listing import constraints_of
-    from iallocator.constraints.tag_findings import all_findings
-    from iallocator.engine import effective_settings, request_in
-
     source = load_source(settings, positional)
     request = request_in(source.document, source.cluster, settings)
     remarks: list[str] = []
@@ -131,8 +131,6 @@ def _write_json(found: Listed, unusable: Sequence[str], doubts: Sequence[TagFind
 def _write_table(
     found: Listed, unusable: Sequence[str], doubts: Sequence[TagFinding], domains: Sequence[str]
 ) -> None:
-    from iallocator.render.table import Column, Page, Table, wants_colour
-
     table = Table(
         Column("instance"), Column("kind"), Column("strength"), Column("weight", number=True),
         Column("what"), Column("from"),

@@ -11,10 +11,18 @@ from iallocator.commands.shared.plan_output import (
     write_graph,
     write_html,
 )
+from iallocator.engine import read
 from iallocator.errors import UsageError
+from iallocator.explain.explain import explain_request
 from iallocator.files import WholeOutput, is_stdout, read_file
+from iallocator.model.state import State
 from iallocator.options import settings as options
 from iallocator.options.table import Option
+from iallocator.render.explanation.text import render
+from iallocator.render.states.before_after import state_after
+from iallocator.render.table import wants_colour
+from iallocator.sources import document_path
+from iallocator.wire.codec import pretty
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -57,9 +65,6 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
     The exit status is 0 whether the request can be satisfied or not.
     """
     from iallocator.commands.shared.captured import as_then, case_named, since_then
-    from iallocator.engine import read
-    from iallocator.explain.explain import explain_request
-    from iallocator.sources import document_path
 
     check_forms(settings)
     path = document_path(settings, positional)
@@ -99,9 +104,7 @@ def write_explanation(
 
 def _page(explanation: Explanation, cluster: Cluster, request: Request) -> PageView:
     """The page, with the nodes before and after the answer."""
-    from iallocator.model.state import State
     from iallocator.render.page.explain_page import explanation_view
-    from iallocator.render.states.before_after import state_after
 
     response = explanation.response
     after = state_after(cluster, request, response["success"], response["result"])
@@ -110,10 +113,6 @@ def _page(explanation: Explanation, cluster: Cluster, request: Request) -> PageV
 
 def _form(explanation: Explanation, settings: Settings) -> str:
     if settings.json:
-        from iallocator.wire.codec import pretty
-
         return pretty(explanation.document(settings.brief)) + "\n"
-    from iallocator.render.explanation.text import render
-    from iallocator.render.table import wants_colour
 
     return render(explanation, wants_colour(sys.stdout), settings.brief, settings.node or "")

@@ -14,6 +14,7 @@ from iallocator.files import WholeOutput, read_file
 from iallocator.options import settings as options
 from iallocator.options.table import Option
 from iallocator.options.values import amount, choice, whole_between
+from iallocator.render.table import Column, Page, Table, wants_colour
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -103,8 +104,6 @@ def _wanted(entry: Entry, settings: Settings) -> bool:
 
 
 def _table(found: Sequence[Entry]) -> None:
-    from iallocator.render.table import Column, Page, Table, wants_colour
-
     table = Table(
         Column("call", number=True), Column("time"), Column("request"), Column("asked"),
         Column("outcome"), Column("seconds", number=True), Column("why"),

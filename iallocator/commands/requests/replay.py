@@ -21,7 +21,7 @@ from iallocator.options.table import Option
 from iallocator.options.values import name_list, whole_between
 from iallocator.replay.cases import find_cases
 from iallocator.replay.outcome import UPDATED, WRITTEN
-from iallocator.replay.run import Commands, How
+from iallocator.replay.run import Commands, How, write_junit
 from iallocator.replay.run import run as run_cases
 
 TYPE_CHECKING = False
@@ -95,8 +95,6 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
     with WholeOutput():
         _say(_closing(outcomes) + (", interrupted" if interrupted else ""))
         if settings.junit:
-            from iallocator.replay.run import write_junit
-
             write_junit(settings.junit, outcomes)
     if interrupted:
         return INTERRUPTED

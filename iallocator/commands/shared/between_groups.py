@@ -6,14 +6,15 @@ from iallocator.commands.shared import run_plan
 from iallocator.commands.shared.progress import say_progress
 from iallocator.deadline import Deadline
 from iallocator.options.table import Option
+from iallocator.planners.eligible import set_offline
+from iallocator.planners.intergroup.context import IntergroupContext
+from iallocator.planners.intergroup.result import IntergroupResult
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from iallocator.options import settings as options
-    from iallocator.planners.intergroup.context import IntergroupContext
-    from iallocator.planners.intergroup.result import IntergroupResult
     from iallocator.planners.result import PlanResult
     from iallocator.sources import Source
 
@@ -53,8 +54,6 @@ class BetweenGroups(run_plan.Planner):
 
     def adjust(self, source: Source) -> None:
         """Treat some nodes as offline."""
-        from iallocator.planners.eligible import set_offline
-
         set_offline(source.cluster, self._offline)
 
     def plan(self, source: Source, settings: options.Settings, deadline: Deadline) -> PlanResult:
@@ -67,13 +66,11 @@ class BetweenGroups(run_plan.Planner):
         """What the check says."""
         if self._check is None:
             return []
-        from iallocator.planners.intergroup.result import IntergroupResult
 
         assert isinstance(done, IntergroupResult)
         return self._check(_working(source, settings, Deadline(None)), done)
 
 
 def _working(source: Source, settings: options.Settings, deadline: Deadline) -> IntergroupContext:
-    from iallocator.planners.intergroup.context import IntergroupContext
 
     return IntergroupContext(source.cluster, settings, deadline, say_progress)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from iallocator.engine import effective_settings, request_in
 from iallocator.errors import RequestError, UsageError, tell
 from iallocator.files import read_file
+from iallocator.requests import SETTINGS, Allocate
+from iallocator.wire.codec import decode
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,7 +30,6 @@ def past_requests(folder: str, settings: Settings, cluster: Cluster) -> list[Pas
         If there is none.
     """
     from iallocator.calls.history import read_history
-    from iallocator.wire.codec import decode
 
     found: list[Past] = []
     known: dict[str, Settings] = {}
@@ -61,9 +63,6 @@ def _asked_again(
 
     `known`: what requests set -> the settings that follow, for those that set the same.
     """
-    from iallocator.engine import effective_settings, request_in
-    from iallocator.requests import Allocate
-
     found: list[Past] = []
     for raw in _one_by_one(document.get("request"), settings.behaviour.reads_groups_of_batch):
         request = request_in({"request": raw}, cluster, settings)
@@ -83,8 +82,6 @@ def _one_by_one(raw: Any, by_groups: bool) -> list[dict[str, Any]]:
 
     `by_groups`: whether those of a batch may name their group and nodes.
     """
-    from iallocator.requests import SETTINGS
-
     if not isinstance(raw, dict) or raw.get("type") not in ("allocate", "multi-allocate"):
         return []
     if raw["type"] == "allocate":

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from iallocator.errors import UsageError, cut
-from iallocator.files import check_writable, is_stdout
+from iallocator.files import check_writable, is_stdout, write_file
 from iallocator.options.table import Option
+from iallocator.wire.codec import pretty
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -72,8 +73,6 @@ def check_saving(settings: Settings, *suffixes: str) -> None:
 
 def print_json(document: object) -> None:
     """A document for programs, one member a line."""
-    from iallocator.wire.codec import pretty
-
     print(pretty(document))
 
 
@@ -96,7 +95,6 @@ def show_state_of(
 
         show_state(found(), settings, moment, group)
     if settings.save_cluster and suffix:
-        from iallocator.files import write_file
         from iallocator.sources.writer import write_text
 
         state = found()
@@ -132,7 +130,6 @@ def write_graph(path: str | None, transition: Json) -> None:
     """A transition, as plain data, as a graph to the file `path`; None: not asked for."""
     if path is None:
         return
-    from iallocator.files import write_file
     from iallocator.render.transition.graph import graph
 
     drawn = graph(transition, path)
@@ -187,7 +184,6 @@ def write_html(path: str | None, view: Callable[[], PageView]) -> None:
     """The page to the file `path`, or to stdout for ``-``; None: not asked for."""
     if path is None:
         return
-    from iallocator.files import write_file
     from iallocator.render.page.html import html_of
 
     page = html_of(view())
@@ -212,8 +208,6 @@ def write_plan(
     if settings.commands is None:
         return
     if not is_stdout(settings.commands):
-        from iallocator.files import write_file
-
         write_file(settings.commands, "\n".join(["#!/bin/sh", "set -e", *commands(), ""]))
     elif not settings.json:
         print("\n".join(["", *commands()]))

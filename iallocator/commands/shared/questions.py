@@ -18,6 +18,7 @@ import re
 from iallocator.errors import UsageError
 from iallocator.names import whole_name, whole_names
 from iallocator.options import settings as options
+from iallocator.options.parser import parse
 from iallocator.options.table import Option
 from iallocator.options.values import choice, name_list, whole_between
 from iallocator.planners.eligible import group_named
@@ -148,8 +149,6 @@ def request_in_words(text: str, source: Source) -> Json:
         As `request_of`, and if there are files among the words.
     """
     import shlex
-
-    from iallocator.options.parser import parse
 
     question = Settings()
     try:

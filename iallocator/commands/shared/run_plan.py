@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from iallocator.commands import module_of
 from iallocator.commands.shared.execution_options import (
     EXECUTION_OPTIONS,
     UNDO_OPTION,
@@ -34,10 +35,24 @@ from iallocator.commands.shared.plan_output import (
 )
 from iallocator.commands.shared.progress import progress_line
 from iallocator.commands.shared.source import load_source, measure
+from iallocator.constraints.affinity_factory import relations_of
 from iallocator.deadline import TIME_IS_UP, Deadline, Stopped, TimeIsUp, limit_reached
+from iallocator.engine import effective_settings, reading_for
 from iallocator.errors import UsageError, tell
 from iallocator.files import WholeOutput, check_writable
+from iallocator.ganeti.commands import job_sets_of_moves, job_sets_of_steps, script
+from iallocator.ganeti.jobs import transition_document
 from iallocator.options import settings as options
+from iallocator.options.table import COMMON
+from iallocator.planners.balance.move_kinds import MoveRules
+from iallocator.planners.direct import direct_moves, rescore_all
+from iallocator.planners.outcome import Failures
+from iallocator.planners.plan import note_broken
+from iallocator.planners.plan_limits import PlanLimits
+from iallocator.planners.result import GroupPlans
+from iallocator.planners.undo import UndoResult, plan_undo
+from iallocator.planners.verify import verify_moves, verify_transition
+from iallocator.render.plan import plan_lines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,8 +62,6 @@ if TYPE_CHECKING:
     from iallocator.aliases import Json
     from iallocator.compat import Behaviour
     from iallocator.model.cluster import Cluster
-    from iallocator.planners.outcome import Failures
-    from iallocator.planners.plan_limits import PlanLimits
     from iallocator.planners.result import PlanResult
     from iallocator.render.page.view import PageView
     from iallocator.sources import Source
@@ -173,7 +186,6 @@ class Undoing(Planner):
         """Plan the moves back, as far as the limits allow."""
         from iallocator.commands.shared.execute import told_by
         from iallocator.execution.report import moved_away
-        from iallocator.planners.undo import plan_undo
 
         cluster = source.cluster
         _, records = told_by(self._path)
@@ -191,16 +203,12 @@ class Undoing(Planner):
 
     def incomplete(self, done: PlanResult) -> bool:
         """Whether some instance stays away."""
-        from iallocator.planners.undo import UndoResult
-
         assert isinstance(done, UndoResult)
         return bool(done.staying)
 
 
 def run_planner(settings: Settings, positional: Sequence[str], planner: Planner) -> int:
     """Load the cluster, plan, verify, show the plan; the exit status."""
-    from iallocator.engine import effective_settings
-
     refuse_contradictions(settings)
     if settings.undo:
         _refuse_idle(settings, planner.command)
@@ -245,9 +253,6 @@ def _refuse_idle(settings: Settings, command: str) -> None:
     UsageError
         Says which.
     """
-    from iallocator.commands import module_of
-    from iallocator.options.table import COMMON
-
     own = [one for one in module_of(command).OPTIONS if one not in OPTIONS]
     names = {option.target: option.names[0] for option in (*COMMON, *own)}
     idle = IDLE | {option.target for option in own}
@@ -278,8 +283,6 @@ def _show(
     The exit status, and the plan if it may be carried out: nothing is wrong with it, and
     nobody interrupted it.
     """
-    from iallocator.planners.plan import note_broken
-
     planner.warn(done)
     master, only = planner.master(source), planner.group()
     show_state_of(lambda: done.before, source, settings, "Initial", "original", master, only)
@@ -312,7 +315,6 @@ def _show(
 
 def _cluster(settings: Settings, positional: Sequence[str], planner: Planner) -> Cluster:
     """The cluster, read anew while a plan is carried out."""
-    from iallocator.engine import reading_for
     from iallocator.sources import load
 
     source = load(settings, positional, reading_for(settings), in_run=False)
@@ -323,9 +325,6 @@ def _cluster(settings: Settings, positional: Sequence[str], planner: Planner) ->
 
 def limits_of_plan(done: PlanResult, settings: options.Settings, min_disk: float) -> PlanLimits:
     """What the plan is held to."""
-    from iallocator.constraints.affinity_factory import relations_of
-    from iallocator.planners.plan_limits import PlanLimits
-
     relations = None
     if settings.behaviour.knows_affinity:
         relations = relations_of(done.cluster, done.new_instances, settings.tag_prefix)
@@ -356,9 +355,6 @@ def _verified(
     plan are correct alone and wrong together, the last part is left out.  When time is up, only
     one more order of the steps is tried, and that is reported.
     """
-    from iallocator.planners.outcome import Failures
-    from iallocator.planners.verify import verify_moves, verify_transition
-
     told: list[str] = []
     late: list[bool] = []
     deadline = Deadline.of_run(limits_of(done).settings.planning_seconds)
@@ -426,10 +422,6 @@ def without_needless_copies(
 
     `check` returns what is wrong with the transition. If anything is, the moves stay as they were.
     """
-    from iallocator.planners.balance.move_kinds import MoveRules
-    from iallocator.planners.direct import direct_moves, rescore_all
-    from iallocator.planners.result import GroupPlans
-
     settings = limits.settings
     if not (isinstance(done, GroupPlans) and settings.behaviour.avoids_needless_copies):
         return False
@@ -451,15 +443,11 @@ def without_needless_copies(
 
 def _document(done: PlanResult) -> Json:
     """The plan as plain data, with its transition."""
-    from iallocator.ganeti.jobs import transition_document
-
     return {**done.document(), "transition": transition_document(done.transition)}
 
 
 def _write(done: PlanResult, planner: Planner, settings: Settings, plan: Json) -> None:
     """The plan in the form that was asked for."""
-    from iallocator.render.plan import plan_lines
-
     group_of = {node.name: node.group.name for node in done.cluster.nodes}
     write_plan(
         settings,
@@ -501,8 +489,6 @@ def _carry_out(
 
 def _commands(done: PlanResult, transition: Transition, behaviour: Behaviour) -> list[str]:
     """Lines for a shell that carry the plan out; where hbal is followed, in its job sets."""
-    from iallocator.ganeti.commands import job_sets_of_moves, job_sets_of_steps, script
-
     if behaviour.runs_in_job_sets and done.in_turn and not (done.leaving or done.coming):
         moves = [(move.instance.name, len(move.steps)) for move in done.moves]
         return script(done.cluster, job_sets_of_moves(transition, moves, done.job_sets()))

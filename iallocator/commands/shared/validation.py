@@ -5,8 +5,10 @@ from __future__ import annotations
 import sys
 
 from iallocator.commands.shared.plan_output import print_json
+from iallocator.engine import reading_for
 from iallocator.errors import IallocatorError, UsageError, one_line, say
 from iallocator.files import WholeOutput, read_file
+from iallocator.sources import document_path, named, substitute
 from iallocator.wire.validation.validate import NEEDED, OPTIONAL, UNREAD, problems
 
 TYPE_CHECKING = False
@@ -54,8 +56,6 @@ def validate(
     UsageError
         For an option of `table` on the command line that does not act here.
     """
-    from iallocator.sources import document_path, named
-
     for option in table:
         if option.target in settings.chosen - INPUTS:
             raise UsageError(f"--validate only checks the input: no {option.names[0]}")
@@ -79,9 +79,6 @@ def validate(
 
 def _problems_elsewhere(settings: Settings) -> Iterator[str]:
     """The first problem of a cluster that comes from elsewhere: its reader stops there."""
-    from iallocator.engine import reading_for
-    from iallocator.sources import substitute
-
     try:
         substitute(settings, reading_for(settings))
     except IallocatorError as error:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from iallocator.explain.facts import PENALTY, Placed, Term
 from iallocator.explain.record.standings import standings
 from iallocator.explain.strategy import note_order, placed_by
+from iallocator.ranking.lost_allocations import shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -102,7 +103,6 @@ def _ranks(candidates: Candidates, report: GroupReport, ways: Sequence[Nodes]) -
     """What placements are ranked by where lost allocations decide, else "" for each."""
     if not report.by_losses:
         return [""] * len(ways)
-    from iallocator.ranking.lost_allocations import shown
 
     keys = {nodes: shown(lost) for lost, nodes in candidates.everything()}
     return [keys[nodes] for nodes in ways]

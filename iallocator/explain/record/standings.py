@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from iallocator.explain.facts import Standing, scored
 from iallocator.placement.results import penalty_in
+from iallocator.ranking.lost_allocations import shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,8 +47,6 @@ def standings(
         if order is not None:
             told = _criteria(order, nodes, index)
         elif isinstance(rank, tuple):
-            from iallocator.ranking.lost_allocations import shown
-
             told = f"lost allocations {shown(rank)}"
         elif alone and len(every) < 2:
             told = "the only placement possible"

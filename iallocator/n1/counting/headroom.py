@@ -17,7 +17,9 @@ Where neither tells, the failures in doubt, and only those, are played through
 from __future__ import annotations
 
 from iallocator.n1.counting.group_headroom import GroupHeadroom
+from iallocator.n1.counting.rehearsal import Rehearsal
 from iallocator.n1.counting.rooms import ANY_NUMBER
+from iallocator.n1.counting.trials import Trials
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,8 +28,6 @@ if TYPE_CHECKING:
     from iallocator.aliases import Nodes
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
-    from iallocator.n1.counting.rehearsal import Rehearsal
-    from iallocator.n1.counting.trials import Trials
     from iallocator.n1.rules import Rules
     from iallocator.scoring import Kernels
 
@@ -59,8 +59,6 @@ class Headroom:
         self._trials: dict[int, Trials] = {}
         self._rehearsals: dict[int, Rehearsal] = {}
         if kernels is not None:
-            from iallocator.n1.counting.trials import Trials
-
             self._trials = {
                 index: Trials(state, kernels, rules, group) for index, group in self._groups.items()
             }
@@ -131,8 +129,6 @@ class Headroom:
         if not self._rules.strict or not all(other.healthy() for other in others):
             return None
         if group not in self._rehearsals:
-            from iallocator.n1.counting.rehearsal import Rehearsal
-
             trials, counting = self._trials[group], self._groups[group]
             self._rehearsals[group] = Rehearsal(trials, counting)
         return self._rehearsals[group]

@@ -6,6 +6,8 @@ from iallocator.deadline import TIME_IS_UP, TimeIsUp
 from iallocator.model.moves import apply_steps
 from iallocator.placement.moves import with_nearest
 from iallocator.placement.results import MoveResult
+from iallocator.placement.several.least_growth import least_growth, told
+from iallocator.placement.several.moves import move_most
 from iallocator.placement.several.sequence import in_turn
 
 TYPE_CHECKING = False
@@ -65,7 +67,6 @@ def _losing_least(context: Context, tasks: Sequence[MoveTask], made: Made) -> st
             staying.setdefault(now, []).append(task)
     if not staying:
         return ""
-    from iallocator.placement.several.least_growth import least_growth, told
 
     proved, note = [], ""
     for group, chosen in staying.items():
@@ -104,8 +105,6 @@ def _at_once(
     context: Context, tasks: Sequence[MoveTask], made: Made, failed: Sequence[Instance]
 ) -> tuple[str, Made]:
     """All moves at once by exact search, or more than before, because some `failed`."""
-    from iallocator.placement.several.moves import move_most
-
     present = {task.instance.name: context.state.where[task.instance.name] for task in tasks}
     for task in tasks:
         _put(context, task.instance, task.instance.nodes)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from iallocator.ranking import SEQUENCED
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -56,8 +58,6 @@ def _positions(context: Context, instances: Sequence[Instance]) -> Iterator[int]
 
 def _sequenced(strategy: str) -> bool:
     """Whether a strategy has an order of instances; the table of them loads late."""
-    from iallocator.ranking import SEQUENCED
-
     return strategy in SEQUENCED
 
 

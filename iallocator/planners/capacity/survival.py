@@ -5,6 +5,7 @@ The rules say which failures must be tolerated, and which nodes may be filled.
 
 from __future__ import annotations
 
+from iallocator.n1.check import N1Cache, N1Check
 from iallocator.n1.counting.headroom import Headroom
 from iallocator.n1.rules import Rules
 from iallocator.n1.simulation import Simulation
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Cluster, Group
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
-    from iallocator.n1.check import N1Cache, N1Check
     from iallocator.n1.counting.rehearsal import Rehearsal
     from iallocator.scoring import Kernels
 
@@ -142,8 +142,6 @@ class FillingSurvival:
     def _judge(self, rules: CapacityRules) -> N1Check:
         found = self._judges.get(rules)
         if found is None:
-            from iallocator.n1.check import N1Cache, N1Check
-
             known = self._known.setdefault(rules, N1Cache())
             found = self._judges[rules] = N1Check(
                 self._state, self._kernels, rules, self._scope, remembered=known

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from iallocator.placement.several.move_task import MoveTask
+from iallocator.placement.several.moves import move_together
+from iallocator.placement.several.sequence import in_turn
 from iallocator.planners.intergroup.moving import planned
 from iallocator.planners.intergroup.packing.packing import pack
 from iallocator.planners.intergroup.packing.placing import undo
@@ -132,7 +134,6 @@ def _in_order(mover: Mover, instances: Sequence[Instance]) -> Iterator[Instance]
     if mover.context.plain:
         yield from instances
         return
-    from iallocator.placement.several.sequence import in_turn
 
     yield from (instances[position] for position in in_turn(mover.context, instances))
 
@@ -190,8 +191,6 @@ def _search(
     mover: Mover, instances: Sequence[Instance], targets: Targets, failed: Instance
 ) -> tuple[str, str, list[tuple[Instance, MoveOption]]] | None:
     """Status, what to say of it, and the moves; None if there is nothing left to spend on it."""
-    from iallocator.placement.several.moves import move_together
-
     context = mover.context
     if context.search_budget.spent:
         return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 
 from iallocator.deadline import check
+from iallocator.planners.place.exact import place_exactly, why_not_begun
 from iallocator.planners.place.followers import drop_followers, leaders_of, name_leaders
 from iallocator.planners.place.scheduler import SchedulingPass
 
@@ -92,8 +93,6 @@ def _searches(one: SchedulingPass) -> bool:
 
 def _may_end(one: SchedulingPass) -> bool:
     """Whether an exact search can end within its budget; if not, a remark says why."""
-    from iallocator.planners.place.exact import why_not_begun
-
     why = why_not_begun(one)
     one.context.remarks += filter(None, (why,))
     return not why
@@ -104,8 +103,6 @@ def _searched(one: SchedulingPass, again: Callable[[], SchedulingPass]) -> Sched
 
     `one` is taken back in any case.
     """
-    from iallocator.planners.place.exact import place_exactly
-
     left_out = {place.instance.name for place in one.left_out}
     one.take_back()
     other = again()

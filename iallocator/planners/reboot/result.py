@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from copy import copy
 
+from iallocator.ganeti.jobs import job_sets
 from iallocator.model.state import State
 from iallocator.placement.results import MoveOption
 from iallocator.planners.intergroup.moving import planned
@@ -125,8 +126,6 @@ class RebootResult(PlanResult):
 
     def job_sets(self) -> list[list[int]]:
         """Positions of the moves: those of a group that touch no common node at once."""
-        from iallocator.ganeti.jobs import job_sets
-
         sets: list[list[int]] = []
         first = 0
         for one in self.rounds:

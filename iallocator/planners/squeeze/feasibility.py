@@ -17,6 +17,7 @@ from iallocator.planners.plan import replay
 from iallocator.planners.power_state import Switched
 from iallocator.planners.squeeze.amounts import Amounts
 from iallocator.planners.squeeze.attempt import Aim, Attempt, FeasibilityResult
+from iallocator.planners.squeeze.exact import PROVED, Arrangement
 from iallocator.scoring.state_score import score_of
 
 TYPE_CHECKING = False
@@ -181,7 +182,6 @@ class Feasibility(Aim):
         """What exact search finds instead of `near`, where it may be tried."""
         if self.budget is None or self.budget.spent:
             return near.found()
-        from iallocator.planners.squeeze.exact import PROVED, Arrangement
 
         movable = self._worlds[0]
         rules = self._whole.while_leaving(near.off)

@@ -16,6 +16,7 @@ from iallocator.render.page.transitions import timeline
 from iallocator.render.page.view import PageView, Section, Tile, decimals, gib
 from iallocator.render.plan import ACTIONS, SUMS, switched_nodes
 from iallocator.render.states.listing import common_domain
+from iallocator.render.transition.svg import drawing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -144,7 +145,6 @@ def _away(cluster: Cluster) -> dict[str, str]:
 
 
 def _transition(transition: Json, short: Json) -> Section:
-    from iallocator.render.transition.svg import drawing
 
     steps = len(transition["steps"])
     return Section(

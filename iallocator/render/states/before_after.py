@@ -6,6 +6,7 @@ from iallocator.engine import decide, read
 from iallocator.errors import assert_never, say, tell
 from iallocator.files import check_writable, write_file
 from iallocator.model.state import State
+from iallocator.planners.eligible import group_named
 from iallocator.requests import (
     Allocate,
     AllocateSecondary,
@@ -83,8 +84,6 @@ def _lists(
     only = None
     units = "" if backwards else " (memory in MiB, disk in GiB)"
     if group:
-        from iallocator.planners.eligible import group_named
-
         only = group_named(state.cluster, group)
     if settings.print_instances:
         from iallocator.render.states.instances import instance_list

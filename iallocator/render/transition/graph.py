@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from iallocator.render.transition.dot import dot
+from iallocator.render.transition.svg import svg
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -12,9 +15,6 @@ __all__ = ["graph"]
 def graph(transition: dict[str, Any], path: str) -> str:
     """SVG for names that end so, DOT for all others; `transition` is plain data."""
     if path.lower().endswith(".svg"):
-        from iallocator.render.transition.svg import svg
-
         return svg(transition)
-    from iallocator.render.transition.dot import dot
 
     return dot(transition)

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 from iallocator.errors import IallocatorError, RequestError, UsageError
 from iallocator.files import read_file
+from iallocator.live.mond import ask_daemons
 from iallocator.live.stream import LiveError
 from iallocator.model.loads import set_cpu_loads
+from iallocator.sources.live.load import reading_deadline
 from iallocator.wire.codec import decode_any
 
 TYPE_CHECKING = False
@@ -102,8 +104,6 @@ def _reports(nodes: Sequence[str], kind: str, settings: Settings) -> Mapping[str
                 f'{path}: expected [{{"node": NAME, "reports": [{{"name": KIND, "data": ...}}]}}]'
             ) from None
         return found
-    from iallocator.live.mond import ask_daemons
-    from iallocator.sources.live.load import reading_deadline
 
     return ask_daemons(nodes, kind, reading_deadline(settings, in_run=True))
 

@@ -18,6 +18,7 @@ from iallocator.planners.intergroup.packing.node_order import (
     Roomiest,
     Solvent,
 )
+from iallocator.planners.intergroup.packing.patterns import places_for
 from iallocator.planners.intergroup.packing.placing import Placing, undo
 from iallocator.planners.intergroup.packing.refuges import refuges_of
 from iallocator.planners.intergroup.packing.weak_mirrors import no_weaker, weak_mirrors
@@ -143,7 +144,6 @@ def _planned(
     free = {index: room for index, room in sorted(free.items()) if room >= least}
     if sum(free.values()) < sum(sizes) or not sizes:
         return None
-    from iallocator.planners.intergroup.packing.patterns import places_for
 
     places = places_for(sizes, free, mover.context.search_budget)
     if places is None:
