@@ -25,7 +25,7 @@ def demands_of(relations: Relations | None) -> Demands:
         apart=relations.apart,
         orders=sorted(dict.fromkeys(orders)),
         sites=relations.domains.sites,
-        keep_running=relations.keep_running,
-        stuck=relations.stuck,
+        keep_running=frozenset(relations.keep_running),
+        stuck=frozenset(relations.stuck),
         may_pass=relations.may_pass,
     )

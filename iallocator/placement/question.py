@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["Question"]
 
 
+@dataclass(frozen=True, slots=True)
 class Question:
     """Nodes are asked to take `instance`, which is off the state.
 
@@ -34,29 +37,12 @@ class Question:
         What is in the way of exchanging roles, where that is all that is asked.
     """
 
-    __slots__ = (
-        "answer", "instance", "kind", "mirrors", "motion", "present", "primaries", "refusals",
-        "secondaries",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        kind: str,
-        instance: Instance,
-        present: Nodes,
-        primaries: Sequence[int],
-        secondaries: Sequence[int],
-        refusals: Mapping[int, str],
-        mirrors: Mapping[int, str],
-        motion: Motion,
-        answer: Rejection | None = None,
-    ) -> None:
-        self.kind = kind
-        self.instance = instance
-        self.present = present
-        self.primaries = primaries
-        self.secondaries = secondaries
-        self.refusals = refusals
-        self.mirrors = mirrors
-        self.motion = motion
-        self.answer = answer
+    kind: str
+    instance: Instance
+    present: Nodes
+    primaries: Sequence[int]
+    secondaries: Sequence[int]
+    refusals: Mapping[int, str]
+    mirrors: Mapping[int, str]
+    motion: Motion
+    answer: Rejection | None = None

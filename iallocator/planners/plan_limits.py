@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["PlanLimits"]
 
 
+@dataclass(slots=True)
 class PlanLimits:
     """What a plan is held to.
 
@@ -39,33 +42,16 @@ class PlanLimits:
         Share of every node's disk that stays free.
     """
 
-    __slots__ = (
-        "between_groups", "coming", "hopeless", "leaving", "left_out", "min_disk", "relations",
-        "returns", "settings",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        settings: Settings,
-        relations: Relations | None = None,
-        *,
-        between_groups: bool = False,
-        leaving: Collection[int] = (),
-        coming: Collection[int] = (),
-        hopeless: Collection[int] = (),
-        left_out: Collection[str] = (),
-        min_disk: float = 0.0,
-        returns: bool = False,
-    ) -> None:
-        self.settings = settings
-        self.relations = relations
-        self.between_groups = between_groups
-        self.leaving = frozenset(leaving)
-        self.coming = frozenset(coming)
-        self.hopeless = frozenset(hopeless)
-        self.left_out = left_out
-        self.min_disk = min_disk
-        self.returns = returns
+    settings: Settings
+    relations: Relations | None = None
+    _: KW_ONLY
+    between_groups: bool = False
+    leaving: frozenset[int] = frozenset()
+    coming: frozenset[int] = frozenset()
+    hopeless: frozenset[int] = frozenset()
+    left_out: Collection[str] = ()
+    min_disk: float = 0.0
+    returns: bool = False
 
     def of(self, group: Group) -> Settings:
         """The settings of a group."""

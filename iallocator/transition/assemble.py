@@ -6,7 +6,7 @@ from iallocator.transition.paths import chain
 from iallocator.transition.planning.planner import TransitionPlanner
 from iallocator.transition.planning.reorder import arrange
 from iallocator.transition.planning.routes import BEFORE_MOVES, fences, node_steps, tie_orders
-from iallocator.transition.requirements import Demands
+from iallocator.transition.requirements import Demands, NodeChanges
 from iallocator.transition.resources import Place
 from iallocator.transition.transition import number
 
@@ -67,7 +67,7 @@ def transition_of_moves(
     left: Amounts,
     moves: Iterable[tuple[Instance, tuple[int, ...], Sequence[ElementaryMove]]],
     orders: Sequence[tuple[str, str, str]] = (),
-    around: Demands | None = None,
+    around: NodeChanges | None = None,
     separations: Separations | None = None,
 ) -> Transition:
     """The steps of moves that are legal one after the other, waiting for what they must.
@@ -87,7 +87,7 @@ def transition_of_moves(
         As in `Demands`.  The moves are made in another sequence if these ask for it;
         those that cannot be met are remarked upon.
     around
-        Which nodes are to be powered, drained or tagged; nothing else of it counts.
+        Which nodes are to be powered, drained or tagged.
     separations
         Who must not meet whom on the way.
     """

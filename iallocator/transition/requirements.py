@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field, replace
+
 from iallocator.transition.resources import HARD
 
 TYPE_CHECKING = False
@@ -12,7 +14,7 @@ if TYPE_CHECKING:
 
     Where = Mapping[str, tuple[int, ...]]
 
-__all__ = ["MUST", "SHOULD", "Demands", "anywhere", "itself", "nobody"]
+__all__ = ["MUST", "SHOULD", "Demands", "NodeChanges", "anywhere", "itself", "nobody"]
 
 MUST = "must"
 SHOULD = "should"
@@ -33,6 +35,38 @@ def itself(node: int, domain: str) -> Sequence[str]:
     return [str(node)]
 
 
+@dataclass(frozen=True, slots=True)
+class NodeChanges:
+    """What a transition does with nodes.
+
+    Attributes
+    ----------
+    power_on, power_off:
+        Indices of nodes to power on and set online first; to drain, empty, set offline
+        and power off.
+    drain:
+        Indices of nodes only to drain.
+    add_tags, remove_tags:
+        Node index -> tags, added when the node has been set offline and powered off,
+        removed when it is back (at once where nothing of that happens).
+    """
+
+    power_on: Sequence[int] = ()
+    power_off: Sequence[int] = ()
+    drain: Sequence[int] = ()
+    add_tags: Mapping[int, Sequence[str]] = field(default_factory=dict)
+    remove_tags: Mapping[int, Sequence[str]] = field(default_factory=dict)
+
+    def without(self, index: int) -> NodeChanges:
+        """Return the same, but that the node of this index is not powered off."""
+        return replace(
+            self,
+            power_off=[other for other in self.power_off if other != index],
+            add_tags={other: tags for other, tags in self.add_tags.items() if other != index},
+        )
+
+
+@dataclass(kw_only=True, slots=True)
 class Demands:
     """What is asked of a transition.
 
@@ -53,14 +87,8 @@ class Demands:
         Names of instances that cannot be stopped, and must not be by force.
     fence_offline:
         Whether what ran on an offline node waits until that node is fenced.
-    power_on, power_off:
-        Indices of nodes to power on and set online first; to drain, empty, set offline
-        and power off.
-    drain:
-        Indices of nodes only to drain.
-    add_tags, remove_tags:
-        Node index -> tags, added when the node has been set offline and powered off,
-        removed when it is back (at once where nothing of that happens).
+    nodes:
+        What is done with nodes.
     limits:
         The dimensions that must never be overdrawn, of `amounts`: `HARD`, and
         those of `SOFT` that shall be hard, too.
@@ -69,56 +97,12 @@ class Demands:
         (name -> nodes, primary first); called for ways round.
     """
 
-    __slots__ = (
-        "add_tags",
-        "apart",
-        "drain",
-        "fence_offline",
-        "keep_running",
-        "limits",
-        "may_pass",
-        "orders",
-        "power_off",
-        "power_on",
-        "remove_tags",
-        "sites",
-        "stuck",
-    )
-
-    def __init__(
-        self,
-        *,
-        orders: Sequence[tuple[str, str, str]] = (),
-        apart: Callable[[Iterable[str]], Sequence[tuple[str, str, str]]] = nobody,
-        sites: Callable[[int, str], Sequence[str]] = itself,
-        keep_running: Collection[str] = (),
-        stuck: Collection[str] = (),
-        fence_offline: bool = True,
-        power_on: Sequence[int] = (),
-        power_off: Sequence[int] = (),
-        drain: Sequence[int] = (),
-        add_tags: Mapping[int, Sequence[str]] | None = None,
-        remove_tags: Mapping[int, Sequence[str]] | None = None,
-        limits: Collection[str] = HARD,
-        may_pass: Callable[[Instance, int, Where], bool] = anywhere,
-    ) -> None:
-        self.orders = orders
-        self.apart = apart
-        self.sites = sites
-        self.keep_running = frozenset(keep_running)
-        self.stuck = frozenset(stuck)
-        self.fence_offline = fence_offline
-        self.power_on = power_on
-        self.power_off = power_off
-        self.drain = drain
-        self.add_tags = add_tags or {}
-        self.remove_tags = remove_tags or {}
-        self.limits = limits
-        self.may_pass = may_pass
-
-    def copy(self) -> Demands:
-        """Another with the same members."""
-        twin = Demands()
-        for name in Demands.__slots__:
-            setattr(twin, name, getattr(self, name))
-        return twin
+    orders: Sequence[tuple[str, str, str]] = ()
+    apart: Callable[[Iterable[str]], Sequence[tuple[str, str, str]]] = nobody
+    sites: Callable[[int, str], Sequence[str]] = itself
+    keep_running: frozenset[str] = frozenset()
+    stuck: frozenset[str] = frozenset()
+    fence_offline: bool = True
+    nodes: NodeChanges = NodeChanges()
+    limits: Collection[str] = HARD
+    may_pass: Callable[[Instance, int, Where], bool] = anywhere

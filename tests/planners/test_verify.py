@@ -18,7 +18,7 @@ from iallocator.planners.plan_limits import PlanLimits
 from iallocator.planners.survival import Survival
 from iallocator.planners.verify import verify_moves, verify_transition
 from iallocator.transition.assemble import plan_transition, transition_of_moves
-from iallocator.transition.requirements import Demands
+from iallocator.transition.requirements import Demands, NodeChanges
 from iallocator.transition.resources import room
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
@@ -73,10 +73,10 @@ class Plan:
         held = PlanLimits(self.settings, relations, **limits)
         return "\n".join(map(str, verify_moves(self.state, self.moves, held)))
 
-    def of_steps(self, demands: Demands | None = None, **limits: Any) -> str:
+    def of_steps(self, **limits: Any) -> str:
         """The same of the transition, whether or not the moves were looked at before."""
         moves = [(move.instance, move.before, move.steps) for move in self.moves]
-        made = transition_of_moves(self.cluster, room(self.state), moves, around=demands)
+        made = transition_of_moves(self.cluster, room(self.state), moves)
         held = PlanLimits(self.settings, relations_of(self.cluster), **limits)
         known, found = Failures(held), verify_transition(self.state, made, held)
         verify_moves(self.state, self.moves, held, known)
@@ -272,15 +272,15 @@ def test_verify_moves_between_groups_by_way_of_both_is_right() -> None:
 def test_verify_moves_that_leave_something_on_a_freed_node_says_so() -> None:
     """What is to be powered down must be empty, and takes nothing any more."""
     plan = Plan(world({"i": rbd("node1"), "j": rbd("node2")}), ("i", "fa:node2"))
-    assert plan.problems(leaving=[0]) == ""
-    assert "node2 is to be left, nothing may come to it" in plan.problems(leaving=[1])
-    assert "node2 is not empty: i" in plan.problems(leaving=[1])
+    assert plan.problems(leaving=frozenset({0})) == ""
+    assert "node2 is to be left, nothing may come to it" in plan.problems(leaving=frozenset({1}))
+    assert "node2 is not empty: i" in plan.problems(leaving=frozenset({1}))
 
 
 def test_verify_moves_to_a_node_that_is_powered_on_first_is_right() -> None:
     """It is offline now only."""
     plan = Plan(world({"i": rbd("node1")}, {"node2": {"offline": True}}), ("i", "fa:node2"))
-    assert plan.problems(coming=[1]) == ""
+    assert plan.problems(coming=frozenset({1})) == ""
 
 
 def test_verify_moves_off_a_dead_node_may_break_soft_limits() -> None:
@@ -340,7 +340,7 @@ def test_verify_transition_to_a_drained_node_says_so() -> None:
     """Nothing may come to a node once it is drained."""
     plan = Plan(world({"i": rbd("node1")}), ("i", "fa:node2"))
     assert plan.of_steps() == ""
-    made = plan_transition(plan.state, {"i": (1,)}, demands=Demands(drain=[1]))
+    made = plan_transition(plan.state, {"i": (1,)}, demands=Demands(nodes=NodeChanges(drain=[1])))
     held = PlanLimits(plan.settings)
     assert "node2 is to be left" in "\n".join(verify_transition(plan.state, made, held))
 

@@ -13,7 +13,7 @@ from iallocator.model.cluster import Cluster
 from iallocator.model.instance import Instance
 from iallocator.model.state import State
 from iallocator.transition.assemble import plan_transition
-from iallocator.transition.requirements import MUST, SHOULD, Demands
+from iallocator.transition.requirements import MUST, SHOULD, Demands, NodeChanges
 from iallocator.transition.transition import Transition
 from iallocator.transition.verify import check
 
@@ -98,7 +98,7 @@ def test_circle_without_a_third_node_stops_one() -> None:
 def test_circle_of_those_that_must_keep_running_is_reported() -> None:
     """Nothing is done, and each is told what it waits for."""
     held = [machine("a", (0,), 8), machine("b", (1,), 7)]
-    demands = Demands(keep_running=["a", "b"])
+    demands = Demands(keep_running=frozenset({"a", "b"}))
     found = plan(make_cluster(2, held), {"a": (1,), "b": (0,)}, (), demands)
     assert found.steps == []
     assert [name for name, _ in found.left] == ["a", "b"]
@@ -108,7 +108,7 @@ def test_circle_of_those_that_must_keep_running_is_reported() -> None:
 def test_circle_that_is_reported_does_not_hold_up_others() -> None:
     """What has nothing to do with it moves."""
     held = [machine("a", (0,), 8), machine("b", (1,), 7), machine("c", (0,), 1)]
-    demands = Demands(keep_running=["a", "b"])
+    demands = Demands(keep_running=frozenset({"a", "b"}))
     found = plan(make_cluster(2, held), {"a": (1,), "b": (0,), "c": (1,)}, (), demands)
     assert lines(found) == [("migrate", "c", [])]
 
@@ -225,7 +225,7 @@ def test_order_must_fails_what_depends_on_a_failure() -> None:
 def test_order_should_gives_way_to_room() -> None:
     """A wish that room makes impossible is dropped, and that is said."""
     held = [machine("a", (0,), 8), machine("b", (1,), 8)]
-    demands = Demands(orders=[("a", "b", SHOULD)], keep_running=["a", "b"])
+    demands = Demands(orders=[("a", "b", SHOULD)], keep_running=frozenset({"a", "b"}))
     found = plan(make_cluster(3, held), {"a": (1,), "b": (2,)}, (), demands)
     assert lines(found) == [("migrate", "b", []), ("migrate", "a", [1])]
     assert found.remarks == ["b does not wait for a: no room in that order"]
@@ -246,7 +246,9 @@ def test_stuck_instance_has_its_node_fenced_after_all_others_left() -> None:
         machine("web", (1,), 1), machine("far", (1,), 1),
     ]  # fmt: skip
     demands = Demands(
-        stuck=["base"], keep_running=["web"], orders=[("base", "mid", MUST), ("mid", "web", MUST)]
+        stuck=frozenset({"base"}),
+        keep_running=frozenset({"web"}),
+        orders=[("base", "mid", MUST), ("mid", "web", MUST)],
     )
     wanted: dict[str, Nodes | None] = {"base": (2,), "goes": (2,), "far": (2,)}
     found = plan(make_cluster(3, held), wanted, (), demands)
@@ -261,7 +263,7 @@ def test_stuck_instance_has_its_node_fenced_after_all_others_left() -> None:
 def test_stuck_instance_on_which_nothing_depends_stays() -> None:
     """No node is fenced for it."""
     cluster = make_cluster(2, [machine("a", (0,), 2)])
-    found = plan(cluster, {"a": (1,)}, (), Demands(stuck=["a"]))
+    found = plan(cluster, {"a": (1,)}, (), Demands(stuck=frozenset({"a"})))
     assert found.steps == []
     assert found.left == [
         ("a", "cannot be stopped, and nothing that must keep running depends on it")
@@ -271,7 +273,7 @@ def test_stuck_instance_on_which_nothing_depends_stays() -> None:
 def test_stuck_instance_that_stays_or_is_new_is_no_matter() -> None:
     """Only one that runs and is to leave asks for anything."""
     cluster = make_cluster(2, [machine("stays", (0,), 2), machine("off", (0,), 2, running=False)])
-    demands = Demands(stuck=["stays", "new", "off"])
+    demands = Demands(stuck=frozenset({"stays", "new", "off"}))
     found = plan(cluster, {"new": (1,), "off": (1,)}, [machine("new", (), 2)], demands)
     assert {kind: name for kind, name, _ in lines(found)} == {"create": "new", "failover": "off"}
     assert (found.left, found.remarks) == ([], [])
@@ -280,7 +282,7 @@ def test_stuck_instance_that_stays_or_is_new_is_no_matter() -> None:
 def test_nodes_are_drained_first_and_powered_off_last() -> None:
     """Drained, emptied, offline, off, tagged."""
     cluster = make_cluster(2, [machine("a", (0,), 2)])
-    demands = Demands(power_off=[0], add_tags={0: ["htools:standby:auto"]})
+    demands = Demands(nodes=NodeChanges(power_off=[0], add_tags={0: ["htools:standby:auto"]}))
     found = plan(cluster, {"a": (1,)}, (), demands)
     assert [kind for kind, _, _ in lines(found)] == [
         "drain", "migrate", "offline", "power-off", "tag",
@@ -291,7 +293,7 @@ def test_nodes_are_drained_first_and_powered_off_last() -> None:
 def test_node_on_which_something_stays_is_not_powered_off() -> None:
     """That is said instead."""
     cluster = make_cluster(2, [machine("a", (0,), 2)])
-    found = plan(cluster, {}, (), Demands(power_off=[0]))
+    found = plan(cluster, {}, (), Demands(nodes=NodeChanges(power_off=[0])))
     assert found.steps == []
     assert found.left == [("node1", "a stays there")]
 
@@ -300,7 +302,7 @@ def test_nodes_are_powered_on_before_arrivals() -> None:
     """Only what goes there waits."""
     cluster = make_cluster(3, [machine("a", (0,), 2), machine("b", (0,), 2)])
     cluster.nodes[1].offline, cluster.nodes[1].online = True, False
-    demands = Demands(power_on=[1], remove_tags={1: ["htools:standby:auto"]})
+    demands = Demands(nodes=NodeChanges(power_on=[1], remove_tags={1: ["htools:standby:auto"]}))
     found = plan(cluster, {"a": (1,), "b": (2,)}, (), demands)
     steps = {(s.action.kind, s.action.name): s for s in found.steps}
     assert steps["migrate", "a"].after == [steps["online", ""].number]

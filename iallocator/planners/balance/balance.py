@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
+
 from iallocator.constraints.affinity_factory import relations_of
 from iallocator.constraints.transition_requirements import demands_of
 from iallocator.deadline import Stopped
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["BalanceOptions", "balance_cluster"]
 
 
+@dataclass(slots=True)
 class BalanceOptions:
     """What is wanted of a balancing.
 
@@ -61,32 +64,18 @@ class BalanceOptions:
         something of their own; None: no N+1, and soft limits as `rules` say.
     """
 
-    def __init__(
-        self,
-        limits: StopCriteria,
-        rules: MoveRules,
-        *,
-        group: str = "",
-        all_groups: bool = False,
-        offline: Collection[str] = (),
-        selected: Collection[str] | None = None,
-        excluded: Collection[str] = (),
-        max_cpu: float | None = None,
-        min_disk: float = 0.0,
-        tag_prefix: str = "iallocator:",
-        settings: Settings | None = None,
-    ) -> None:
-        self.settings = settings
-        self.tag_prefix = tag_prefix
-        self.limits = limits
-        self.group = group
-        self.all_groups = all_groups
-        self.offline = offline
-        self.selected = selected
-        self.excluded = excluded
-        self.max_cpu = max_cpu
-        self.min_disk = min_disk
-        self.rules = rules
+    limits: StopCriteria
+    rules: MoveRules
+    _: KW_ONLY
+    group: str = ""
+    all_groups: bool = False
+    offline: Collection[str] = ()
+    selected: Collection[str] | None = None
+    excluded: Collection[str] = ()
+    max_cpu: float | None = None
+    min_disk: float = 0.0
+    tag_prefix: str = "iallocator:"
+    settings: Settings | None = None
 
     def rules_for(self, group: Group) -> MoveRules:
         """Which moves are allowed in `group`."""

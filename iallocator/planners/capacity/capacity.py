@@ -6,6 +6,8 @@ names sizes that take no memory, of which a cluster takes more than can be count
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass, field
+
 from iallocator.compat import OURS
 from iallocator.constraints.affinity_factory import relations_of
 from iallocator.deadline import TIME_IS_UP, Deadline, Stopped, TimeIsUp
@@ -85,6 +87,7 @@ ATTEMPTS = 1000
 """About as many places are looked for; it chooses the form of the kernel."""
 
 
+@dataclass(slots=True)
 class CapacityOptions:
     """What is asked, and under which rules.
 
@@ -117,44 +120,24 @@ class CapacityOptions:
         any, it is forecast how many more fit.
     """
 
-    def __init__(
-        self,
-        standard: Size,
-        largest: Sequence[Size],
-        *,
-        n1: str = "",
-        accept_errors: bool = False,
-        independent: bool = False,
-        allowed: Collection[str] | None = None,
-        offline: Collection[str] = (),
-        max_cpu: float | None = None,
-        min_disk: float = 0.0,
-        limit: int | None = None,
-        ignore_soft: bool = False,
-        behaviour: Behaviour = OURS,
-        seconds: float | None = None,
-        tag_prefix: str = "iallocator:",
-        n1_of: Mapping[int, str] | None = None,
-        soft_of: Mapping[int, bool] | None = None,
-        past: Sequence[Past] = (),
-    ) -> None:
-        self.past = past
-        self.tag_prefix = tag_prefix
-        self.n1_of = n1_of or {}
-        self.soft_of = soft_of or {}
-        self.standard = standard
-        self.largest = largest
-        self.n1 = n1
-        self.accept_errors = accept_errors
-        self.independent = independent
-        self.allowed = allowed
-        self.offline = offline
-        self.max_cpu = max_cpu
-        self.min_disk = min_disk
-        self.limit = limit
-        self.ignore_soft = ignore_soft
-        self.behaviour = behaviour
-        self.seconds = seconds
+    standard: Size
+    largest: Sequence[Size]
+    _: KW_ONLY
+    n1: str = ""
+    accept_errors: bool = False
+    independent: bool = False
+    allowed: Collection[str] | None = None
+    offline: Collection[str] = ()
+    max_cpu: float | None = None
+    min_disk: float = 0.0
+    limit: int | None = None
+    ignore_soft: bool = False
+    behaviour: Behaviour = OURS
+    seconds: float | None = None
+    tag_prefix: str = "iallocator:"
+    n1_of: Mapping[int, str] = field(default_factory=dict)
+    soft_of: Mapping[int, bool] = field(default_factory=dict)
+    past: Sequence[Past] = ()
 
 
 class Run:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from iallocator.model.node_view import Capacities
 from iallocator.model.state import State
 from iallocator.planners.balance.greedy import GreedyBalancer
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["Aim", "Attempt", "FeasibilityResult"]
 
 
+@dataclass(frozen=True, slots=True)
 class Aim:
     """What every attempt is held to.
 
@@ -47,27 +50,15 @@ class Aim:
         The bonds between instances.
     """
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        scope: Sequence[int],
-        reserve: Headroom,
-        limits: StopCriteria,
-        survival: Survival,
-        evacuate: bool,
-        full: Collection[int],
-        relations: Relations | None,
-        progress: Callable[[Plan], None],
-    ) -> None:
-        self.cluster = cluster
-        self.scope = scope
-        self.reserve = reserve
-        self.limits = limits
-        self.survival = survival
-        self.evacuate = evacuate
-        self.full = full
-        self.relations = relations
-        self.progress = progress
+    cluster: Cluster
+    scope: Sequence[int]
+    reserve: Headroom
+    limits: StopCriteria
+    survival: Survival
+    evacuate: bool
+    full: Collection[int]
+    relations: Relations | None
+    progress: Callable[[Plan], None]
 
 
 class FeasibilityResult:

@@ -22,16 +22,11 @@ from iallocator.scoring.state_score import score_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from iallocator.compat import Behaviour
-    from iallocator.constraints.relations import Relations
-    from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
-    from iallocator.planners.plan import Plan, PlannedMove
-    from iallocator.planners.squeeze.headroom import Headroom
-    from iallocator.planners.stop_criteria import StopCriteria
-    from iallocator.planners.survival import Survival
+    from iallocator.planners.plan import PlannedMove
     from iallocator.solver.budget import Budget
 
     Phase = tuple[MoveRules, Sequence[Instance]]
@@ -45,11 +40,13 @@ CLASSES = 12
 """Into how many classes of memory instances are put to be moved, the largest first."""
 
 
-class Feasibility(Aim):
+class Feasibility:
     """Plans for the nodes of one group.
 
     Parameters
     ----------
+    aim:
+        What every attempt is held to.
     instances:
         Those of the group that may move, in the order that breaks ties.
     lighter:
@@ -61,34 +58,22 @@ class Feasibility(Aim):
 
     def __init__(
         self,
-        cluster: Cluster,
-        scope: Sequence[int],
+        aim: Aim,
         instances: Sequence[Instance],
         lighter: Sequence[Instance],
-        reserve: Headroom,
-        limits: StopCriteria,
-        survival: Survival,
         *,
-        evacuate: bool,
         ignore_soft: bool = False,
         behaviour: Behaviour = OURS,
-        progress: Callable[[Plan], None] = lambda plan: None,
-        relations: Relations | None = None,
         budget: Budget | None = None,
     ) -> None:
-        start = State(cluster)
-        full = {index for index in scope if ignore_soft or start.fails_n1(index)}
-        super().__init__(
-            cluster, scope, reserve, limits, survival, evacuate, full, relations, progress
-        )
+        self.aim = aim
         self.behaviour = behaviour
         self.budget = budget
         self._worlds = [lighter] if len(lighter) == len(instances) else [lighter, instances]
-        self._amounts = Amounts(cluster, scope, reserve, survival)
+        self._amounts = Amounts(aim.cluster, aim.scope, aim.reserve, aim.survival)
         self._effort = EFFORT
-        self._packs = (
-            behaviour is OURS and evacuate and (relations is None or not relations.binding)
-        )
+        bound = aim.relations is not None and aim.relations.binding
+        self._packs = behaviour is OURS and aim.evacuate and not bound
         self._cheap = all(instance.shared for instance in lighter)
         self._whole = MoveRules(ignore_soft=ignore_soft, behaviour=behaviour)
         self._first = MoveRules(evacuate_only=True, ignore_soft=ignore_soft, behaviour=behaviour)
@@ -111,7 +96,7 @@ class Feasibility(Aim):
             As soon as someone interrupts.
         """
         off = frozenset(off)
-        with Switched(self.cluster, off, on):
+        with Switched(self.aim.cluster, off, on):
             hopeless = "" if tidy else self._hopeless(off)
             if hopeless:
                 return FeasibilityResult((), 0.0, hopeless)
@@ -121,9 +106,9 @@ class Feasibility(Aim):
                     return packed
             near: Attempt | None = None
             for way in self._ways(off, tidy):
-                attempt = Attempt(self, off, tidy)
+                attempt = Attempt(self.aim, off, tidy)
                 attempt.follow(way)
-                if not attempt.problem or self.limits.expired():
+                if not attempt.problem or self.aim.limits.expired():
                     return attempt.found()
                 if near is None or attempt.distance() < near.distance():
                     near = attempt
@@ -135,10 +120,10 @@ class Feasibility(Aim):
         """What packing finds, one world of instances after the other."""
         rules = self._whole.while_leaving(off)
         for instances in self._worlds:
-            attempt = Attempt(self, off, False)
+            attempt = Attempt(self.aim, off, False)
             attempt.pack(rules, instances)
             if not attempt.problem and attempt.overbooks():
-                attempt = Attempt(self, off, False)
+                attempt = Attempt(self.aim, off, False)
                 attempt.pack(rules, instances, careful=True)
             if not attempt.problem:
                 break
@@ -151,31 +136,33 @@ class Feasibility(Aim):
 
         If nobody has the time for that, the last stands at each.
         """
-        with Switched(self.cluster, off):
+        with Switched(self.aim.cluster, off):
             if each:
                 try:
                     return self._rescored(off, moves)
                 except Stopped:
                     pass  # the last one, then
-            state = State(self.cluster)
+            state = State(self.aim.cluster)
             replay(state, moves)
-            last = score_of(state, self.scope)
+            last = score_of(state, self.aim.scope)
             for move in moves:
                 move.score = last
             return last
 
     def _rescored(self, off: Collection[int], moves: Sequence[PlannedMove]) -> float:
         """The score after `moves`, which have that after each of them then."""
-        fixed = Capacities(self.cluster.nodes, scope=self.scope)
+        fixed = Capacities(self.aim.cluster.nodes, scope=self.aim.scope)
         rules = self._whole.while_leaving(off)
-        state = State(self.cluster)
-        return rescore(BalanceProblem(state, self.scope, fixed, (), rules, self.relations), moves)
+        state = State(self.aim.cluster)
+        return rescore(
+            BalanceProblem(state, self.aim.scope, fixed, (), rules, self.aim.relations), moves
+        )
 
     def _pays(self, off: frozenset[int]) -> bool:
         """Whether balancing may be tried where packing does not do; each time costs of `EFFORT`."""
         instances = self._worlds[-1]
         leaving = sum(not off.isdisjoint(instance.nodes) for instance in instances)
-        self._effort -= leaving * len(instances) * len(self.scope)
+        self._effort -= leaving * len(instances) * len(self.aim.scope)
         return self._effort >= 0
 
     def _exactly(self, near: Attempt) -> FeasibilityResult:
@@ -186,13 +173,13 @@ class Feasibility(Aim):
         movable = self._worlds[0]
         rules = self._whole.while_leaving(near.off)
         moves, proved = Arrangement(
-            self.cluster,
-            self.scope,
-            self.reserve,
-            self.survival,
+            self.aim.cluster,
+            self.aim.scope,
+            self.aim.reserve,
+            self.aim.survival,
             rules,
-            self.evacuate,
-            self.relations,
+            self.aim.evacuate,
+            self.aim.relations,
         ).find(movable, self.budget)
         if moves is None:
             found = near.found()
@@ -203,14 +190,14 @@ class Feasibility(Aim):
 
     def without_moves(self, on: Collection[int]) -> FeasibilityResult:
         """What comes of switching the nodes `on` online, and nothing else."""
-        with Switched(self.cluster, on=on):
-            attempt = Attempt(self, frozenset(), False)
-            attempt.judge(score_of(State(self.cluster), self.scope))
+        with Switched(self.aim.cluster, on=on):
+            attempt = Attempt(self.aim, frozenset(), False)
+            attempt.judge(score_of(State(self.aim.cluster), self.aim.scope))
             return attempt.found()
 
     def hopeless(self, off: Collection[int]) -> str:
         """Why the nodes `off` cannot be freed, if amounts alone say so; "" if they do not."""
-        with Switched(self.cluster, off):
+        with Switched(self.aim.cluster, off):
             return self._hopeless(frozenset(off))
 
     def _hopeless(self, off: frozenset[int]) -> str:

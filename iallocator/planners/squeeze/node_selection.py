@@ -228,9 +228,9 @@ def _power_on(
 
 def _large_enough(feasibility: Feasibility, index: int) -> bool:
     """Whether the node has the reserve while it is empty."""
-    with Switched(feasibility.cluster, on=[index]):
-        state = State(feasibility.cluster)
-        return state.columns[MEMORY][index] > 0 and not feasibility.reserve.lacks(state, index)
+    with Switched(feasibility.aim.cluster, on=[index]):
+        state = State(feasibility.aim.cluster)
+        return state.columns[MEMORY][index] > 0 and not feasibility.aim.reserve.lacks(state, index)
 
 
 def _spare(feasibility: Feasibility, search: Search, expired: Callable[[], bool]) -> None:

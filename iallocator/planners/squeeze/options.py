@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
+
 from iallocator.planners.survival import mode_of
 
 TYPE_CHECKING = False
@@ -20,6 +22,7 @@ SHARED, DRBD, ALL = range(3)
 """Which instances may be taken along: on shared storage; drbd ones, too; every movable one."""
 
 
+@dataclass(slots=True)
 class SqueezeOptions:
     """What is wanted of a squeezing.
 
@@ -45,37 +48,18 @@ class SqueezeOptions:
         have tags of their own.
     """
 
-    __slots__ = (
-        "avoid", "deadline", "group", "kinds", "limits", "master", "minimal", "prefer",
-        "settings", "tag_prefix", "target",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        limits: StopCriteria,
-        settings: Settings,
-        *,
-        target: float = 2.0,
-        minimal: float = 2.0,
-        master: str = "",
-        prefer: Collection[str] = (),
-        avoid: Collection[str] = (),
-        kinds: int = SHARED,
-        group: str = "",
-        tag_prefix: str = "iallocator:",
-        deadline: Deadline | None = None,
-    ) -> None:
-        self.settings = settings
-        self.tag_prefix = tag_prefix
-        self.deadline = deadline
-        self.limits = limits
-        self.target = target
-        self.minimal = minimal
-        self.master = master
-        self.prefer = prefer
-        self.avoid = avoid
-        self.kinds = kinds
-        self.group = group
+    limits: StopCriteria
+    settings: Settings
+    _: KW_ONLY
+    target: float = 2.0
+    minimal: float = 2.0
+    master: str = ""
+    prefer: Collection[str] = ()
+    avoid: Collection[str] = ()
+    kinds: int = SHARED
+    group: str = ""
+    tag_prefix: str = "iallocator:"
+    deadline: Deadline | None = None
 
     @property
     def behaviour(self) -> Behaviour:

@@ -11,7 +11,7 @@ from iallocator.planners.power_state import Switched
 from iallocator.planners.result import GroupPlans
 from iallocator.tags.standby import AUTO, retag, standby_tags
 from iallocator.transition.assemble import transition_of_moves
-from iallocator.transition.requirements import Demands
+from iallocator.transition.requirements import NodeChanges
 from iallocator.transition.resources import room
 
 TYPE_CHECKING = False
@@ -202,7 +202,7 @@ class SqueezeResult(GroupPlans):
 
     def _ordered(self) -> Transition:
         moves = [(move.instance, move.before, move.steps) for move in self.moves]
-        nodes = Demands(
+        nodes = NodeChanges(
             power_on=list(self.coming),
             power_off=list(self.leaving),
             add_tags=self.added,

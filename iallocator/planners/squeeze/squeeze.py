@@ -17,6 +17,7 @@ from iallocator.planners.plan import replay
 from iallocator.planners.plan_limits import PlanLimits
 from iallocator.planners.power_state import Moved, Switched, size_like
 from iallocator.planners.result import GroupPlan
+from iallocator.planners.squeeze.attempt import Aim
 from iallocator.planners.squeeze.feasibility import Feasibility
 from iallocator.planners.squeeze.headroom import Headroom
 from iallocator.planners.squeeze.node_selection import balanced, power_down, power_on
@@ -129,20 +130,25 @@ class _Work:
         return [instance for instance in found if instance.name not in stuck]
 
     def _feasibility(self, group: Group, factor: float, *, evacuate: bool) -> Feasibility:
-        wanted, instances = self.wanted, self._movable(group)
-        return Feasibility(
+        wanted, instances, state = self.wanted, self._movable(group), State(self.cluster)
+        scope, ignore_soft = in_order(group.nodes, wanted.behaviour), wanted.ignores_soft(group)
+        aim = Aim(
             self.cluster,
-            in_order(group.nodes, wanted.behaviour),
-            instances,
-            [i for i in instances if i.shared] if wanted.kinds == SHARED else instances,
+            scope,
             self.reserve(group, factor),
             wanted.limits,
             Survival(State(self.cluster), group, wanted.n1_of(group), self.relations),
-            evacuate=evacuate,
-            ignore_soft=wanted.ignores_soft(group),
+            evacuate,
+            {index for index in scope if ignore_soft or state.fails_n1(index)},
+            self.relations,
+            self._progress,
+        )
+        return Feasibility(
+            aim,
+            instances,
+            [i for i in instances if i.shared] if wanted.kinds == SHARED else instances,
+            ignore_soft=ignore_soft,
             behaviour=wanted.behaviour,
-            progress=self._progress,
-            relations=self.relations,
             budget=self._budget if wanted.searches(group) else None,
         )
 
@@ -209,7 +215,10 @@ class _Work:
             if self.relations is not None and self.relations.binding:
                 changed = list(groups)  # constraints may have kept nodes of other groups
             limits = PlanLimits(
-                self.wanted.settings, self.relations, leaving=done.leaving, coming=done.coming
+                self.wanted.settings,
+                self.relations,
+                leaving=frozenset(done.leaving),
+                coming=frozenset(done.coming),
             )
             rescore_all(done, limits)
             yield done
@@ -245,7 +254,10 @@ class _Work:
         joined.shortages = {i: why for i, why in done.shortages.items() if i != group.index}
         joined.shortages |= {i: why for i, why in further.shortages.items() if i == group.index}
         limits = PlanLimits(
-            self.wanted.settings, self.relations, leaving=joined.leaving, coming=joined.coming
+            self.wanted.settings,
+            self.relations,
+            leaving=frozenset(joined.leaving),
+            coming=frozenset(joined.coming),
         )
         if old:
             plan.before = old.plan.before

@@ -298,7 +298,7 @@ class TransitionPlanner(PlanningState):
     def _keep_powered(self) -> None:
         """Nodes on which something stays are not powered off."""
         cluster = self.state.cluster
-        for index in self.demands.power_off:
+        for index in self.demands.nodes.power_off:
             stays = sorted(
                 instance.name
                 for instance in self.state.instances_on(index)
@@ -306,10 +306,7 @@ class TransitionPlanner(PlanningState):
             )
             if stays:
                 self.left.append((cluster.nodes[index].name, f"{', '.join(stays)} stays there"))
-                self.demands.power_off = [n for n in self.demands.power_off if n != index]
-                self.demands.add_tags = {
-                    n: tags for n, tags in self.demands.add_tags.items() if n != index
-                }
+                self.demands.nodes = self.demands.nodes.without(index)
 
     def _stays(self, instance: Instance, index: int) -> bool:
         route = self.routes.get(instance.name)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from iallocator.limits.migration import missing_migration_tags
 from iallocator.model.moves import REPLACE_SECONDARY, places_after
 from iallocator.transition.planning.routes import Route, build
@@ -55,7 +57,7 @@ class PlanningState:
         demands: Demands,
     ) -> None:
         self.state = state
-        self.demands = demands.copy()
+        self.demands = replace(demands)
         self.left: list[tuple[str, str]] = []
         self.remarks: list[str] = []
         self.routes: dict[str, Route] = {}
@@ -72,9 +74,9 @@ class PlanningState:
 
     def online(self, index: int) -> bool:
         """Whether something may come to the node, once it is powered on if it is to be."""
-        if index in self.demands.power_on:
+        if index in self.demands.nodes.power_on:
             return True
-        return self.state.cluster.nodes[index].online and index not in self.demands.power_off
+        return self.state.cluster.nodes[index].online and index not in self.demands.nodes.power_off
 
     def drop(self, name: str, reason: str) -> None:
         """Leave an instance as it is, and what cannot start without it."""

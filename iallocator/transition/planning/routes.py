@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
     from iallocator.model.moves import ElementaryMove
-    from iallocator.transition.requirements import Demands
+    from iallocator.transition.requirements import Demands, NodeChanges
     from iallocator.transition.resources import Place
 
 __all__ = ["BEFORE_MOVES", "Route", "build", "fence_stuck", "fences", "node_steps", "tie_orders"]
@@ -76,7 +76,7 @@ def _ends_on(step: Step, node: int) -> bool:
     return after is None or not after.running or after.nodes[0] != node
 
 
-def node_steps(cluster: Cluster, demands: Demands, steps: Sequence[Step]) -> list[Step]:
+def node_steps(cluster: Cluster, changes: NodeChanges, steps: Sequence[Step]) -> list[Step]:
     """Power, flags and tags of nodes, tied to the steps of instances in `steps`."""
     made: list[Step] = []
     last: dict[int, Step] = {}
@@ -90,27 +90,27 @@ def node_steps(cluster: Cluster, demands: Demands, steps: Sequence[Step]) -> lis
         last[index] = step
         return step
 
-    for index in demands.power_on:
+    for index in changes.power_on:
         add(POWER_ON, index)
         online = add(ONLINE, index)
         for step in at.get(index, ()):
             if step.comes_to(index) or step.leaves(index):
                 step.needs[online] = f"{cluster.nodes[index].name} is online"
-    for index in (*demands.drain, *(n for n in demands.power_off if n not in demands.drain)):
+    for index in (*changes.drain, *(n for n in changes.power_off if n not in changes.drain)):
         node = cluster.nodes[index]
         if not node.drained and not node.offline:
             drain = add(DRAIN, index)
             for step in at.get(index, ()):
                 if step.leaves(index):
                     step.needs[drain] = f"{node.name} is drained"
-    for index in demands.power_off:
+    for index in changes.power_off:
         if not cluster.nodes[index].offline:
             offline = add(OFFLINE, index)
             for step in at.get(index, ()):
                 if step.leaves(index) or _ends_on(step, index):
                     offline.needs[step] = f"{step.name} leaves {cluster.nodes[index].name}"
         add(POWER_OFF, index)
-    for kind, tags in ((TAG, demands.add_tags), (UNTAG, demands.remove_tags)):
+    for kind, tags in ((TAG, changes.add_tags), (UNTAG, changes.remove_tags)):
         for index in tags:
             if tags[index]:
                 add(kind, index, tags[index])
@@ -197,7 +197,7 @@ def build(
         if route.fenced and route.present is not None:
             by_node.setdefault(route.present.nodes[0], []).append(name)
     extra += (fence_stuck(cluster, node, names, steps) for node, names in sorted(by_node.items()))
-    return [*extra, *node_steps(cluster, demands, steps), *steps]
+    return [*extra, *node_steps(cluster, demands.nodes, steps), *steps]
 
 
 def tie_orders(
