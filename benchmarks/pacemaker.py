@@ -16,8 +16,8 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 from random import Random
 
-from iallocator.model.cluster import Cluster, Group, Node
-from iallocator.model.instance import Instance
+from iallocator.model.cluster import Cluster, Group, Node, NodeCpus, NodeMemory
+from iallocator.model.instance import Backend, Disks, Instance
 from iallocator.model.policy import Policy
 from iallocator.model.state import State
 from iallocator.transition.assemble import plan_transition
@@ -144,15 +144,21 @@ def ours(one: Problem) -> Graph:
     """Our transition."""
     group = Group(0, "uuid", "default", Policy(()))
     instances = [
-        Instance(name, memory, 1, 0, (), "rbd", nodes=(present,))
+        Instance(name, Backend(memory), Disks("rbd"), nodes=(present,))
         for name, (memory, present, _) in one.machines.items()
     ]
     nodes = [
-        Node(f"node{k}", group, total_memory=one.capacity + 1, total_cpus=99,
-             reported_memory=one.capacity + 1
-             - sum(i.memory for i in instances if i.nodes == (k,)))
+        Node(
+            f"node{k}",
+            group,
+            memory=NodeMemory(
+                one.capacity + 1,
+                free=one.capacity + 1 - sum(i.memory for i in instances if i.nodes == (k,)),
+            ),
+            cpus=NodeCpus(99),
+        )
         for k in range(one.nodes)
-    ]  # fmt: skip
+    ]
     state = State(Cluster("cluster", (), [group], nodes, instances))
     wanted: dict[str, tuple[int, ...] | None] = {
         name: (there,) for name, (_, _, there) in one.machines.items()

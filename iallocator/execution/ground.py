@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from iallocator.model.instance import Instance
+from iallocator.model.instance import Backend, Disks, Instance, Status
 from iallocator.model.state import State
 from iallocator.transition import step as kinds
 from iallocator.transition.execution import Execution
@@ -254,13 +254,13 @@ class _Model:
             extra = DRBD_METADATA * len(sizes) if template == "drbd" else 0
             self._new[name] = Instance(
                 opcode["instance_name"],
-                parameters["maxmem"],
-                parameters["vcpus"],
-                sum(sizes) + extra,
-                sizes,
-                template,
-                spindle_use=parameters.get("spindle_use", 1),
-                admin_state="up" if opcode.get("start", True) else "down",
+                Backend(
+                    parameters["maxmem"],
+                    parameters["vcpus"],
+                    spindle_use=parameters.get("spindle_use", 1),
+                ),
+                Disks(template, sum(sizes) + extra, sizes),
+                status=Status("up" if opcode.get("start", True) else "down"),
                 tags=opcode.get("tags", ()),
             )
         return self._new[name]

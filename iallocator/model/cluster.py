@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     from iallocator.model.keys import PlacementKey
     from iallocator.model.storage import Storage
 
-__all__ = ["Cluster", "Group", "Node"]
+__all__ = [
+    "Cluster", "Group", "Node", "NodeCpus", "NodeDisk", "NodeMemory", "NodeSpindles", "NodeStatus",
+]  # fmt: skip
 
 
 class Group:
@@ -54,6 +56,73 @@ class Group:
         self.tags = tags
         self.nodes: list[int] = []
         self.exclusive = False
+
+
+class NodeMemory:
+    """Memory of a node in MiB: in all, what the node itself uses, and what it reports as free."""
+
+    __slots__ = ("free", "reserved", "total")
+
+    def __init__(self, total: int = 0, reserved: int = 0, free: int = 0) -> None:
+        self.total = total
+        self.reserved = reserved
+        self.free = free
+
+
+class NodeDisk:
+    """Disk space of a node in MiB: in all, and what it reports as free."""
+
+    __slots__ = ("free", "total")
+
+    def __init__(self, total: int = 0, free: int = 0) -> None:
+        self.total = total
+        self.free = free
+
+
+class NodeCpus:
+    """Processors of a node: in all, those that the node itself uses, and their relative speed."""
+
+    __slots__ = ("reserved", "speed", "total")
+
+    def __init__(self, total: int = 0, reserved: int = 0, speed: float = 1.0) -> None:
+        self.total = total
+        self.reserved = reserved
+        self.speed = speed
+
+
+class NodeSpindles:
+    """Spindles of a node.
+
+    `count` is the number that policies count with.  `exclusive`: each serves one instance only,
+    and of these there are `total`, with `free` of them not in use.
+    """
+
+    __slots__ = ("count", "exclusive", "free", "total")
+
+    def __init__(
+        self, count: int = 1, total: int = 0, free: int = 0, exclusive: bool = False
+    ) -> None:
+        self.count = count
+        self.total = total
+        self.free = free
+        self.exclusive = exclusive
+
+
+class NodeStatus:
+    """Whether a node is marked offline, drained, or able to run instances."""
+
+    __slots__ = ("drained", "offline", "vm_capable")
+
+    def __init__(
+        self, offline: bool = False, drained: bool = False, vm_capable: bool = True
+    ) -> None:
+        self.offline = offline
+        self.drained = drained
+        self.vm_capable = vm_capable
+
+
+NOTHING_OF_MEMORY, NO_DISK, NO_CPUS = NodeMemory(), NodeDisk(), NodeCpus()
+ONE_SPINDLE, IN_SERVICE = NodeSpindles(), NodeStatus()
 
 
 class Node:
@@ -106,51 +175,39 @@ class Node:
         name: str,
         group: Group,
         *,
-        offline: bool = False,
-        drained: bool = False,
-        vm_capable: bool = True,
-        total_memory: int = 0,
-        reserved_memory: int = 0,
-        reported_memory: int = 0,
-        total_disk: int = 0,
-        reported_disk: int = 0,
-        total_cpus: int = 0,
-        reserved_cpus: int = 0,
-        total_spindles: int = 0,
-        free_spindles: int = 0,
-        spindle_count: int = 1,
-        exclusive_storage: bool = False,
-        cpu_speed: float = 1.0,
+        memory: NodeMemory = NOTHING_OF_MEMORY,
+        disk: NodeDisk = NO_DISK,
+        cpus: NodeCpus = NO_CPUS,
+        spindles: NodeSpindles = ONE_SPINDLE,
+        status: NodeStatus = IN_SERVICE,
         tags: Sequence[str] = (),
-        oob_program: str | None = None,
-        load: float = 0,
     ) -> None:
         self.name = name
         self.group = group
         self.index = -1
-        self.offline = offline
-        self.drained = drained
-        self.vm_capable = vm_capable
-        self.online = vm_capable and not offline and not drained
+        self.offline = status.offline
+        self.drained = status.drained
+        self.vm_capable = status.vm_capable
+        self.online = status.vm_capable and not (status.offline or status.drained)
         self.has_internal = True
-        self.total_memory = total_memory
+        self.total_memory = memory.total
         self.memory_ratio: float = 1
-        self.reserved_memory = reserved_memory
-        self.reported_memory = reported_memory
-        self.load = load
+        self.reserved_memory = memory.reserved
+        self.reported_memory = memory.free
+        self.load: float = 0
         self.own_cpu_load: float = 0
-        self.total_disk = total_disk
-        self.reported_disk = reported_disk
-        self.total_cpus = total_cpus
-        self.reserved_cpus = reserved_cpus
-        self.total_spindles = total_spindles
-        self.free_spindles = free_spindles
-        self.spindle_count = spindle_count
-        self.exclusive_storage = exclusive_storage
-        self.cpu_speed = cpu_speed
+        self.total_disk = disk.total
+        self.reported_disk = disk.free
+        self.total_cpus = cpus.total
+        self.reserved_cpus = cpus.reserved
+        self.total_spindles = spindles.total
+        self.free_spindles = spindles.free
+        self.spindle_count = spindles.count
+        self.exclusive_storage = spindles.exclusive
+        self.cpu_speed = cpus.speed
         self.tags = tags
-        self.oob_program = oob_program
-        self.high_spindles = group.policy.spindle_ratio * spindle_count
+        self.oob_program: str | None = None
+        self.high_spindles = group.policy.spindle_ratio * spindles.count
         self.vcpu_ratio = group.policy.vcpu_ratio
         self.locations: frozenset[str] = frozenset()
         self.migration: frozenset[str] = frozenset()

@@ -14,7 +14,10 @@ if TYPE_CHECKING:
     Pool = tuple[str, str]
     """A storage pool: its type and its name."""
 
-__all__ = ["NO_LOAD", "UNIT_LOAD", "Instance", "primary_vector", "secondary_vector"]
+__all__ = [
+    "NO_LOAD", "RUNNING", "UNIT_LOAD", "Backend", "Disks", "Instance", "Status",
+    "primary_vector", "secondary_vector",
+]  # fmt: skip
 
 UNIT_LOAD = (1.0, 1.0, 1.0, 1.0)
 """Dynamic utilisation (cpu, memory, disk, net) of an instance of which nothing is known."""
@@ -22,6 +25,82 @@ UNIT_LOAD = (1.0, 1.0, 1.0, 1.0)
 NO_LOAD = (0.0, 0.0, 0.0, 0.0)
 
 NOTHING_ASKED: Mapping[str, Any] = {}
+
+
+class Backend:
+    """Backend parameters of an instance.
+
+    Attributes
+    ----------
+    memory:
+        MiB.
+    vcpus:
+        Number of virtual cpus.
+    auto_balance:
+        Whether it is failed over automatically, so that its secondary keeps memory free for it.
+    spindle_use:
+        How many spindles it counts for, by the policy.
+    """
+
+    __slots__ = ("auto_balance", "memory", "spindle_use", "vcpus")
+
+    def __init__(
+        self, memory: int, vcpus: int = 1, auto_balance: bool = True, spindle_use: int = 1
+    ) -> None:
+        self.memory = memory
+        self.vcpus = vcpus
+        self.auto_balance = auto_balance
+        self.spindle_use = spindle_use
+
+
+class Disks:
+    """Disks of an instance.
+
+    Attributes
+    ----------
+    template:
+        Their disk template.
+    total:
+        MiB that they take on each of its nodes.
+    sizes:
+        MiB of each disk, as a guest sees it.
+    spindles:
+        How many spindles they need of nodes with exclusive storage; None: not said.
+    spindles_anywhere:
+        Whether they take spindles on shared storage, too.
+    """
+
+    __slots__ = ("sizes", "spindles", "spindles_anywhere", "template", "total")
+
+    def __init__(
+        self,
+        template: str,
+        total: int = 0,
+        sizes: Sequence[int] = (),
+        spindles: int | None = None,
+        spindles_anywhere: bool = False,
+    ) -> None:
+        self.template = template
+        self.total = total
+        self.sizes = sizes
+        self.spindles = spindles
+        self.spindles_anywhere = spindles_anywhere
+
+
+class Status:
+    """What an instance should be: its admin state, and whether it is forthcoming: not yet there.
+
+    The admin state is ``up``, ``down`` or ``offline``.
+    """
+
+    __slots__ = ("admin_state", "forthcoming")
+
+    def __init__(self, admin_state: str = "up", forthcoming: bool = False) -> None:
+        self.admin_state = admin_state
+        self.forthcoming = forthcoming
+
+
+RUNNING = Status()
 
 
 class Instance:
@@ -98,36 +177,28 @@ class Instance:
     def __init__(
         self,
         name: str,
-        memory: int,
-        vcpus: int,
-        disk: int,
-        disk_sizes: Sequence[int],
-        template: str,
+        backend: Backend,
+        disks: Disks,
         *,
-        spindles: int | None = None,
-        spindles_anywhere: bool = False,
-        spindle_use: int = 1,
+        status: Status = RUNNING,
         nodes: tuple[int, ...] = (),
-        admin_state: str = "up",
-        forthcoming: bool = False,
-        auto_balance: bool = True,
         tags: Sequence[str] = (),
         networks: Sequence[str] = (),
         load: tuple[float, float, float, float] = UNIT_LOAD,
     ) -> None:
         self.name = name
-        self.memory = memory
-        self.vcpus = vcpus
-        self.disk = disk
-        self.disk_sizes = disk_sizes
-        self.template = template
-        self.spindles = spindles
-        self.spindles_anywhere = spindles_anywhere
-        self.spindle_use = spindle_use
+        self.memory = backend.memory
+        self.vcpus = backend.vcpus
+        self.disk = disks.total
+        self.disk_sizes = disks.sizes
+        template = self.template = disks.template
+        self.spindles = disks.spindles
+        self.spindles_anywhere = disks.spindles_anywhere
+        self.spindle_use = backend.spindle_use
         self.nodes = nodes
-        self.admin_state = admin_state
-        self.forthcoming = forthcoming
-        self.auto_balance = auto_balance
+        admin_state = self.admin_state = status.admin_state
+        forthcoming = self.forthcoming = status.forthcoming
+        self.auto_balance = backend.auto_balance
         self.tags = tags
         self.networks = networks
         self.load = load
@@ -142,7 +213,7 @@ class Instance:
         self.restricted = False
         self.local = template in LOCAL_TEMPLATES
         self.shared = template in SHARED_TEMPLATES
-        self.hides_spindles = spindles_anywhere and spindles is None
+        self.hides_spindles = disks.spindles_anywhere and disks.spindles is None
         self.uses_memory = admin_state == "up" and not forthcoming
         self.as_primary = primary_vector(self)
         self.as_secondary = secondary_vector(self)
@@ -257,17 +328,9 @@ class Instance:
         """The same instance with its disks of another template, on no node yet."""
         twin = Instance(
             self.name,
-            self.memory,
-            self.vcpus,
-            self.disk,
-            self.disk_sizes,
-            template,
-            spindles=self.spindles,
-            spindles_anywhere=self.spindles_anywhere,
-            spindle_use=self.spindle_use,
-            admin_state=self.admin_state,
-            forthcoming=self.forthcoming,
-            auto_balance=self.auto_balance,
+            Backend(self.memory, self.vcpus, self.auto_balance, self.spindle_use),
+            Disks(template, self.disk, self.disk_sizes, self.spindles, self.spindles_anywhere),
+            status=Status(self.admin_state, self.forthcoming),
             tags=self.tags,
             networks=self.networks,
             load=self.load,

@@ -5,7 +5,15 @@ from __future__ import annotations
 import re
 
 from iallocator.errors import UsageError
-from iallocator.model.cluster import Cluster, Group, Node
+from iallocator.model.cluster import (
+    Cluster,
+    Group,
+    Node,
+    NodeCpus,
+    NodeDisk,
+    NodeMemory,
+    NodeSpindles,
+)
 from iallocator.sources.lines import default_policy, whole
 from iallocator.sources.text import POLICIES, TextCluster
 from iallocator.wire.fields import LARGEST, describe
@@ -90,13 +98,10 @@ def _group(number: int, spec: str) -> tuple[Group, list[Node]]:
         Node(
             f"node-{number:02}-{position:03}",
             group,
-            total_memory=memory,
-            reported_memory=memory,
-            total_disk=disk,
-            reported_disk=disk,
-            total_cpus=cpus,
-            reserved_cpus=1,
-            spindle_count=spindles,
+            memory=NodeMemory(memory, free=memory),
+            disk=NodeDisk(disk, free=disk),
+            cpus=NodeCpus(cpus, reserved=1),
+            spindles=NodeSpindles(spindles),
         )
         for position in range(1, count + 1)
     ]

@@ -21,8 +21,17 @@ knows the memory of hypervisors for sure, and whether an instance is auto-balanc
 
 from __future__ import annotations
 
-from iallocator.model.cluster import Cluster, Group, Node
-from iallocator.model.instance import Instance
+from iallocator.model.cluster import (
+    Cluster,
+    Group,
+    Node,
+    NodeCpus,
+    NodeDisk,
+    NodeMemory,
+    NodeSpindles,
+    NodeStatus,
+)
+from iallocator.model.instance import Backend, Disks, Instance, Status
 from iallocator.model.policy import ALL_TEMPLATES
 from iallocator.model.tags import interpret_tags
 from iallocator.sources.lines import default_policy, read_policies, sections
@@ -150,25 +159,31 @@ def _node(line: Line, groups: dict[str, Group]) -> Node:
         line.fail("group", f"expected the uuid of a group of the file, got {describe(uuid)}")
     name, group, tags = line.text(0), groups[uuid], line.names(10)
     if "?" in line.fields[1:7]:
-        return Node(name, group, offline=True, spindle_count=0, tags=tags)
+        off, none = NodeStatus(offline=True), NodeSpindles(0)
+        return Node(name, group, spindles=none, status=off, tags=tags)
     exclusive = line.flag(11, "exclusive storage", False)
     spindles = line.integer(9, "spindles", 1)
     return Node(
         name,
         group,
-        offline=line.text(7) == "Y",
-        total_memory=line.integer(1, "total memory"),
-        reserved_memory=line.integer(2, "memory of the node itself"),
-        reported_memory=line.integer(3, "free memory", negative=True),
-        total_disk=line.integer(4, "total disk"),
-        reported_disk=line.integer(5, "free disk", negative=True),
-        total_cpus=line.integer(6, "cpus"),
-        reserved_cpus=line.integer(13, "cpus of the node itself", 1),
-        total_spindles=spindles if exclusive else 0,
-        free_spindles=line.integer(12, "free spindles", 0, negative=True),
-        spindle_count=spindles,
-        exclusive_storage=exclusive,
-        cpu_speed=line.factor_of(14, "cpu speed", 1.0),
+        status=NodeStatus(offline=line.text(7) == "Y"),
+        memory=NodeMemory(
+            line.integer(1, "total memory"),
+            line.integer(2, "memory of the node itself"),
+            line.integer(3, "free memory", negative=True),
+        ),
+        disk=NodeDisk(line.integer(4, "total disk"), line.integer(5, "free disk", negative=True)),
+        cpus=NodeCpus(
+            line.integer(6, "cpus"),
+            line.integer(13, "cpus of the node itself", 1),
+            line.factor_of(14, "cpu speed", 1.0),
+        ),
+        spindles=NodeSpindles(
+            spindles,
+            spindles if exclusive else 0,
+            line.integer(12, "free spindles", 0, negative=True),
+            exclusive,
+        ),
         tags=tags,
     )
 
@@ -179,17 +194,23 @@ def _instance(line: Line, index: dict[str, int], reading: Reading) -> Instance:
     diskless = template == "diskless"
     instance = Instance(
         line.text(0),
-        line.integer(1, "memory"),
-        line.integer(3, "vcpus"),
-        disk,
-        [] if diskless else [disk],
-        template,
-        spindles=(None if line.text(11, "-") == "-" else line.integer(11, "spindles")),
-        spindles_anywhere=reading.behaviour.counts_spindles_anywhere,
-        spindle_use=line.integer(10, "spindle use", 1),
-        admin_state=STATUS[line.one_of(4, "status", tuple(STATUS), "")],
-        forthcoming=line.flag(12, "forthcoming", False),
-        auto_balance=line.flag(5, "auto-balanced", True),
+        Backend(
+            line.integer(1, "memory"),
+            line.integer(3, "vcpus"),
+            line.flag(5, "auto-balanced", True),
+            line.integer(10, "spindle use", 1),
+        ),
+        Disks(
+            template,
+            disk,
+            [] if diskless else [disk],
+            None if line.text(11, "-") == "-" else line.integer(11, "spindles"),
+            reading.behaviour.counts_spindles_anywhere,
+        ),
+        status=Status(
+            STATUS[line.one_of(4, "status", tuple(STATUS), "")],
+            line.flag(12, "forthcoming", False),
+        ),
         tags=line.names(9),
         load=reading.load,
     )

@@ -17,8 +17,17 @@ no capacities          0, for nodes that could not be asked
 from __future__ import annotations
 
 from iallocator.errors import RequestError
-from iallocator.model.cluster import Cluster, Group, Node
-from iallocator.model.instance import Instance
+from iallocator.model.cluster import (
+    Cluster,
+    Group,
+    Node,
+    NodeCpus,
+    NodeDisk,
+    NodeMemory,
+    NodeSpindles,
+    NodeStatus,
+)
+from iallocator.model.instance import RUNNING, Backend, Disks, Instance, Status
 from iallocator.model.policy import (
     ALL_TEMPLATES,
     DEFAULT_MAX,
@@ -95,17 +104,20 @@ def read_instance(name: str, raw: Raw, reading: Reading, new: bool = False) -> I
     sizes, spindles = _disks(raw)
     instance = Instance(
         name,
-        integer(raw, "memory"),
-        integer(raw, "vcpus"),
-        integer(raw, "disk_space_total", sum(sizes)),
-        sizes,
-        one_of(raw, "disk_template", ALL_TEMPLATES),
-        spindles=spindles,
-        spindles_anywhere=reading.behaviour.counts_spindles_anywhere,
-        spindle_use=integer(raw, "spindle_use", 1),
-        admin_state="up" if new else _admin_state(raw),
-        forthcoming=False if new else boolean(raw, "forthcoming", False),
-        auto_balance=boolean(raw, "auto_balance", True) or not reading.reads_auto_balance,
+        Backend(
+            integer(raw, "memory"),
+            integer(raw, "vcpus"),
+            boolean(raw, "auto_balance", True) or not reading.reads_auto_balance,
+            integer(raw, "spindle_use", 1),
+        ),
+        Disks(
+            one_of(raw, "disk_template", ALL_TEMPLATES),
+            integer(raw, "disk_space_total", sum(sizes)),
+            sizes,
+            spindles,
+            reading.behaviour.counts_spindles_anywhere,
+        ),
+        status=RUNNING if new else Status(_admin_state(raw), boolean(raw, "forthcoming", False)),
         tags=strings(raw, "tags", []),
         networks=_networks(raw),
         load=reading.load,
@@ -330,28 +342,32 @@ def _node(
         raw = {key: value for key, value in raw.items() if key not in REPORTED}
     reserved_memory = integer(raw, "reserved_memory", dark)
     exclusive, spindle_count, speed, oob_program = _known(parameters)
-    return Node(
+    node = Node(
         name,
         groups[uuid],
-        offline=offline,
-        drained=boolean(raw, "drained", False),
-        vm_capable=vm_capable,
-        total_memory=integer(raw, "total_memory", dark),
-        reserved_memory=node_memory or reserved_memory,
-        reported_memory=integer(raw, "free_memory", dark),
-        total_disk=integer(raw, "total_disk", dark),
-        reported_disk=integer(raw, "free_disk", dark),
-        total_cpus=integer(raw, "total_cpus", dark),
-        reserved_cpus=integer(raw, "reserved_cpus", 0),
-        total_spindles=integer(raw, "total_spindles", 0),
-        free_spindles=integer(raw, "free_spindles", 0),
-        spindle_count=spindle_count,
-        exclusive_storage=exclusive,
-        cpu_speed=speed if reading.reads_cpu_speed else 1.0,
+        status=NodeStatus(offline, boolean(raw, "drained", False), vm_capable),
+        memory=NodeMemory(
+            integer(raw, "total_memory", dark),
+            node_memory or reserved_memory,
+            integer(raw, "free_memory", dark),
+        ),
+        disk=NodeDisk(integer(raw, "total_disk", dark), integer(raw, "free_disk", dark)),
+        cpus=NodeCpus(
+            integer(raw, "total_cpus", dark),
+            integer(raw, "reserved_cpus", 0),
+            speed if reading.reads_cpu_speed else 1.0,
+        ),
+        spindles=NodeSpindles(
+            spindle_count,
+            integer(raw, "total_spindles", 0),
+            integer(raw, "free_spindles", 0),
+            exclusive,
+        ),
         tags=strings(raw, "tags", []),
-        oob_program=oob_program,
-        load=number(raw, "load", 0),
     )
+    node.oob_program = oob_program
+    node.load = number(raw, "load", 0)
+    return node
 
 
 REPORTED = frozenset({

@@ -9,7 +9,7 @@ import pytest
 from iallocator.constraints.affinity_factory import relations_of
 from iallocator.constraints.relations import Relations
 from iallocator.model.cluster import Cluster, Group, Node
-from iallocator.model.instance import Instance
+from iallocator.model.instance import Backend, Disks, Instance
 from iallocator.model.policy import Policy
 
 Tags = Mapping[str, tuple[str, ...]]
@@ -22,7 +22,9 @@ def _relations(tags: Tags, nodes: Tags | None = None) -> Relations:
     group = Group(0, "uuid", "default", Policy())
     homes = [Node(f"node{n}", group, tags=(nodes or {}).get(f"node{n}", ())) for n in range(4)]
     instances = [
-        Instance(name, 1024, 1, 0, (), "rbd", tags=tags.get(name, ()), nodes=WHERE.get(name, ()))
+        Instance(
+            name, Backend(1024), Disks("rbd"), tags=tags.get(name, ()), nodes=WHERE.get(name, ())
+        )
         for name in "abcd"
     ]
     found = relations_of(Cluster("c", (), [group], homes, instances))

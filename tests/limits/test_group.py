@@ -7,7 +7,7 @@ import pytest
 from iallocator.limits.group import lacks_network, refused_by_policy
 from iallocator.limits.migration import may_not_receive
 from iallocator.limits.rejection import group_rejections
-from iallocator.model.cluster import Cluster, Group, Node
+from iallocator.model.cluster import Cluster, Group, Node, NodeSpindles
 from iallocator.model.tags import interpret_tags
 from tests.model.make import instance, policy, spec
 
@@ -35,7 +35,7 @@ def test_policy_refuses_by_node_where_storage_differs() -> None:
     """Spindles of disks count on nodes with exclusive storage, spindle_use on the others."""
     high = spec(memory=9999, cpus=99, disk=99999, disks=16, spindles=5)
     group = Group(0, "uuid-default", "default", policy((spec(), high)))
-    nodes = [Node(f"node{k}", group, exclusive_storage=k == 1) for k in range(3)]
+    nodes = [Node(f"node{k}", group, spindles=NodeSpindles(exclusive=k == 1)) for k in range(3)]
     cluster = Cluster("c", (), [group], nodes, [])
     assert refused_by_policy(cluster, group, instance(spindles=9)) == {1: "FailSpindles"}
     assert refused_by_policy(cluster, group, instance(spindle_use=9)) == dict.fromkeys(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from iallocator.model.cluster import Cluster, Group, Node
-from iallocator.model.instance import Instance
+from iallocator.model.cluster import Cluster, Group, Node, NodeMemory
+from iallocator.model.instance import Backend, Disks, Instance, Status
 from iallocator.model.policy import Interval, Policy, Spec
 
 __all__ = ["cluster", "instance", "policy", "spec"]
@@ -14,15 +14,25 @@ __all__ = ["cluster", "instance", "policy", "spec"]
 def instance(template: str = "drbd", sizes: tuple[int, ...] = (1024,), **members: Any) -> Instance:
     """An instance of 1000 MiB, 2 cpus and one disk; drbd takes 128 MiB more for each disk."""
     own = 128 if template == "drbd" else 0
-    described: dict[str, Any] = {
-        "name": "web",
-        "memory": 1000,
-        "vcpus": 2,
-        "disk": sum(sizes) + own * len(sizes),
-        "spindles": 3,
-        "spindle_use": 1,
-    }
-    return Instance(disk_sizes=sizes, template=template, **{**described, **members})
+    asked = {"disk": sum(sizes) + own * len(sizes), "spindles": 3, **members}
+    kinds: dict[str, Any] = {"memory": 1000, "vcpus": 2}
+    status: dict[str, Any] = {}
+    for name in ("memory", "vcpus", "auto_balance", "spindle_use"):
+        if name in asked:
+            kinds[name] = asked.pop(name)
+    for name in ("admin_state", "forthcoming"):
+        if name in asked:
+            status[name] = asked.pop(name)
+    disks = Disks(
+        template,
+        asked.pop("disk"),
+        sizes,
+        asked.pop("spindles"),
+        asked.pop("spindles_anywhere", False),
+    )
+    return Instance(
+        asked.pop("name", "web"), Backend(**kinds), disks, status=Status(**status), **asked
+    )
 
 
 def spec(**members: int) -> Spec:
@@ -45,7 +55,7 @@ def cluster(
     """Nodes of one group, called node1, node2, ..., with these tags each."""
     group = Group(0, "uuid-default", "default", policy())
     made = [
-        Node(f"node{k + 1}", group, total_memory=8192, reported_memory=8192,
+        Node(f"node{k + 1}", group, memory=NodeMemory(8192, free=8192),
              tags=node_tags[k] if k < len(node_tags) else ())
         for k in range(nodes)
     ]  # fmt: skip

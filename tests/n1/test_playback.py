@@ -15,7 +15,7 @@ import pytest
 from benchmarks.clusters import Shape, as_text, document
 from iallocator.cli import main
 from iallocator.model.columns import COLUMNS, MEMORY
-from iallocator.model.instance import Instance
+from iallocator.model.instance import Backend, Disks, Instance
 from iallocator.model.state import State
 from iallocator.n1.counting import rooms
 from iallocator.n1.counting.forms import Forms
@@ -37,7 +37,7 @@ def newcomer(chance: Random, number: int) -> Instance:
     """An instance of some size and template, moved at any time."""
     memory, disk = chance.choice(SIZES)
     template = "plain" if disk else "rbd"
-    one = Instance(f"i{number}", memory, 1, disk or 1, [disk or 1], template)
+    one = Instance(f"i{number}", Backend(memory), Disks(template, disk or 1, [disk or 1]))
     one.order = chance.choice((number, -number, chance.randrange(100)))
     return one
 
@@ -162,7 +162,7 @@ def test_failures_where_no_node_has_room_for_anything_are_lost() -> None:
     for node in range(3):
         room = int(state.columns[MEMORY][node])
         for number, memory in enumerate((room // 2, room - room // 2 - 100)):
-            one = Instance(f"i{node}-{number}", memory, 1, 1, [1], "rbd")
+            one = Instance(f"i{node}-{number}", Backend(memory), Disks("rbd", 1, [1]))
             state.place(one, (node,))
         queue = Queue(Rules("strict", None))
         queue.start(state.primaries[node].values())

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from iallocator.model.instance import Instance
+from iallocator.model.instance import Backend, Disks, Instance
 from iallocator.model.state import State
 from iallocator.planners.capacity.survival import CapacityRules, FillingSurvival
 from iallocator.scoring import Kernels
@@ -18,7 +18,9 @@ from tests.builders import cluster, instance
 def newcomer(rng: Random, number: int) -> Instance:
     """Of some size; few are mirrored, since counting knows nothing of where those are."""
     template = "drbd" if number % 7 == 6 else "rbd"
-    return Instance(f"new{number}", rng.choice((300, 500, 900)), 1, 1024, [1024], template)
+    return Instance(
+        f"new{number}", Backend(rng.choice((300, 500, 900))), Disks(template, 1024, [1024])
+    )
 
 
 @pytest.mark.parametrize("mode", ["strict", "no-new", "no-worse"])

@@ -118,7 +118,9 @@ def test_job_sets_of_a_planner_can_be_made_one_after_the_other(
 def two_nodes(program: str | None = None, first: str = "node1") -> Cluster:
     """Return an empty cluster; `program` reaches the power of its nodes."""
     group = Group(0, "uuid", "default", policy())
-    nodes = [Node(name, group, oob_program=program) for name in (first, "node2")]
+    nodes = [Node(name, group) for name in (first, "node2")]
+    for node in nodes:
+        node.oob_program = program
     return Cluster("cluster.example.com", (), [group], nodes, [])
 
 

@@ -11,7 +11,7 @@ from benchmarks import clusters
 from benchmarks.clusters import Shape
 from iallocator.limits.group import refused_by_policy
 from iallocator.limits.node import ALL_LIMITS, FORCED_LIMITS, HARD_LIMITS, LimitSet
-from iallocator.model.instance import Instance
+from iallocator.model.instance import Backend, Disks, Instance
 from iallocator.placement.context import Context
 from iallocator.scoring.array_pairs import PairScores, PrunedPairs
 from iallocator.scoring.arrays import ArrayKernel
@@ -171,7 +171,7 @@ def test_pairs_are_those_of_the_time_they_were_asked_for(monkeypatch: pytest.Mon
             done = pairs(arrays, instance, setting)
             node = setting.nodes[0]
             with arrays.state.trial():
-                arrays.state.place(Instance("another", 512, 1, 0, [], "diskless"), (node,))
+                arrays.state.place(Instance("another", Backend(512), Disks("diskless")), (node,))
                 arrays.renew([node])
                 assert list(done.ranked()) == expected, seed
             arrays.renew([node])

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from iallocator.model.columns import COLUMNS
-from iallocator.model.instance import Instance
+from iallocator.model.instance import Backend, Disks, Instance
 from iallocator.model.moves import (
     FAILOVER,
     FAILOVER_TO,
@@ -138,9 +138,13 @@ def test_instances_placed_alike_are_as_if_placed_one_by_one(seed: int, rng: Rand
     """Loads are the same to the last digit, stamps tell the same; a trial takes all of it back."""
     state = settled(seed)[0].state
     one = Instance(
-        "new", 512, 1, 1024, [1024], rng.choice(("plain", "rbd")), load=(0.1, 0.7, 1.3, 0.0),
-        spindles=rng.choice((None, 1)), spindles_anywhere=rng.random() < 0.3,
-    )  # fmt: skip
+        "new",
+        Backend(512),
+        Disks(
+            rng.choice(("plain", "rbd")), 1024, [1024], rng.choice((None, 1)), rng.random() < 0.3
+        ),
+        load=(0.1, 0.7, 1.3, 0.0),
+    )
     nodes = range(len(state.columns[0]))
     arrivals = [(one.twin(f"new-{k}", k), (rng.choice(nodes),)) for k in range(20)]
     before, plainly, alike = picture(state), state.copy(), state.copy()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from iallocator.model.cluster import Cluster, Group, Node
-from iallocator.model.instance import Instance
+from iallocator.model.instance import Backend, Disks, Instance
 from iallocator.model.policy import Policy
 from iallocator.tags.autorepair import PREFIX, permission_of, state_of
 
@@ -13,7 +13,8 @@ NOW = 1000
 
 
 def _instance(*tags: str) -> Instance:
-    return Instance("i", 1, 1, 1, [1], "drbd", nodes=(0, 1), tags=[PREFIX + tag for tag in tags])
+    own = [PREFIX + tag for tag in tags]
+    return Instance("i", Backend(1), Disks("drbd", 1, [1]), nodes=(0, 1), tags=own)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from iallocator.limits.node import ALL_LIMITS
-from iallocator.model.instance import Instance
+from iallocator.model.instance import Backend, Disks, Instance
 from iallocator.model.state import State
 from iallocator.scoring import Kernels, standing
 from iallocator.scoring.candidates import DECIMALS
@@ -50,7 +50,7 @@ def crowd(seed: int, count: int) -> Json:
 
 def newcomer(template: str, number: int) -> Instance:
     """One of many that are equal."""
-    return Instance(f"new-{number}", 256, 1, 1024, [1024], template, spindles=1)
+    return Instance(f"new-{number}", Backend(256), Disks(template, 1024, [1024], spindles=1))
 
 
 def plainly(state: State, kernels: Kernels, template: str) -> list[tuple[float, tuple[int, ...]]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from iallocator.aliases import Nodes
-from iallocator.model.cluster import Cluster, Group, Node
+from iallocator.model.cluster import Cluster, Group, Node, NodeCpus, NodeDisk, NodeMemory
 from iallocator.model.instance import Instance
 from iallocator.model.state import State
 from iallocator.transition.resources import Place, footprint, room
@@ -30,11 +30,18 @@ def make_cluster(
     group = Group(0, "uuid-default", "default", policy())
     made = [
         Node(
-            f"node{k + 1}", group, total_memory=memory + 1, total_disk=disk + 1, total_cpus=64,
-            reported_memory=memory + 1 - sum(
-                i.memory for i in instances if i.nodes[:1] == (k,) and i.uses_memory
+            f"node{k + 1}",
+            group,
+            memory=NodeMemory(
+                memory + 1,
+                free=memory + 1 - sum(
+                    i.memory for i in instances if i.nodes[:1] == (k,) and i.uses_memory
+                ),
             ),
-            reported_disk=disk + 1 - sum(i.disk for i in instances if k in i.nodes and i.local),
+            disk=NodeDisk(
+                disk + 1, disk + 1 - sum(i.disk for i in instances if k in i.nodes and i.local)
+            ),
+            cpus=NodeCpus(64),
         )
         for k in range(nodes)
     ]  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.model.instance import Instance
+from iallocator.model.instance import Backend, Disks, Instance
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -71,9 +71,10 @@ class KnownAnswers:
         if before is None:
             before = instance
         most = Instance(
-            "", max(before.memory, instance.memory), 0, 0, (), instance.template,
-            spindles=_most_spindles(before, instance),
-        )  # fmt: skip
+            "",
+            Backend(max(before.memory, instance.memory), vcpus=0),
+            Disks(instance.template, spindles=_most_spindles(before, instance)),
+        )
         most.as_primary = _most(before.as_primary, instance.as_primary)
         most.as_secondary = _most(before.as_secondary, instance.as_secondary)
         self._most = most

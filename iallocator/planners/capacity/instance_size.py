@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.model.instance import UNIT_LOAD, Instance
+from iallocator.model.instance import UNIT_LOAD, Backend, Disks, Instance
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -69,14 +69,8 @@ class Size:
         sizes = [] if self.template == "diskless" else [self.disk]
         return Instance(
             name,
-            self.memory,
-            self.cpus,
-            self.disk,
-            sizes,
-            self.template,
-            spindles=self.spindles,
-            spindles_anywhere=spindles_anywhere,
-            spindle_use=self.spindle_use,
+            Backend(self.memory, self.cpus, spindle_use=self.spindle_use),
+            Disks(self.template, self.disk, sizes, self.spindles, spindles_anywhere),
             load=self.load,
         )
 

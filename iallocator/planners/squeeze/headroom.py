@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from iallocator.limits.node import ALL_LIMITS, PRIMARY, checks_for
 from iallocator.model.columns import CPUS, MEMORY, MEMORY_LATER
-from iallocator.model.instance import Instance
+from iallocator.model.instance import Backend, Disks, Instance
 from iallocator.model.node_view import NodeView, capacities
 from iallocator.tolerances import AMOUNT
 
@@ -28,15 +28,13 @@ class Headroom:
 
     def __init__(self, standard: Spec, factor: float, local: bool = False) -> None:
         disk = int(standard.disk * factor)
+        spindles = int(standard.spindles * factor)
         self.instance = Instance(
             "",
-            int(standard.memory * factor),
-            int(standard.cpus * factor),
-            disk,
-            [disk],
-            "plain" if local else "ext",
-            spindles=int(standard.spindles * factor),
-            spindle_use=int(standard.spindles * factor),
+            Backend(
+                int(standard.memory * factor), int(standard.cpus * factor), spindle_use=spindles
+            ),
+            Disks("plain" if local else "ext", disk, [disk], spindles),
         )
 
     def lacks(self, state: State, index: int) -> str:
