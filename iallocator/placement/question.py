@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -17,7 +15,6 @@ if TYPE_CHECKING:
 __all__ = ["Question"]
 
 
-@dataclass(frozen=True, slots=True)
 class Question:
     """Nodes are asked to take `instance`, which is off the state.
 
@@ -37,12 +34,28 @@ class Question:
         What is in the way of exchanging roles, where that is all that is asked.
     """
 
-    kind: str
-    instance: Instance
-    present: Nodes
-    primaries: Sequence[int]
-    secondaries: Sequence[int]
-    refusals: Mapping[int, str]
-    mirrors: Mapping[int, str]
-    motion: Motion
-    answer: Rejection | None = None
+    __slots__ = (
+        "answer", "instance", "kind", "mirrors", "motion", "present", "primaries", "refusals",
+        "secondaries",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        kind: str,
+        instance: Instance,
+        present: Nodes,
+        primaries: Sequence[int],
+        secondaries: Sequence[int],
+        refusals: Mapping[int, str],
+        mirrors: Mapping[int, str],
+        motion: Motion,
+    ) -> None:
+        self.kind = kind
+        self.instance = instance
+        self.present = present
+        self.primaries = primaries
+        self.secondaries = secondaries
+        self.refusals = refusals
+        self.mirrors = mirrors
+        self.motion = motion
+        self.answer: Rejection | None = None

@@ -253,8 +253,9 @@ class Recorder:
             state.remove(instance, present)
             motion = evaluator.motions.off(self.context.cluster.nodes[present[0]])
             question = Question(
-                "exchange", instance, present, present[1:], (), refusals, {}, motion, found
+                "exchange", instance, present, present[1:], (), refusals, {}, motion
             )
+            question.answer = found
             survey = Survey(self.context, evaluator, question)
             said = self._begin(evaluator, question, survey)
             said.report.nodes = survey.reports(self.left, None)

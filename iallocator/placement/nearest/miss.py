@@ -173,9 +173,8 @@ class _Listener:
         with state.trial():
             state.remove(instance, present)
             motion = evaluator.motions.off(self._context.cluster.nodes[present[0]])
-            self.asked(
-                evaluator,
-                Question(
-                    "exchange", instance, present, present[1:], (), refusals, {}, motion, found
-                ),
+            question = Question(
+                "exchange", instance, present, present[1:], (), refusals, {}, motion
             )
+            question.answer = found
+            self.asked(evaluator, question)
