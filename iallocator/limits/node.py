@@ -77,6 +77,50 @@ def _where_storage_is_exclusive(group: Group) -> bool:
     return group.exclusive
 
 
+class About:
+    """Which instances and nodes a limit concerns; see `Check` for the attributes."""
+
+    __slots__ = ("applies", "local", "pools", "space")
+
+    def __init__(
+        self,
+        *,
+        local: bool = False,
+        space: bool = False,
+        pools: bool = False,
+        applies: Callable[[Group], bool] = _everywhere,
+    ) -> None:
+        self.local = local
+        self.space = space
+        self.pools = pools
+        self.applies = applies
+
+
+class When:
+    """When a limit counts; see `Check` for the attributes."""
+
+    __slots__ = ("forced", "later", "no_worse", "soft")
+
+    def __init__(
+        self,
+        *,
+        soft: bool = False,
+        later: bool = False,
+        forced: bool = True,
+        no_worse: bool = False,
+    ) -> None:
+        self.soft = soft
+        self.later = later
+        self.forced = forced
+        self.no_worse = no_worse
+
+
+ANY_INSTANCE, ALWAYS, SOFT = About(), When(), When(soft=True)
+LOCAL_DISKS = About(local=True)
+FREE_DISK = About(local=True, space=True)
+EXCLUSIVE_STORAGE = About(local=True, applies=_where_storage_is_exclusive)
+
+
 class Check:
     """One limit.
 
@@ -117,28 +161,21 @@ class Check:
         fails: Callable[[NodeView, NodeView, Instance], Quantity],
         words: str,
         lacks: Lack,
-        *,
-        soft: bool = False,
-        local: bool = False,
-        later: bool = False,
-        forced: bool = True,
-        space: bool = False,
-        pools: bool = False,
-        no_worse: bool = False,
-        applies: Callable[[Group], bool] = _everywhere,
+        about: About = ANY_INSTANCE,
+        when: When = ALWAYS,
     ) -> None:
-        self.applies = applies
-        self.no_worse = no_worse
         self.reason = reason
         self.fails = fails
         self.words = words
         self.lacks = lacks
-        self.soft = soft
-        self.local = local
-        self.later = later
-        self.space = space
-        self.pools = pools
-        self.forced = forced and not soft and not later
+        self.local = about.local
+        self.space = about.space
+        self.pools = about.pools
+        self.applies = about.applies
+        self.soft = when.soft
+        self.later = when.later
+        self.forced = when.forced and not (when.soft or when.later)
+        self.no_worse = when.no_worse
 
     def numbers(self, before: NodeView, after: NodeView, instance: Instance) -> str:
         """What a person wants to know of one node where it fails."""
@@ -156,54 +193,54 @@ def _barred(b: NodeView, a: NodeView, i: Instance) -> Quantity:
 
 POOLS = Check("FailDisk", _barred, "pools",
               Lack(POOL_SPACE, "", lambda b, a, i: int(_barred(b, a, i))),
-              pools=True)  # fmt: skip
+              About(pools=True))  # fmt: skip
 """The node must reach the instance's storage pools, and have room in its own."""
 
 
 def _no_spindles(soft: bool, later: bool) -> Check:
     lack = Lack(SPINDLES_OF_DISKS, "", lambda b, a, i: 1)
     return Check("FailSpindles", lambda b, a, i: b.exclusive * (i.spindles is None) > 0,
-                 "unknown_spindles", lack, soft=soft, local=True, later=later,
-                 applies=_where_storage_is_exclusive)  # fmt: skip
+                 "unknown_spindles", lack, EXCLUSIVE_STORAGE,
+                 When(soft=soft, later=later))  # fmt: skip
 
 
 _TO_RESERVE = Lack(DISK_SPACE, "disk", lambda b, a, i: a.disk_reserve - a.disk)
 
 _DISK = (
     Check("FailDisk", lambda b, a, i: a.disk <= 0, "disk",
-          Lack(DISK_SPACE, "disk", lambda b, a, i: 1 - a.disk), local=True, space=True),
+          Lack(DISK_SPACE, "disk", lambda b, a, i: 1 - a.disk), FREE_DISK),
     Check("FailDisk", lambda b, a, i: a.disk < a.disk_reserve, "disk_reserve", _TO_RESERVE,
-          soft=True, local=True, space=True),
+          FREE_DISK, SOFT),
     _no_spindles(soft=False, later=False),
     Check("FailSpindles", lambda b, a, i: a.exclusive * (a.free_spindles < 0) > 0, "own_spindles",
-          Lack(OWN_SPINDLES, "spindles", lambda b, a, i: -a.free_spindles), local=True,
-          applies=_where_storage_is_exclusive),
+          Lack(OWN_SPINDLES, "spindles", lambda b, a, i: -a.free_spindles),
+          EXCLUSIVE_STORAGE),
 )  # fmt: skip
 
 
 def _shared_spindles(soft: bool) -> Check:
     lack = Lack(SHARED_SPINDLES, "spindle_use", lambda b, a, i: a.spindles - a.high_spindles)
     return Check("FailDisk", lambda b, a, i: a.spindles > a.high_spindles, "spindles", lack,
-                 soft=soft, local=True, forced=False)  # fmt: skip
+                 LOCAL_DISKS, When(soft=soft, forced=False))  # fmt: skip
 
 
 def _disk_later(soft: bool) -> tuple[Check, ...]:
     return (
         Check("FailDisk", lambda b, a, i: a.disk_later <= 0, "less_disk_later",
               Lack(DISK_SPACE, "disk", lambda b, a, i: 1 - a.disk_later),
-              soft=soft, local=True, later=True, space=True),
+              FREE_DISK, When(soft=soft, later=True)),
         Check("FailDisk", lambda b, a, i: a.disk_later < a.disk_reserve, "disk_reserve",
               Lack(DISK_SPACE, "disk", lambda b, a, i: a.disk_reserve - a.disk_later),
-              soft=True, local=True, later=True, space=True),
+              FREE_DISK, When(soft=True, later=True)),
         _no_spindles(soft=soft, later=True),
         Check("FailSpindles", lambda b, a, i: a.exclusive * (a.free_spindles_later < 0) > 0,
               "own_spindles_later",
               Lack(OWN_SPINDLES, "spindles", lambda b, a, i: -a.free_spindles_later),
-              soft=soft, local=True, later=True, applies=_where_storage_is_exclusive),
+              EXCLUSIVE_STORAGE, When(soft=soft, later=True)),
         Check("FailDisk", lambda b, a, i: a.spindles_later > a.high_spindles, "spindles_later",
               Lack(SHARED_SPINDLES, "spindle_use",
                    lambda b, a, i: a.spindles_later - a.high_spindles),
-              soft=soft, local=True, later=True),
+              LOCAL_DISKS, When(soft=soft, later=True)),
     )  # fmt: skip
 
 
@@ -212,10 +249,10 @@ _TO_FAIL_OVER = Lack(
 )
 
 _N1 = (
-    Check("FailMem", lambda b, a, i: a.fails_n1 > b.fails_n1, "n1", _TO_FAIL_OVER, soft=True),
+    Check("FailMem", lambda b, a, i: a.fails_n1 > b.fails_n1, "n1", _TO_FAIL_OVER, when=SOFT),
     Check("FailMem",
           lambda b, a, i: a.fails_n1 * (a.reserved - a.memory > b.reserved - b.memory) > 0,
-          "n1", _TO_FAIL_OVER, soft=True, no_worse=True),
+          "n1", _TO_FAIL_OVER, when=When(soft=True, no_worse=True)),
 )  # fmt: skip
 """A node that fails already may lack more, but where nothing may become worse."""
 
@@ -243,16 +280,16 @@ PRIMARY = RoleLimits(
     _shared_spindles(soft=True),
     *_N1,
     Check("FailCPU", lambda b, a, i: a.cpus / a.total_cpus > a.vcpu_ratio, "cpus",
-          Lack(VCPUS, "vcpus", lambda b, a, i: a.cpus - a.vcpu_ratio * a.total_cpus), soft=True),
+          Lack(VCPUS, "vcpus", lambda b, a, i: a.cpus - a.vcpu_ratio * a.total_cpus), when=SOFT),
     Check("FailTags", lambda b, a, i: a.conflicts > b.conflicts, "tags",
           Lack("places free of its exclusion tags", "", lambda b, a, i: a.conflicts - b.conflicts),
-          soft=True),
+          when=SOFT),
     Check("FailMem", lambda b, a, i: a.memory_later <= 0, "memory_later",
-          Lack(FREE_MEMORY, "memory", lambda b, a, i: 1 - a.memory_later), later=True),
+          Lack(FREE_MEMORY, "memory", lambda b, a, i: 1 - a.memory_later), when=When(later=True)),
     *_disk_later(soft=True),
     Check("FailCPU", lambda b, a, i: a.cpus_later / a.total_cpus > a.vcpu_ratio, "cpus_later",
           Lack(VCPUS, "vcpus", lambda b, a, i: a.cpus_later - a.vcpu_ratio * a.total_cpus),
-          soft=True, later=True),
+          when=When(soft=True, later=True)),
 )  # fmt: skip
 """For a node that would become the primary."""
 
@@ -263,14 +300,14 @@ SECONDARY = RoleLimits(
     Check("FailMem", lambda b, a, i: i.takeover_memory >= b.memory, "failover",
           Lack(FREE_MEMORY, "takeover_memory", lambda b, a, i: i.takeover_memory - b.memory + 1,
                _TO_TAKE_OVER),
-          soft=True),
+          when=SOFT),
     *_N1,
     *_disk_later(soft=False),
     Check("FailMem", lambda b, a, i: i.takeover_memory >= b.memory_later, "failover_later",
           Lack(FREE_MEMORY, "takeover_memory",
                lambda b, a, i: i.takeover_memory - b.memory_later + 1,
                _TO_TAKE_OVER),
-          soft=True, later=True),
+          when=When(soft=True, later=True)),
 )  # fmt: skip
 """For a node that would become the secondary of a drbd instance."""
 

@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from iallocator.model.columns import MEMORY
-from iallocator.n1.loss.packing import Item, Packing
+from iallocator.n1.loss.packing import Bins, Item, Packing
 from iallocator.n1.loss.standing import Standing
 from tests.builders import Json, allocate, cluster, instance
 from tests.command import respond
@@ -127,7 +127,7 @@ def test_packing_of_few_items_leaves_out_what_a_plain_search_does(by_memory: boo
             for k in range(rng.randrange(3, 8))
         ]
         items = [Item(size, 0, bins) for size, bins in sizes]
-        found = Packing(items, room, [0] * 4, by_memory).solve()
+        found = Packing(items, Bins(room, [0] * 4), by_memory).solve()
         assert found.cost == found.least == least_lost(sizes, room)[by_memory], seed
         for (size, bins), place in zip(sizes, found.places):
             if place is not None:
@@ -141,14 +141,14 @@ def test_packing_of_few_items_leaves_out_what_a_plain_search_does(by_memory: boo
 def test_packing_with_disk_leaves_out_what_has_memory_alone() -> None:
     """Both must suffice on the same bin."""
     items = [Item(4, 10, frozenset({0, 1})), Item(4, 10, frozenset({0, 1}))]
-    assert Packing(items, [8, 8], [10, 9]).solve().cost == 1
-    assert Packing(items, [8, 8], [20, 9]).solve().cost == 0
+    assert Packing(items, Bins([8, 8], [10, 9])).solve().cost == 1
+    assert Packing(items, Bins([8, 8], [20, 9])).solve().cost == 0
 
 
 def test_packing_with_a_ceiling_says_only_whether_that_is_kept() -> None:
     """Three halves of what two bins hold: one is left out, and never none."""
     items = [Item(6, 0, frozenset({0, 1})) for _ in range(3)]
-    found = Packing(items, [10, 10], [0, 0], most=0).solve()
+    found = Packing(items, Bins([10, 10], [0, 0]), most=0).solve()
     assert found.cost == float("inf")
     assert found.least == 1
 

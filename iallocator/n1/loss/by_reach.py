@@ -11,7 +11,7 @@ from bisect import bisect_left, insort
 from iallocator.model.columns import DISK, MEMORY
 from iallocator.n1.bounds import Room
 from iallocator.n1.loss.by_size import at_least
-from iallocator.n1.loss.packing import LIMIT, Item, Packing
+from iallocator.n1.loss.packing import LIMIT, Bins, Item, Packing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -113,8 +113,10 @@ class ByReach:
         }
         packing = Packing(
             [Item(memory, disk, bins[r], len(some)) for memory, disk, some, r in items],
-            [columns[MEMORY][node] - 1 - asked.taken.get(node, 0) for node in nodes],
-            [max(0, columns[DISK][node] - 1) for node in nodes],
+            Bins(
+                [columns[MEMORY][node] - 1 - asked.taken.get(node, 0) for node in nodes],
+                [max(0, columns[DISK][node] - 1) for node in nodes],
+            ),
             limit=min(LIMIT, self._work),
         )
         places = packing.solve().places

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 
-from iallocator.n1.loss.packing import LIMIT, Item, Packing
+from iallocator.n1.loss.packing import LIMIT, Bins, Item, Packing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -72,8 +72,7 @@ class LeftOver:
         bins = frozenset(range(len(capacities)))
         packing = Packing(
             [Item(memory, disk, bins, cost) for (memory, disk), cost in zip(sizes, prices)],
-            [memory for memory, _ in capacities],
-            [disk for _, disk in capacities],
+            Bins([memory for memory, _ in capacities], [disk for _, disk in capacities]),
             limit=min(LIMIT, self._work),
         )
         places = packing.solve().places

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from iallocator.model.columns import DISK, MEMORY
 from iallocator.n1.loss.evacuation import Evacuation
-from iallocator.n1.loss.packing import LIMIT, Item, Packing
+from iallocator.n1.loss.packing import LIMIT, Bins, Item, Packing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -82,10 +82,12 @@ class JointPacking:
         ]
         packing = Packing(
             items,
-            [columns[MEMORY][index] - 1 for index in nodes],
-            [max(0, columns[DISK][index] - 1) for index in nodes],
+            Bins(
+                [columns[MEMORY][index] - 1 for index in nodes],
+                [max(0, columns[DISK][index] - 1) for index in nodes],
+                [self._others[index] for index in nodes] if self._others else (),
+            ),
             limit=min(LIMIT, self._work),
-            others=[self._others[index] for index in nodes] if self._others else (),
         )
         places = packing.solve().places
         self._work -= packing.work

@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
-__all__ = ["Item", "Packed", "Packing"]
+__all__ = ["Bins", "Item", "Packed", "Packing"]
 
 LIMIT = 30_000
 """Nodes that one search looks at: about 20 ms."""
@@ -79,29 +79,54 @@ class Packed:
         self.places = places
 
 
+class Bins:
+    """What the nodes can still give, one entry each.
+
+    Attributes
+    ----------
+    memory, disk:
+        MiB.
+    others:
+        What each can give of the `Item.others`; empty if there are none.
+    order:
+        Their positions, those with most memory first; empty if that is not known.
+    """
+
+    __slots__ = ("disk", "memory", "order", "others")
+
+    def __init__(
+        self,
+        memory: Sequence[float],
+        disk: Sequence[float],
+        others: Sequence[tuple[float, ...]] = (),
+        order: Sequence[int] = (),
+    ) -> None:
+        self.memory = memory
+        self.disk = disk
+        self.others = others
+        self.order = order
+
+
 class Packing:
-    """One problem: `items`, and the MiB of memory and disk that each bin can still give.
+    """One problem: `items`, and what each of `bins` can still give.
 
     `by_memory`: what is left out costs its memory; else its price.  Nothing that
     costs more than `most` is of interest, and what costs no more than `enough` ends the search.
-    `limit`: nodes that the search may look at.  `order`: the bins, those with most memory first.
-    `others`: for each bin what it can give of the `Item.others`.
+    `limit`: nodes that the search may look at.
     """
 
     def __init__(
         self,
         items: Sequence[Item],
-        memory: Sequence[float],
-        disk: Sequence[float],
+        bins: Bins,
         by_memory: bool = False,
         most: float = INFINITE,
         limit: int = LIMIT,
         enough: float = 0,
-        order: Sequence[int] = (),
-        others: Sequence[tuple[float, ...]] = (),
     ) -> None:
+        memory, disk, others = bins.memory, bins.disk, bins.others
         self._order = sorted(range(len(items)), key=lambda k: _rank(items[k]))
-        self._kinds = _useful(items, memory, order)
+        self._kinds = _useful(items, memory, bins.order)
         self._items = _reduced([items[k] for k in self._order], self._kinds)
         self._memory = {b: max(0, memory[b]) for b in self._kinds}
         self._disk = {b: disk[b] for b in self._kinds}

@@ -18,7 +18,7 @@ from iallocator.limits.node import (
     other_limits,
 )
 from iallocator.model.columns import DISK, MEMORY
-from iallocator.n1.loss.packing import Packing
+from iallocator.n1.loss.packing import Bins, Packing
 from iallocator.n1.simulation import failover_rejection
 
 TYPE_CHECKING = False
@@ -208,13 +208,10 @@ class Part:
         takers = self._setting.takers
         problem = Packing(
             self._items,
-            takers.memory,
-            takers.disk,
+            Bins(takers.memory, takers.disk, self._setting.others, takers.order),
             by_memory,
             most,
             enough=enough,
-            order=takers.order,
-            others=self._setting.others,
         )
         found = problem.solve()
         self._setting.rules.effort.spend(PACKING + problem.work)

@@ -15,6 +15,7 @@ from iallocator.planners.balance.scan.blocks import Block
 from iallocator.planners.balance.scan.changes import write_moves
 from iallocator.planners.balance.scan.constraints.affinity import MoveBonds
 from iallocator.planners.balance.scan.constraints.exclusion import MoveTags
+from iallocator.planners.balance.scan.metric_changes import MoveNodes
 from iallocator.planners.balance.scan.move_bounds import MoveStore
 from iallocator.planners.balance.scan.prefilter import RelevantChecks
 from iallocator.planners.balance.scan.remade_moves import Page, RemadeMoves
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.planners.balance.move_kinds import MoveKind, MoveRules
     from iallocator.planners.balance.scan.constraints.affinity import BondCosts
-    from iallocator.planners.balance.scan.equivalent_metrics import Twins
     from iallocator.planners.balance.scan.instance_batch import InstanceBatch
+    from iallocator.planners.balance.scan.metric_changes import ScanSetting
     from iallocator.planners.balance.scan.move_bounds import CurrentScore
     from iallocator.planners.balance.scan.node_table import NodeTable, Whole
 
@@ -50,27 +51,20 @@ class BatchScan:
 
     def __init__(
         self,
-        table: NodeTable,
+        setting: ScanSetting,
         batch: InstanceBatch,
-        twins: Twins,
-        rules: MoveRules,
-        migration: Floats | None,
-        order: dict[str, int],
-        tagged: bool,
         bonds: BondCosts | None,
         ground: CurrentScore,
-        keep: bool,
     ) -> None:
+        self._setting = setting
+        table, rules = setting.table, setting.rules
         self._table = table
         self.bonds = MoveBonds(table, batch.instances, bonds) if bonds else None
         self._batch = batch
-        self._twins = twins
         self._rules = rules
-        self._migration = migration
-        self._order = tuple(order[instance.name] for instance in batch.instances)
+        self._order = tuple(setting.order[instance.name] for instance in batch.instances)
         rows = {instance.name: row for row, instance in enumerate(batch.instances)}
         self._rows = MappingProxyType(rows)  # never changed: a trial need not copy it
-        self._tagged = tagged
         self._tags: MoveTags | None = None
         count = len(batch.instances)
         self._targets: Whole = np.flatnonzero(table.online)
@@ -78,19 +72,19 @@ class BatchScan:
         self._primary: Whole = np.zeros(count, dtype=np.intp)
         self._secondary: Whole = np.zeros(count, dtype=np.intp)
         self._left: Floats = np.zeros(count)
-        self._breakable = RelevantChecks(table, batch, tagged)
-        self.stores: list[MoveStore] = self._stores(keep, ground)
+        self._breakable = RelevantChecks(table, batch, setting.tagged)
+        self.stores: list[MoveStore] = self._stores()
         everyone = np.arange(count, dtype=np.intp)
         self._locate(everyone)
         self._evaluate_rows(everyone, ground)
 
-    def _stores(self, keep: bool, ground: CurrentScore) -> list[MoveStore]:
+    def _stores(self) -> list[MoveStore]:
         """A store for each kind of moves, which keeps them, or makes them anew."""
         count, width = len(self._batch.instances), self._targets.size
         return [
-            MoveStore(kind, self._twins, (count, width if kind.targeted else 1))
-            if keep or not kind.targeted
-            else RemadeMoves(kind, self._twins, (count, width), self._make)
+            MoveStore(kind, self._setting.twins, (count, width if kind.targeted else 1))
+            if self._setting.keep or not kind.targeted
+            else RemadeMoves(kind, self._setting.twins, (count, width), self._make)
             for kind in self._kinds()
         ]
 
@@ -116,7 +110,7 @@ class BatchScan:
 
     def refresh(self, changed: Whole, ground: CurrentScore) -> None:
         """Evaluate anew the moves of instances on `changed` nodes, and those to them."""
-        self._breakable = RelevantChecks(self._table, self._batch, self._tagged)
+        self._breakable = RelevantChecks(self._table, self._batch, self._setting.tagged)
         everyone = np.arange(len(self._batch.instances), dtype=np.intp)
         marked = np.zeros(len(self._table.nodes), dtype=bool)
         marked[changed] = True
@@ -126,7 +120,7 @@ class BatchScan:
         if self.bonds is not None:
             touched[self.bonds.refresh()] = True
         cells = touched.sum() * self._targets.size + changed.size * everyone.size
-        if self._tagged or cells > 0.5 * everyone.size * self._targets.size:
+        if self._setting.tagged or cells > 0.5 * everyone.size * self._targets.size:
             self._unbar(np.ones_like(touched), marked)
             self._evaluate_rows(everyone, ground)
             return
@@ -171,7 +165,7 @@ class BatchScan:
 
     def _evaluate_rows(self, rows: Whole, ground: CurrentScore) -> None:
         """All moves of the instances in `rows`."""
-        if self._tagged:
+        if self._setting.tagged:
             self._tags = MoveTags(self._table, self._batch)
         every = max(1, BLOCK // max(1, self._targets.size))
         for start in range(0, rows.size, every):
@@ -211,11 +205,15 @@ class BatchScan:
 
     def _block(self, rows: Whole, targets: Whole) -> Block:
         """The moves of `rows`, whose nodes are in the same condition, to `targets`."""
-        return Block(
-            self._table, self._batch.take(rows), self._tags, self._twins, self._rules,
-            self._breakable, self._migration, rows, targets, self._primary[rows],
-            self._secondary[rows], self._left[rows], self._condition > CLOSED,
-        )  # fmt: skip
+        where = MoveNodes(
+            rows,
+            targets,
+            self._primary[rows],
+            self._secondary[rows],
+            self._left[rows],
+            self._condition > CLOSED,
+        )
+        return Block(self._setting, self._batch.take(rows), self._tags, self._breakable, where)
 
     def _write(self, stores: list[MoveStore], rows: Whole, columns: Whole | None) -> None:
         targets = self._targets if columns is None else self._targets[columns]

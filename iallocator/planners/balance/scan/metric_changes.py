@@ -6,6 +6,7 @@ secondaries in the same condition (up or not), so that the same limits count.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,7 @@ from iallocator.scoring.metrics import STATISTICS
 from iallocator.scoring.score_delta import LOCATION, after_primary, after_secondary, value_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from iallocator.aliases import Floats, Truths
     from iallocator.limits.node import LimitSet, RoleLimits
@@ -70,48 +71,93 @@ class Part:
         self.stack = stack
 
 
+@dataclass(frozen=True, slots=True)
+class ScanSetting:
+    """What all moves of a scan have in common.
+
+    Attributes
+    ----------
+    table, twins:
+        The nodes, and the statistics that always change alike.
+    rules:
+        Which moves are allowed.
+    migration:
+        Nodes × nodes: whether migration tags let instances move from one to the other; None:
+        they always do.
+    order:
+        Name of an instance -> its place among equally good moves; lower is first.
+    tagged:
+        Whether exclusion tags or locations count.
+    keep:
+        Whether there is room to keep all moves.
+    """
+
+    table: NodeTable
+    twins: Twins
+    rules: MoveRules
+    migration: Truths | None
+    order: Mapping[str, int]
+    tagged: bool
+    keep: bool
+
+
+@dataclass(frozen=True, slots=True)
+class MoveNodes:
+    """Where some instances of a batch are, and may go.
+
+    Attributes
+    ----------
+    rows:
+        Their positions in the batch.
+    targets:
+        Positions of nodes in the table.
+    primary, secondary:
+        The same of the nodes of each.
+    left_reserved:
+        MiB that its secondary reserves once it is gone, for each.
+    up:
+        For every node of the table whether it is online, or is until it has been left.
+    """
+
+    rows: Whole
+    targets: Whole
+    primary: Whole
+    secondary: Whole
+    left_reserved: Floats
+    up: Truths
+
+
 class Sides:
-    """The nodes of moves, as they become: `rows` of `batch` × the nodes at `columns`.
+    """The nodes of moves, as they become: instances of `batch` × targets.
 
     All arrays broadcast to that shape.
-
-    `up` says of every node of the table whether it is online, or is until it has been left.
-    `columns`: nodes that are targets for all rows, or with two axes for each row its own.
     """
 
     def __init__(
         self,
-        table: NodeTable,
+        setting: ScanSetting,
         batch: InstanceBatch,
         tags: MoveTags | None,
-        twins: Twins,
-        rules: MoveRules,
         breakable: RelevantChecks,
-        migration: Quantity,
-        rows: Whole,
-        columns: Whole,
-        primary: Whole,
-        secondary: Whole,
-        left_reserved: Floats,
-        up: Truths,
+        where: MoveNodes,
     ) -> None:
-        self._table = table
+        self._table = setting.table
         self._batch = batch
         self._tags = tags
-        self._twins = twins
-        self._rules = rules
+        self._twins = setting.twins
+        self._rules = setting.rules
         self._breakable = breakable
-        self._migration = migration
-        self._rows = rows
-        self.p = primary[:, None]
-        self.s = secondary[:, None]
-        self.n = columns if columns.ndim == 2 else columns[None, :]
-        self._primary_up = bool(up[primary[0]])
+        self._migration = setting.migration
+        self._rows = where.rows
+        self.p = where.primary[:, None]
+        self.s = where.secondary[:, None]
+        self.n = where.targets[None, :]
+        self._primary_up = bool(where.up[where.primary[0]])
         self._off_primary = self._limits(self._primary_up)
-        self._off_secondary = self._limits(bool(up[secondary[0]]))
+        self._off_secondary = self._limits(bool(where.up[where.secondary[0]]))
         self._leads: Part | None = None
         self._stays: Stack | None = None
-        self._views(left_reserved)
+        self._views(where.left_reserved)
 
     def _limits(self, up: bool) -> LimitSet:
         """Which limits count for a move off a node in this condition."""

@@ -19,6 +19,7 @@ from iallocator.planners.balance.scan.constraints.affinity import BondCosts
 from iallocator.planners.balance.scan.constraints.exclusion import tags_matter
 from iallocator.planners.balance.scan.equivalent_metrics import find_twins
 from iallocator.planners.balance.scan.instance_batch import InstanceBatch
+from iallocator.planners.balance.scan.metric_changes import ScanSetting
 from iallocator.planners.balance.scan.move_bounds import CurrentScore, MoveStore
 from iallocator.planners.balance.scan.node_table import NodeTable
 from iallocator.planners.balance.scan.row_search import RowSearch
@@ -27,7 +28,7 @@ from iallocator.planners.balance.scan.snapshot import Snapshot
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from iallocator.aliases import Floats
+    from iallocator.aliases import Floats, Truths
     from iallocator.constraints.relations import Relations
     from iallocator.model.instance import Instance
     from iallocator.model.node_view import Capacities
@@ -70,17 +71,13 @@ class MoveScan:
         order = {instance.name: k for k, instance in enumerate(instances)}
         twins = self._twins = find_twins(self.table, batches, tagged)
         self._ground = CurrentScore(self.table.totals, twins, self._penalty())
-        migration = _migration(self.table)
         moves = sum(moves_of(self.table, batch) for batch in batches)
         keep = moves * (1 + 2 * len(twins.spreads)) <= KEPT
         self._keeps = keep and centres is None
+        setting = ScanSetting(self.table, twins, rules, _migration(self.table), order, tagged, keep)
         self._scans = [
-            BatchScan(
-                self.table, batch, twins, rules, migration, order, tagged, self._bonds_of(batch),
-                self._ground, keep,
-            )
-            for batch in batches
-        ]  # fmt: skip
+            BatchScan(setting, batch, self._bonds_of(batch), self._ground) for batch in batches
+        ]
 
     def _bonds_of(self, batch: InstanceBatch) -> BondCosts | None:
         """What bonds cost, if any instance of `batch` has some."""
@@ -193,7 +190,7 @@ def _key(one: Keyed) -> tuple[float, tuple[int, int, int]]:
     return one[:2]
 
 
-def _migration(table: NodeTable) -> Floats | None:
+def _migration(table: NodeTable) -> Truths | None:
     """Matrix source × target: whether migration tags allow it; None if they always do."""
     cluster = table.state.cluster
     refused = [may_not_receive(cluster, source, table.nodes) for source in table.nodes]

@@ -18,7 +18,7 @@ from iallocator.limits.node import (
 )
 from iallocator.model.columns import MEMORY
 from iallocator.n1.loss.evacuation import Evacuation
-from iallocator.n1.loss.packing import Packing
+from iallocator.n1.loss.packing import Bins, Packing
 from iallocator.n1.of_group import simulation_of
 
 TYPE_CHECKING = False
@@ -149,7 +149,7 @@ def _fewest_lost(
     room = [state.columns[MEMORY][index] - 1 for index in targets]
     items = [item for _, item, _ in leavers]
     for by_memory in (False, True):
-        found = Packing(items, room, [0] * len(room), by_memory).solve()
+        found = Packing(items, Bins(room, [0] * len(room)), by_memory).solve()
         if found.cost > found.least:
             yield None
             return
