@@ -19,8 +19,8 @@ from iallocator.model.cluster import Cluster
 from iallocator.planners.balance.balance import BalanceOptions, balance_cluster
 from iallocator.planners.balance.move_kinds import MoveRules
 from iallocator.planners.plan import traffic
+from iallocator.planners.plan_limits import StopCriteria
 from iallocator.planners.result import GroupPlans
-from iallocator.planners.stop_criteria import StopCriteria
 from iallocator.sources.text import read_text
 from iallocator.wire.reading import Reading
 from tests.conformance.documents import document

@@ -7,7 +7,7 @@ from iallocator.placement.groups import collect_offers
 from iallocator.placement.moves import move_anywhere, move_pair
 from iallocator.placement.results import AllocationRequest, MoveResult
 from iallocator.placement.several.move_all import move_all
-from iallocator.placement.several.move_task import MoveTask
+from iallocator.placement.several.sequence import MoveTask
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -15,8 +15,7 @@ from iallocator.placement.moves import (
 )
 from iallocator.placement.results import MoveResult
 from iallocator.placement.several.move_all import move_all
-from iallocator.placement.several.move_task import MoveTask
-from iallocator.placement.several.sequence import in_turn
+from iallocator.placement.several.sequence import MoveTask, in_turn
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from iallocator.handlers.move_reply import move_entry, starts_in_vain
 from iallocator.model.moves import apply_steps
 from iallocator.placement.least_loss import COMPARED
 from iallocator.placement.moves import move_anywhere, move_secondary, with_nearest
-from iallocator.placement.several.least_growth import told
+from iallocator.placement.several.move_all import told
 from iallocator.reply import Reply
 
 TYPE_CHECKING = False

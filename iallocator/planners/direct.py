@@ -15,7 +15,7 @@ from iallocator.model.moves import apply_steps
 from iallocator.model.node_view import Capacities
 from iallocator.planners.balance.move_kinds import KINDS, MoveRules
 from iallocator.planners.balance.problem import BalanceProblem
-from iallocator.planners.balance.unit_steps import possible
+from iallocator.planners.balance.units import possible
 from iallocator.planners.plan import PlannedMove, replay, traffic
 from iallocator.planners.power_state import Switched
 from iallocator.planners.verify import verify_moves

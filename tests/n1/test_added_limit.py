@@ -15,8 +15,8 @@ from iallocator.model.columns import COLUMNS, MEMORY
 from iallocator.n1.loss.joint import JointFailures
 from iallocator.n1.rules import Rules
 from iallocator.planners.capacity.survival import CapacityRules, FillingSurvival
+from iallocator.planners.intergroup.packing.packing import weak_mirrors
 from iallocator.planners.intergroup.packing.refuges import refuges_of
-from iallocator.planners.intergroup.packing.weak_mirrors import weak_mirrors
 from iallocator.planners.survival import FailureGuard, Survival
 from tests.builders import Json, allocate, cluster, instance
 

@@ -13,8 +13,7 @@ from iallocator.model.state import State
 from iallocator.options.settings import Settings
 from iallocator.planners.balance.greedy import balance
 from iallocator.planners.plan import Plan, replay
-from iallocator.planners.plan_limits import PlanLimits
-from iallocator.planners.stop_criteria import StopCriteria
+from iallocator.planners.plan_limits import PlanLimits, StopCriteria
 from iallocator.planners.verify import verify_moves
 from iallocator.scoring.scalar import ScalarKernel
 from tests.builders import cluster as build

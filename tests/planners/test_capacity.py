@@ -16,8 +16,8 @@ from iallocator.deadline import Interrupted
 from iallocator.model.state import State
 from iallocator.n1.counting.headroom import Headroom
 from iallocator.planners.capacity import fill
-from iallocator.planners.capacity.refusals import Refusals
 from iallocator.planners.capacity.site import CapacityState
+from iallocator.planners.capacity.tiered import Refusals
 from iallocator.sources.writer import write_text
 from iallocator.wire.document import cluster_policy, read_cluster
 from iallocator.wire.reading import Reading

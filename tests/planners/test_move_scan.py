@@ -11,14 +11,12 @@ import pytest
 from iallocator.limits.node import checks_for
 from iallocator.model.cluster import Cluster, Group
 from iallocator.model.moves import apply_steps
-from iallocator.planners.balance.found_move import FoundMove
-from iallocator.planners.balance.greedy import balance
-from iallocator.planners.balance.making import PlanInMaking
-from iallocator.planners.balance.move_kinds import MoveRules
+from iallocator.planners.balance.greedy import PlanInMaking, balance
+from iallocator.planners.balance.move_kinds import FoundMove, MoveRules
 from iallocator.planners.balance.scan import move_pairs, neighbourhood, remade_moves
 from iallocator.planners.balance.scan.prefilter import RelevantChecks
 from iallocator.planners.balance.scan.remade_moves import Page, RemadeMoves
-from iallocator.planners.stop_criteria import StopCriteria
+from iallocator.planners.plan_limits import StopCriteria
 from iallocator.scoring.scalar import ScalarKernel
 from iallocator.scoring.state_score import score_of
 from tests.seeds import seeds

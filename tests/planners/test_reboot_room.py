@@ -7,8 +7,7 @@ from random import Random
 from typing import Any
 
 from iallocator.options.settings import Settings
-from iallocator.planners.reboot.absence import Absence
-from iallocator.planners.reboot.context import RebootContext
+from iallocator.planners.reboot.absence import Absence, RebootContext
 from iallocator.planners.reboot.options import RebootOptions
 from iallocator.planners.reboot.reboot import plan_reboots
 from iallocator.wire.document import read_cluster

@@ -10,7 +10,7 @@ import pytest
 from benchmarks.clusters import Shape, as_text, document
 from iallocator.cli import main
 from iallocator.planners.capacity.instance_size import Size
-from iallocator.planners.capacity.refusals import Refusals
+from iallocator.planners.capacity.tiered import Refusals
 from tests.seeds import seeds
 
 ASKED = 40

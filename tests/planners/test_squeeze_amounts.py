@@ -11,7 +11,7 @@ from iallocator.model.cluster import Cluster
 from iallocator.model.policy import Spec
 from iallocator.model.state import State
 from iallocator.planners.power_state import Switched
-from iallocator.planners.squeeze.amounts import Amounts
+from iallocator.planners.squeeze.feasibility import Amounts
 from iallocator.planners.squeeze.headroom import Headroom
 from iallocator.planners.survival import Survival
 from iallocator.wire.document import read_cluster

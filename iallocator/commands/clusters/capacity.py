@@ -29,9 +29,8 @@ from iallocator.model.policy import ALL_TEMPLATES
 from iallocator.options import settings as options
 from iallocator.options.table import Option
 from iallocator.options.values import amount, choice, file_name, share, whole
-from iallocator.planners.capacity.hspace_keys import key_lines
 from iallocator.planners.capacity.instance_size import Size, largest_sizes, standard_size
-from iallocator.planners.capacity.report import study_document
+from iallocator.planners.capacity.report import key_lines, study_document
 from iallocator.planners.eligible import nodes_named
 from iallocator.render.capacity import allocation_map, capacity_page
 from iallocator.render.table import wants_colour

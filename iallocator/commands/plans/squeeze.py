@@ -14,10 +14,10 @@ from iallocator.commands.shared.progress import say_plan
 from iallocator.errors import UsageError, tell
 from iallocator.options.table import Option
 from iallocator.options.values import amount, name_list
-from iallocator.planners.squeeze.options import ALL, DRBD, SHARED, SqueezeOptions
+from iallocator.planners.plan_limits import StopCriteria
+from iallocator.planners.squeeze.headroom import ALL, DRBD, SHARED, SqueezeOptions
 from iallocator.planners.squeeze.result import SqueezeResult
 from iallocator.planners.squeeze.squeeze import squeeze_cluster
-from iallocator.planners.stop_criteria import StopCriteria
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -108,7 +108,7 @@ def balance_options_of(
     """What `settings` want of a balancing until `deadline`; `completed` are completed from tags."""
     from iallocator.planners.balance.balance import BalanceOptions
     from iallocator.planners.balance.move_kinds import MoveRules
-    from iallocator.planners.stop_criteria import StopCriteria
+    from iallocator.planners.plan_limits import StopCriteria
 
     limits = StopCriteria(
         min_score=settings.min_score,

@@ -7,8 +7,7 @@ from iallocator.commands.shared.progress import say_progress
 from iallocator.deadline import Deadline
 from iallocator.options.table import Option
 from iallocator.planners.eligible import set_offline
-from iallocator.planners.intergroup.context import IntergroupContext
-from iallocator.planners.intergroup.result import IntergroupResult
+from iallocator.planners.intergroup.context import IntergroupContext, IntergroupResult
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

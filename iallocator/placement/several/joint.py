@@ -14,7 +14,7 @@ from iallocator.model.constraints import ORDER, TOGETHER
 from iallocator.placement.groups import collect_offers, may_offer, offer_of
 from iallocator.placement.results import AllocationRequest
 from iallocator.placement.several.affinity import BondRows
-from iallocator.placement.several.result import JointResult
+from iallocator.placement.several.sequence import JointResult
 from iallocator.solver.most import Most, find_all_or_most
 from iallocator.solver.placement_problem import PlacementProblem
 

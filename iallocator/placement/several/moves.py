@@ -15,7 +15,7 @@ from iallocator.model.moves import apply_steps
 from iallocator.placement.results import POLICY_RANK, RELUCTANCE
 from iallocator.placement.several.affinity import BondRows
 from iallocator.placement.several.joint import equivalence_key
-from iallocator.placement.several.result import JointResult
+from iallocator.placement.several.sequence import JointResult
 from iallocator.scoring.candidates import ListedCandidates
 from iallocator.solver.budget import Budget
 from iallocator.solver.most import Most, find_all_or_most
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.placement.context import Context
     from iallocator.placement.results import MoveResult
-    from iallocator.placement.several.move_task import Made, MoveTask
+    from iallocator.placement.several.sequence import Made, MoveTask
     from iallocator.solver.problem import Problem
 
     Places = list[tuple[float, Nodes]]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.placement.context import Context
     from iallocator.placement.results import AllocationRequest
-    from iallocator.placement.several.move_task import Made, MoveTask
+    from iallocator.placement.several.sequence import Made, MoveTask
     from iallocator.solver.budget import Budget
     from iallocator.solver.optimum import Check, Places
 

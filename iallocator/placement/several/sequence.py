@@ -1,17 +1,31 @@
-"""In which order several instances choose, where the strategy says so."""
+"""Several instances at once: what is to move, in which order they choose, and what came of it.
+
+An exact search knows the shoulds between instances as costs of an integer program.
+"""
 
 from __future__ import annotations
 
+from itertools import combinations
+
+from iallocator.model.constraints import ALWAYS, APART, TOGETHER, domains_between, weight_between
 from iallocator.ranking import SEQUENCED
+from iallocator.solver.problem import FOUND, IMPOSSIBLE, INFINITY, UNAVAILABLE, Choice, Kind
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from typing import Any
 
+    from iallocator.aliases import Nodes
+    from iallocator.constraints.relations import Relations
+    from iallocator.model.constraints import Rule
     from iallocator.model.instance import Instance
     from iallocator.placement.context import Context
+    from iallocator.placement.results import MoveResult
+    from iallocator.solver.most import Most
+    from iallocator.solver.problem import Problem
 
-__all__ = ["in_turn"]
+__all__ = ["JointResult", "MoveTask", "WishRows", "in_turn"]
 
 
 def in_turn(context: Context, instances: Sequence[Instance]) -> Iterator[int]:
@@ -66,3 +80,182 @@ def _strategy(context: Context, instances: Sequence[Instance]) -> str:
     if context.settings.by_group and instances and instances[0].nodes:
         return context.settings_of(context.cluster.group_of(instances[0])).strategy
     return context.settings.strategy
+
+
+if TYPE_CHECKING:
+    Made = list[tuple[Instance, MoveResult]]
+
+    """What came of several, in the order in which they were made."""
+
+
+class MoveTask:
+    """An instance that is to move.
+
+    Attributes
+    ----------
+    best:
+        Makes the best outcome of moving it, as the state is then.
+    places:
+        Lists, with its score, every place it may have, on a state that none of the
+        instances is in.
+    exactly:
+        Makes the outcome of moving it to just these nodes, as the state is then.
+    """
+
+    __slots__ = ("best", "exactly", "instance", "places")
+
+    def __init__(
+        self,
+        instance: Instance,
+        best: Callable[[], MoveResult],
+        places: Callable[[], Iterable[tuple[float, Nodes]]],
+        exactly: Callable[[Nodes], MoveResult],
+    ) -> None:
+        self.instance = instance
+        self.best = best
+        self.places = places
+        self.exactly = exactly
+
+
+if TYPE_CHECKING:
+    Row = tuple[Any, ...]
+
+    Key = tuple[str, str, str, str]
+
+
+MANY = 2_000
+"""A rule with more pairs than this is left to the greedy choice: the program would be too large."""
+
+
+class WishRows:
+    """What those in `names` should, or should not, have in common; each pair once.
+
+    `price_of` says what breaking a wish of two, at a weight, costs in the program.  A wish has
+    a choice of its own: to be kept, or broken at its price, which is the only way round its
+    rows.
+    """
+
+    def __init__(
+        self,
+        relations: Relations | None,
+        names: Collection[str],
+        price_of: Callable[[str, str, float], float],
+    ) -> None:
+        self._relations = relations
+        self._wishes: dict[str, list[Key]] = {}
+        self._rows: dict[Key, dict[Row, float]] = {}
+        self._prices: dict[Key, float] = {}
+        for key, weight in self._pairs(names):
+            self._prices[key] = max(self._prices.get(key, 0.0), price_of(*key[1:3], weight))
+        for key in self._prices:
+            for name in key[1:3]:
+                self._wishes.setdefault(name, []).append(key)
+
+    def _pairs(self, names: Collection[str]) -> Iterator[tuple[Key, float]]:
+        """(kind, one, other, domain) and the weight of each wish."""
+        relations = self._relations
+        rules: dict[Rule, None] = {}
+        for name in sorted(names) if relations is not None else ():
+            assert relations is not None
+            rules |= dict.fromkeys(relations.members_of.get(name, ()))
+        for rule in rules:
+            members = [member for member in rule.members if member.instance in names]
+            if len(members) * (len(members) - 1) > 2 * MANY:
+                continue
+            for one, other in combinations(members, 2):
+                weight = weight_between(one.weight, other.weight)
+                if weight == ALWAYS or weight <= 0 or one.instance == other.instance:
+                    continue
+                first, second = sorted((one.instance, other.instance))
+                for domain in domains_between(one.domain, other.domain):
+                    yield (rule.kind, first, second, domain), weight
+
+    def uses(self, name: str, node: int) -> dict[Row, float]:
+        """What the instance of that name, running on `node`, uses of the wishes' rows."""
+        found: dict[Row, float] = {}
+        for key in self._wishes.get(name, ()):
+            assert self._relations is not None
+            kind, _, second, domain = key
+            domains = self._relations.domains
+            if kind == TOGETHER and not domains.zones(domain).disjoint:
+                continue  # no sum of its own says whether they share one of several domains
+            sign = -1.0 if kind == TOGETHER and name == second else 1.0
+            rows = {("wish", key, site): sign for site in domains.sites(node, domain)}
+            self._rows.setdefault(key, {}).update(rows)
+            found |= rows
+        return found
+
+    def bound(self, problem: Problem) -> None:
+        """Put the wishes into `problem`, once everybody has asked for what it uses."""
+        for key, rows in self._rows.items():
+            way_round: dict[Row, float] = dict.fromkeys(rows, -1.0)
+            choices = [Choice("kept", 0.0, {}), Choice("broken", self._prices[key], way_round)]
+            problem.kinds.append(Kind([f"wish of {key}"], choices))
+            highest = 1.0 if key[0] == APART else 0.0
+            problem.bounds |= dict.fromkeys(rows, (-INFINITY, highest))
+
+
+class JointResult:
+    """What came of a search.
+
+    Attributes
+    ----------
+    asked:
+        How many instances wanted a place.
+    hopeless:
+        Names of those that have none whatever the others do.
+    status:
+        Of the search for places for all others, see `iallocator.solver.problem`; "" if
+        none was made.
+    most:
+        How few of the others must be left out, and where the rest go; None as `status`.
+    limit:
+        What ended the search; "" if nothing did.
+    """
+
+    __slots__ = ("asked", "hopeless", "limit", "most", "status")
+
+    def __init__(self, asked: int) -> None:
+        self.asked = asked
+        self.hopeless: Collection[str] = ()
+        self.status = ""
+        self.most: Most | None = None
+        self.limit = ""
+
+    @property
+    def places(self) -> dict[str, Any]:
+        """Instance -> its place, by an answer that is better than the one known; else empty."""
+        return dict(self.most.values or {}) if self.most else {}
+
+    def note(self) -> str:
+        """What to add to ``info``."""
+        if self.status == UNAVAILABLE:
+            return "; no exact search: its solver (highspy) is not installed"
+        if self.status == FOUND:
+            return "; placed together by exact search"
+        if self.most is None and self.status == IMPOSSIBLE:
+            return "; exact search proved that no placement of all exists"
+        if self.most is None:
+            return f"; exact search found no answer {self.limit}" if self.limit else ""
+        if self.places:
+            proof = f"which proved {self._proof()}" if self.most.proved else self._so_far()
+            return f"; placed together by exact search, {proof}"
+        if self.most.proved:
+            return f"; exact search proved {self._proof()}"
+        if self.status == IMPOSSIBLE:
+            none = "no placement of all exists, and found no better one"
+            return f"; exact search proved that {none} {self.limit}"
+        return f"; exact search found no answer {self.limit}"
+
+    def _count(self) -> str:
+        assert self.most is not None
+        left_out = len(self.hopeless) + sum(self.most.left_out.values())
+        return f"{self.asked - left_out} of {self.asked}"
+
+    def _proof(self) -> str:
+        assert self.most is not None
+        first = ", higher priority first," if len(self.most.left_out) > 1 else ""
+        return f"that{first} no more than {self._count()} can be placed"
+
+    def _so_far(self) -> str:
+        return f"{self._count()}, and no more {self.limit}"

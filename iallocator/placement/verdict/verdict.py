@@ -1,12 +1,14 @@
 """Whether an instance may go from where it is to given nodes, and if not, why: one verdict.
 
 What an `iallocator.placement.evaluator.Evaluator` is asked about single placements; its
-module has the contract.
+module has the contract.  N+1 is kept if what could be survived before the move is survived after
+it.
 """
 
 from __future__ import annotations
 
 from iallocator.limits.rejection import Rejection, group_rejections, migration_rejection
+from iallocator.n1.check import N1Cache, N1Check
 from iallocator.placement.verdict.move_limits import MoveLimits
 
 TYPE_CHECKING = False
@@ -17,12 +19,13 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.model.moves import Move
+    from iallocator.model.state import State
     from iallocator.n1.rules import Rules
     from iallocator.placement.motions import Motions
     from iallocator.placement.working import Working
+    from iallocator.scoring import Kernels
 
-
-__all__ = ["Verdicts"]
+__all__ = ["Verdicts", "n1_rejection"]
 
 
 class Verdicts:
@@ -199,7 +202,37 @@ class Verdicts:
             motion = self.motions.off(nodes[before[0]])
         if self.rules.mode == "off" or not motion.asks_n1:
             return None
-        from iallocator.placement.verdict.n1_of_moves import n1_rejection
 
         state, kernels = self._working.state, self._working.kernels
         return n1_rejection(state, kernels, self.rules, self.nodes, instance, before, after)
+
+
+def n1_rejection(
+    state: State,
+    kernels: Kernels,
+    rules: Rules,
+    scope: Sequence[int],
+    instance: Instance,
+    before: Nodes,
+    after: Nodes,
+) -> Rejection | None:
+    """The failure that `instance` on `after`, and not on `before`, makes unsurvivable.
+
+    Cost: a look at each node of the group; simulations only where that does not tell.
+    """
+    with state.trial():
+        if before:
+            state.remove(instance, before)
+        leaving = (instance, before) if before else None
+        check = N1Check(state, kernels, rules, scope, leaving, N1Cache())
+        if check.accepts(instance, after):
+            return None
+        stranded = check.stranded(instance, after)
+    if stranded is None:
+        return Rejection("FailN1", "some node's failure could not be survived any more", after[0])
+    nodes = state.cluster.nodes
+    text = (
+        f"if {nodes[stranded.node].name} failed, {stranded.instance.name} "
+        f"({stranded.instance.memory} MiB memory) would have no place: {stranded.why}"
+    )
+    return Rejection("FailN1", text, after[0])

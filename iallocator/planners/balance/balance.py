@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Cluster, Group
     from iallocator.options.settings import Settings
     from iallocator.planners.plan import Plan
-    from iallocator.planners.stop_criteria import StopCriteria
+    from iallocator.planners.plan_limits import StopCriteria
 
 __all__ = ["BalanceOptions", "balance_cluster"]
 

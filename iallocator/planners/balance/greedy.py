@@ -1,38 +1,314 @@
 """Balancing: greedy steps, each the one move that lowers the score most.
 
 First of all broken musts are mended, whatever the score.  Instances that must be together
-move as one unit (`units.py`), whose score counts once all have moved.  Where no move
-helps, `StopCriteria.lookahead` lets two instances move together.  With
-a traffic limit, moves are chosen by what they gain, and once more by what they gain
-per MiB; the plan that ends lower is kept.
+move as one unit (`iallocator.planners.balance.units`), whose score counts once all have moved.
+Where no move helps, `StopCriteria.lookahead` lets two instances, or a unit and another instance,
+move together: the first move is tried out, all that may follow it is evaluated, and the pair that
+ends lowest is made.  With a traffic limit, moves are chosen by what they gain, and once more by
+what they gain per MiB; the plan that ends lower is kept.
 
-A plan that in the end loses the survival of a failure is made again, and then no step may
-lose it: of moves that would, the next best is taken.
+A plan after which a failure is not survived that was survived before is made again, and then no
+step may cause that: of moves that would, the next best is taken.
+
+Cost: a scan of instances × nodes for each step.
 """
 
 from __future__ import annotations
 
 from iallocator.deadline import TIME_IS_UP, Stopped, check
-from iallocator.planners.balance.exchanges import Exchanges
-from iallocator.planners.balance.making import PlanInMaking
-from iallocator.planners.plan import Plan, traffic
-from iallocator.planners.stop_criteria import lowest_score
+from iallocator.model.moves import apply_steps
+from iallocator.planners.plan import Plan, PlannedMove, traffic
+from iallocator.planners.plan_limits import lowest_score
 from iallocator.planners.survival import FailureGuard
 from iallocator.scoring.state_score import score_of
+from iallocator.tolerances import GAIN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-    from iallocator.planners.balance.found_move import FoundMove
+    from iallocator.planners.balance.move_kinds import FoundMove
     from iallocator.planners.balance.problem import BalanceProblem
     from iallocator.planners.balance.scan.batch_scan import Measure
+    from iallocator.planners.balance.scan.neighbourhood import MoveScan
     from iallocator.planners.balance.units import UnitMove, UnitMoves
-    from iallocator.planners.stop_criteria import StopCriteria
+    from iallocator.planners.plan_limits import StopCriteria
 
+__all__ = ["Exchanges", "GreedyBalancer", "PlanInMaking", "balance"]
+
+FIRST_MOVES = 200
+"""Moves that an exchange may be made of, the best single ones."""
+
+PER_INSTANCE = 8
+"""How many of them may be of the same instance."""
+
+TRIED, PAIRED = 24, 16
+"""With how many of them an exchange is tried out, and how many of those for a partner."""
+
+PATIENCE = 4
+"""How many of those are tried out in vain once an exchange is found."""
+
+FOLLOWERS = 4
+"""How many second moves are looked at for one that keeps global N+1."""
+
+EXCHANGE_GAIN = 0.001
+"""The least that an exchange of two instances must gain."""
+
+
+class Exchanges:
+    """Looks for exchanges in the plan in the making, and makes them; `units`: their moves."""
+
+    def __init__(self, making: PlanInMaking, units: UnitMoves | None) -> None:
+        self._making = making
+        self._units = units
+
+    def make(self) -> bool:
+        """Make the moves that help most together, if any do; whether there were any."""
+        if not self._making.limits.lookahead:
+            return False
+        return self._exchange() or self._unit_exchange()
+
+    def _limit(self) -> float:
+        """The score below which an exchange must end."""
+        making = self._making
+        wanted = making.limits.gain_wanted(making.score)
+        return making.score - max(EXCHANGE_GAIN, wanted, making.rounding())
+
+    def _unit_exchange(self) -> bool:
+        """Make the moves of a unit and the one after them that help most together."""
+        if not self._units:
+            return False
+        limit = self._limit()
+        best: tuple[UnitMove, FoundMove] | None = None
+        for unit in self._units.promising(TRIED, self._making.budget(), self._making.left() - 1):
+            if self._making.limits.expired():
+                break
+            second = self._after_unit(unit, best[1].score if best else limit)
+            best = best if second is None else (unit, second)
+        if best is None:
+            return False
+        self._making.make_unit(best[0])
+        self._making.make(best[1])
+        return True
+
+    def _after_unit(self, unit: UnitMove, limit: float) -> FoundMove | None:
+        """The best move after those of `unit`, if the score is below `limit` and N+1 kept then."""
+        making = self._making
+        with making.scan.trial(), making.state.trial():
+            for found in unit.moves:
+                making.try_out(found)
+            second = making.scan.best(budget=making.budget() - unit.copied, limit=limit)
+            if second is None or second.score >= limit:
+                return None
+            making.try_out(second)
+            return second if making.guard is None or making.guard.keeps() else None
+
+    def _exchange(self) -> bool:
+        """Make the two moves of different instances that help most together."""
+        limits = self._making.limits
+        if self._making.left() < 2:
+            return False
+        limit = self._limit()
+        best: tuple[float, FoundMove, FoundMove] | None = None
+        since = 0
+        for first in self._promising():
+            if limits.expired() or (best is not None and since >= PATIENCE):
+                break
+            since += 1
+            if traffic(first.instance, first.kind.letters) > self._making.budget():
+                continue
+            second = self._follower(first, best[0] if best else limit)
+            if second is not None:
+                best, since = (second.score, first, second), 0
+        if best is None:
+            return False
+        self._making.make(*best[1:])
+        return True
+
+    def _follower(self, first: FoundMove, limit: float) -> FoundMove | None:
+        """The best move after `first`, if the score is below `limit` and N+1 kept after both.
+
+        All is as before then.
+        """
+        with self._making.scan.trial(), self._making.state.trial():
+            self._making.try_out(first)
+            budget = self._making.budget() - traffic(first.instance, first.kind.letters)
+            return self._second(first, budget, limit)
+
+    def _second(self, first: FoundMove, budget: float, limit: float) -> FoundMove | None:
+        """The same, once `first` is made."""
+        for _ in range(FOLLOWERS):
+            second = self._making.scan.best(budget=budget, limit=limit)
+            if second is None or second.score >= limit:
+                break
+            if self._making.keeps_n1(second, also=first):
+                return second
+            self._making.scan.bar(second)
+        return None
+
+    def _promising(self) -> list[FoundMove]:
+        """First moves of exchanges, those first that go best with another.
+
+        That one need not be possible now: the first may make the room for it.
+        """
+        firsts = self._making.scan.lowest(FIRST_MOVES, PER_INSTANCE)
+        seconds = self._making.relaxed().lowest(FIRST_MOVES, PER_INSTANCE)
+        if not (firsts and seconds):
+            return firsts[:TRIED]
+        lowest = self._making.scan.pair_scores(firsts, seconds).min(axis=1)
+        order = sorted(range(len(firsts)), key=lambda k: float(lowest[k]))
+        chosen = dict.fromkeys([*order[:PAIRED], *range(len(firsts))])
+        return [firsts[k] for k in list(chosen)[:TRIED]]
+
+
+class PlanInMaking:
+    """Carries moves out, and notes them in `plan`, which is always what is found so far.
+
+    Attributes
+    ----------
+    problem, state, scan, guard, limits:
+        What is balanced, as it is after the moves so far; what evaluates all moves of it; what
+        knows which failures must stay survivable, or None; when to stop.
+    score:
+        The score as it is.
+    plan:
+        The moves so far.
+    barred, outdated:
+        Whether the scan passes over moves that would lose the survival of a failure, and
+        whether moves have been made since that these may do now.
+    """
+
+    def __init__(
+        self,
+        problem: BalanceProblem,
+        limits: StopCriteria,
+        progress: Progress,
+        guard: FailureGuard | None,
+    ) -> None:
+        self.problem = problem
+        self.state = problem.state
+        self.guard = guard
+        self.limits = limits
+        self.scan = problem.scan()
+        self._progress = progress
+        self.score = self.scan.score()
+        self.barred = self.outdated = False
+        self._relaxed: MoveScan | None = None
+        self._moved: set[int] = set()  # nodes that have changed since that was looked at
+        self.plan = Plan("balance", self.score)
+
+    # What may be done
+
+    def rounding(self) -> float:
+        """A difference from the score that may be rounding."""
+        return GAIN * max(1.0, abs(self.score))
+
+    def gain(self, found: FoundMove | UnitMove) -> float:
+        """By how much a move lowers the score."""
+        return self.score - found.score
+
+    def helps(self, found: FoundMove | UnitMove) -> bool:
+        """Whether a move gains what is wanted, and more than rounding."""
+        wanted = self.limits.gain_wanted(self.score)
+        return self.gain(found) > self.rounding() and self.gain(found) >= wanted
+
+    def left(self) -> float:
+        """How many moves may still be made."""
+        longest = self.limits.max_length
+        return INFINITE if longest is None else longest - len(self.plan.moves)
+
+    def budget(self) -> float:
+        """How many MiB may still be copied."""
+        if self.limits.cost is None:
+            return INFINITE
+        return self.limits.cost - self.plan.copied
+
+    def keeps_n1(self, found: FoundMove, also: FoundMove | None = None) -> bool:
+        """Whether global N+1 is kept after a move; `also` has been made just before."""
+        if self.guard is None:
+            return True
+        touched = {*found.before, found.target}
+        if also is not None:
+            touched |= {*also.before, also.target}
+        with self.state.trial():
+            apply_steps(self.state, found.instance, found.kind.steps(found.before, found.target))
+            return self.guard.keeps(touched)
+
+    def bar(self, found: FoundMove) -> None:
+        """Have the scan pass over a move."""
+        self.scan.bar(found)
+        self.barred = True
+
+    def look_again(self) -> None:
+        """Evaluate all moves anew, those that were passed over too."""
+        self.scan = self.problem.scan()
+        self.barred = self.outdated = False
+
+    def relaxed(self) -> MoveScan:
+        """All moves as things are, those that only soft limits or bonds forbid among them."""
+        if self._relaxed is None or not self._relaxed.renew(self._moved):
+            self._relaxed = self.problem.relaxed()
+        self._moved = set()
+        return self._relaxed
+
+    # What is done
+
+    def make(self, *found: FoundMove) -> None:
+        """Carry out moves that belong together, and note them."""
+        self._note([self._made(one) for one in found])
+
+    def make_unit(self, unit: UnitMove, mends: bool = False) -> None:
+        """Carry out the moves of a unit; nobody sees a plan with only some of them."""
+        made = [self._made(found) for found in unit.moves]
+        names = tuple(sorted(one.instance.name for one in made))
+        for move in made:
+            move.mends = mends
+            if len(made) > 1:
+                move.unit = names
+        self._note(made)
+
+    def _note(self, made: Sequence[PlannedMove]) -> None:
+        """Add moves that are made to the plan."""
+        self.plan.moves += made
+        self.limits.spare(len(made))
+        self._progress(self.plan)
+
+    def _made(self, found: FoundMove) -> PlannedMove:
+        """Carry out a move."""
+        steps = found.kind.steps(found.before, found.target)
+        target = self.state.cluster.nodes[found.target].name
+        apply_steps(self.state, found.instance, steps)
+        self.scan.refresh([*found.before, found.target])
+        self._moved |= {*found.before, found.target}
+        self.outdated = self.barred  # what was barred before may do now
+        if self.guard is not None:
+            self.guard.moved((*found.before, found.target))
+        self.score = self.scan.score()
+        copied = traffic(found.instance, found.kind.letters)
+        notation = found.kind.notation(target)
+        return PlannedMove(found.instance, found.before, steps, notation, self.score, copied)
+
+    def try_out(self, found: FoundMove) -> None:
+        """Carry out a move in a trial."""
+        apply_steps(self.state, found.instance, found.kind.steps(found.before, found.target))
+        self.scan.refresh([*found.before, found.target])
+
+    def take_back(self, count: int, score: float) -> None:
+        """Undo all but the first `count` moves, after which the score was `score`.
+
+        The scans are of no more use then.
+        """
+        self.limits.spare(min(0, count - len(self.plan.moves)))
+        while len(self.plan.moves) > count:
+            move = self.plan.moves.pop()
+            self.state.remove(move.instance, move.after)
+            self.state.place(move.instance, move.before)
+        self.score = score
+
+
+if TYPE_CHECKING:
     Progress = Callable[[Plan], None]
 
-__all__ = ["GreedyBalancer", "balance"]
 
 LONGEST = "the longest plan allowed"
 

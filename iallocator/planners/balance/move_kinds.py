@@ -1,4 +1,4 @@
-"""The kinds of moves that a scan evaluates, and who may make which."""
+"""The kinds of moves, when each is allowed, and a move that a scan found."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ if TYPE_CHECKING:
 
     from iallocator.compat import Behaviour
     from iallocator.model.cluster import Node
+    from iallocator.model.instance import Instance
     from iallocator.model.moves import ElementaryMove
     from iallocator.placement.motions import Motions
 
-__all__ = ["KINDS", "MoveKind", "MoveRules"]
+__all__ = ["KINDS", "FoundMove", "MoveKind", "MoveRules"]
 
 
 class MoveKind:
@@ -191,3 +192,18 @@ class MoveRules:
         if kind.letters == ("f", "r", "f"):
             return False
         return kind.letters == ("f",) or not primary_online
+
+
+class FoundMove:
+    """A move of `instance` (on the nodes `before`) with, or to, the node `target`."""
+
+    __slots__ = ("before", "instance", "kind", "score", "target")
+
+    def __init__(
+        self, score: float, instance: Instance, before: tuple[int, ...], kind: MoveKind, target: int
+    ) -> None:
+        self.score = score
+        self.instance = instance
+        self.before = before
+        self.kind = kind
+        self.target = target

@@ -1,7 +1,7 @@
 """Compression: which whole groups could be emptied, and the moves that empty the best of them.
 
 A group comes into question if it shares a partition with others, and uses less of
-memory, disk and cpu than all others together have free.  For each such group all its
+memory, disk and virtual cpus than all others together have free.  For each such group all its
 instances are offered to the groups of their partitions that hold instances already: what
 one group gives back, no other may take.  Of those that could be emptied the one with
 the most free resources is chosen: it gives back the most.
@@ -10,19 +10,20 @@ the most free resources is chosen: it gives back the most.
 from __future__ import annotations
 
 from iallocator.deadline import check
-from iallocator.planners.intergroup.context import forbidden
+from iallocator.model.columns import CPUS, DISK, MEMORY
+from iallocator.planners.intergroup.context import (
+    IMPOSSIBLE,
+    NOTHING,
+    OUT_OF_TIME,
+    IntergroupResult,
+    forbidden,
+    unfinished,
+    until_stopped,
+)
 from iallocator.planners.intergroup.evacuation import Evacuation, evacuate, packed
 from iallocator.planners.intergroup.impossible.proof import Proofs
 from iallocator.planners.intergroup.moving import Mover
 from iallocator.planners.intergroup.partitions import Peers
-from iallocator.planners.intergroup.resources import KINDS, free_of, plus, total_of, used_by
-from iallocator.planners.intergroup.result import IntergroupResult, until_stopped
-from iallocator.planners.intergroup.verdicts import (
-    IMPOSSIBLE,
-    NOTHING,
-    OUT_OF_TIME,
-    unfinished,
-)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,10 +31,66 @@ if TYPE_CHECKING:
 
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
+    from iallocator.model.state import State
     from iallocator.planners.intergroup.context import IntergroupContext
     from iallocator.planners.result import GroupRow
 
-__all__ = ["check_compression", "compress"]
+__all__ = [
+    "KINDS",
+    "Resources",
+    "check_compression",
+    "compress",
+    "free_of",
+    "plus",
+    "total_of",
+    "used_by",
+]
+
+KINDS = ("memory", "disk", "cpu")
+"""MiB, MiB, virtual cpus."""
+
+Resources = tuple[float, float, float]
+"""An amount of each of `KINDS`."""
+
+
+def plus(*amounts: Resources) -> Resources:
+    """The sum."""
+    memory, disk, cpu = (sum(column) for column in zip((0.0, 0.0, 0.0), *amounts))
+    return memory, disk, cpu
+
+
+def used_by(state: State, group: Group) -> Resources:
+    """What the instances in `group` take: memory if they run, disk on the nodes' own storage."""
+    memory = disk = cpu = 0
+    for index in group.nodes:
+        for instance in state.primaries[index].values():
+            memory += instance.memory if instance.uses_memory else 0
+            cpu += 0 if instance.admin_offline else instance.vcpus
+        disk += sum(instance.own_disk for instance in state.instances_on(index))
+    return memory, disk, cpu
+
+
+def free_of(state: State, group: Group) -> Resources:
+    """What the online nodes of `group` have left; virtual cpus up to the policy's ratio."""
+    memory = disk = cpu = 0.0
+    for index in group.nodes:
+        node = state.cluster.nodes[index]
+        if node.online:
+            memory += max(0.0, state.columns[MEMORY][index])
+            disk += max(0.0, state.columns[DISK][index]) if node.has_internal else 0.0
+            cpu += max(0.0, node.vcpu_ratio * node.total_cpus - state.columns[CPUS][index])
+    return memory, disk, cpu
+
+
+def total_of(state: State, group: Group) -> Resources:
+    """What the online nodes of `group` have in all."""
+    nodes = [state.cluster.nodes[i] for i in group.nodes if state.cluster.nodes[i].online]
+    return (
+        sum(node.total_memory for node in nodes),
+        sum(node.total_disk for node in nodes if node.has_internal),
+        sum(node.vcpu_ratio * node.total_cpus for node in nodes),
+    )
+
 
 LARGE = 20_000
 """Instances × nodes from which on equal instances are placed by one ranking."""

@@ -1,23 +1,38 @@
-"""The working set of a planner that moves instances between groups."""
+"""The working set of planners between groups, what they found, and the verdicts on groups."""
 
 from __future__ import annotations
 
 from contextlib import contextmanager
 
+from iallocator.deadline import Stopped
+from iallocator.model.state import State
 from iallocator.n1.rules import Rules
 from iallocator.placement.context import Context
 from iallocator.placement.motions import Motions, motions_for
+from iallocator.planners.result import GroupRow, PlanResult
 from iallocator.solver.budget import Budget
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from iallocator.deadline import Deadline
     from iallocator.model.cluster import Cluster, Group
     from iallocator.options.settings import Settings
+    from iallocator.planners.plan import PlannedMove
 
-__all__ = ["IntergroupContext", "forbidden"]
+__all__ = [
+    "FOUND",
+    "IMPOSSIBLE",
+    "NOTHING",
+    "OUT_OF_TIME",
+    "UNDECIDED",
+    "IntergroupContext",
+    "IntergroupResult",
+    "forbidden",
+    "unfinished",
+    "until_stopped",
+]
 
 MOVES = 20
 """How many instances the choice between the two forms of the kernel counts with."""
@@ -128,3 +143,60 @@ def forbidden(settings: Settings) -> str:
         return "moves between groups are not allowed: --inter-group=no"
     origin = settings.origins.get("inter_group")
     return f"moves between groups are not allowed: {origin}" if origin else ""
+
+
+class IntergroupResult(PlanResult):
+    """A plan in which instances change their group; a row for every group that has nodes.
+
+    Attributes
+    ----------
+    deadline:
+        Ends the planning.
+    """
+
+    between_groups = True
+
+    def __init__(self, command: str, context: Context) -> None:
+        super().__init__(command, State(context.cluster), context.bonds.demands())
+        self.deadline = context.deadline
+        self.groups = [GroupRow(group) for group in context.cluster.groups if group.nodes]
+
+    def add(self, moves: Iterable[PlannedMove]) -> None:
+        """Append moves, and leave time for them."""
+        before = len(self.moves)
+        super().add(moves)
+        self.deadline.spare(len(self.moves) - before)
+
+
+def until_stopped(done: IntergroupResult, run: Callable[[], str]) -> None:
+    """Let `run` add moves to `done`, and say why it ends; a signal and the deadline end it, too.
+
+    Then the moves that were added until then are the plan, and the state that `run` works
+    on may be anything.
+    """
+    try:
+        done.plan.reason = run()
+        done.deadline.quiet()
+    except Stopped as stop:
+        done.plan.end(stop)
+
+
+FOUND = "found"
+"""There are moves for all that has to leave."""
+
+IMPOSSIBLE = "impossible"
+"""Proved: there are none."""
+
+OUT_OF_TIME = "out of time"
+"""None were found, and time, or what may be spent, was over before that was proved."""
+
+UNDECIDED = "undecided"
+"""None were found; more was not asked for, or somebody interrupted."""
+
+NOTHING = "nothing to do"
+"""Nothing has to leave."""
+
+
+def unfinished(interrupted: bool) -> str:
+    """The verdict on a group that a plan did not come to; `interrupted` by a person."""
+    return UNDECIDED if interrupted else OUT_OF_TIME

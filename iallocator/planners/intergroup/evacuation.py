@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from iallocator.placement.several.move_task import MoveTask
 from iallocator.placement.several.moves import move_together
-from iallocator.placement.several.sequence import in_turn
+from iallocator.placement.several.sequence import MoveTask, in_turn
+from iallocator.planners.intergroup.context import FOUND, IMPOSSIBLE, OUT_OF_TIME, UNDECIDED
 from iallocator.planners.intergroup.moving import planned
 from iallocator.planners.intergroup.packing.packing import pack
 from iallocator.planners.intergroup.packing.placing import undo
-from iallocator.planners.intergroup.verdicts import FOUND, IMPOSSIBLE, OUT_OF_TIME, UNDECIDED
 from iallocator.planners.plan import mark_units
 from iallocator.solver.problem import FOUND as SOLVED
 from iallocator.solver.problem import IMPOSSIBLE as PROVED
@@ -45,7 +44,7 @@ class Evacuation:
     reason:
         Why it has none; or how places for all were found, if not one after the other.
     verdict:
-        See `iallocator.planners.intergroup.verdicts`.
+        See `iallocator.planners.intergroup.context`.
     """
 
     __slots__ = ("failed", "moves", "reason", "verdict")

@@ -11,14 +11,21 @@ from __future__ import annotations
 from copy import copy
 
 from iallocator.deadline import check
-from iallocator.planners.intergroup.context import IntergroupContext, forbidden
+from iallocator.planners.intergroup.context import (
+    IMPOSSIBLE,
+    NOTHING,
+    UNDECIDED,
+    IntergroupContext,
+    IntergroupResult,
+    forbidden,
+    unfinished,
+    until_stopped,
+)
 from iallocator.planners.intergroup.evacuation import evacuate
 from iallocator.planners.intergroup.health import HEALTHY, Health, examine, stranding
 from iallocator.planners.intergroup.impossible.proof import Proofs
 from iallocator.planners.intergroup.moving import Mover
 from iallocator.planners.intergroup.partitions import Peers
-from iallocator.planners.intergroup.result import IntergroupResult, until_stopped
-from iallocator.planners.intergroup.verdicts import IMPOSSIBLE, NOTHING, UNDECIDED, unfinished
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,4 +1,7 @@
-"""A plan of a few moves after which a request can be satisfied, held to all limits."""
+"""A plan of a few moves after which a request can be satisfied, held to all limits.
+
+All exact searches that the request needs on the way share one budget.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,6 @@ from iallocator.deadline import TIME_IS_UP, Stopped, TimeIsUp
 from iallocator.ganeti.jobs import transition_document
 from iallocator.model.state import State
 from iallocator.placement.context import Context
-from iallocator.planners.make_room.context import RoomContext
 from iallocator.planners.make_room.goal import Goal, satisfied
 from iallocator.planners.make_room.search import WORK_IS_SPENT, RoomSearch
 from iallocator.planners.outcome import Failures
@@ -27,8 +29,46 @@ if TYPE_CHECKING:
     from iallocator.planners.plan import PlannedMove
     from iallocator.reply import Reply
     from iallocator.requests import Request
+    from iallocator.solver.budget import Budget
 
-__all__ = ["RoomMade", "add_room", "fits_after", "make_room"]
+__all__ = ["RoomContext", "RoomMade", "add_room", "fits_after", "make_room"]
+
+SHARE = 0.25
+"""Of what is left for all exact searches, what the next may spend."""
+
+
+class RoomContext(Context):
+    """All exact searches share what elsewhere one may spend.
+
+    Attributes
+    ----------
+    undecided:
+        Whether one of them ended because it had nothing left to spend.
+    """
+
+    __slots__ = ("_part", "_whole", "undecided")
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._part: Budget | None = None
+        self._whole: Budget | None = None
+        self.undecided = False
+
+    def budget(self) -> Budget:
+        """What the next search may spend, a share of what the others have left."""
+        self.pay_for_search()
+        if self._whole is None:
+            self._whole = super().budget()
+        self._part = self._whole.part(SHARE)
+        return self._part
+
+    def pay_for_search(self) -> None:
+        """Pay for the last search."""
+        if self._whole is not None and self._part is not None:
+            self.undecided |= self._part.spent
+            self._whole.pay(self._part)
+        self._part = None
+
 
 CANDIDATES = 500
 """How many instances the choice between the two forms of the kernel counts with."""

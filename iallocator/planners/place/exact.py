@@ -12,8 +12,7 @@ from itertools import pairwise
 from iallocator.deadline import Held
 from iallocator.model.constraints import ORDER
 from iallocator.placement.several.affinity import BondRows
-from iallocator.placement.several.result import JointResult
-from iallocator.placement.several.wishes import WishRows
+from iallocator.placement.several.sequence import JointResult, WishRows
 from iallocator.planners.place.planned_place import stopped_disks
 from iallocator.solver.most import Most, find_all_or_most
 from iallocator.solver.placement_problem import PlacementProblem

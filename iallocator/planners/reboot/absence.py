@@ -2,41 +2,286 @@
 
 What runs on a node that is to be rebooted goes to its mirror, or to the node of its group that the
 engine finds best.  The answer holds for a whole set of nodes, by every limit, with the
-failures that could be survived before still survivable by those that stay.
+failures that could be survived before still survivable by those that stay.  Whether an instance
+could come back is asked before anything is moved: what stands where its node would not take it
+now, stays there.
+
+Sums come first.  What leaves a node stays in its group of nodes, so the nodes of a set, with what
+they have free and what leaves them, may together have no more memory than the whole group has free.
 """
 
 from __future__ import annotations
 
+from math import ceil
 from typing import NamedTuple
 
 from iallocator.limits.migration import may_not_receive
 from iallocator.model.columns import MEMORY
-from iallocator.model.moves import FAILOVER, Move, apply_steps
+from iallocator.model.instance import primary_vector
+from iallocator.model.moves import FAILOVER, FAILOVER_TO, REPLACE_SECONDARY, Move, apply_steps
 from iallocator.model.tags import new_conflict
+from iallocator.placement.context import Context
 from iallocator.placement.moves import move_anywhere, move_secondary
 from iallocator.placement.results import MoveOption
 from iallocator.planners.intergroup.moving import planned
 from iallocator.planners.plan import mark_units
-from iallocator.planners.reboot.away import Away
-from iallocator.planners.reboot.context import Gone
+from iallocator.planners.power_state import Switched
 from iallocator.planners.reboot.options import IGNORED
-from iallocator.planners.reboot.remaining import Remaining
-from iallocator.planners.reboot.returning import Returns
-from iallocator.planners.reboot.room import Room
+from iallocator.planners.survival import Survival, mode_of
+from iallocator.tolerances import AMOUNT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
 
     from iallocator.aliases import Nodes
+    from iallocator.deadline import Deadline
+    from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
     from iallocator.model.moves import ElementaryMove
+    from iallocator.options.settings import Settings
     from iallocator.placement.results import MoveResult
-    from iallocator.planners.reboot.context import RebootContext
+    from iallocator.planners.plan import PlannedMove
     from iallocator.planners.reboot.options import RebootOptions
 
+__all__ = ["Absence", "Away", "Gone", "RebootContext", "Remaining", "Returns", "Room", "way_back"]
 
-__all__ = ["Absence"]
+
+class Away:
+    """What comes of taking some nodes away.
+
+    Attributes
+    ----------
+    moves:
+        That empty them, in an order in which they can be made.
+    reason:
+        Why they cannot be away at the same time; "" if they can.
+    short:
+        The failure that would not be survived meanwhile; "" for none.
+    homeless:
+        Whether somebody found no place, or none that keeps N+1.
+    """
+
+    __slots__ = ("homeless", "moves", "reason", "short")
+
+    def __init__(self) -> None:
+        self.moves: list[PlannedMove] = []
+        self.reason = ""
+        self.short = ""
+        self.homeless = False
+
+
+def way_back(move: PlannedMove) -> list[ElementaryMove]:
+    """The steps that bring an instance back to where `move` found it."""
+    if len(move.before) == 1:
+        return [(FAILOVER_TO, move.before[0])]
+    primary, mirror = move.before
+    if move.after == (mirror, primary):
+        return [(FAILOVER, primary)]
+    if move.after[0] == primary:
+        return [(REPLACE_SECONDARY, mirror)]
+    return [(REPLACE_SECONDARY, primary), (FAILOVER, primary)]
+
+
+class Remaining:
+    """Looks at what is left; made while everything is as it was, which it compares with."""
+
+    def __init__(self, context: RebootContext, wanted: RebootOptions) -> None:
+        self._context = context
+        self._wanted = wanted
+        self._relations = context.bonds.relations
+        self._survivals = [
+            Survival(context.state, group, mode_of(context.settings, group), self._relations)
+            for group in context.cluster.groups
+            if group.nodes
+        ]
+
+    def broken(self, away: Away) -> str:
+        """A must that holds before the moves and not after them; or ""."""
+        relations, state = self._relations, self._context.state
+        if relations is None:
+            return ""
+        moved: dict[str, int | None] = {m.instance.name: m.before[0] for m in away.moves}
+        for name, bond in relations.newly_broken(moved, state.where, relations.census(state.where)):
+            return f"{name} must be {bond.text}"
+        return ""
+
+    def short(self, gone: frozenset[int]) -> str:
+        """A failure that those that stay would not survive any more; or ""."""
+        if self._wanted.down:
+            return ""
+        state = self._context.state
+        with state.trial():
+            self._let_go_of_mirrors(gone)
+            if self._wanted.single == IGNORED:
+                self._let_go_of_singles()
+            for survival in self._survivals:
+                away = gone.intersection(survival.group.nodes)
+                if away and survival.saved:
+                    online = survival.online(state)
+                    problem = survival.problem(state) if len(online) > 1 else ""
+                    if len(online) == 1 and len(away) > 1 and self._claims(online[0]):
+                        problem = (
+                            f"only {self._context.cluster.nodes[online[0]].name} would be left"
+                        )
+                    if problem:
+                        return problem
+        return ""
+
+    def _claims(self, index: int) -> bool:
+        """Whether anything on a node is to be saved when that fails."""
+        here = self._context.state.primaries[index].values()
+        return any(one.running and not one.forthcoming for one in here)
+
+    def _let_go_of_singles(self) -> None:
+        """Count with nobody who has no secondary."""
+        state = self._context.state
+        for instances in state.primaries:
+            for instance in [one for one in instances.values() if one.template != "drbd"]:
+                if not instance.forthcoming:
+                    state.remove(instance, state.where[instance.name])
+
+    def _let_go_of_mirrors(self, gone: frozenset[int]) -> None:
+        """Count those whose mirror is away as lost with their node: nothing could save them."""
+        state = self._context.state
+        for index in sorted(gone):
+            for instance in list(state.instances_on(index)):
+                nodes = state.where[instance.name]
+                state.remove(instance, nodes)
+                if len(nodes) > 1 and nodes[0] not in gone:
+                    state.place(_unsaved(instance), nodes[:1])
+
+
+def _unsaved(instance: Instance) -> Instance:
+    """The same amounts on its primary, and no claim to be saved when that fails."""
+    twin = instance.as_template("plain")
+    twin.as_primary = primary_vector(instance)
+    twin.forthcoming = True
+    return twin
+
+
+class Returns:
+    """Answers for one instance at a time, each worked out once."""
+
+    def __init__(self, context: RebootContext, wanted: RebootOptions) -> None:
+        self._context = context
+        self._wanted = wanted
+        self._known: dict[tuple[str, int], str] = {}
+
+    def barred(self, instance: Instance, gone: Collection[int]) -> str:
+        """Why it could not come back to that of its nodes which is among `gone`; or ""."""
+        left = next(index for index in instance.nodes if index in gone)
+        if (instance.name, left) not in self._known:
+            found = self._as_primary(instance) or self._as_mirror(instance, left)
+            self._known[instance.name, left] = found
+        return self._known[instance.name, left]
+
+    def _as_primary(self, instance: Instance) -> str:
+        context, home = self._context, instance.nodes[0]
+        name = context.cluster.nodes[home].name
+        relations = context.bonds.relations
+        if relations is not None and relations.binds(instance.name):
+            census = relations.census(context.state.where)
+            if relations.musts_broken(instance.name, home, census):
+                return f"could not come back to {name}, where it breaks a must"
+        evaluator = context.evaluator(context.cluster.nodes[home].group)
+        with context.state.trial():
+            context.state.remove(instance, instance.nodes)
+            takes = evaluator.for_steps().takes_primary(instance, home)
+        return "" if takes else f"could not come back to {name}, which lacks the room for it"
+
+    def _as_mirror(self, instance: Instance, left: int) -> str:
+        """Who loses a half gets it back as its mirror, whichever half it was."""
+        if instance.template != "drbd" or not self._wanted.evacuate or len(instance.nodes) < 2:
+            return ""
+        context = self._context
+        other = next(index for index in instance.nodes if index != left)
+        evaluator = context.evaluator(context.cluster.nodes[left].group).for_steps()
+        with context.state.trial():
+            context.state.remove(instance, instance.nodes)
+            found = evaluator.candidates(instance, "mirror", (other, left), [left])
+        if found.feasible:
+            return ""
+        name, why = context.cluster.nodes[left].name, ", ".join(sorted(found.failures))
+        return f"could not come back to {name}: {why}"
+
+
+class Room:
+    """The memory of `context`'s nodes; `leaves` says whether an instance leaves a node's group.
+
+    No limit but memory is looked at, and no failure: what is refused here is impossible.
+    """
+
+    def __init__(self, context: Context, leaves: Callable[[Instance, int], bool]) -> None:
+        state = context.state
+        self._group = [node.group.index for node in context.cluster.nodes]
+        self._free: dict[int, float] = {}
+        self._need = [0.0] * len(self._group)
+        for node in context.cluster.nodes:
+            free = max(0.0, state.columns[MEMORY][node.index]) if node.online else 0.0
+            self._free[node.group.index] = self._free.get(node.group.index, 0.0) + free
+            leaving = [one for one in state.instances_on(node.index) if leaves(one, node.index)]
+            self._need[node.index] = free + sum(one.memory for one in leaving)
+
+    def lacks(self, gone: Collection[int]) -> bool:
+        """Whether the others cannot hold what leaves the nodes `gone`."""
+        return any(need > self._free[group] for group, need in self._needs(gone).items())
+
+    def fewest(self, nodes: Collection[int]) -> int:
+        """No fewer sets than this have all of `nodes` in one of them that can be away."""
+        needs = self._needs(nodes)
+        parts = [need / self._free[group] for group, need in needs.items() if self._free[group]]
+        return max((ceil(part - AMOUNT) for part in parts), default=0)
+
+    def _needs(self, nodes: Collection[int]) -> dict[int, float]:
+        """Group -> what those of `nodes` in it have free, and what leaves them."""
+        found: dict[int, float] = {}
+        for index in nodes:
+            found[self._group[index]] = found.get(self._group[index], 0.0) + self._need[index]
+        return found
+
+
+MOVES = 20
+"""How many instances the choice between the two forms of the kernel counts with."""
+
+
+class RebootContext(Context):
+    """A context that can forget what it knows of nodes that are online."""
+
+    __slots__ = ()
+
+    def __init__(
+        self, cluster: Cluster, settings: Settings, deadline: Deadline | None = None
+    ) -> None:
+        super().__init__(cluster, settings, [(len(cluster.nodes), 0)] * MOVES, deadline=deadline)
+
+    def forget(self) -> None:
+        """Other nodes are online than before: what was derived from that is made anew."""
+        self._scopes.clear()
+        self._evaluators.clear()
+        self._rules.clear()
+        self._n1_caches.clear()
+
+
+class Gone:
+    """A ``with`` block in which the nodes `gone` are offline, at whose end all is as before it."""
+
+    __slots__ = ("_context", "_switched", "_trial")
+
+    def __init__(self, context: RebootContext, gone: Collection[int]) -> None:
+        self._context = context
+        self._switched = Switched(context.cluster, off=gone)
+        self._trial = context.state.trial()
+
+    def __enter__(self) -> None:
+        self._switched.__enter__()
+        self._trial.__enter__()
+        self._context.forget()
+
+    def __exit__(self, *_: object) -> None:
+        self._trial.__exit__(None, None, None)
+        self._switched.__exit__()
+        self._context.forget()
 
 
 FEW = 40

@@ -9,7 +9,7 @@ dissolved into others.
 from __future__ import annotations
 
 from iallocator.deadline import Stopped, check
-from iallocator.planners.reboot.away import Away
+from iallocator.planners.reboot.absence import Away
 from iallocator.solver.colouring import colour
 
 TYPE_CHECKING = False

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from iallocator.names import whole_name
 from iallocator.planners.eligible import group_named
-from iallocator.planners.reboot.absence import Absence
-from iallocator.planners.reboot.context import RebootContext
+from iallocator.planners.reboot.absence import Absence, RebootContext
 from iallocator.planners.reboot.grouping import Grouping
 from iallocator.planners.reboot.options import SKIPPED
 from iallocator.planners.reboot.result import NO_NODE, RebootResult

@@ -9,7 +9,7 @@ from iallocator.model.state import State
 from iallocator.placement.results import MoveOption
 from iallocator.planners.intergroup.moving import planned
 from iallocator.planners.plan import mark_units
-from iallocator.planners.reboot.away import way_back
+from iallocator.planners.reboot.absence import way_back
 from iallocator.planners.result import PlanResult
 from iallocator.transition.resources import room
 from iallocator.transition.rounds import Round, transition_of_rounds
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
     from iallocator.aliases import Json
     from iallocator.planners.plan import PlannedMove
-    from iallocator.planners.reboot.away import Away
-    from iallocator.planners.reboot.context import RebootContext
+    from iallocator.planners.reboot.absence import Away, RebootContext
     from iallocator.planners.verify import Problem
     from iallocator.transition.rounds import Move
     from iallocator.transition.transition import Transition

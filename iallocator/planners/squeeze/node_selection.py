@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from iallocator.planners.plan import PlannedMove
+    from iallocator.planners.plan_limits import StopCriteria
     from iallocator.planners.squeeze.attempt import FeasibilityResult
     from iallocator.planners.squeeze.feasibility import Feasibility
-    from iallocator.planners.stop_criteria import StopCriteria
 
 __all__ = ["Search", "balanced", "power_down", "power_on"]
 

@@ -14,7 +14,7 @@ from iallocator.model.columns import CPUS, MEMORY, MEMORY_LATER
 from iallocator.model.moves import places_after
 from iallocator.placement.verdict.move_limits import MoveLimits
 from iallocator.planners.balance.move_kinds import KINDS
-from iallocator.planners.balance.unit_steps import possible
+from iallocator.planners.balance.units import possible
 from iallocator.planners.kept_order import KeptOrder
 from iallocator.planners.plan import PlannedMove, traffic
 

@@ -11,7 +11,7 @@ a check of the limits for each instance and pass.
 from __future__ import annotations
 
 from iallocator.deadline import check
-from iallocator.planners.balance.unit_steps import possible
+from iallocator.planners.balance.units import possible
 from iallocator.planners.direct import shortest_ways
 from iallocator.planners.plan import mark_units, replay
 

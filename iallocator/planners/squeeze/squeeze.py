@@ -19,9 +19,8 @@ from iallocator.planners.power_state import Moved, Switched, size_like
 from iallocator.planners.result import GroupPlan
 from iallocator.planners.squeeze.attempt import Aim
 from iallocator.planners.squeeze.feasibility import Feasibility
-from iallocator.planners.squeeze.headroom import Headroom
+from iallocator.planners.squeeze.headroom import ALL, SHARED, Headroom
 from iallocator.planners.squeeze.node_selection import balanced, power_down, power_on
-from iallocator.planners.squeeze.options import ALL, SHARED
 from iallocator.planners.squeeze.result import SqueezePlan, SqueezeResult
 from iallocator.planners.squeeze.routes import straight_moves
 from iallocator.planners.survival import Survival
@@ -38,8 +37,8 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.model.policy import Policy
     from iallocator.planners.plan import Plan, PlannedMove
+    from iallocator.planners.squeeze.headroom import SqueezeOptions
     from iallocator.planners.squeeze.node_selection import Search
-    from iallocator.planners.squeeze.options import SqueezeOptions
 
 __all__ = ["squeeze_cluster"]
 

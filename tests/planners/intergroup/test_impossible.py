@@ -11,9 +11,7 @@ import pytest
 from iallocator.options.settings import Settings
 from iallocator.planners.intergroup.compress import compress
 from iallocator.planners.intergroup.context import IntergroupContext
-from iallocator.planners.intergroup.impossible.arrivals import Arrivals
-from iallocator.planners.intergroup.impossible.measures import measures_of
-from iallocator.planners.intergroup.impossible.proof import Proofs
+from iallocator.planners.intergroup.impossible.proof import Arrivals, Proofs, measures_of
 from iallocator.planners.intergroup.moving import Mover
 from iallocator.planners.intergroup.partitions import Peers
 from iallocator.wire.document import read_cluster

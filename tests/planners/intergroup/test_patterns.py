@@ -7,8 +7,7 @@ from random import Random
 
 import pytest
 
-from iallocator.planners.intergroup.packing import patterns
-from iallocator.planners.intergroup.packing.patterns import places_for
+from iallocator.planners.intergroup.packing.packing import places_for
 from iallocator.solver.budget import Budget
 from iallocator.solver.highs import available
 
@@ -52,5 +51,5 @@ def test_places_are_found_exactly_where_all_pieces_fit() -> None:
 def test_places_with_too_many_patterns_are_not_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """Writing them down would take longer than packing one after the other."""
     assert places_for([64, 128], {0: 640}, Budget(5.0)) is not None
-    monkeypatch.setattr(patterns, "MOST", 3)
+    monkeypatch.setattr("iallocator.planners.intergroup.packing.packing.MOST", 3)
     assert places_for([64, 128], {0: 640}, Budget(5.0)) is None

@@ -7,9 +7,9 @@ import pytest
 from iallocator.model.state import State
 from iallocator.model.storage import pools_of
 from iallocator.options.settings import Settings
+from iallocator.planners.intergroup.balance_groups import Loads
 from iallocator.planners.intergroup.context import IntergroupContext
 from iallocator.planners.intergroup.health import HEALTHY, Health, examine
-from iallocator.planners.intergroup.load_score import Loads
 from iallocator.planners.intergroup.moving import Mover
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading

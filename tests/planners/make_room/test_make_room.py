@@ -14,7 +14,7 @@ from iallocator.cli import main
 from iallocator.deadline import Interrupted
 from iallocator.model.state import State
 from iallocator.options.settings import Settings
-from iallocator.planners.make_room.context import RoomContext
+from iallocator.planners.make_room.make_room import RoomContext
 from iallocator.planners.make_room.search import RoomSearch
 from iallocator.scoring.state_score import score_of
 from iallocator.wire.document import read_cluster

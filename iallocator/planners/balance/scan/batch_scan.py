@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from iallocator.deadline import check
-from iallocator.planners.balance.found_move import FoundMove
-from iallocator.planners.balance.move_kinds import KINDS
-from iallocator.planners.balance.scan.blocks import Block
+from iallocator.planners.balance.move_kinds import KINDS, FoundMove
+from iallocator.planners.balance.scan.blocks import Block, MoveNodes
 from iallocator.planners.balance.scan.changes import write_moves
 from iallocator.planners.balance.scan.constraints.affinity import MoveBonds
 from iallocator.planners.balance.scan.constraints.exclusion import MoveTags
-from iallocator.planners.balance.scan.metric_changes import MoveNodes
 from iallocator.planners.balance.scan.move_bounds import MoveStore
 from iallocator.planners.balance.scan.prefilter import RelevantChecks
 from iallocator.planners.balance.scan.remade_moves import Page, RemadeMoves
@@ -27,9 +25,9 @@ if TYPE_CHECKING:
     from iallocator.aliases import Floats, Truths
     from iallocator.model.instance import Instance
     from iallocator.planners.balance.move_kinds import MoveKind, MoveRules
+    from iallocator.planners.balance.scan.blocks import ScanSetting
     from iallocator.planners.balance.scan.constraints.affinity import BondCosts
     from iallocator.planners.balance.scan.instance_batch import InstanceBatch
-    from iallocator.planners.balance.scan.metric_changes import ScanSetting
     from iallocator.planners.balance.scan.move_bounds import CurrentScore
     from iallocator.planners.balance.scan.node_table import NodeTable, Whole
 

@@ -1,18 +1,339 @@
-"""The kinds of moves, made of what changes at each of their nodes."""
+"""The kinds of moves, made of what moves of many instances change at each of their nodes.
+
+A block is some instances (rows) × some target nodes (columns), all with primaries and
+secondaries in the same condition (up or not), so that the same limits count.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
-from iallocator.planners.balance.scan.metric_changes import MoveEffects, Sides
+import numpy as np
+
+from iallocator.limits.node import (
+    ABANDONED,
+    ALL_LIMITS,
+    FORCED_LIMITS,
+    PRIMARY,
+    SECONDARY,
+)
 from iallocator.scoring.metrics import STATISTICS
+from iallocator.scoring.score_delta import LOCATION, after_primary, after_secondary, value_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from iallocator.planners.balance.move_kinds import MoveKind
+    from iallocator.aliases import Floats, Truths
+    from iallocator.limits.node import LimitSet, RoleLimits
+    from iallocator.model.node_view import Quantity
+    from iallocator.planners.balance.move_kinds import MoveKind, MoveRules
+    from iallocator.planners.balance.scan.constraints.exclusion import MoveTags
+    from iallocator.planners.balance.scan.equivalent_metrics import Twins
+    from iallocator.planners.balance.scan.instance_batch import InstanceBatch
+    from iallocator.planners.balance.scan.node_table import BatchView, NodeTable, Whole
+    from iallocator.planners.balance.scan.prefilter import RelevantChecks
 
-__all__ = ["Block"]
+__all__ = ["Block", "MoveEffects", "Part", "Shift", "Sides", "Stack"]
+
+if TYPE_CHECKING:
+    Shift = dict[int, tuple[Quantity, Quantity]]
+
+    """Statistic -> what is added to its sum, and to its sum of squares."""
+
+    Stack = tuple[Floats, Floats]
+
+    """The same for the first of `Twins.steady`, as arrays statistics × rows × columns."""
+
+
+class MoveEffects:
+    """What a kind of moves does: where it is `forbidden`, and the changes it makes.
+
+    `stacks` add up to the changes of the steady statistics, `shifts` to those of the others.
+    """
+
+    __slots__ = ("forbidden", "shifts", "stacks")
+
+    def __init__(
+        self, forbidden: Quantity, stacks: Sequence[Stack], shifts: Sequence[Shift]
+    ) -> None:
+        self.forbidden = forbidden
+        self.stacks = stacks
+        self.shifts = shifts
+
+
+class Part:
+    """A node in its new role: where that is forbidden, and what changes."""
+
+    __slots__ = ("forbidden", "shift", "stack")
+
+    def __init__(self, forbidden: Quantity, shift: Shift, stack: Stack) -> None:
+        self.forbidden = forbidden
+        self.shift = shift
+        self.stack = stack
+
+
+@dataclass(frozen=True, slots=True)
+class ScanSetting:
+    """What all moves of a scan have in common.
+
+    Attributes
+    ----------
+    table, twins:
+        The nodes, and the statistics that always change alike.
+    rules:
+        Which moves are allowed.
+    migration:
+        Nodes × nodes: whether migration tags let instances move from one to the other; None:
+        they always do.
+    order:
+        Name of an instance -> its place among equally good moves; lower is first.
+    tagged:
+        Whether exclusion tags or locations count.
+    keep:
+        Whether there is room to keep all moves.
+    """
+
+    table: NodeTable
+    twins: Twins
+    rules: MoveRules
+    migration: Truths | None
+    order: Mapping[str, int]
+    tagged: bool
+    keep: bool
+
+
+@dataclass(frozen=True, slots=True)
+class MoveNodes:
+    """Where some instances of a batch are, and may go.
+
+    Attributes
+    ----------
+    rows:
+        Their positions in the batch.
+    targets:
+        Positions of nodes in the table.
+    primary, secondary:
+        The same of the nodes of each.
+    left_reserved:
+        MiB that its secondary reserves once it is gone, for each.
+    up:
+        For every node of the table whether it is online, or is until it has been left.
+    """
+
+    rows: Whole
+    targets: Whole
+    primary: Whole
+    secondary: Whole
+    left_reserved: Floats
+    up: Truths
+
+
+class Sides:
+    """The nodes of moves, as they become: instances of `batch` × targets.
+
+    All arrays broadcast to that shape.
+    """
+
+    def __init__(
+        self,
+        setting: ScanSetting,
+        batch: InstanceBatch,
+        tags: MoveTags | None,
+        breakable: RelevantChecks,
+        where: MoveNodes,
+    ) -> None:
+        self._table = setting.table
+        self._batch = batch
+        self._tags = tags
+        self._twins = setting.twins
+        self._rules = setting.rules
+        self._breakable = breakable
+        self._migration = setting.migration
+        self._rows = where.rows
+        self.p = where.primary[:, None]
+        self.s = where.secondary[:, None]
+        self.n = where.targets[None, :]
+        self._primary_up = bool(where.up[where.primary[0]])
+        self._off_primary = self._limits(self._primary_up)
+        self._off_secondary = self._limits(bool(where.up[where.secondary[0]]))
+        self._leads: Part | None = None
+        self._stays: Stack | None = None
+        self._views(where.left_reserved)
+
+    def _limits(self, up: bool) -> LimitSet:
+        """Which limits count for a move off a node in this condition."""
+        return ALL_LIMITS if up and not self._rules.ignore_soft else FORCED_LIMITS
+
+    def _views(self, left_reserved: Floats) -> None:
+        """The nodes as they are, and without the instances."""
+        table, batch = self._table, self._batch
+        self._at_p = table.view(self.p)
+        self._at_n = table.view(self.n)
+        self._p0 = self._at_p.plus(batch.less_primary, self._at_p.reserved)
+        self._tagged(self._p0, self.p, -1)
+        if batch.drbd:
+            self._at_s = table.view(self.s)
+            self._s0 = self._at_s.plus(batch.less_secondary, left_reserved[:, None])
+
+    def _tagged(self, view: BatchView, node: Whole, sign: int) -> BatchView:
+        if self._tags is not None:
+            rows = self._rows[:, None]
+            view.conflicts = view.conflicts + sign * self._tags.conflicts[rows, node]
+            view.misplaced = view.misplaced + sign * self._tags.misplaced[rows, node]
+            view.domain_conflicts = sign * self._tags.domains[rows, node]
+        return view
+
+    def _as_primary(self, view: BatchView, node: Whole) -> BatchView:
+        after: BatchView = after_primary(view, self._batch)  # type: ignore[arg-type,assignment]
+        return self._tagged(after, node, 1)
+
+    def _as_secondary(self, view: BatchView, node: Whole, primary: Whole) -> BatchView:
+        peers = self._table.peers[node, primary]
+        after: BatchView = after_secondary(view, self._batch, peers, np.maximum)  # type: ignore[arg-type,assignment]
+        after.domain_conflicts = view.domain_conflicts
+        return after
+
+    def _shift(self, after: BatchView, node: Whole) -> Shift:
+        """The change at `node`, from what it is to `after`."""
+        shift: Shift = {}
+        for k in self._twins.others:
+            old = self._table.values[k][node]
+            new = value_of(k, after, self._table.centres[k])
+            difference = new - old
+            if STATISTICS[k].spread:
+                shift[k] = difference, difference * (new + old)
+            else:
+                shift[k] = difference, 0.0
+        return shift
+
+    def _stack(self, after: BatchView, node: Whole, count: int | None = None) -> Stack:
+        """The change at `node` of the first `count` steady statistics, of all without that."""
+        steady = self._twins.steady[:count]
+        old = self._table.values[steady][:, node]
+        centres = self._table.centres
+        rows = self.p.shape[0]
+        new = np.empty((len(steady), rows, node.shape[1]))
+        for j, k in enumerate(steady):
+            new[j] = value_of(k, after, centres[k])
+        added = new - old
+        new += old
+        new *= added
+        return added, new
+
+    def _forbidden(
+        self, role: RoleLimits, limits: LimitSet, before: BatchView, after: BatchView
+    ) -> Quantity:
+        batch = self._batch
+        found: Quantity = False
+        for check in self._breakable.checks(role, limits, role is PRIMARY):
+            found = found | check.fails(before, after, batch)  # type: ignore[arg-type]
+        return found
+
+    def _may_not_receive(self, source: Whole, target: Whole) -> Quantity:
+        return False if self._migration is None else ~self._migration[source, target]
+
+    def _shared(self, primary: Whole, secondary: Whole) -> Shift:
+        """The change of location tags in common, once the instances are on these nodes."""
+        if self._tags is None:
+            return {}
+        shared = self._tags.shared
+        return {LOCATION: (shared[primary, secondary] - shared[self.p, self.s], 0.0)}
+
+    def _old_primary_checks(self) -> RoleLimits:
+        return SECONDARY if self._primary_up else ABANDONED
+
+    @cached_property
+    def _led(self) -> BatchView:
+        """The targets as primaries."""
+        return self._as_primary(self._at_n, self.n)
+
+    def _mirror(self, primary: Whole) -> BatchView:
+        """The targets as secondaries of the nodes `primary`."""
+        return self._as_secondary(self._at_n, self.n, primary)
+
+    @cached_property
+    def _barred_led(self) -> Quantity:
+        """Where targets cannot be primaries."""
+        return self._forbidden(PRIMARY, self._off_primary, self._at_n, self._led)
+
+    @cached_property
+    def _barred_copied(self) -> Quantity:
+        """Where targets cannot be primaries, if their disks are copied before the failover.
+
+        hbal checks soft limits then, even if the old primary is offline.
+        """
+        if self._rules.ignore_soft or not self._rules.behaviour.copies_from_offline:
+            return self._barred_led
+        return self._forbidden(PRIMARY, ALL_LIMITS, self._at_n, self._led)
+
+    def _barred_anywhere(self) -> Quantity:
+        return self._may_not_receive(self.p, self.n) | self._barred_led | (self.n == self.p)
+
+    def _barred_mirror(self, mirror: BatchView, limits: LimitSet | None = None) -> Quantity:
+        limits = limits or self._off_secondary
+        return self._forbidden(SECONDARY, limits, self._at_n, mirror)
+
+    def _barred_lead(
+        self, own: BatchView, node: Whole, stays: BatchView, limits: LimitSet, barred: Quantity
+    ) -> Quantity:
+        """Return where targets cannot lead, with `node` as secondary.
+
+        `own` is that node without the instances, and `barred` where targets cannot be primaries.
+        """
+        return (
+            self._may_not_receive(node, self.n)
+            | barred
+            | self._forbidden(SECONDARY, limits, own, stays)
+        )
+
+    def _primary_again(self) -> Quantity:
+        """Where hail asks too much of the primary that stays."""
+        if not self._rules.behaviour.tests_primary_again:
+            return False
+        return self._forbidden(PRIMARY, FORCED_LIMITS, self._p0, self._at_p)
+
+    @cached_property
+    def _off_p(self) -> tuple[Shift, Stack]:
+        """The instances leave their primaries."""
+        return self._both(self._p0, self.p)
+
+    @cached_property
+    def _off_s(self) -> tuple[Shift, Stack]:
+        """The instances leave their secondaries."""
+        return self._both(self._s0, self.s)
+
+    @cached_property
+    def _comes(self) -> Part:
+        """The targets become primaries."""
+        return Part(self._barred_led, *self._both(self._led, self.n))
+
+    @cached_property
+    def _mirror_stack(self) -> Stack:
+        """The targets become secondaries, whoever is the primary."""
+        return self._stack(self._mirror(self.p), self.n, self._twins.mirrored)
+
+    def _both(self, after: BatchView, node: Whole) -> tuple[Shift, Stack]:
+        return self._shift(after, node), self._stack(after, node)
+
+    def _lead(self) -> Part:
+        """The secondary takes over."""
+        if self._leads is None:
+            after = self._as_primary(self._s0, self.s)
+            forbidden = self._may_not_receive(self.p, self.s) | self._forbidden(
+                PRIMARY, self._off_primary, self._s0, after
+            )
+            self._leads = Part(forbidden, *self._both(after, self.s))
+        return self._leads
+
+    def _stay(self) -> Stack:
+        """The primary becomes the secondary, whoever takes over."""
+        if self._stays is None:
+            after = self._as_secondary(self._p0, self.p, self.s)
+            self._stays = self._stack(after, self.p)
+        return self._stays
+
 
 FAILING = next(k for k, statistic in enumerate(STATISTICS) if statistic.name == "n1_cnt")
 """The statistic that is no sum over instances: nodes that fail N+1 count them."""

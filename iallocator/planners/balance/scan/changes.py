@@ -1,8 +1,12 @@
-"""What moves of one kind change, in arrays, and how the effects of many moves are written there."""
+"""The changes that moves of one kind make, kept in arrays, and undone at the end of a trial.
+
+A trial copies small arrays and forgets their changes.  The arrays of all moves are large and
+change little, so what is overwritten of them is written down.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -10,19 +14,20 @@ from iallocator.tolerances import VARIANCE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
 
     from iallocator.aliases import Floats
     from iallocator.model.node_view import Quantity
     from iallocator.planners.balance.move_kinds import MoveKind
+    from iallocator.planners.balance.scan.blocks import MoveEffects, Shift
     from iallocator.planners.balance.scan.equivalent_metrics import Twins
-    from iallocator.planners.balance.scan.metric_changes import MoveEffects, Shift
     from iallocator.planners.balance.scan.node_table import Whole
 
-    Where = tuple[Whole, Whole | slice]
-    """Rows and columns, as arrays are indexed."""
+__all__ = ["Changes", "Snapshot", "write_moves"]
 
-__all__ = ["Changes", "write_moves"]
+if TYPE_CHECKING:
+    Where = tuple[Whole, Whole | slice]
+
+    """Rows and columns, as arrays are indexed."""
 
 
 class Changes:
@@ -139,3 +144,44 @@ def _gathered(shifts: Sequence[Shift], k: int) -> tuple[Quantity, Quantity]:
         added = added + more
         square = square + more_square
     return added, square
+
+
+class Snapshot:
+    """A context at whose end all attributes of `parts` are as at its beginning.
+
+    Arrays, and lists and dicts of them, are copied, but for those that `Changes` keep a journal
+    of; everything else must not be changed but replaced.
+    """
+
+    def __init__(self, parts: Sequence[object]) -> None:
+        self._parts = parts
+
+    def __enter__(self) -> None:
+        self._saved = [_attributes(part) for part in self._parts]
+        for part in self._parts:
+            if isinstance(part, Changes):
+                part.journal = []
+
+    def __exit__(self, *_: object) -> None:
+        for part, attributes in zip(self._parts, self._saved):
+            if isinstance(part, Changes):
+                part.undo()
+            vars(part).update(attributes)
+
+
+def _attributes(part: object) -> dict[str, Any]:
+    """What `part` has: of what there is a journal of, only which arrays there are."""
+    journaled = part.JOURNALED if isinstance(part, Changes) else ()
+    found = {name: _copy(v) for name, v in vars(part).items() if name not in journaled}
+    for name in journaled:
+        value = vars(part)[name]
+        found[name] = dict(value) if isinstance(value, dict) else value
+    return found
+
+
+def _copy(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value.copy()
+    if isinstance(value, dict):
+        return {key: _copy(one) for key, one in value.items()}
+    return [_copy(one) for one in value] if isinstance(value, list) else value

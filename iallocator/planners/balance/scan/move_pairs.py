@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from iallocator.aliases import Floats
-    from iallocator.planners.balance.found_move import FoundMove
-    from iallocator.planners.balance.move_kinds import MoveKind
+    from iallocator.planners.balance.move_kinds import FoundMove, MoveKind
     from iallocator.planners.balance.scan.node_table import NodeTable
 
 __all__ = ["pair_scores"]

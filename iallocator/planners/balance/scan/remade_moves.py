@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from iallocator.planners.balance.scan.move_bounds import MoveStore
-from iallocator.planners.balance.scan.row_bounds import extremes
+from iallocator.planners.balance.scan.move_bounds import MoveStore, extremes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -20,9 +19,8 @@ if TYPE_CHECKING:
     from iallocator.planners.balance.move_kinds import MoveKind
     from iallocator.planners.balance.scan.changes import Where
     from iallocator.planners.balance.scan.equivalent_metrics import Twins
-    from iallocator.planners.balance.scan.move_bounds import CurrentScore
+    from iallocator.planners.balance.scan.move_bounds import CurrentScore, RowChords
     from iallocator.planners.balance.scan.node_table import Whole
-    from iallocator.planners.balance.scan.row_bounds import RowChords
 
     Maker = Callable[["RemadeMoves", Whole], "Page"]
 

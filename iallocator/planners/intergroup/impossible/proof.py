@@ -1,26 +1,345 @@
-"""Whether sums prove that instances cannot all come to other groups; see `measures`, `arrivals`."""
+"""Whether sums prove that instances cannot all come to other groups.
+
+How much may come to the nodes of a group at most follows from the limits and from N+1.  A measure
+f of sizes is never below zero, and f(a) + f(b) <= f(a + b).  What is packed into rooms of sizes c
+then keeps to  sum f(piece) <= sum f(c):  the pieces in one room add up to no more than c, and f of
+their sum is at least the sum of their f.
+"""
 
 from __future__ import annotations
 
+from math import ceil, floor, inf
+
 from iallocator.deadline import check
-from iallocator.planners.intergroup.impossible.arrivals import KINDS, RAM, Arrivals, survived_in
-from iallocator.planners.intergroup.impossible.measures import Amount, AtLeast, measures_of
+from iallocator.limits.migration import may_not_receive
+from iallocator.model.columns import CPUS, DISK, FREE_SPINDLES, MEMORY, MEMORY_LATER, SPINDLES
+from iallocator.model.node_view import CAPACITIES
+from iallocator.planners.survival import doomed
+from iallocator.tolerances import AMOUNT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
-    from iallocator.planners.intergroup.impossible.arrivals import Kind
-    from iallocator.planners.intergroup.impossible.measures import Measure
+    from iallocator.planners.intergroup.context import IntergroupContext
     from iallocator.planners.intergroup.moving import Mover
 
+__all__ = [
+    "KINDS",
+    "RAM",
+    "Amount",
+    "Arrivals",
+    "AtLeast",
+    "Filled",
+    "Kind",
+    "Measure",
+    "Proofs",
+    "measures_of",
+    "survived_in",
+]
+
+LONGEST = 1 << 21
+"""So many sizes that pieces could add up to are looked at, at most."""
+
+
+class Amount:
+    """The size itself."""
+
+    def __call__(self, size: float) -> float:
+        return size if size > 0 else 0
+
+    def __hash__(self) -> int:
+        return 0
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Amount)
+
+
+class AtLeast:
+    """How many pieces of `least` there could be in it: 1 and more for all that are as large."""
+
+    def __init__(self, least: float) -> None:
+        self.least = least
+
+    def __call__(self, size: float) -> float:
+        return size // self.least if size > 0 else 0
+
+    def __hash__(self) -> int:
+        return hash(self.least)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, AtLeast) and self.least == other.least
+
+
+class Filled:
+    """The most of it that pieces of the sizes `pieces` can fill, each as often as one likes.
+
+    What two rooms can be filled with, one as large as both can be filled with.
+    """
+
+    def __init__(self, pieces: Iterable[int], largest: float) -> None:
+        from math import gcd
+
+        self.pieces = frozenset(pieces)
+        self._unit = gcd(*self.pieces)
+        length = min(LONGEST, int(max(largest, 0) // self._unit) + 1)  # rooms may be overfull
+        mask = (1 << length) - 1
+        sums = 1  # bit k: they can add up to k units
+        for piece in self.pieces:
+            step = piece // self._unit
+            while step < length:
+                sums |= sums << step & mask
+                step *= 2
+        self._sums = sums
+        self._length = length
+
+    def __call__(self, size: float) -> float:
+        units = int(size // self._unit) if size > 0 else 0
+        if units >= self._length:
+            return size
+        return ((self._sums & ((2 << units) - 1)).bit_length() - 1) * self._unit
+
+    def __hash__(self) -> int:
+        return hash((self.pieces, self._length))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Filled):
+            return False
+        return (self.pieces, self._length) == (other.pieces, other._length)
+
+
+Measure = Amount | AtLeast | Filled
+
+
+def measures_of(pieces: Iterable[float], largest: float) -> list[Measure]:
+    """What tells most of `pieces`, none of them zero, in rooms up to `largest`."""
+    sizes = sorted(set(pieces))
+    whole = [int(size) for size in sizes if size == int(size)]
+    found: list[Measure] = [Amount(), *map(AtLeast, sizes)]
+    if sizes and len(whole) == len(sizes):
+        found.append(Filled(whole, largest))
+    return found
+
+
+DISK_RESERVE = CAPACITIES.index("disk_reserve")
+
+
+class Kind:
+    """Something that instances take of a node.
+
+    Attributes
+    ----------
+    name, unit:
+        For people.
+    column:
+        Where the state counts it.
+    sign:
+        1 where the column counts what is used, -1 where what is free.
+    of_primary:
+        Whether only the primary gives it.
+    """
+
+    __slots__ = ("column", "name", "of_primary", "sign", "unit")
+
+    def __init__(
+        self, name: str, unit: str, column: int, sign: int, of_primary: bool = False
+    ) -> None:
+        self.name = name
+        self.unit = unit
+        self.column = column
+        self.sign = sign
+        self.of_primary = of_primary
+
+    def pieces(self, instance: Instance) -> list[float]:
+        """What it takes of its primary and, if it has one, of its secondary; zeros left out."""
+        roles = [instance.as_primary]
+        if instance.required_nodes == 2:
+            roles.append(instance.as_secondary)
+        amounts = [self.sign * vector[self.column] for vector in roles]
+        return [amount for amount in amounts if amount > 0]
+
+
+RAM = Kind("memory", " MiB", MEMORY, -1, True)
+LATER = Kind("memory with all instances running", " MiB", MEMORY_LATER, -1, True)
+SPACE = Kind("disk", " MiB", DISK, -1)
+CPU = Kind("cpu", "", CPUS, 1, True)
+SHARED_SPINDLES = Kind("spindles", "", SPINDLES, 1)
+OWN_SPINDLES = Kind("spindles of their own", "", FREE_SPINDLES, -1)
+
+KINDS = (RAM, LATER, SPACE, CPU, SHARED_SPINDLES, OWN_SPINDLES)
+"""All that is asked, what decides most often first."""
+
+
+class Arrivals:
+    """What `group` may receive at most while `leaving` go, wherever on its nodes that comes.
+
+    Made with `leaving` off the state; `before` says which nodes failed no N+1 of their own, and
+    `survived` which failures were survived, while they were still on; None where `leaving` are on
+    nodes of the group.
+
+    Limits.  A node keeps some memory and disk; where soft limits count it keeps to the cpu
+    and spindle ratios, and one that has the memory for the failover of each of its peers
+    keeps that: arrivals only add to what it reserves.
+
+    N+1.  In each mode but ``off`` a failure that is survived now must be so in the end.
+    In ``no-new`` that is what it asks; in ``no-worse`` a failure that loses nothing may not
+    lose something; ``strict`` asks it of every failure.  So when node n fails, everything on it
+    finds room on the others that may take over, beside what came to those:  for each measure f
+    (see `measures`),  f(all that comes to the group) + f(what is on n now)  is at most the sum
+    of f(free) over the others; and a mirror keeps the memory free that n's failure asks of it.
+    In ``no-worse`` it does so for failures that are lost, too, if it has that memory now: who fails
+    over there is saved, and nobody who comes saves another.
+    Where `leaving` are on nodes of the group the state of now says nothing of that, and it is
+    left out; so it is where movers are judged where they were.
+    """
+
+    __slots__ = ("_caps", "_empty", "_failing", "_found", "_free", "group")
+
+    def __init__(
+        self,
+        context: IntergroupContext,
+        group: Group,
+        solvent: Collection[int],
+        survived: Collection[int] | None,
+    ) -> None:
+        self.group = group
+        state, motion = context.state, context.evaluator(group).motions.new
+        heeds = not (motion.primary.spares or motion.secondary.spares)
+        self._free = {index: _below(state.columns[MEMORY][index]) for index in group.nodes}
+        self._failing = self._judged(context, survived or ())
+        self._caps: list[dict[int, float]] = [
+            {index: self._cap(context, kind, index, heeds) for index in group.nodes}
+            for kind in KINDS
+        ]
+        asking = _asking(context, group, survived)
+        for index in group.nodes:
+            kept = self._kept(context, index, asking)
+            if heeds and index in solvent:
+                kept = max(kept, state.reserved[index])
+            self._caps[0][index] = _below(state.columns[MEMORY][index] - kept)
+        self._found: dict[object, dict[int, float]] = {}
+        self._empty: dict[object, float] = {}
+
+    def _judged(
+        self, context: IntergroupContext, survived: Collection[int]
+    ) -> list[tuple[int, Sequence[int], list[float]]]:
+        """(node, who may take over, MiB of each that has to leave) for the failures survived."""
+        state, cluster = context.state, context.cluster
+        targets = context.evaluator(self.group).rules.targets(cluster, self.group)
+        members = frozenset(self.group.nodes)
+        found: list[tuple[int, Sequence[int], list[float]]] = []
+        for node in survived:
+            sizes = [
+                float(one.memory)
+                for one in state.primaries[node].values()
+                if one.uses_memory and members.issuperset(state.where[one.name])
+            ]
+            found.append((node, [index for index in targets if index != node], sizes))
+        return found
+
+    def _cap(self, context: IntergroupContext, kind: Kind, index: int, heeds: bool) -> float:
+        """What may come to a node of one kind, N+1 aside."""
+        state, node = context.state, context.cluster.nodes[index]
+        held = state.columns[kind.column][index]
+        if kind is OWN_SPINDLES:
+            return held if node.exclusive_storage else inf
+        if kind.sign < 0:
+            reserve = context.kernels.fixed[index][DISK_RESERVE] if kind is SPACE and heeds else 0
+            return min(_below(held), floor(held - reserve))
+        if not heeds or (kind is SHARED_SPINDLES and node.exclusive_storage):
+            return inf
+        most = node.vcpu_ratio * node.total_cpus if kind is CPU else node.high_spindles
+        return floor(most - held + AMOUNT)
+
+    def _kept(self, context: IntergroupContext, index: int, asking: Collection[int]) -> float:
+        """MiB that a node keeps free for the failover of the worst of the failures `asking`.
+
+        None for who asks more than there is, or has not the way.
+        """
+        state = context.state
+        asked: dict[int, float] = {}
+        for one in state.secondaries[index].values():
+            node = state.where[one.name][0]
+            if node in asking and one.uses_memory and not one.forthcoming:
+                asked[node] = asked.get(node, 0) + one.memory
+        free = state.columns[MEMORY][index]
+        able = (
+            amount
+            for node, amount in asked.items()
+            if amount < free and not may_not_receive(context.cluster, node, [index])
+        )
+        return max(able, default=0)
+
+    def most(self, kind: int, measure: Measure, nodes: Collection[int] | None = None) -> float:
+        """What all that comes to the group, or to `nodes` of it, can measure in `kind` at most."""
+        key = kind, measure
+        found = self._found.get(key)
+        if found is None:
+            found = {index: measure(cap) for index, cap in self._caps[kind].items()}
+            self._found[key] = found
+            self._empty[key] = self._beside_failures(measure) if KINDS[kind] is RAM else inf
+        if nodes is not None:
+            found = {index: amount for index, amount in found.items() if index in nodes}
+        return max(0, min(sum(found.values()), self._empty[key]))
+
+    def _beside_failures(self, measure: Measure) -> float:
+        """What the failures that are survived leave room for."""
+        room = {index: measure(free) for index, free in self._free.items()}
+        return min(
+            (
+                sum(room[index] for index in targets) - sum(map(measure, sizes))
+                for _, targets, sizes in self._failing
+            ),
+            default=inf,
+        )
+
+    @property
+    def keeps(self) -> bool:
+        """Whether a failure that is survived must stay so."""
+        return bool(self._failing)
+
+    def largest(self, kind: int) -> float:
+        """The largest room of a node."""
+        return max(self._caps[kind].values(), default=0)
+
+
+def survived_in(context: IntergroupContext, group: Group) -> frozenset[int]:
+    """The online nodes of `group` whose failure is survived now, where that has to stay so."""
+    rules = context.evaluator(group).rules
+    if rules.mode == "off" or rules.movers_stay:
+        return frozenset()
+    online = [index for index in group.nodes if context.cluster.nodes[index].online]
+    lost = doomed(context.state, group, online, context.bonds.relations)
+    return frozenset(online).difference(lost)
+
+
+def _asking(
+    context: IntergroupContext, group: Group, survived: Collection[int] | None
+) -> Collection[int]:
+    """The nodes of `group` of whose failure each mirror must stay able to take what it can now."""
+    rules = context.evaluator(group).rules
+    if survived is None:
+        return ()
+    if not rules.exact or rules.units or rules.movers_stay:
+        return survived
+    nodes = context.cluster.nodes
+    return frozenset(index for index in group.nodes if nodes[index].online)
+
+
+def _below(amount: float) -> float:
+    """The largest whole number below `amount`; nothing may be used up."""
+    return max(0, ceil(amount) - 1)
+
+
+if TYPE_CHECKING:
     Targets = Callable[[Instance], Sequence[Group]]
+
     Reach = frozenset[int]
+
     """Indices of nodes."""
 
-__all__ = ["Proofs"]
 
 SETS = 30
 """So many sets of nodes are asked, each for those that may go nowhere else."""

@@ -2,12 +2,23 @@
 
 An answer costs about as much as its moves.  The best of equal places is of use only to the group
 that is emptied in the end; of all others it is asked whether there are any.
+
+Where few pieces fill a room, best fit wastes room: then an integer program chooses how each room is
+filled, among the few ways (patterns) that there are.
+
+Of drbd instances, what fails over to one node asks nothing of the others.  So a failure loses no
+more than before if each secondary that cannot take all it is asked to was asked by the same
+instances before, and had no more room.
 """
 
 from __future__ import annotations
 
+from collections import Counter, deque
 from itertools import islice
+from math import gcd
 
+from iallocator.limits.migration import may_not_receive
+from iallocator.limits.node import FREE_MEMORY, POOL_SPACE, other_limits
 from iallocator.model.columns import MEMORY
 from iallocator.n1.bounds import Room, demand_of, verdict
 from iallocator.n1.verdicts import SAFE
@@ -18,15 +29,15 @@ from iallocator.planners.intergroup.packing.node_order import (
     Roomiest,
     Solvent,
 )
-from iallocator.planners.intergroup.packing.patterns import places_for
 from iallocator.planners.intergroup.packing.placing import Placing, undo
 from iallocator.planners.intergroup.packing.refuges import refuges_of
-from iallocator.planners.intergroup.packing.weak_mirrors import no_weaker, weak_mirrors
 from iallocator.planners.survival import CAME, Survival
+from iallocator.solver.highs import solve
+from iallocator.solver.problem import Choice, Kind, Problem
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
@@ -35,9 +46,102 @@ if TYPE_CHECKING:
     from iallocator.planners.intergroup.packing.node_order import NodeOrder
     from iallocator.planners.intergroup.packing.placing import Made, Targets
     from iallocator.planners.intergroup.packing.refuges import Refuges
-    from iallocator.planners.intergroup.packing.weak_mirrors import Weak
+    from iallocator.solver.budget import Budget
 
-__all__ = ["pack"]
+__all__ = ["no_weaker", "pack", "places_for", "weak_mirrors"]
+
+if TYPE_CHECKING:
+    Places = dict[int, deque[int]]
+
+    """Size -> the rooms for pieces of it, a room as often as it takes one."""
+
+
+MOST = 20_000
+"""Patterns that are written down at most, of all rooms."""
+
+
+def places_for(sizes: Sequence[int], rooms: Mapping[int, float], budget: Budget) -> Places | None:
+    """Rooms for pieces of all `sizes` (whole, positive), by the capacity of each of `rooms`.
+
+    None if there are none, or none were found within `budget`, or no solver is installed.
+    """
+    wanted = Counter(sizes)
+    largest_first = sorted(wanted, reverse=True)
+    unit = gcd(*largest_first)
+    alike: dict[int, list[int]] = {}
+    for room, capacity in rooms.items():
+        alike.setdefault(int(capacity // unit), []).append(room)
+    problem = Problem()
+    for capacity, members in alike.items():
+        kind = Kind([str(room) for room in members], [])
+        choices = []
+        for pattern in _patterns(capacity, [size // unit for size in largest_first]):
+            taken = dict(zip(largest_first, pattern))
+            choices.append(Choice(taken, 0.0, {(s,): float(n) for s, n in taken.items() if n}))
+            if problem.size + len(choices) > MOST:
+                return None
+        kind.choices = choices
+        problem.kinds.append(kind)
+    for size, count in wanted.items():
+        problem.bounds[(size,)] = (float(count), float("inf"))
+    found: Places = {size: deque() for size in wanted}
+    for name, taken in solve(problem, budget).values(problem).items():
+        for size, count in taken.items():
+            found[size].extend([int(name)] * count)
+    return found if all(len(found[size]) >= wanted[size] for size in wanted) else None
+
+
+def _patterns(capacity: int, sizes: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    """How often each of `sizes` may be taken together so that no more of the last one fits."""
+    first, *rest = sizes
+    if not rest:
+        yield (capacity // first,)
+        return
+    for count in range(capacity // first, -1, -1):
+        for others in _patterns(capacity - count * first, rest):
+            yield (count, *others)
+
+
+if TYPE_CHECKING:
+    Weak = dict[tuple[int, int], tuple[frozenset[str], float]]
+
+    """(node that fails, mirror) -> who fails over there, and the MiB that are free."""
+
+
+def weak_mirrors(state: State, nodes: Iterable[int]) -> Weak | None:
+    """The mirrors that could not take over from `nodes`; None if these hold other than drbd.
+
+    Whoever fails over needs the memory, and a node that is online and that migration tags let it
+    come to.  Cost: the primaries of `nodes`.
+    """
+    found: Weak = {}
+    for node in nodes:
+        group = state.cluster.nodes[node].group
+        if any(not limit.local for limit in other_limits(group, FREE_MEMORY, POOL_SPACE)):
+            return None
+        asked: dict[int, list[Instance]] = {}
+        for instance in state.primaries[node].values():
+            places = state.where[instance.name]
+            if len(places) < 2 or places[0] != node or instance.forthcoming:
+                return None
+            asked.setdefault(places[1], []).append(instance)
+        refused = may_not_receive(state.cluster, node, list(asked))
+        for mirror, instances in asked.items():
+            free = state.columns[MEMORY][mirror]
+            need = sum(one.memory for one in instances if one.uses_memory)
+            online = state.cluster.nodes[mirror].online
+            if mirror in refused or not online or free <= need:
+                found[node, mirror] = frozenset(one.name for one in instances), free
+    return found
+
+
+def no_weaker(before: Weak, after: Weak) -> bool:
+    """Whether no failure loses more `after` than `before`, as both tell of the same nodes."""
+    return all(
+        key in before and before[key][0] == names and before[key][1] <= free
+        for key, (names, free) in after.items()
+    )
+
 
 WASTES = (1, 0.5, 0)
 """How much of a spare node is taken to stay empty, in the largest instance."""
