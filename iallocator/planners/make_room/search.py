@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["WORK_IS_SPENT", "RoomSearch"]
 
-WORK = 600_000
+WORK = 400_000
 """Moves looked at × nodes of their group, after which the search ends: some seconds."""
 
 WORK_IS_SPENT = "the work for it is spent"
