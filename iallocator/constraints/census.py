@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from iallocator.model.constraints import ALWAYS
+from iallocator.model.state import derived
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -10,7 +11,7 @@ if TYPE_CHECKING:
 
     from iallocator.constraints.domains import Domains, Zones
     from iallocator.model.constraints import Member, Rule
-    from iallocator.model.state import State
+    from iallocator.model.state import Kept, State
 
     Counts = dict[int, int]
     """Node -> how many."""
@@ -80,8 +81,8 @@ class Census:
         self._members_of = members_of
         self._present: dict[Rule, dict[int, dict[Member, None]]] = {}
         self._counts: dict[Rule, dict[Shape, Counts]] = {}
-        self._musts: dict[Rule, tuple[int, Musts]] = {}
-        self._named: dict[Rule, tuple[int, set[Zones]]] = {}
+        self._musts: Kept[Rule, Musts] = {}
+        self._named: Kept[Rule, set[Zones]] = {}
         self.homes: dict[str, int] = {}
         self.versions: dict[Rule, int] = {}
         for name in members_of if where else ():
@@ -93,21 +94,17 @@ class Census:
         return self._counts.get(rule, {})
 
     def musts(self, rule: Rule, domains: Domains) -> Musts:
-        """The members that must; kept for as long as the counts of the rule are the same."""
+        """Return the members of `rule` with a hard constraint, as counted now."""
         version = self.versions.get(rule, 0)
-        known = self._musts.get(rule)
-        if known is None or known[0] != version:
-            known = self._musts[rule] = version, Musts(self.counts(rule), domains)
-        return known[1]
+        return derived(self._musts, rule, version, lambda: Musts(self.counts(rule), domains))
 
     def named(self, rule: Rule, domains: Domains) -> set[Zones]:
-        """The failure domains that members name; kept like `musts`."""
-        version = self.versions.get(rule, 0)
-        known = self._named.get(rule)
-        if known is None or known[0] != version:
-            found = {domains.zones(domain) for _, domain in self.counts(rule) if domain}
-            known = self._named[rule] = version, found
-        return known[1]
+        """Return the failure domains that members of `rule` name, as counted now."""
+
+        def compute() -> set[Zones]:
+            return {domains.zones(domain) for _, domain in self.counts(rule) if domain}
+
+        return derived(self._named, rule, self.versions.get(rule, 0), compute)
 
     def present(self, rule: Rule) -> Mapping[int, Collection[Member]]:
         """Node -> the members that are there, in no order; nodes without any may be left out."""

@@ -21,15 +21,37 @@ from iallocator.model.holdings import Holdings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+    from typing import TypeVar
 
     from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
 
-__all__ = ["LAST", "State", "Trial"]
+    K = TypeVar("K")
+    V = TypeVar("V")
+    Kept = dict[K, tuple[object, V]]
+    """Key -> the value of a counter, and what was computed then; see `derived`."""
+
+__all__ = ["LAST", "State", "Trial", "derived"]
 
 LAST = float("inf")
 """The place in the order of who comes after all others."""
+
+
+def derived(kept: Kept[K, V], key: K, counter: object, compute: Callable[[], V]) -> V:
+    """Return the value of `key`, computed again only if `counter` has changed since.
+
+    Everything that follows from a state and is kept goes through this function. `counter` is
+    the change counter of all that `compute` reads: `State.version` (the state, in trials too),
+    `State.stamps` of a node (that node, in trials too), the sum of `State.revisions` of some
+    nodes (outside trials), or the version of a rule in a `Census`.
+    Cost: a look-up. For values of a whole state with keys of their own, keep a dictionary:
+    ``derived(kept, None, state.version, dict)`` is empty again after each change.
+    """
+    entry = kept.get(key)
+    if entry is None or entry[0] != counter:
+        entry = kept[key] = counter, compute()
+    return entry[1]
 
 
 class State(Holdings):

@@ -20,6 +20,7 @@ from iallocator.model.columns import (
     DISK,
     MEMORY,
 )
+from iallocator.model.state import derived
 from iallocator.n1.verdicts import INFINITE, LOST, SAFE, UNKNOWN, share_of
 
 TYPE_CHECKING = False
@@ -27,11 +28,11 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from iallocator.model.instance import Instance
-    from iallocator.model.state import State
+    from iallocator.model.state import Kept, State
     from iallocator.n1.pools.share import Share
     from iallocator.n1.rules import Rules
 
-    Demands = dict[int, tuple[int, "Demand | None"]]
+    Demands = Kept[int, "Demand"]
     """Node -> its stamp, and what its failure asks for then."""
 
 __all__ = ["Demand", "Room", "demand_of", "takes_over", "verdict"]
@@ -161,12 +162,8 @@ def demand_of(state: State, node: int, rules: Rules) -> Demand:
 
 
 def known_demand(state: State, node: int, rules: Rules, known: Demands) -> Demand:
-    """The same, from `known` where the node is as it was; `known` are of this state and `rules`."""
-    stamp, demand = known.get(node, (-1, None))
-    if demand is None or stamp != state.stamps[node]:
-        demand = demand_of(state, node, rules)
-        known[node] = state.stamps[node], demand
-    return demand
+    """Return the demand of `node`, kept in `known`, which is of this state and these `rules`."""
+    return derived(known, node, state.stamps[node], lambda: demand_of(state, node, rules))
 
 
 def _split(state: State, node: int, demand: Demand) -> None:

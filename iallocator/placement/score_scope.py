@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from iallocator.model.state import derived
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Protocol
 
-    from iallocator.model.state import State
+    from iallocator.model.state import Kept, State
     from iallocator.n1.check import N1Check
     from iallocator.n1.rules import Rules
     from iallocator.scoring import Kernel, Kernels
@@ -34,43 +36,27 @@ __all__ = ["ScoreScope", "Unscored"]
 
 
 class ScoreScope:
-    """The nodes that a score runs over; kernel and N+1 checks over them, as the state is.
+    """The nodes that a score runs over; kernel and N+1 checks over them, for the state as it is."""
 
-    Both are made when first needed, and made anew once the state has changed.
-    """
-
-    __slots__ = ("_checks", "_kernel", "_maker", "_version", "nodes")
+    __slots__ = ("_checks", "_kernel", "_maker", "nodes")
 
     def __init__(self, maker: Maker, nodes: Sequence[int]) -> None:
         self.nodes = nodes
         self._maker = maker
-        self._version = -1
-        self._kernel: Kernel | None = None
-        self._checks: dict[str, N1Check] = {}
-
-    def _catch_up(self) -> None:
-        """Forget what is about another state."""
-        version = self._maker.state.version
-        if version != self._version:
-            self._version = version
-            self._kernel = None
-            self._checks = {}
+        self._kernel: Kept[None, Kernel] = {}
+        self._checks: Kept[str, N1Check] = {}
 
     @property
     def kernel(self) -> Kernel:
-        """Scores over the nodes."""
-        self._catch_up()
-        if self._kernel is None:
-            self._kernel = self._maker.kernel(self.nodes)
-        return self._kernel
+        """The kernel that scores the nodes."""
+        maker = self._maker
+        return derived(self._kernel, None, maker.state.version, lambda: maker.kernel(self.nodes))
 
     def n1_check(self, rules: Rules) -> N1Check:
-        """N+1 by `rules`."""
-        self._catch_up()
-        check = self._checks.get(rules.mode)
-        if check is None:
-            check = self._checks[rules.mode] = self._maker.judge(self.nodes, rules)
-        return check
+        """Return the N+1 check of the nodes by `rules`."""
+        maker = self._maker
+        version = maker.state.version
+        return derived(self._checks, rules.mode, version, lambda: maker.judge(self.nodes, rules))
 
 
 class Unscored(ScoreScope):

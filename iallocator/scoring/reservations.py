@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from iallocator.model.state import derived
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from iallocator.aliases import Floats, Indices
-    from iallocator.model.state import State
+    from iallocator.model.state import Kept, State
 
 __all__ = ["PeerMemory", "Reservations"]
 
@@ -51,10 +54,10 @@ class PeerMemory:
 
 
 class Reservations:
-    """Peers of nodes of one state; what is kept of a node counts while its stamp is the same."""
+    """The peers of the nodes of one state."""
 
     def __init__(self) -> None:
-        self._known: dict[int, tuple[int, Indices, Floats]] = {}
+        self._peers: Kept[int, tuple[Indices, Floats]] = {}
 
     def among(
         self, state: State, primaries: Sequence[int], secondaries: Sequence[int], memory: float
@@ -66,10 +69,13 @@ class Reservations:
         shape = len(primaries), len(secondaries)
         if not all(shape):
             return PeerMemory.none(shape)
-        known = [self._peers(state, index) for index in secondaries]
-        peers = np.concatenate([one[1] for one in known])
-        amounts = np.concatenate([one[2] for one in known])
-        columns = np.repeat(np.arange(len(known)), [len(one[1]) for one in known])
+        known = [
+            derived(self._peers, index, state.stamps[index], partial(_peers_of, state, index))
+            for index in secondaries
+        ]
+        peers = np.concatenate([one for one, _ in known])
+        amounts = np.concatenate([one for _, one in known])
+        columns = np.repeat(np.arange(len(known)), [len(one) for one, _ in known])
         limits = np.array([state.reserved[index] - memory for index in secondaries])
         place = np.full(len(state.cluster.nodes), -1, dtype=np.intp)
         place[list(primaries)] = np.arange(len(primaries))
@@ -77,15 +83,11 @@ class Reservations:
         asked = (amounts > limits[columns]) & (rows >= 0)
         return PeerMemory(shape, rows[asked], columns[asked], amounts[asked])
 
-    def _peers(self, state: State, index: int) -> tuple[int, Indices, Floats]:
-        """Stamp of a node, those it reserves memory for, and how much for each, MiB."""
-        known = self._known.get(index)
-        if known is None or known[0] != state.stamps[index]:
-            peers = state.peers[index]
-            known = (
-                state.stamps[index],
-                np.fromiter(peers.keys(), dtype=np.intp, count=len(peers)),
-                np.fromiter(peers.values(), dtype=np.float64, count=len(peers)),
-            )
-            self._known[index] = known
-        return known
+
+def _peers_of(state: State, index: int) -> tuple[Indices, Floats]:
+    """Return the primaries that a node reserves memory for, and how many MiB for each."""
+    peers = state.peers[index]
+    return (
+        np.fromiter(peers.keys(), dtype=np.intp, count=len(peers)),
+        np.fromiter(peers.values(), dtype=np.float64, count=len(peers)),
+    )

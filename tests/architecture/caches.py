@@ -1,18 +1,21 @@
-"""Every cache of the program, what keeps it true, and the test that notices when that is left out.
+"""Every cache of the program, what keeps it true, and the test that fails without that.
 
-`caches.toml` beside this lists them.  A cache follows something that changes: a line renews it, or
-forgets it.  Without that line it goes stale, and a test that compares what is kept with what is
-made anew has to turn red:
+Values that follow from a state are kept by `iallocator.model.state.derived`, under a change
+counter. A cache that renews itself step by step instead is listed in `caches.toml` with the line
+that renews it and the measurement that justifies it. Without the counter, or the line, the cache
+goes stale, and a test that compares kept values with new ones must fail:
 
     python -m tests.architecture.caches [WORD ...]
 
-runs their tests as things are, then leaves the lines out one by one, in memory, and runs them again
-(four minutes of processor time for all; words leave out those whose file has none of them).  Exit
-status 1: some test did not notice.  `test_caches.py` holds the list to the code.
+runs these tests on the program as it is. Then it breaks one cache after the other, in memory, and
+runs the test of that cache (four minutes of processor time for all; with words, only caches whose
+file contains one of them). Exit status 1: a test did not fail. `test_caches.py` checks that the
+list and the code agree.
 """
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 import tomllib
@@ -21,7 +24,7 @@ from pathlib import Path
 from types import CodeType
 from typing import NamedTuple
 
-__all__ = ["BOUNDS", "CACHES", "MEMOS", "PACKAGE", "Cache"]
+__all__ = ["BOUNDS", "CACHES", "DERIVED", "MEMOS", "PACKAGE", "Cache"]
 
 PACKAGE = Path(__file__).parents[2] / "iallocator"
 
@@ -29,7 +32,8 @@ PACKAGE = Path(__file__).parents[2] / "iallocator"
 class Cache(NamedTuple):
     """`what` is kept in `file`; `line` is there once, `broken` in its place leaves it stale.
 
-    `test`: file in `tests`, and a word that picks the test (of pytest's ``-k``).
+    `test`: file in `tests`, and a word that picks the test (of pytest's ``-k``). `measured`: what
+    the cache costs without the line, as a command and its figures.
     """
 
     file: str
@@ -37,11 +41,39 @@ class Cache(NamedTuple):
     line: str
     broken: str
     test: str
+    measured: str = ""
+
+
+def derived_values(file: str, test: str) -> list[Cache]:
+    """Return a cache for each call of `derived` in `file`; broken, its counter never changes."""
+    source = (PACKAGE / file).read_bytes()
+    lines = [0]
+    for text in source.splitlines(keepends=True):
+        lines.append(lines[-1] + len(text))
+
+    def span(node: ast.expr) -> tuple[int, int]:
+        assert node.end_lineno is not None
+        assert node.end_col_offset is not None
+        start = lines[node.lineno - 1] + node.col_offset
+        return start, lines[node.end_lineno - 1] + node.end_col_offset
+
+    found = []
+    for call in ast.walk(ast.parse(source)):
+        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
+            continue
+        if call.func.id == "derived":
+            (start, end), (first, last) = span(call), span(call.args[2])
+            line, broken = source[start:end], source[start:first] + b"0" + source[last:end]
+            what = f"derived value, line {call.lineno}"
+            found.append(Cache(file, what, line.decode(), broken.decode(), test))
+    return found
 
 
 LIST = tomllib.loads(Path(__file__).with_name("caches.toml").read_text(encoding="utf-8"))
 
-CACHES = [
+DERIVED = [cache for file, test in LIST["derived"].items() for cache in derived_values(file, test)]
+
+CACHES = DERIVED + [
     Cache(file, what, **entry)
     for file, entries in LIST["caches"].items()
     for what, entry in entries.items()

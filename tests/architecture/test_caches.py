@@ -13,7 +13,7 @@ TESTS = Path(__file__).parents[1]
 
 MARKS = re.compile(
     r"\.stamps\b|\.revisions\b|state\.version\b|self\._known\b|_stale\b|@cache\b|@cached_property"
-    r"|def renew\b|def look_again\b|def catch_up\b|\.renew\("
+    r"|def renew\b|def look_again\b|def catch_up\b|\.renew\(|\bderived\("
 )
 """What a file has that follows a state, or keeps what it has found."""
 

@@ -50,6 +50,7 @@ def compare(census: Census, plain: Census, relations: Relations) -> None:
     for rule in relations.rules:
         mine, theirs = census.musts(rule, relations.domains), plain.musts(rule, relations.domains)
         assert mine.every == theirs.every
+        assert census.named(rule, relations.domains) >= plain.named(rule, relations.domains)
         assert counted(mine.named) == counted(theirs.named)
         assert counted(mine.by_domain) == counted(theirs.by_domain)
         present, others = census.present(rule), plain.present(rule)

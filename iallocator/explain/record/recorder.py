@@ -21,6 +21,7 @@ from iallocator.explain.record.limits import possible
 from iallocator.explain.record.n1 import RecordingN1Check
 from iallocator.explain.record.standings import best_of_nodes
 from iallocator.explain.record.survey import Survey
+from iallocator.model.state import derived
 from iallocator.n1.effort import WORK
 from iallocator.placement.question import Question
 from iallocator.scoring.state_score import kernel_of
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from iallocator.limits.rejection import Rejection
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
+    from iallocator.model.state import Kept
     from iallocator.n1.check import N1Check
     from iallocator.placement.context import Context
     from iallocator.placement.results import (
@@ -97,8 +99,7 @@ class Recorder:
     _turn: int = 0
     _indices: dict[str, int] | None = None
     _as_read: dict[str, Instance] | None = None
-    _version: int = -1
-    _kernels: dict[tuple[int, str], ScalarKernel] = field(default_factory=dict)
+    _kernels: Kept[None, dict[tuple[int, str], ScalarKernel]] = field(default_factory=dict)
 
     @property
     def n1_check(self) -> type[RecordingN1Check]:
@@ -341,18 +342,17 @@ class Recorder:
     def _kernel(self, scope: Sequence[int], known: Instance | None = None) -> ScalarKernel:
         """Return the scores over `scope` as the state is now, or with `known` where it was read.
 
-        Kept until the state changes: an allocation asks many groups about the same nodes.
+        Kernels are kept because an allocation asks many groups about the same nodes.
         """
         state = self.context.state
-        if state.version != self._version:
-            self._version, self._kernels = state.version, {}
+        kernels = derived(self._kernels, None, state.version, dict)
         key = id(scope), "" if known is None else known.name
-        if key not in self._kernels:
+        if key not in kernels:
             with state.trial():
                 if known is not None:
                     state.place(known, known.nodes)
-                self._kernels[key] = kernel_of(state, scope)
-        return self._kernels[key]
+                kernels[key] = kernel_of(state, scope)
+        return kernels[key]
 
     def _penalty_before(self, instance: Instance) -> float:
         """Return the penalty of the soft constraints that `instance` violates where it was."""

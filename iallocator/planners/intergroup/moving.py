@@ -8,6 +8,7 @@ counts only if the node's limits, global N+1, and the steps that lead there allo
 from __future__ import annotations
 
 from iallocator.model.moves import FAILOVER, FAILOVER_TO, REPLACE_SECONDARY, Move, apply_steps
+from iallocator.model.state import derived
 from iallocator.placement.across_groups import TWINS, AcrossGroups
 from iallocator.placement.groups import collect_offers
 from iallocator.placement.moves import move_pair
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from iallocator.aliases import Nodes
     from iallocator.model.cluster import Group, Node
     from iallocator.model.instance import Instance
+    from iallocator.model.state import Kept
     from iallocator.n1.check import N1Check
     from iallocator.placement.evaluator import Evaluator
     from iallocator.planners.intergroup.context import IntergroupContext
@@ -57,7 +59,6 @@ class Mover:
     """
 
     __slots__ = (
-        "_judged",
         "_judges",
         "_queue",
         "_refusals",
@@ -70,10 +71,9 @@ class Mover:
     def __init__(self, context: IntergroupContext) -> None:
         self.context = context
         self.ranking = AcrossGroups(context)
-        self._judged: list[int] = []
-        self._judges: dict[int, N1Check] = {}
+        self._judges: Kept[int, N1Check] = {}
         self._queue: _Queue | None = None
-        self._refusals: dict[int, _Refusals] = {}
+        self._refusals: Kept[int, _Refusals] = {}
         self._steps: dict[int, Evaluator] = {}
         self.gave_up_early = False
 
@@ -163,15 +163,12 @@ class Mover:
 
     def judge(self, group: Group) -> N1Check:
         """N+1 in `group`, as the state is now."""
-        now = self.context.state.revisions
-        if now != self._judged:
-            self._judges.clear()
-            self._judged = list(now)
-        judge = self._judges.get(group.index)
-        if judge is None:
-            rules = self.context.evaluator(group).rules
-            judge = self._judges[group.index] = self.context.judge(group.nodes, rules)
-        return judge
+        context = self.context
+
+        def compute() -> N1Check:
+            return context.judge(group.nodes, context.evaluator(group).rules)
+
+        return derived(self._judges, group.index, sum(context.state.revisions), compute)
 
     def places(self, instance: Instance, groups: Sequence[Group]) -> Iterator[tuple[float, Nodes]]:
         """Where an instance that is off the state may go in `groups`, by the limits of nodes."""
@@ -242,10 +239,7 @@ class Mover:
     def _refusals_of(self, group: Group) -> _Refusals:
         """What N+1 has refused in `group` since it last changed; bound instances come apart."""
         now = sum(self.context.state.revisions[index] for index in group.nodes)
-        found = self._refusals.get(group.index)
-        if found is None or found.revision != now:
-            found = self._refusals[group.index] = _Refusals(now)
-        return found
+        return derived(self._refusals, group.index, now, _Refusals)
 
     # What is told
 
@@ -267,15 +261,11 @@ class Mover:
 
 
 class _Refusals:
-    """The placements in a group that N+1 refused, for as long as nothing there changes.
+    """The placements in a group that N+1 rejected, while the nodes of the group do not change."""
 
-    ``revision`` tells one state of the group from the next.
-    """
+    __slots__ = ("_memory", "_places")
 
-    __slots__ = ("_memory", "_places", "revision")
-
-    def __init__(self, revision: int) -> None:
-        self.revision = revision
+    def __init__(self) -> None:
         self._places: dict[tuple[object, ...], set[Nodes]] = {}
         self._memory: list[int] = []
 

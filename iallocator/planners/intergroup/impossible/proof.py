@@ -14,6 +14,7 @@ from iallocator.deadline import check
 from iallocator.limits.migration import may_not_receive
 from iallocator.model.columns import CPUS, DISK, FREE_SPINDLES, MEMORY, MEMORY_LATER, SPINDLES
 from iallocator.model.node_view import CAPACITIES
+from iallocator.model.state import derived
 from iallocator.planners.survival import doomed
 from iallocator.tolerances import AMOUNT
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
+    from iallocator.model.state import Kept
     from iallocator.planners.intergroup.context import IntergroupContext
     from iallocator.planners.intergroup.moving import Mover
 
@@ -354,7 +356,7 @@ class Proofs:
     def __init__(self, mover: Mover) -> None:
         self._mover = mover
         self._context = mover.context
-        self._rooms: dict[int, tuple[int, Arrivals]] = {}
+        self._rooms: Kept[int, Arrivals] = {}
 
     def against(self, instances: Sequence[Instance], targets: Targets) -> str:
         """Why `instances`, all on the state, cannot all go to groups of their `targets`; or "".
@@ -389,14 +391,14 @@ class Proofs:
         return found
 
     def _room(self, group: Group) -> Arrivals:
-        """What may come to a group that nobody leaves."""
-        now = sum(self._context.state.revisions[index] for index in group.nodes)
-        then, room = self._rooms.get(group.index, (-1, None))
-        if room is None or then != now:
-            survived = survived_in(self._context, group)
-            room = Arrivals(self._context, group, self._solvent(group), survived)
-            self._rooms[group.index] = now, room
-        return room
+        """Return what may come to a group that no instance leaves."""
+        context = self._context
+        now = sum(context.state.revisions[index] for index in group.nodes)
+
+        def compute() -> Arrivals:
+            return Arrivals(context, group, self._solvent(group), survived_in(context, group))
+
+        return derived(self._rooms, group.index, now, compute)
 
     def _solvent(self, group: Group) -> frozenset[int]:
         """The nodes of `group` that have the memory for the failover of each of their peers."""

@@ -6,12 +6,14 @@ domain), not by who they are: arrays are shapes × nodes, whatever the number of
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import permutations
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from iallocator.model.constraints import ALWAYS, APART, domains_between, weight_between
+from iallocator.model.state import derived
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from iallocator.constraints.relations import Relations
     from iallocator.model.constraints import Rule
     from iallocator.model.instance import Instance
+    from iallocator.model.state import Kept
     from iallocator.planners.balance.move_kinds import MoveKind
     from iallocator.planners.balance.scan.node_table import NodeTable, Whole
 
@@ -193,9 +196,9 @@ class BondCosts:
         self.nodes = len(relations.cluster.nodes)
         self._shares = ShareMatrices(relations.domains, self.nodes)
         self._rules: dict[Rule, RuleCosts] = {}
-        self._counts: dict[Rule, tuple[int, Floats]] = {}
-        self._costs: dict[Rule, tuple[int, Costs]] = {}
-        self._penalties: dict[Rule, tuple[int, float]] = {}
+        self._counts: Kept[Rule, Floats] = {}
+        self._costs: Kept[Rule, Costs] = {}
+        self._penalties: Kept[Rule, float] = {}
         self._wished = [r for r in relations.rules if any(not m.must for m in r.members)]
 
     def rule(self, rule: Rule) -> RuleCosts:
@@ -208,19 +211,19 @@ class BondCosts:
     def costs(self, rule: Rule) -> Costs:
         """What one more member of each shape would break, all that are there counted."""
         version = self.census.now().versions.get(rule, 0)
-        known = self._costs.get(rule)
-        if known is None or known[0] != version:
-            known = self._costs[rule] = version, self.rule(rule).costs(self._matrix(rule))
-        return known[1]
+        return derived(
+            self._costs, rule, version, lambda: self.rule(rule).costs(self._matrix(rule))
+        )
 
     def _matrix(self, rule: Rule) -> Floats:
         """Shapes × nodes: how many members are there."""
-        version = self.census.versions.get(rule, 0)
-        known = self._counts.get(rule)
-        if known is None or known[0] != version:
-            counts = self.rule(rule).matrix(self.census.counts(rule), self.nodes)
-            known = self._counts[rule] = version, counts
-        return known[1]
+        census, version = self.census, self.census.versions.get(rule, 0)
+        return derived(
+            self._counts,
+            rule,
+            version,
+            lambda: self.rule(rule).matrix(census.counts(rule), self.nodes),
+        )
 
     def penalty(self, scope: Mapping[int, int]) -> float:
         """What the broken wishes of instances with primaries in `scope` cost, each pair once.
@@ -230,11 +233,8 @@ class BondCosts:
         versions = self.census.now().versions
         total = 0.0
         for rule in self._wished:
-            version = versions.get(rule, 0)
-            known = self._penalties.get(rule)
-            if known is None or known[0] != version:
-                known = self._penalties[rule] = version, self._penalty(rule, scope)
-            total += known[1]
+            compute = partial(self._penalty, rule, scope)
+            total += derived(self._penalties, rule, versions.get(rule, 0), compute)
         return total
 
     def _penalty(self, rule: Rule, scope: Mapping[int, int]) -> float:
