@@ -345,7 +345,7 @@ class Growth:
     def __init__(self, base: Measured, sizes: list[Measured]) -> None:
         self.sizes = sizes
         self.ended = any(one.limited for one in sizes)
-        self.refused = [one.refused for one in (base, *sizes)]
+        self.rejected = [one.rejected for one in (base, *sizes)]
         self.differ = len(set().union(*(one.statuses for one in sizes))) > 1
         seconds = [min(one.seconds) - min(base.seconds) for one in sizes]
         memory = [one.peak_mib - base.peak_mib for one in sizes]
@@ -473,7 +473,7 @@ def row(title: str, most: str, path: str, growth: Growth) -> str:
         reason = "**none**"
     if growth.differ:
         reason = "**exit status differs**"
-    if any(growth.refused):
+    if any(growth.rejected):
         reason = "**refused**"
     return f"| {title} | {most} | {path} | {seconds} | {time} | {memory} | {space} | {reason} |"
 

@@ -47,8 +47,8 @@ class Compared(NamedTuple):
     seconds: float
     limited: list[tuple[float, float, float, float]]
     """(MiB allowed, our score, MiB that we copy, score of hbal's cut plan)."""
-    refused: bool
-    """Whether hbal's plan has a step that Ganeti refuses."""
+    rejected: bool
+    """Whether hbal's plan has a step that Ganeti rejects."""
 
 
 def balanced(path: Path, group: str, **limits: Any) -> GroupPlans:
@@ -71,8 +71,8 @@ def cut(peer: HbalPlan, sizes: dict[str, Any], allowed: float) -> tuple[float, f
     return score, copied
 
 
-def refused(peer: HbalPlan, cluster: Cluster) -> bool:
-    """Whether Ganeti refuses a step of hbal's plan, which copies off a primary that is offline."""
+def rejected(peer: HbalPlan, cluster: Cluster) -> bool:
+    """Whether Ganeti rejects a step of hbal's plan, which copies off a primary that is offline."""
     at = {one.name: list(one.nodes) for one in cluster.instances}
     index = {node.name: number for number, node in enumerate(cluster.nodes)}
     for name, _, notation in peer.moves:
@@ -126,7 +126,7 @@ def compare(seed: int, folder: Path) -> list[Compared]:
                 done.plans[0].plan.after,
                 seconds,
                 limited,
-                refused(peer, done.cluster),
+                rejected(peer, done.cluster),
             )
         )
     return found
@@ -147,7 +147,7 @@ def lines(found: list[Compared]) -> list[str]:
         f"| seconds, longest | | | | {max(one.seconds for one in found):.1f} |",
         *(
             f"higher: {one.name} {one.peer:.8f} {one.ahead:.8f}"
-            + ", which Ganeti refuses to carry out" * one.refused
+            + ", which Ganeti refuses to carry out" * one.rejected
             for one in higher
         ),
         "",

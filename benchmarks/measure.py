@@ -18,7 +18,7 @@ class Measured:
 
     ``statuses``: the exit statuses of its runs.
     ``limited``: a run was ended at the time limit; the times are lower bounds then.
-    ``refused``: a run ended with exit status 2, so that nothing was measured.
+    ``rejected``: a run ended with exit status 2, so that nothing was measured.
     """
 
     def __init__(self) -> None:
@@ -26,7 +26,7 @@ class Measured:
         self.peak_mib = 0.0
         self.statuses: set[int] = set()
         self.limited = False
-        self.refused = False
+        self.rejected = False
 
     @property
     def median(self) -> float:
@@ -76,6 +76,6 @@ def run(command: Sequence[str], into: Measured, limit: float) -> None:
         process.returncode = os.waitstatus_to_exitcode(status)
     into.statuses.add(process.returncode)
     into.limited |= process.returncode < 0
-    into.refused |= process.returncode == 2
+    into.rejected |= process.returncode == 2
     into.seconds.append(usage.ru_utime + usage.ru_stime)
     into.peak_mib = max(into.peak_mib, usage.ru_maxrss / 1024)

@@ -113,7 +113,7 @@ def main() -> None:
 
 def shown(found: Measured) -> str:
     """Peak and time; a run that did not end by itself has at least these."""
-    if found.refused:
+    if found.rejected:
         return "refused | "
     more = "> " if found.limited else ""
     return f"{more}{found.peak_mib:.0f} | {more}{found.median:.0f}"

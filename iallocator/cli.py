@@ -120,12 +120,12 @@ def _files(arguments: Sequence[str], settings: Settings) -> list[str]:
     if len(files) > 1:
         raise UsageError(f"one request file at most, got {' '.join(files)}")
     if not settings.validate:
-        _refuse_idle(settings)
+        _reject_idle(settings)
     return files
 
 
-def _refuse_idle(settings: Settings) -> None:
-    """Refuse options about captured calls, servers or moves where there are none."""
+def _reject_idle(settings: Settings) -> None:
+    """Reject options about captured calls, servers or moves where there are none."""
     idle = [target for target in ("capture_keep", "capture_days") if target in settings.chosen]
     if idle and not settings.capture:
         name = idle[0].replace("_", "-")

@@ -95,23 +95,23 @@ class Configuration:
         return self._read(self._top, "", COMMON, unknown)
 
     def of(
-        self, command: str, table: Sequence[Option], refusal: Callable[[str], str] = unknown
+        self, command: str, table: Sequence[Option], rejection: Callable[[str], str] = unknown
     ) -> Found:
-        """What the table of `command` says; `table` are its options, `refusal` is as in `parse`.
+        """What the table of `command` says; `table` are its options, `rejection` is as in `parse`.
 
         Raises
         ------
         UsageError
             As `top`.
         """
-        return self._read(self._tables.get(command, {}), command, table, refusal)
+        return self._read(self._tables.get(command, {}), command, table, rejection)
 
     def _read(
         self,
         given: Mapping[str, Any],
         command: str,
         table: Sequence[Option],
-        refusal: Callable[[str], str],
+        rejection: Callable[[str], str],
     ) -> Found:
         options = {name[2:]: one for one in table for name in one.names if name.startswith("--")}
         origin = f"{self._path} [{command}]" if command else self._path
@@ -119,9 +119,9 @@ class Configuration:
         for key, value in given.items():
             option = options.get(key)
             if option is None:
-                wrong = refusal(f"--{key}")
+                wrong = rejection(f"--{key}")
                 raise UsageError(f"{origin}: {key}: {wrong}")
-            if why := _refused(option, command):
+            if why := _rejected(option, command):
                 raise UsageError(f"{origin}: {key}: {why}")
             try:
                 _keep(found, option, _value(option, value), origin)
@@ -139,7 +139,7 @@ def configure(
     positional: Sequence[str],
     command: str = "",
     table: Sequence[Option] = COMMON,
-    refusal: Callable[[str], str] = unknown,
+    rejection: Callable[[str], str] = unknown,
 ) -> None:
     """Complete `settings` of the command line, of `command` or a request, from the file at `path`.
 
@@ -153,7 +153,7 @@ def configure(
     file = Configuration(path, commands)
     acting = {option.target for option in table} if command != "replay" else set()
     found = {target: what for target, what in file.top().items() if target in acting}
-    own = file.of(command, table, refusal) if command else {}
+    own = file.of(command, table, rejection) if command else {}
     settings.of_table = frozenset(own)
     apply(settings, _not_overridden(found | own, settings, positional, command))
 
@@ -185,7 +185,7 @@ def _not_overridden(
     return left
 
 
-def _refused(option: Option, command: str) -> str:
+def _rejected(option: Option, command: str) -> str:
     """Why `option` may not stand there; "" if it may."""
     if option.target in BY_HAND:
         return f"only on the command line: {BY_HAND[option.target]}"

@@ -88,8 +88,8 @@ class GroupSolution:
     secondaries:
         Of an instance on shared storage, the nodes that it could fail over to from its
         best place, best first; else None.
-    refused:
-        The first placement that N+1 alone refused; None: there is none.
+    rejected:
+        The first placement that N+1 alone rejected; None: there is none.
     ranked_by:
         The name of the strategy that ranked the placements.
     exactly:
@@ -115,7 +115,7 @@ class GroupSolution:
         "penalties",
         "placements",
         "ranked_by",
-        "refused",
+        "rejected",
         "secondaries",
         "shown_score",
         "successes",
@@ -137,7 +137,7 @@ class GroupSolution:
         self.successes = 0
         self.failures: dict[str, int] = {}
         self.obstacle = ""
-        self.refused: tuple[int, ...] | None = None
+        self.rejected: tuple[int, ...] | None = None
         self.ranked_by = "score"
         self.order: Any = None
         self.extra: dict[str, Any] = {}

@@ -1,1 +1,1 @@
-"""The long life of a cluster, simulated: what is refused, what is lost when nodes fail."""
+"""The long life of a cluster, simulated: what is rejected, what is lost when nodes fail."""

@@ -20,7 +20,7 @@ class Outcome(NamedTuple):
 
     Attributes
     ----------
-    asked, refused:
+    asked, rejected:
         Instances that were asked for, and that got no place.
     lost, lost_memory:
         Instances, and their MiB, that found no place when their node failed.
@@ -39,7 +39,7 @@ class Outcome(NamedTuple):
     """
 
     asked: int
-    refused: int
+    rejected: int
     lost: int
     lost_memory: int
     kept: float
@@ -52,7 +52,7 @@ class Outcome(NamedTuple):
 class Observer(Protocol):
     """Sees a life event by event."""
 
-    def refused(self, world: World, name: str, memory: int) -> None:
+    def rejected(self, world: World, name: str, memory: int) -> None:
         """A new instance got no place; `world` is without it."""
 
     def happened(self, world: World, event: Event) -> None:
@@ -67,7 +67,7 @@ class _Life:
         self._observer = observer
         self.world = World(scenario)
         self._policy = policy
-        self.asked = self.refused = self.lost = self.lost_memory = 0
+        self.asked = self.rejected = self.lost = self.lost_memory = 0
         self.moved = 0.0
         self.repairing = False
 
@@ -103,9 +103,9 @@ class _Life:
         if found["success"]:
             self.world.add(name, memory, found["result"])
         else:
-            self.refused += 1
+            self.rejected += 1
             if self._observer:
-                self._observer.refused(self.world, name, memory)
+                self._observer.rejected(self.world, name, memory)
 
     def _fails(self, node: str) -> None:
         """Failovers first, the largest of those that fit; then whatever can be evacuated."""
@@ -183,6 +183,6 @@ def live(
         broken += event.kind == ARRIVAL and before and not safe
     share = calm / whole if whole else 1.0
     return Outcome(
-        life.asked, life.refused, life.lost, life.lost_memory, kept, life.moved, share, broken,
+        life.asked, life.rejected, life.lost, life.lost_memory, kept, life.moved, share, broken,
         possible,
     )  # fmt: skip

@@ -45,13 +45,13 @@ def table(results: Results) -> str:
 
 
 def _cells(lives: Sequence[Outcome], first: Sequence[Outcome]) -> str:
-    refused = [float(one.refused) for one in lives], [float(one.refused) for one in first]
+    rejected = [float(one.rejected) for one in lives], [float(one.rejected) for one in first]
     lost = [float(one.lost) for one in lives], [float(one.lost) for one in first]
     return " | ".join(
         (
             f"{mean(one.asked for one in lives):.0f}",
-            f"{mean(refused[0]):.1f}",
-            _difference(*refused) if lives is not first else "",
+            f"{mean(rejected[0]):.1f}",
+            _difference(*rejected) if lives is not first else "",
             f"{mean(lost[0]):.1f}",
             _difference(*lost) if lives is not first else "",
             f"{mean(one.lost_memory for one in lives) / 1024:.1f}",
@@ -104,7 +104,7 @@ def _panel(
     policies: Sequence[str],
 ) -> list[str]:
     points = {
-        name: (mean(one.refused for one in lives), mean(one.lost for one in lives))
+        name: (mean(one.rejected for one in lives), mean(one.lost for one in lives))
         for name, lives in by_policy.items()
     }
     most = [max(1.0, *(point[axis] for point in points.values())) * 1.1 for axis in (0, 1)]
@@ -115,8 +115,8 @@ def _panel(
         f'<text x="{left + width}" y="{top + height + 16}" text-anchor="end">{most[0]:.0f}</text>',
         f'<text x="{left - 4}" y="{top + 10}" text-anchor="end">{most[1]:.0f}</text>',
     ]
-    for name, (refused, lost) in points.items():
-        x = left + width * refused / most[0]
+    for name, (rejected, lost) in points.items():
+        x = left + width * rejected / most[0]
         y = top + height * (1 - lost / most[1])
         colour = COLOURS[policies.index(name) % len(COLOURS)]
         parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5" fill="{colour}"/>')

@@ -102,7 +102,7 @@ def check_command(arguments: Sequence[str]) -> None:
 
 
 def _table(name: str) -> Sequence[Option]:
-    """Every option that the command `name` may be given, refused ones too."""
+    """Every option that the command `name` may be given, rejected ones too."""
     from iallocator.options.table import COMMON
 
     return (*module_of(name).OPTIONS, *COMMON)
@@ -124,13 +124,13 @@ def run_command(name: str, arguments: Sequence[str]) -> int:
     IallocatorError
         Where the program would end with exit status 2.
     """
-    from iallocator.commands.shared.common_options import refusal_of
+    from iallocator.commands.shared.common_options import rejection_of
     from iallocator.options.table import help_lines
 
     module = module_of(name)
     settings = module.Settings()
     table = options_of(name)
-    positional = parse(arguments, settings, table, refusal_of(name, table))
+    positional = parse(arguments, settings, table, rejection_of(name, table))
     positional.remove(name)
     if settings.version:
         print(f"iallocator {__version__}")
@@ -143,7 +143,7 @@ def run_command(name: str, arguments: Sequence[str]) -> int:
         from iallocator.configuration import configure
 
         files = getattr(module, "files_of", list)(positional)
-        configure(settings, path, COMMANDS, files, name, table, refusal_of(name, table))
+        configure(settings, path, COMMANDS, files, name, table, rejection_of(name, table))
     Voice.quiet = settings.quiet
     if settings.validate:
         from iallocator.commands.shared.validation import request_of, validate

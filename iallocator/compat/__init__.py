@@ -54,7 +54,7 @@ class Behaviour:
     """What a person is warned of stands in the answer, too, not only on stderr."""
 
     tells_nearest = True
-    """A refusal says which node came closest, and what it lacks."""
+    """A rejection says which node came closest, and what it lacks."""
 
     knows_affinity = True
     """Tags that bind instances to each other count."""
@@ -109,7 +109,7 @@ class Behaviour:
     """Moves that nobody asked for must keep global N+1."""
 
     tests_primary_again = False
-    """A new secondary is refused, too, if the primary breaks a limit that no move may break."""
+    """A new secondary is rejected, too, if the primary breaks a limit that no move may break."""
 
     judges_where_movers_were = False
     """``strict`` N+1 takes an instance that moves for where it was when its new node fails."""

@@ -103,35 +103,37 @@ class Affinity(NoAffinity):
             self._known = {instance.name: instance for instance in every}
         return self._known.get(name)
 
-    def refused(self, instance: Instance, nodes: Iterable[int]) -> dict[int, str]:
+    def rejected(self, instance: Instance, nodes: Iterable[int]) -> dict[int, str]:
         nodes = list(nodes)
-        refusals = dict.fromkeys(self._relations.refused(instance.name, nodes, self._now()), REASON)
+        rejections = dict.fromkeys(
+            self._relations.rejected(instance.name, nodes, self._now()), REASON
+        )
         companions = self._companions(instance)
         if companions:
-            left = [index for index in nodes if index not in refusals]
-            refusals |= {i: REASON for i in left if not self._room_for_all(companions, i)}
-        return refusals
+            left = [index for index in nodes if index not in rejections]
+            rejections |= {i: REASON for i in left if not self._room_for_all(companions, i)}
+        return rejections
 
     def units(self, instances: Sequence[Instance]) -> list[list[Instance]]:
         return items_of(instances, self._relations.units())
 
-    def refused_passing(self, instance: Instance, nodes: Iterable[int]) -> dict[int, str]:
-        refused = self._relations.refused_passing(instance.name, nodes, self._now())
-        return dict.fromkeys(refused, REASON)
+    def rejected_passing(self, instance: Instance, nodes: Iterable[int]) -> dict[int, str]:
+        rejected = self._relations.rejected_passing(instance.name, nodes, self._now())
+        return dict.fromkeys(rejected, REASON)
 
-    def refused_mirrors(self, instance: Instance, nodes: Iterable[int]) -> dict[int, str]:
+    def rejected_mirrors(self, instance: Instance, nodes: Iterable[int]) -> dict[int, str]:
         locations = self._relations.locations
         if locations is None:
             return {}
         forbidden = locations.forbidden(instance.name)
         return {index: REASON for index in nodes if index in forbidden}
 
-    def refusal_texts(self, instance: Instance, nodes: Iterable[int]) -> dict[int, str]:
+    def rejection_texts(self, instance: Instance, nodes: Iterable[int]) -> dict[int, str]:
         asked = list(nodes)
-        refused = self._relations.refusals(instance.name, asked, self._now())
+        rejected = self._relations.rejections(instance.name, asked, self._now())
         names = [one.name for one in self._companions(instance)]
         crowd = f"no room for all that must be together: {', '.join(names)}"
-        return {i: f"must be {refused[i].text}" if i in refused else crowd for i in asked}
+        return {i: f"must be {rejected[i].text}" if i in rejected else crowd for i in asked}
 
     def _companions(self, instance: Instance) -> list[Instance]:
         """`instance` and the undecided ones that must be on its node; [] if it has none."""
@@ -148,7 +150,7 @@ class Affinity(NoAffinity):
                 if one.name in state.where:
                     state.remove(one, state.where[one.name])
             for one in companions:
-                if self._relations.refused(one.name, (index,), self._now()):
+                if self._relations.rejected(one.name, (index,), self._now()):
                     return False
                 if not self._fits(one, index):
                     return False
@@ -210,10 +212,10 @@ class Affinity(NoAffinity):
         present = where.get(instance.name, ())[:1]
         every = self._state.cluster.nodes
         nodes = [node.index for node in every if node.online and node.index not in present]
-        refused = self._relations.refusals(instance.name, nodes, self._now())
-        if not refused or len(refused) < len(nodes):
+        rejected = self._relations.rejections(instance.name, nodes, self._now())
+        if not rejected or len(rejected) < len(nodes):
             return ""
-        return "must be " + " and ".join(dict.fromkeys(map(self._because, refused.values())))
+        return "must be " + " and ".join(dict.fromkeys(map(self._because, rejected.values())))
 
     def _because(self, bond: Constraint) -> str:
         """A must, and what is the matter with the node of the other instance, if that is down."""

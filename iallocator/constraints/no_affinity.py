@@ -36,7 +36,7 @@ class NoAffinity:
         self.relations: Relations | None = None
         self.pending: set[str] = set()
 
-    def refused(self, instance: Instance, nodes: Iterable[int]) -> dict[int, str]:
+    def rejected(self, instance: Instance, nodes: Iterable[int]) -> dict[int, str]:
         """Those of `nodes` where `instance` must not run, each with its reason.
 
         Nor where those could not follow that must be on the same node and have no place
@@ -48,19 +48,19 @@ class NoAffinity:
         """`instances`, those that must be on one node together where the first of them stands."""
         return [[instance] for instance in instances]
 
-    def refused_passing(self, instance: Instance, nodes: Iterable[int]) -> dict[int, str]:
+    def rejected_passing(self, instance: Instance, nodes: Iterable[int]) -> dict[int, str]:
         """Those of `nodes` where `instance` must not even run on its way to another.
 
         Those that it must be together with may be elsewhere for so long.
         """
         return {}
 
-    def refused_mirrors(self, instance: Instance, nodes: Iterable[int]) -> dict[int, str]:
+    def rejected_mirrors(self, instance: Instance, nodes: Iterable[int]) -> dict[int, str]:
         """Those of `nodes` that must not become the secondary of `instance`, with the reason."""
         return {}
 
-    def refusal_texts(self, instance: Instance, nodes: Iterable[int]) -> dict[int, str]:
-        """Per node that `refused` refuses, which bond does and where it comes from."""
+    def rejection_texts(self, instance: Instance, nodes: Iterable[int]) -> dict[int, str]:
+        """Per node that `rejected` rejects, which bond does and where it comes from."""
         return {}
 
     def with_soft_costs(

@@ -82,7 +82,7 @@ class Relations(Memberships):
         """The location musts that `instance` on `node` would break."""
         return [] if self.locations is None else self.locations.broken(instance, node)
 
-    def refused(self, instance: str, nodes: Iterable[int], census: Census) -> list[int]:
+    def rejected(self, instance: str, nodes: Iterable[int], census: Census) -> list[int]:
         """Those of `nodes` where `instance` would break a must, as the others are."""
         outlooks = self._outlooks(instance, census)
         if not outlooks and self.locations is None:
@@ -93,7 +93,7 @@ class Relations(Memberships):
             if self._out(instance, node) or any(one.musts(node) for one in outlooks)
         ]
 
-    def refused_passing(self, instance: str, nodes: Iterable[int], census: Census) -> list[int]:
+    def rejected_passing(self, instance: str, nodes: Iterable[int], census: Census) -> list[int]:
         """Those where it must not even be on its way: its partners come after it."""
         apart = [o for o in self._outlooks(instance, census) if o.member.rule.kind == APART]
         if not apart and self.locations is None:
@@ -138,7 +138,7 @@ class Relations(Memberships):
                 return bond_between(*next(self._in_turn(outlook.member, node, census, must=True)))
         return None
 
-    def refusals(
+    def rejections(
         self, instance: str, nodes: Iterable[int], census: Census
     ) -> dict[int, Constraint]:
         """Those of `nodes` that break a must of `instance`, and the first that they break."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Cluster, Node
 
 
-__all__ = ["ClusterGround", "Ground", "Places", "expectations", "places_of", "refusals"]
+__all__ = ["ClusterGround", "Ground", "Places", "expectations", "places_of", "rejections"]
 
 LEAVING = (kinds.OFFLINE, kinds.POWER_OFF)
 """After these steps nothing can be on the node."""
@@ -119,10 +119,10 @@ class ClusterGround:
     def look(self, jobs: Sequence[Job], waiting: Sequence[Job]) -> dict[int, str]:
         """Return job -> why it cannot be done now."""
         cluster = self._load()
-        found = refusals(waiting, places_of(cluster), self._expected)
+        found = rejections(waiting, places_of(cluster), self._expected)
         if jobs:
             room = _Model(cluster).carry_out
-            found |= refusals(jobs, places_of(cluster), self._expected, room)
+            found |= rejections(jobs, places_of(cluster), self._expected, room)
         return found
 
 
@@ -131,7 +131,7 @@ def _room_enough(step: Json) -> str:
     return ""
 
 
-def refusals(
+def rejections(
     jobs: Sequence[Job],
     places: Places,
     expected: Json,
@@ -141,15 +141,15 @@ def refusals(
 
     `places` are changed.  `carry_out`: what else speaks against a step, "" if nothing does.
     """
-    refused: dict[int, str] = {}
+    rejected: dict[int, str] = {}
     for job in jobs:
         for step in job.steps:
             why = _hindrance(step, places, expected) or carry_out(step)
             if why:
-                refused[job.number] = why
+                rejected[job.number] = why
                 break
             places.carry_out(step)
-    return refused
+    return rejected
 
 
 def _hindrance(step: Json, places: Places, expected: Json) -> str:

@@ -99,7 +99,7 @@ class JobQueue(Protocol):
         """Whether the queue takes such an opcode."""
 
     def submit(self, jobs: Sequence[Sequence[Json]]) -> list[int | str]:
-        """Submit jobs, lists of opcodes; per job its id, or why it was refused.
+        """Submit jobs, lists of opcodes; per job its id, or why it was rejected.
 
         Raises
         ------

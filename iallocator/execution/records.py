@@ -30,7 +30,7 @@ __all__ = [
     "DONE",
     "FAILED",
     "PENDING",
-    "REFUSED",
+    "REJECTED",
     "RETURNING",
     "SENDING",
     "SENT",
@@ -45,7 +45,7 @@ SENDING = "sending"
 SENT = "sent"
 DONE = "done"
 FAILED = "failed"
-REFUSED = "refused"
+REJECTED = "refused"
 RETURNING = "returning"
 
 OPEN = (PENDING, SENDING, SENT)
@@ -60,7 +60,7 @@ class Record:
     ----------
     state:
         `PENDING`: not submitted.  `SENDING`: it was being submitted; whether it arrived is not
-        known.  `SENT`: it is in the queue.  `DONE`, `FAILED`: it has ended.  `REFUSED`: it is not
+        known.  `SENT`: it is in the queue.  `DONE`, `FAILED`: it has ended.  `REJECTED`: it is not
         submitted, or was cancelled, for what it relies on has changed.  `RETURNING`: a person
         has rebooted the node; the execution waits for it.
     id:
@@ -72,9 +72,9 @@ class Record:
     done:
         How many opcodes of the last attempt succeeded, if that failed.
     why:
-        It failed, or is refused.
+        It failed, or is rejected.
     withdrawn:
-        We wanted to cancel it; "" if not, else why: `PENDING` or `REFUSED` is what it becomes.
+        We wanted to cancel it; "" if not, else why: `PENDING` or `REJECTED` is what it becomes.
     """
 
     state: str = PENDING
@@ -125,7 +125,7 @@ class Records:
         elif kind == "ended":
             self._ended(event["job"], event)
         elif kind == "refused":
-            self.of[event["job"]].state, self.of[event["job"]].why = REFUSED, event["why"]
+            self.of[event["job"]].state, self.of[event["job"]].why = REJECTED, event["why"]
         elif kind == "by hand":
             for number in event["jobs"]:
                 self.of[number].state = DONE
@@ -195,16 +195,16 @@ class Records:
             moving |= {self.jobs[n].instance for n in found} - {""}
 
     def blocked(self) -> dict[int, int]:
-        """Job that waits in vain -> the failed or refused one that it waits for, by way of others.
+        """Job that waits in vain -> the failed or rejected one that it waits for, by way of others.
 
         Only jobs that have not ended themselves.
         """
         found: dict[int, int] = {}
         for number, job in self.jobs.items():
-            if self.of[number].state in (DONE, FAILED, REFUSED):
+            if self.of[number].state in (DONE, FAILED, REJECTED):
                 continue
             for other in sorted(job.after):
-                if self.of[other].state in (FAILED, REFUSED):
+                if self.of[other].state in (FAILED, REJECTED):
                     found[number] = other
                 elif other in found:
                     found[number] = found[other]
@@ -213,7 +213,7 @@ class Records:
         return found
 
 
-STUCK = (FAILED, REFUSED)
+STUCK = (FAILED, REJECTED)
 
 
 def retries(records: Records, places: Places) -> Iterator[tuple[str, Json]]:

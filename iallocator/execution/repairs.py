@@ -66,7 +66,7 @@ class RepairJobs:
         Raises
         ------
         ExecutionError
-            If it is refused, or nobody knows whether it arrived.
+            If it is rejected, or nobody knows whether it arrived.
         """
         trail = reason_trail(self._reason, f"{uuid4()}/1/1", time_ns())
         try:

@@ -7,7 +7,7 @@ from iallocator.execution.records import (
     DONE,
     FAILED,
     PENDING,
-    REFUSED,
+    REJECTED,
     RETURNING,
     SENDING,
     SENT,
@@ -34,12 +34,12 @@ __all__ = [
 
 HALF_MOVED = "half moved"
 
-STUCK = (FAILED, REFUSED)
+STUCK = (FAILED, REJECTED)
 
 WORDS = {
     DONE: "done",
     FAILED: "failed",
-    REFUSED: "not done",
+    REJECTED: "not done",
     SENT: "in the queue",
     SENDING: "perhaps in the queue",
     RETURNING: "coming back",

@@ -22,7 +22,7 @@ from iallocator.execution.queue import (
     failed_out_of_band,
     reason_trail,
 )
-from iallocator.execution.records import DONE, PENDING, REFUSED, SENDING, SENT, retries
+from iallocator.execution.records import DONE, PENDING, REJECTED, SENDING, SENT, retries
 from iallocator.execution.returning import Returning
 from iallocator.live.stream import ServerError
 from iallocator.transition.step import DRAIN, OFFLINE, REBOOT
@@ -41,7 +41,7 @@ __all__ = ["Watch", "Waves", "carry_out", "ready"]
 
 POLL_SECONDS = 2.0
 
-WORDS = {DONE: "done", PENDING: "taken back", REFUSED: "not done"}
+WORDS = {DONE: "done", PENDING: "taken back", REJECTED: "not done"}
 
 
 class Watch:
@@ -149,7 +149,7 @@ class Waves:
     Attributes
     ----------
     trouble:
-        The cluster's reason to take nothing more; "" if it did not refuse.
+        The cluster's reason to take nothing more; "" if it did not reject.
     """
 
     def __init__(self, session: Session, returning: Returning) -> None:
@@ -214,7 +214,7 @@ class Waves:
         found = session.patiently(lambda: session.ground.look(wave, staying))
         for number, why in found.items():
             if records.of[number].state == SENT:
-                session.withdraw([number], REFUSED, why)
+                session.withdraw([number], REJECTED, why)
                 continue
             session.event("refused", job=number, why=why)
             session.orders.complain(f"not done: {describe(records.jobs[number])}: {why}")
@@ -307,7 +307,7 @@ def carry_out(session: Session, again: bool = False) -> str:
     session
         Its jobs, the queue, the cluster, and the journal.
     again
-        Whether to retry what failed, or was refused, in an earlier run.
+        Whether to retry what failed, or was rejected, in an earlier run.
 
     Returns
     -------

@@ -75,7 +75,7 @@ class Session:
         return job_id
 
     def withdraw(self, numbers: Sequence[int], becomes: str, why: str) -> None:
-        """Cancel jobs; one that has not begun then is `becomes`: `PENDING` or `REFUSED`."""
+        """Cancel jobs; one that has not begun then is `becomes`: `PENDING` or `REJECTED`."""
         self.event("withdraw", jobs=list(numbers), becomes=becomes, why=why)
         for number in numbers:
             self.patiently(partial(self.queue.cancel, self.id_of(number)))

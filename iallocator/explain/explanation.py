@@ -153,7 +153,7 @@ def _group_document(group: GroupReport, answer: Placed | None, instance: str, sc
         found["order"] = [
             {"node": name, "criteria": dict(criteria)} for name, criteria in group.ranking
         ]
-        found["refused_by_strategy"] = group.refused_by_strategy
+        found["refused_by_strategy"] = group.rejected_by_strategy
     return found
 
 
@@ -169,7 +169,7 @@ def _common(group: GroupReport, scored: bool) -> Json:
         "failures": dict(sorted(group.failures.items())),
         "placements": [placed.document(scored) for placed in group.placements],
         "nodes": [],
-        "n1_refused": [refused.document() for refused in group.unsurvived],
+        "n1_refused": [rejected.document() for rejected in group.unsurvived],
         "closest": group.closest,
     }
 

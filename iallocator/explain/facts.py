@@ -15,7 +15,7 @@ __all__ = [
     "PENALTY",
     "NodeReport",
     "Placed",
-    "Refusal",
+    "RoleRejection",
     "RoleReport",
     "Standing",
     "Term",
@@ -117,7 +117,7 @@ def scored(score: float, penalty: float) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class RoleRejection:
     """Why a node cannot take a role: what it is counted as, and the numbers.
 
     ``beside`` names the primary for which alone it holds; "" if it holds for any.
@@ -138,7 +138,7 @@ class Refusal:
         return f"{self.reason}{step}: {self.text}"
 
     def document(self) -> Json:
-        """The refusal as JSON."""
+        """The rejection as JSON."""
         found: Json = {"reason": self.reason, "text": self.text, "placements": self.placements}
         if self.beside:
             found["beside"] = self.beside
@@ -155,19 +155,19 @@ class RoleReport:
 
     role: str
     placements: int
-    refusals: list[Refusal] = field(default_factory=list)
+    rejections: list[RoleRejection] = field(default_factory=list)
 
     @property
     def lonely(self) -> bool:
         """Whether the node could, if only another could beside it."""
-        return not self.placements and not self.refusals
+        return not self.placements and not self.rejections
 
     def document(self) -> Json:
         """The role as JSON."""
         return {
             "role": self.role,
             "placements": self.placements,
-            "refusals": [refusal.document() for refusal in self.refusals],
+            "refusals": [rejection.document() for rejection in self.rejections],
         }
 
 
@@ -195,7 +195,7 @@ class NodeReport:
 
 @dataclass(frozen=True, slots=True)
 class Unsurvived:
-    """A placement refused by global N+1.
+    """A placement rejected by global N+1.
 
     If ``failing`` failed, ``instance`` would find no place, and ``why``.  ``already``
     says that this is so without the placement, too.
@@ -210,7 +210,7 @@ class Unsurvived:
     already: bool
 
     def document(self) -> Json:
-        """The refused placement as JSON."""
+        """The rejected placement as JSON."""
         return {
             "nodes": self.nodes,
             "score": round(self.score, DECIMALS),
@@ -229,7 +229,7 @@ class Standing:
     ``nodes`` are its nodes, primary first; ``told`` is what it was ranked by, in words, and
     ``score`` that number where it was the score, else None; ``penalty`` is what violated soft
     constraints add to it.  ``lost`` says that global N+1
-    refused it and every other with this node that was looked at.
+    rejected it and every other with this node that was looked at.
     """
 
     nodes: list[str]

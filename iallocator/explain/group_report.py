@@ -22,7 +22,7 @@ class GroupReport:
     successes, failures:
         As in the response.
     unsurvived:
-        The best of the placements that global N+1 refused.
+        The best of the placements that global N+1 rejected.
     closest:
         Where nothing fits: which node came closest and what it lacks.
     verdict:
@@ -31,7 +31,7 @@ class GroupReport:
         The strategy that ranked its nodes, where one did; else "".
     ranking:
         Its order of the nodes, each with the criteria in their order.
-    refused_by_strategy:
+    rejected_by_strategy:
         Node -> why the strategy will not have it.
     standings:
         Node -> how it stands, of those that could take the instance by their limits.
@@ -44,7 +44,7 @@ class GroupReport:
     by_losses: bool = False
     strategy: str = ""
     ranking: list[tuple[str, list[tuple[str, str]]]] = field(default_factory=list)
-    refused_by_strategy: dict[str, str] = field(default_factory=dict)
+    rejected_by_strategy: dict[str, str] = field(default_factory=dict)
     placements: list[Placed] = field(default_factory=list)
     successes: int = 0
     failures: dict[str, int] = field(default_factory=dict)

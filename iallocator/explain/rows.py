@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from iallocator.explain.group_report import GroupReport
 
 __all__ = [
-    "ANSWER", "NOT_ASKED", "POSSIBLE", "REFUSED", "VERDICTS", "NodeRow", "failure_words",
+    "ANSWER", "NOT_ASKED", "POSSIBLE", "REJECTED", "VERDICTS", "NodeRow", "failure_words",
     "node_rows",
 ]  # fmt: skip
 
-ANSWER, POSSIBLE, REFUSED, NOT_ASKED = "answer", "possible", "refused", "not asked"
+ANSWER, POSSIBLE, REJECTED, NOT_ASKED = "answer", "possible", "refused", "not asked"
 
-VERDICTS = (ANSWER, POSSIBLE, REFUSED, NOT_ASKED)
+VERDICTS = (ANSWER, POSSIBLE, REJECTED, NOT_ASKED)
 """In the order in which they are shown."""
 
 
@@ -63,19 +63,19 @@ def node_rows(group: GroupReport, answer: Placed | None, instance: str) -> list[
 def _row(group: GroupReport, node: NodeReport, chosen: list[str], instance: str) -> NodeRow:
     if node.excluded:
         return NodeRow(node.name, NOT_ASKED, [", ".join(node.excluded)])
-    refused = [text for role in node.roles for text in _refusals(role)]
-    if node.name in group.refused_by_strategy:
-        refused.append(f"FailStrategy: {group.refused_by_strategy[node.name]}")
+    rejected = [text for role in node.roles for text in _rejections(role)]
+    if node.name in group.rejected_by_strategy:
+        rejected.append(f"FailStrategy: {group.rejected_by_strategy[node.name]}")
     standing = group.standings.get(node.name)
     if standing is None or standing.lost:
         lost = [failure_words(one, instance) for one in group.unsurvived if node.name in one.nodes]
         if standing is not None and standing.lost:
-            refused += lost[:1] or ["FailN1: a failure could not be survived"]
-        if refused and (standing is not None or not node.possible):
-            return NodeRow(node.name, REFUSED, refused)
-        verdict = POSSIBLE if node.possible else REFUSED
+            rejected += lost[:1] or ["FailN1: a failure could not be survived"]
+        if rejected and (standing is not None or not node.possible):
+            return NodeRow(node.name, REJECTED, rejected)
+        verdict = POSSIBLE if node.possible else REJECTED
         return NodeRow(
-            node.name, verdict, ["by its limits", *refused] if node.possible else refused
+            node.name, verdict, ["by its limits", *rejected] if node.possible else rejected
         )
     told = standing.told
     if len(standing.nodes) > 1:
@@ -83,33 +83,33 @@ def _row(group: GroupReport, node: NodeReport, chosen: list[str], instance: str)
         other = standing.nodes[1 - position]
         told += f", as {'secondary of' if position else 'primary, with'} {other}"
     if node.name not in chosen:
-        return NodeRow(node.name, POSSIBLE, [told, *refused], standing.score, standing.penalty)
+        return NodeRow(node.name, POSSIBLE, [told, *rejected], standing.score, standing.penalty)
     if len(chosen) > 1:
         told = ("as primary", "as secondary")[chosen.index(node.name)]
     return NodeRow(node.name, ANSWER, [told], standing.score, standing.penalty)
 
 
-def _refusals(role: RoleReport) -> Iterator[str]:
+def _rejections(role: RoleReport) -> Iterator[str]:
     words = "" if role.role == "only" else f" as {role.role}"
-    for refusal in role.refusals:
-        beside = f" of {refusal.beside}" if refusal.beside else ""
-        where = f" {refusal.step}" if refusal.step else words + beside
-        yield f"{refusal.reason}{where}: {refusal.text}"
+    for rejection in role.rejections:
+        beside = f" of {rejection.beside}" if rejection.beside else ""
+        where = f" {rejection.step}" if rejection.step else words + beside
+        yield f"{rejection.reason}{where}: {rejection.text}"
     if role.lonely:
         other = "secondary" if role.role == "primary" else "primary"
         yield f"could be {role.role}, but no other node can be {other} beside it"
 
 
-def failure_words(refused: Unsurvived, instance: str) -> str:
+def failure_words(rejected: Unsurvived, instance: str) -> str:
     """The failure that a placement could not survive."""
-    who = f"{refused.instance} ({refused.memory} MiB memory)"
-    if refused.instance == instance:
+    who = f"{rejected.instance} ({rejected.memory} MiB memory)"
+    if rejected.instance == instance:
         who = "the instance itself"
     already = ""
-    if refused.already:
+    if rejected.already:
         already = "; so it is without the new instance, too (--n1 no-new would not count it)"
-    where = f" on {'/'.join(refused.nodes)}" if len(refused.nodes) > 1 else ""
+    where = f" on {'/'.join(rejected.nodes)}" if len(rejected.nodes) > 1 else ""
     return (
-        f"FailN1{where}: if {refused.failing} failed, {who} would have no place: "
-        f"{refused.why}{already}"
+        f"FailN1{where}: if {rejected.failing} failed, {who} would have no place: "
+        f"{rejected.why}{already}"
     )

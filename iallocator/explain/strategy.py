@@ -20,15 +20,15 @@ __all__ = ["between_groups", "note_order", "placed_by"]
 
 
 def note_order(report: GroupReport, order: OrderedCandidates, cluster: Cluster) -> None:
-    """Note in `report` how `order` ranked the nodes, and which it refused."""
+    """Note in `report` how `order` ranked the nodes, and which it rejected."""
     report.strategy = order.name
     report.ranking = (
         [(cluster.nodes[index].name, order.criteria((index,))) for index in order.primaries]
         if order.first is not None
         else []
     )
-    report.refused_by_strategy = {
-        cluster.nodes[index].name: why for index, why in order.refusals().items()
+    report.rejected_by_strategy = {
+        cluster.nodes[index].name: why for index, why in order.rejections().items()
     }
 
 

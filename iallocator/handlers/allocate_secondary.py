@@ -48,7 +48,7 @@ def allocate_secondary(context: Context, request: AllocateSecondary) -> Reply:
     fill_offer(offer, context, evaluator, found)
     solutions = [offer.document(context.settings.top)]
     if not found.best:
-        refused = found.refused[1] if found.refused else None
-        nearest = miss_of_mirror(context, evaluator, mirrored, others, refused)
+        rejected = found.rejected[1] if found.rejected else None
+        nearest = miss_of_mirror(context, evaluator, mirrored, others, rejected)
         return Reply(False, offer.clause() + nearest, [], solutions)
     return Reply(True, offer.clause(), offer.placements[0][1][1], solutions)

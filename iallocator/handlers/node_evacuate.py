@@ -128,8 +128,8 @@ def _parted(context: Context, request: NodeEvacuate) -> dict[str, str]:
 
 def _no_way(instance: Instance, why: str) -> MoveTask:
     """The task of an instance that cannot be moved."""
-    refused = MoveResult(message=why)
-    return MoveTask(instance, lambda: refused, lambda: iter(()), lambda nodes: refused)
+    rejected = MoveResult(message=why)
+    return MoveTask(instance, lambda: rejected, lambda: iter(()), lambda nodes: rejected)
 
 
 def _places(

@@ -19,7 +19,7 @@ __all__ = ["policy_breach"]
 
 
 def policy_breach(policy: Policy, instance: Instance, exclusive: bool) -> str:
-    """What `policy` refuses about `instance`; "" if it admits it.
+    """What `policy` rejects about `instance`; "" if it admits it.
 
     With `exclusive` storage the spindles of the disks count, otherwise ``spindle_use``.
     """

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Cluster, Group
     from iallocator.model.instance import Instance
 
-__all__ = ["lacks_network", "out_of_reach", "refused_by_policy"]
+__all__ = ["lacks_network", "out_of_reach", "rejected_by_policy"]
 
 
 def lacks_network(group: Group, instance: Instance) -> bool:
@@ -28,20 +28,20 @@ def out_of_reach(cluster: Cluster, nodes: Iterable[int], instance: Instance) -> 
     return f"storage pool{'s' * (len(pools) > 1)} {' and '.join(map(pool_name, pools))}"
 
 
-def refused_by_policy(
+def rejected_by_policy(
     cluster: Cluster, group: Group, instance: Instance, reason: str = ""
 ) -> dict[int, str]:
     """Return node -> reason for the nodes of `group` whose policy rejects `instance`.
 
     The reason is `reason`; if that is "", what the policy rejects: ``FailMem`` and the like.
     """
-    refusals: dict[int, str] = {}
+    rejections: dict[int, str] = {}
     reasons: dict[bool, str | None] = {}
     for index in group.nodes:
         exclusive = cluster.nodes[index].exclusive_storage
         if exclusive not in reasons:
-            reasons[exclusive] = group.policy.refuses(instance, exclusive)
+            reasons[exclusive] = group.policy.rejects(instance, exclusive)
         found = reasons[exclusive]
         if found is not None:
-            refusals[index] = reason or found
-    return refusals
+            rejections[index] = reason or found
+    return rejections

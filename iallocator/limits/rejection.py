@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.limits.group import lacks_network, out_of_reach, refused_by_policy
+from iallocator.limits.group import lacks_network, out_of_reach, rejected_by_policy
 from iallocator.limits.migration import missing_migration_tags
 
 TYPE_CHECKING = False
@@ -25,7 +25,7 @@ class Rejection:
         the whole group is out.
     text:
         The numbers, or the rule, for people; it goes on from the name of the node or group.
-        Given as a function, it is made when somebody reads it: of most refusals nobody does.
+        Given as a function, it is made when somebody reads it: of most rejections nobody does.
     node:
         The index of the node that rejects; None for a whole group.
     step:
@@ -65,7 +65,7 @@ class Rejection:
 def group_rejections(
     cluster: Cluster, group: Group, instance: Instance, nodes: Iterable[int], by_policy: str
 ) -> dict[int, Rejection]:
-    """Those of `nodes` of `group` that refuse `instance`, whatever they have left.
+    """Those of `nodes` of `group` that reject `instance`, whatever they have left.
 
     All of them where the whole group does.  `by_policy` is the reason that is counted where the
     policy rejects the instance; if it is "", what the policy rejects.
@@ -73,13 +73,13 @@ def group_rejections(
     whole = _whole_rejection(cluster, group, instance)
     if whole is not None:
         return dict.fromkeys(nodes, whole)
-    rejected = refused_by_policy(cluster, group, instance, by_policy)
+    rejected = rejected_by_policy(cluster, group, instance, by_policy)
     why = f"the policy of group {group.name} refuses an instance of this kind or size"
     return {i: Rejection(rejected[i], why, i) for i in nodes if i in rejected}
 
 
 def _whole_rejection(cluster: Cluster, group: Group, instance: Instance) -> Rejection | None:
-    """Why the whole `group` refuses `instance`."""
+    """Why the whole `group` rejects `instance`."""
     if lacks_network(group, instance):
         missing = ", ".join(sorted(set(instance.networks) - group.networks))
         return Rejection("FailGroup", f"group {group.name} is not connected to network {missing}")

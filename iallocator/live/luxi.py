@@ -75,7 +75,7 @@ class LuxiClient:
         Raises
         ------
         ServerError
-            If the cluster refuses.
+            If the cluster rejects.
         LiveError
             If it is not reached, or its answer is late, incomplete or not understood.  Whether
             it has heard the question is then unknown.

@@ -183,7 +183,7 @@ class RapiClient:
         Raises
         ------
         ServerError
-            If the cluster refuses.
+            If the cluster rejects.
         LiveError
             If it is not reached, or its answer is late, incomplete or not understood.  Whether
             it has heard the question is then unknown.
@@ -193,7 +193,7 @@ class RapiClient:
         sent = b"" if body is None else dumps(body).encode()
         status, raw = self._exchange(where, method, url, sent, deadline or Deadline(ANSWER_SECONDS))
         if not 200 <= status < 300:
-            raise _refused(where, status, raw)
+            raise _rejected(where, status, raw)
         try:
             return decode_any(raw)
         except RequestError as error:
@@ -277,7 +277,7 @@ def _headers(login: tuple[str, str] | None) -> dict[str, str]:
     return headers
 
 
-def _refused(where: str, status: int, raw: bytes) -> ServerError:
+def _rejected(where: str, status: int, raw: bytes) -> ServerError:
     """What the answer `raw` with an error's `status` says.
 
     Of Ganeti's two texts ``message`` is the reason, and ``explain`` the usual explanation of the
@@ -297,7 +297,7 @@ def _refused(where: str, status: int, raw: bytes) -> ServerError:
 
 
 def _has_another_name(error: Exception) -> bool:
-    """Whether a certificate was refused for the name in it alone."""
+    """Whether a certificate was rejected for the name in it alone."""
     import ssl
 
     named = isinstance(error, ssl.SSLCertVerificationError)

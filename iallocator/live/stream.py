@@ -406,7 +406,7 @@ class LiveError(IallocatorError):
 
 
 class ServerError(LiveError):
-    """The cluster understood what was asked and refuses it.
+    """The cluster understood what was asked and rejects it.
 
     Attributes
     ----------

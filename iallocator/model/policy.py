@@ -69,7 +69,7 @@ class Interval:
         self.low = low
         self.high = high
 
-    def refuses(self, instance: Sized, exclusive: bool) -> str | None:
+    def rejects(self, instance: Sized, exclusive: bool) -> str | None:
         """Say why `instance` lies outside, or None.
 
         The minimum is tested first, then the maximum, each in the order memory,
@@ -118,7 +118,7 @@ class Policy:
         self.vcpu_ratio = vcpu_ratio
         self.spindle_ratio = spindle_ratio
 
-    def refuses(self, instance: Sized, exclusive: bool) -> str | None:
+    def rejects(self, instance: Sized, exclusive: bool) -> str | None:
         """Say why the policy does not admit `instance`, or None.
 
         Its size must lie in at least one interval (the reason is that of the first),
@@ -126,7 +126,7 @@ class Policy:
         """
         first: str | None = None
         for interval in self.intervals:
-            reason = interval.refuses(instance, exclusive)
+            reason = interval.rejects(instance, exclusive)
             if reason is None:
                 return None if instance.template in self.templates else "FailDisk"
             first = first or reason

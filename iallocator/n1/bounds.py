@@ -149,7 +149,7 @@ def demand_of(state: State, node: int, rules: Rules) -> Demand:
             demand.movers += rules.strict
             continue
         recreated = rules.recreates(instance)
-        if recreated and group.policy.refuses(instance, False):
+        if recreated and group.policy.rejects(instance, False):
             demand.intricate = True
         demand.add(instance, nodes[1] if len(nodes) > 1 else None, recreated)
         if instance.name in rules.units and instance.template != "drbd":
@@ -276,18 +276,18 @@ def verdict(
     failovers = demand.failovers
     if not demand.movers:
         return SAFE, INFINITE
-    refused = may_not_receive(state.cluster, node, targets)
-    if refused:
+    rejected = may_not_receive(state.cluster, node, targets)
+    if rejected:
         if demand.recreated:
             return UNKNOWN, 0
-        targets = [t for t in targets if t not in refused]
+        targets = [t for t in targets if t not in rejected]
     if demand.shares is not None:
         from iallocator.n1.pools.bounds import judge_shares
 
         others = [t for t in targets if t != node]
         return judge_shares(state, demand.shares, failovers, others)
     need = demand.largest
-    if room is not None and not refused:
+    if room is not None and not rejected:
         largest, total, closing = room.without(node, need, failovers)
     else:
         capacities = [memory[t] - failovers.get(t, 0) - 1 for t in targets if t != node]

@@ -40,7 +40,7 @@ class FailureWatch:
     lost:
         Those whose failure sums told to be lost when it was last looked at.
     refuter:
-        The node whose failure refuted the last candidate that was refused.
+        The node whose failure refuted the last candidate that was rejected.
     """
 
     __slots__ = (

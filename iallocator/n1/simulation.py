@@ -8,7 +8,7 @@ each on the best node.  Only hard limits count.
 
 from __future__ import annotations
 
-from iallocator.limits.group import refused_by_policy
+from iallocator.limits.group import rejected_by_policy
 from iallocator.limits.migration import may_not_receive
 from iallocator.limits.node import (
     ABANDONED,
@@ -240,26 +240,28 @@ class Simulation:
             return UnsurvivedFailure(node, instance, f"its secondary {name} lacks a migration tag")
         state.remove(instance, nodes)
         if self._rules.strict:
-            refusal = self._swap_refusal(instance, secondary, old)
-            if refusal is not None:
+            rejection = self._swap_rejection(instance, secondary, old)
+            if rejection is not None:
                 return UnsurvivedFailure(
-                    node, instance, f"its secondary {name} refuses it: {refusal}"
+                    node, instance, f"its secondary {name} refuses it: {rejection}"
                 )
-        refusal = failover_rejection(state, self.kernels, instance, secondary)
-        if refusal == "FailMem":
+        rejection = failover_rejection(state, self.kernels, instance, secondary)
+        if rejection == "FailMem":
             return UnsurvivedFailure(node, instance, f"its secondary {name} has not enough memory")
-        if refusal is not None:
-            return UnsurvivedFailure(node, instance, f"its secondary {name} refuses it: {refusal}")
+        if rejection is not None:
+            return UnsurvivedFailure(
+                node, instance, f"its secondary {name} refuses it: {rejection}"
+            )
         state.place(instance, (secondary, old))
         return None
 
-    def _swap_refusal(self, instance: Instance, primary: int, secondary: int) -> str | None:
+    def _swap_rejection(self, instance: Instance, primary: int, secondary: int) -> str | None:
         """The hard limit that a failover to `primary` breaks, with the old one as secondary."""
         checker = self.kernels.checker(self._state)
         left = SECONDARY if self._state.cluster.nodes[secondary].online else ABANDONED
-        return checker.primary_refusal(
+        return checker.primary_rejection(
             instance, primary, checks_for(PRIMARY, instance, FORCED_LIMITS)
-        ) or checker.secondary_refusal(
+        ) or checker.secondary_rejection(
             instance, primary, secondary, checks_for(left, instance, FORCED_LIMITS)
         )
 
@@ -277,13 +279,13 @@ class Simulation:
                 state.remove(one, state.where[one.name][:1])
         kernel = self.kernels.make(state, scope)
         if self._rules.recreates(first):
-            refusals: dict[int, str] = {}
+            rejections: dict[int, str] = {}
             group = state.cluster.nodes[node].group
             for one in item:
-                refusals |= refused_by_policy(state.cluster, group, one)
+                rejections |= rejected_by_policy(state.cluster, group, one)
         else:
-            refusals = may_not_receive(state.cluster, source, targets)
-        found = kernel.singles(_whole(item), targets, refusals, FORCED_LIMITS).row(0)
+            rejections = may_not_receive(state.cluster, source, targets)
+        found = kernel.singles(_whole(item), targets, rejections, FORCED_LIMITS).row(0)
         if len(item) == 1:
             best = next(found, None)
         else:
@@ -302,15 +304,16 @@ class Simulation:
         """
         state = self._state
         (present,) = state.where[one.name][:1]
-        refusals = may_not_receive(state.cluster, present, targets)
+        rejections = may_not_receive(state.cluster, present, targets)
         checks = checks_for(PRIMARY, one, FORCED_LIMITS)
         again = present in targets and not (
-            present in refusals or self.kernels.checker(state).primary_refusal(one, present, checks)
+            present in rejections
+            or self.kernels.checker(state).primary_rejection(one, present, checks)
         )
         state.remove(one, (present,))
         kernel = self.kernels.make(state, scope)
         others = [index for index in targets if index != present]
-        best = next(kernel.singles(one, others, refusals, FORCED_LIMITS).row(0), None)
+        best = next(kernel.singles(one, others, rejections, FORCED_LIMITS).row(0), None)
         if again and (best is None or (round(kernel.score(), DECIMALS), (present,)) < best):
             state.where[one.name] = (present,)
             return True
@@ -323,7 +326,7 @@ class Simulation:
         with self._state.trial():
             for one in item:
                 checks = checks_for(PRIMARY, one, FORCED_LIMITS)
-                if self.kernels.checker(self._state).primary_refusal(one, index, checks):
+                if self.kernels.checker(self._state).primary_rejection(one, index, checks):
                     return False
                 self._state.place(one, (index,))
         return True
@@ -337,7 +340,7 @@ def failover_rejection(
     The reason is one of `iallocator.limits.node.REASONS`.
     """
     checks = failover_checks(instance)
-    return kernels.checker(state).primary_refusal(instance, secondary, checks)
+    return kernels.checker(state).primary_rejection(instance, secondary, checks)
 
 
 def _order(instance: Instance) -> float:

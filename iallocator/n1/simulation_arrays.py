@@ -119,8 +119,8 @@ class _Batch:
         allowed = np.zeros(self._reserved.shape, dtype=bool)
         targets = rules.targets(state.cluster, group)
         for k, node in enumerate(kept):
-            refused = may_not_receive(state.cluster, node, targets)
-            allowed[k, [position[t] for t in targets if t != node and t not in refused]] = True
+            rejected = may_not_receive(state.cluster, node, targets)
+            allowed[k, [position[t] for t in targets if t != node and t not in rejected]] = True
         self._allowed = allowed
         self._vectors, self._memory, self._left = _queues(movers)
         self._kinds, self._reach = _reaches(state, group, movers)

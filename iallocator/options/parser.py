@@ -35,11 +35,11 @@ def parse(
     arguments: Sequence[str],
     settings: Settings,
     table: Sequence[Option] | None = None,
-    refusal: Callable[[str], str] = unknown,
+    rejection: Callable[[str], str] = unknown,
 ) -> list[str]:
     """Fill `settings` from `arguments` and return what is not an option.
 
-    `table`: by default the one of requests.  `refusal` says of the name of an option that is
+    `table`: by default the one of requests.  `rejection` says of the name of an option that is
     not in `table` why it is none.
 
     Options may stand anywhere, as ``--name=value`` or ``--name value``; a flag may
@@ -58,7 +58,7 @@ def parse(
         if not name:
             positional.append(value or "")
         elif option is None:
-            raise UsageError(refusal(name))
+            raise UsageError(rejection(name))
         elif option.read is None:
             _set_flag(settings, option, name, value or "")
         elif value is None:

@@ -106,20 +106,22 @@ class AcrossGroups:
         context = self.context
         evaluator = context.evaluator(group)
         nodes = evaluator.online_nodes(context.settings.restrict_allocation_to)
-        refusals = may_not_receive(context.cluster, instance.nodes[0], nodes)
-        refusals |= context.bonds.refused(instance, nodes)
+        rejections = may_not_receive(context.cluster, instance.nodes[0], nodes)
+        rejections |= context.bonds.rejected(instance, nodes)
         kernel, motion = self.kernel, evaluator.motions.new
         if instance.required_nodes == 2:
-            found = kernel.pairs(instance, nodes, nodes, refusals, motion.primary, motion.secondary)
+            found = kernel.pairs(
+                instance, nodes, nodes, rejections, motion.primary, motion.secondary
+            )
         else:
-            found = kernel.singles(instance, nodes, refusals, motion.primary)
+            found = kernel.singles(instance, nodes, rejections, motion.primary)
         return context.bonds.with_soft_costs(instance, found)[0]
 
     def _singles(self, instance: Instance, groups: Sequence[Group]) -> Ranked:
         """Single nodes of `groups`, best first; of groups that are level the first one."""
         nodes = self._online(instance, groups)
-        refusals = self._unfit(instance, nodes)
-        found = self.kernel.singles(instance, nodes, refusals, self._limits.primary)
+        rejections = self._unfit(instance, nodes)
+        found = self.kernel.singles(instance, nodes, rejections, self._limits.primary)
         yield from self._level(found.ranked())
 
     def _level(self, found: Ranked) -> Ranked:
@@ -184,7 +186,7 @@ class AcrossGroups:
         if lacks_network(group, instance):
             return f"group {group.name} lacks a network of the instance"
         reasons = {
-            group.policy.refuses(instance, exclusive)
+            group.policy.rejects(instance, exclusive)
             for exclusive in ({True, False} if group.exclusive else {False})
         }
         if None not in reasons:
@@ -219,17 +221,17 @@ class AcrossGroups:
         return found
 
     def _unfit(self, instance: Instance, nodes: Sequence[int]) -> dict[int, str]:
-        """Nodes that may not receive the instance, or whose group's policy refuses it there."""
+        """Nodes that may not receive the instance, or whose group's policy rejects it there."""
         context = self.context
         source = context.state.where.get(instance.name, instance.nodes)[0]
-        refusals = may_not_receive(context.cluster, source, nodes)
+        rejections = may_not_receive(context.cluster, source, nodes)
         for index in nodes if self._exclusive else ():
             node = context.cluster.nodes[index]
             if node.group.exclusive:
-                reason = node.group.policy.refuses(instance, node.exclusive_storage)
+                reason = node.group.policy.rejects(instance, node.exclusive_storage)
                 if reason is not None:
-                    refusals[index] = context.settings.behaviour.policy_reason or reason
-        return refusals
+                    rejections[index] = context.settings.behaviour.policy_reason or reason
+        return rejections
 
     @property
     def _limits(self) -> Motion:

@@ -27,7 +27,7 @@ leaves a node has to go somewhere.  A move that a planner makes of its own accor
 
 from __future__ import annotations
 
-from iallocator.limits.group import refused_by_policy
+from iallocator.limits.group import rejected_by_policy
 from iallocator.limits.migration import may_not_receive
 from iallocator.limits.node import FORCED_LIMITS, PRIMARY, checks_for
 from iallocator.placement.motions import ALL_FORCED, heeding
@@ -152,29 +152,29 @@ class Evaluator:
         if role == "any pair":
             return kernel.pairs(instance, nodes, nodes, {}, FORCED_LIMITS)
         bonds, seconds = self._working.bonds, nodes if secondaries is None else secondaries
-        refusals: dict[int, str] = {}
+        rejections: dict[int, str] = {}
         if role == "new":
             motion = self.motions.new
-            refusals = bonds.refused(instance, nodes) if bound else {}
-            refusals |= refused_by_policy(
+            rejections = bonds.rejected(instance, nodes) if bound else {}
+            rejections |= rejected_by_policy(
                 self._working.cluster, self.group, instance, behaviour.policy_reason
             )
         elif role == "moved":
             motion, seconds = self._motion_off(present[0]), ()
-            refusals = self._barred(instance, present[0], nodes)
+            rejections = self._barred(instance, present[0], nodes)
         elif role == "mirror":
             motion, nodes = self._motion_off(present[-1]), present[:1]
         else:
             motion = self._motion_off(present[0])
-            refusals = self._refused_on_the_way(instance, present, nodes)
-        out = {} if role == "moved" else bonds.refused_mirrors(instance, seconds)
+            rejections = self._rejected_on_the_way(instance, present, nodes)
+        out = {} if role == "moved" else bonds.rejected_mirrors(instance, seconds)
         if self._working.trace is not None:
             from iallocator.placement.question import Question
 
-            question = Question(role, instance, present, nodes, seconds, refusals, out, motion)
+            question = Question(role, instance, present, nodes, seconds, rejections, out, motion)
             self._working.trace.asked(self, question)
         if role == "moved" or (role == "new" and instance.required_nodes != 2):
-            return kernel.singles(instance, nodes, refusals, motion.primary)
+            return kernel.singles(instance, nodes, rejections, motion.primary)
         if role == "mirror" and behaviour.tests_primary_again:
             return kernel.pairs(instance, nodes, seconds, {}, FORCED_LIMITS, motion.secondary)
         if out:
@@ -183,7 +183,7 @@ class Evaluator:
             found = kernel.secondaries(instance, present[0], seconds, motion.secondary)
         else:
             found = kernel.pairs(
-                instance, nodes, seconds, refusals, motion.primary, motion.secondary
+                instance, nodes, seconds, rejections, motion.primary, motion.secondary
             )
         for index, reason in out.items():  # no pair is counted for these secondaries yet
             number = len(nodes) - (index in nodes)
@@ -233,7 +233,7 @@ class Evaluator:
         motion = self._motion_off(source[0]) if source else self.motions.new
         checker = self._working.kernels.checker(self._working.state)
         checks = checks_for(PRIMARY, instance, motion.primary)
-        return checker.primary_refusal(instance, index, checks) is None
+        return checker.primary_rejection(instance, index, checks) is None
 
     def keeps_n1(self, instance: Instance, nodes: Nodes) -> bool:
         """Whether `instance`, which is off the state, may be on `nodes` as far as N+1 goes."""
@@ -244,35 +244,35 @@ class Evaluator:
 
     def _barred(self, instance: Instance, source: int, nodes: Sequence[int]) -> dict[int, str]:
         """Those of `nodes` that an instance must not move to from `source`, whatever is free."""
-        refusals = self._working.bonds.refused(instance, nodes)
-        return refusals | may_not_receive(self._working.cluster, source, nodes)
+        rejections = self._working.bonds.rejected(instance, nodes)
+        return rejections | may_not_receive(self._working.cluster, source, nodes)
 
-    def _refused_on_the_way(
+    def _rejected_on_the_way(
         self, instance: Instance, present: Nodes, nodes: Sequence[int]
     ) -> dict[int, str]:
         """Why one of `nodes` cannot be the new primary, before its own limits as that count."""
         old, mirror = present
         state = self._working.state
-        refusals = self._barred(instance, old, nodes)
+        rejections = self._barred(instance, old, nodes)
         limits = self._motion_off(mirror).secondary
-        mirrors = self.scope.kernel.mirror_refusals(instance, old, nodes, limits)
-        refusals = mirrors | refusals
+        mirrors = self.scope.kernel.mirror_rejections(instance, old, nodes, limits)
+        rejections = mirrors | rejections
         checker = self._working.kernels.checker(state)
         left = self.motions.old_primary_checks(instance, self._working.cluster.nodes[old])
         if self.settings.behaviour.tests_primary_again:
             again = checks_for(PRIMARY, instance, FORCED_LIMITS)
-            reason = checker.primary_refusal(instance, old, again)
+            reason = checker.primary_rejection(instance, old, again)
             if reason is not None:
-                return refusals | dict.fromkeys(nodes, reason)
+                return rejections | dict.fromkeys(nodes, reason)
         keeps: dict[float, str | None] = {}  # by what the old primary reserves for the new one
         for index in nodes:
             amount = state.peers[old].get(index, 0)
             if amount not in keeps:
-                keeps[amount] = checker.secondary_refusal(instance, index, old, left)
+                keeps[amount] = checker.secondary_rejection(instance, index, old, left)
             reason = keeps[amount]
-            if reason is not None and index not in refusals:
-                refusals[index] = reason
-        return refusals
+            if reason is not None and index not in rejections:
+                rejections[index] = reason
+        return rejections
 
     def what_if(self, instance: Instance, motion: Motion, **asked: RoleLimits) -> WhatIf:
         """Every limit that single nodes break, with the numbers, by the limits of `motion`.

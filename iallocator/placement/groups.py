@@ -109,7 +109,7 @@ def offer_of(
     offer.nodes = [placement[1] for placement in found.best]
     if found.others is not None:
         offer.secondaries = context.cluster.node_names(found.others)
-    offer.refused = found.refused[1] if found.refused else None
+    offer.rejected = found.rejected[1] if found.rejected else None
     if found.best:
         offer.key, best = found.best[0]
         offer.ranked_by = found.ranked_by
@@ -126,7 +126,7 @@ def offer_of(
 def fill_offer(
     offer: GroupSolution, context: Context, evaluator: Evaluator, found: GroupPlacements
 ) -> None:
-    """Write down in `offer` what was `found`: which placements, by what, what was refused."""
+    """Write down in `offer` what was `found`: which placements, by what, what was rejected."""
     names, settings = context.cluster.node_names, evaluator.settings
     offer.placements = [(found.score(placed), names(placed[1])) for placed in found.best]
     offer.penalties = [found.penalty(placed) for placed in found.best]

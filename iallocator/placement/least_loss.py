@@ -1,7 +1,7 @@
 """Which of the places of an instance that moves lose least when a node fails: ``no-worse``.
 
 Who changes the group may come to no place that takes from anybody there what saves him.  Who
-leaves a node and stays in the group has to go somewhere: no place is refused, but those come
+leaves a node and stays in the group has to go somewhere: no place is rejected, but those come
 first, in their order, after which no failure loses more than as the cluster was read.
 """
 
@@ -39,14 +39,14 @@ def least_loss(
 ) -> list[Placement]:
     """The best places in `found` for `instance`, which is on the state, as many as are told.
 
-    None where N+1 refuses them all.
+    None where N+1 rejects them all.
     """
     state, top = context.state, evaluator.settings.top
     candidates, present = found.candidates, state.where[instance.name]
     source = context.cluster.nodes[present[0]]
     stays = source.group is evaluator.group
-    refuses = not stays and evaluator.motions.off(source).asks_n1
-    if (candidates.feasible == 1 and not refuses) or context.effort.spent:
+    rejects = not stays and evaluator.motions.off(source).asks_n1
+    if (candidates.feasible == 1 and not rejects) or context.effort.spent:
         return list(islice(candidates.ranked(), top))
     if stays:
         context.growth(evaluator.group)  # made of the state before it is changed
@@ -55,7 +55,7 @@ def least_loss(
         check = _check(context, evaluator, instance, present)
         places = islice(candidates.ranked(), ASKED)
         best, others = _sorted_out(places, check.accepts, instance, top)
-        if not refuses and len(best) < top:
+        if not rejects and len(best) < top:
             best += _compared(context, evaluator, instance, others)
         if context.trace is not None:
             context.trace.preferred(evaluator, instance, found, best[:top], check)

@@ -32,7 +32,7 @@ class Motion:
     primary, secondary:
         Which limits count on a node that becomes that.
     asks_n1:
-        Whether `Evaluator.refusal` asks for global N+1.
+        Whether `Evaluator.rejection` asks for global N+1.
     """
 
     __slots__ = ("asks_n1", "name", "primary", "secondary")

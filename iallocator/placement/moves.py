@@ -227,7 +227,7 @@ def _outcome(
 
         ranked = least_loss(context, evaluator, instance, found)
         if not ranked:
-            return _refused_by_n1(context, evaluator, instance, candidates)
+            return _rejected_by_n1(context, evaluator, instance, candidates)
     for rank, nodes in ranked:
         move = MoveOption(found.score((rank, nodes)), nodes, steps(nodes))
         move.penalty = found.penalty((rank, nodes))
@@ -244,7 +244,7 @@ def _outcome(
     return outcome
 
 
-def _refused_by_n1(
+def _rejected_by_n1(
     context: Context, evaluator: Evaluator, instance: Instance, candidates: Candidates
 ) -> MoveResult:
     """The outcome where every one of `candidates` would take what saves somebody."""

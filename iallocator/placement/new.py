@@ -57,7 +57,7 @@ def place_new(
         accepts = _anything
     rows: Iterable[Iterator[Placement]] = map(candidates.row, range(candidates.rows()))
     ranked = rows if counted else (candidates.ranked(),)
-    best, refused, lost = _keeping_n1(ranked, accepts, judged)
+    best, rejected, lost = _keeping_n1(ranked, accepts, judged)
     failures = dict(candidates.failures)
     best = candidates.in_order(best)
     if lost:
@@ -68,7 +68,7 @@ def place_new(
         best,
         candidates.feasible - lost,
         failures,
-        refused,
+        rejected,
         scores,
         "lost-allocations" if by_losses else "score",
     )
@@ -100,9 +100,9 @@ def _scored(
 def _keeping_n1(
     rows: Iterable[Iterator[Placement]], accepts: Accepts, judged: Instance
 ) -> tuple[list[Placement], Placement | None, int]:
-    """The first of every row that `accepts` takes `judged` for; the first refused, how many."""
+    """The first of every row that `accepts` takes `judged` for; the first rejected, how many."""
     best: list[Placement] = []
-    refused: Placement | None = None
+    rejected: Placement | None = None
     lost = 0
     for row in rows:
         for placement in row:
@@ -110,8 +110,8 @@ def _keeping_n1(
                 best.append(placement)
                 break
             lost += 1
-            refused = refused or placement
-    return best, refused, lost
+            rejected = rejected or placement
+    return best, rejected, lost
 
 
 def _place_in_order(
@@ -132,7 +132,7 @@ def _place_in_order(
     ordered = order_candidates(settings.strategy, context, instance, candidates, fixed=fixed)
     best: list[Placement] = []
     failures = dict(ordered.failures)
-    refused: Placement | None = None
+    rejected: Placement | None = None
     not_redundant = 0
     for placement in ordered.ranked():
         if evaluator.keeps_n1(judged, placement[1]):
@@ -141,14 +141,14 @@ def _place_in_order(
                 break
         else:
             not_redundant += 1
-            refused = refused or placement
+            rejected = rejected or placement
     if not_redundant:
         failures["FailN1"] = not_redundant
     found = GroupPlacements(
         best,
         ordered.feasible - not_redundant,
         failures,
-        refused,
+        rejected,
         ordered.scores,
         ordered.name,
         ordered,

@@ -26,7 +26,7 @@ class Question:
         Where it is, if it moves; primary first.
     primaries, secondaries:
         Who is asked in which role.
-    refusals, mirrors:
+    rejections, mirrors:
         Which of them are out, and why, before their own limits count.
     motion:
         Which limits count.
@@ -35,7 +35,7 @@ class Question:
     """
 
     __slots__ = (
-        "answer", "instance", "kind", "mirrors", "motion", "present", "primaries", "refusals",
+        "answer", "instance", "kind", "mirrors", "motion", "present", "primaries", "rejections",
         "secondaries",
     )  # fmt: skip
 
@@ -46,7 +46,7 @@ class Question:
         present: Nodes,
         primaries: Sequence[int],
         secondaries: Sequence[int],
-        refusals: Mapping[int, str],
+        rejections: Mapping[int, str],
         mirrors: Mapping[int, str],
         motion: Motion,
     ) -> None:
@@ -55,7 +55,7 @@ class Question:
         self.present = present
         self.primaries = primaries
         self.secondaries = secondaries
-        self.refusals = refusals
+        self.rejections = rejections
         self.mirrors = mirrors
         self.motion = motion
         self.answer: Rejection | None = None

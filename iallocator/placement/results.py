@@ -44,7 +44,7 @@ class AllocationRequest:
         Whether the instance is new; one that only changes its group is not ranked by
         lost allocations.
     counted:
-        Whether somebody wants to know how many placements N+1 refuses beside the best.
+        Whether somebody wants to know how many placements N+1 rejects beside the best.
     """
 
     __slots__ = ("allowed", "counted", "groups", "instance", "named", "new")
@@ -145,20 +145,20 @@ class GroupPlacements:
     successes:
         How many placements passed all checks, global N+1 as far as it was looked at.
     failures:
-        Reason -> how many it refused.
+        Reason -> how many it rejected.
     others:
         Of an instance on shared storage that has a place, the other nodes that it could
         be on, best first; else None.
     ranked_by, order:
         The strategy that ranked them; how it ranked them, if it ranks nodes.
-    refused:
-        The first placement, by row and then by rank, that global N+1 refused, if any.
+    rejected:
+        The first placement, by row and then by rank, that global N+1 rejected, if any.
     scores:
         Placement -> its score; empty where they are ranked by it.
     """
 
     __slots__ = (
-        "best", "failures", "order", "others", "ranked_by", "refused", "scores", "successes",
+        "best", "failures", "order", "others", "ranked_by", "rejected", "scores", "successes",
     )  # fmt: skip
 
     def __init__(
@@ -166,7 +166,7 @@ class GroupPlacements:
         best: list[Placement],
         successes: int,
         failures: dict[str, int],
-        refused: Placement | None,
+        rejected: Placement | None,
         scores: Mapping[tuple[int, ...], float],
         ranked_by: str,
         order: OrderedCandidates | None = None,
@@ -176,7 +176,7 @@ class GroupPlacements:
         self.best = best
         self.successes = successes
         self.failures = failures
-        self.refused = refused
+        self.rejected = rejected
         self.others: list[int] | None = None
         self.scores = scores
 
@@ -242,7 +242,7 @@ class MoveOption:
 class MoveResult:
     """The ways found to move an instance, best first, or why there is none.
 
-    ``failures`` counts by reason the nodes, or pairs of nodes, that were refused.
+    ``failures`` counts by reason the nodes, or pairs of nodes, that were rejected.
     ``others`` are the nodes that an instance on shared storage could fail over to from
     its new place, best first; None for others.  ``order`` is the order of a strategy that
     ranked the nodes; None for others.  ``ranks`` is what lost allocations ranked them by.

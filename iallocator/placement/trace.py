@@ -8,7 +8,7 @@ the state as it is.  `iallocator.explain.record.recorder` is the one that there 
 For each instance and each group that is asked, in this order:
 
 ``asked``
-    Which nodes come into question, and what was refused before their limits were looked at.
+    Which nodes come into question, and what was rejected before their limits were looked at.
 ``placed`` or ``ranked``
     The candidates in their order; of new instances also what was taken, after N+1.
 ``preferred``
@@ -73,7 +73,7 @@ if TYPE_CHECKING:
 
         @property
         def n1_check(self) -> type[N1Check]:
-            """What judges N+1: a check that remembers what it refused."""
+            """What judges N+1: a check that remembers what it rejected."""
 
         def begin(self, context: Any) -> None:
             """The request is about to be decided with this `Context`."""

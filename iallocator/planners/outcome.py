@@ -128,7 +128,7 @@ class Outcome:
         if left and not self._limits.between_groups:
             yield f"goes to group {home.name}, and is not to change its group"
         exclusive = self._nodes[after[0]].exclusive_storage
-        reason = home.policy.refuses(instance, exclusive)
+        reason = home.policy.rejects(instance, exclusive)
         if reason is not None:
             yield f"the policy of group {home.name} rejects it"
         if left and home.alloc_policy == "unallocable":

@@ -101,16 +101,16 @@ def plan_undo(
     demands = context.bonds.demands()
     done = UndoResult(before, homes, demands)
     if _problem(done, context):
-        chosen, refused = _in_turn(context, homes)
-        done = _checked(UndoResult(before, chosen, demands), context, refused)
-        for name in list(refused):
+        chosen, rejected = _in_turn(context, homes)
+        done = _checked(UndoResult(before, chosen, demands), context, rejected)
+        for name in list(rejected):
             if deadline.over():
                 break
             more = UndoResult(before, {**done.homes, name: homes[name]}, demands)
             if not _problem(more, context):
                 done = more
-                del refused[name]
-        staying |= refused
+                del rejected[name]
+        staying |= rejected
     done.stay(staying)
     return done
 
@@ -156,7 +156,7 @@ def _in_turn(
     state, cluster = context.state, context.cluster
     instances = {one.name: one for one in cluster.instances}
     chosen: dict[str, Nodes] = {}
-    refused: dict[str, str] = {}
+    rejected: dict[str, str] = {}
     progress = True
     while progress and not context.deadline.over():
         progress = False
@@ -165,25 +165,25 @@ def _in_turn(
                 continue
             here = state.where[name]
             evaluator = context.evaluator(cluster.nodes[home[0]].group)
-            refusal = evaluator.check(Move(instances[name], here, home))
-            if refusal is not None:
-                refused[name] = refusal.text
+            rejection = evaluator.check(Move(instances[name], here, home))
+            if rejection is not None:
+                rejected[name] = rejection.text
                 continue
             state.remove(instances[name], here)
             state.place(instances[name], home)
             chosen[name] = home
             progress = True
-    return chosen, {name: refused.get(name, "time is up") for name in homes if name not in chosen}
+    return chosen, {name: rejected.get(name, "time is up") for name in homes if name not in chosen}
 
 
-def _checked(done: UndoResult, context: Context, refused: dict[str, str]) -> UndoResult:
-    """Return the longest beginning of a plan that keeps all limits; `refused` gets the rest."""
+def _checked(done: UndoResult, context: Context, rejected: dict[str, str]) -> UndoResult:
+    """Return the longest beginning of a plan that keeps all limits; `rejected` gets the rest."""
     while done.homes:
         problem = _problem(done, context)
         if not problem:
             return done
         *rest, last = done.homes
-        refused[last] = problem
+        rejected[last] = problem
         done = UndoResult(done.before, {name: done.homes[name] for name in rest}, done.demands)
     return done
 

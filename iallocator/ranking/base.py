@@ -6,7 +6,7 @@ A strategy is a module of this package with a function
 
 `nodes` are indices of nodes that every limit left as possible, over all groups that
 are asked.  It ranks them; what is possible it does not decide, except that it may
-refuse nodes by a rule of its own.  `iallocator.ranking.pairs` makes placements
+reject nodes by a rule of its own.  `iallocator.ranking.pairs` makes placements
 of it: for pairs the best primary that has an acceptable secondary, then the best
 secondary by another call of ``order``.
 """
@@ -70,7 +70,7 @@ if TYPE_CHECKING:
 
 
 __all__ = [
-    "REFUSED",
+    "REJECTED",
     "NodeRanking",
     "RankQuery",
     "ScheduledInstance",
@@ -78,8 +78,8 @@ __all__ = [
     "strategy_module",
 ]
 
-REFUSED = "FailStrategy"
-"""What placements are counted as that a strategy refuses."""
+REJECTED = "FailStrategy"
+"""What placements are counted as that a strategy rejects."""
 
 
 class RankQuery:
@@ -166,15 +166,15 @@ class NodeRanking:
     ----------
     ranked:
         Indices of the nodes that may be taken, best first.
-    refused:
+    rejected:
         Node -> why this strategy will not have it, in words for the administrator.
     """
 
-    __slots__ = ("ranked", "refused")
+    __slots__ = ("ranked", "rejected")
 
-    def __init__(self, ranked: list[int], refused: Mapping[int, str] | None = None) -> None:
+    def __init__(self, ranked: list[int], rejected: Mapping[int, str] | None = None) -> None:
         self.ranked = ranked
-        self.refused: Mapping[int, str] = refused or {}
+        self.rejected: Mapping[int, str] = rejected or {}
 
     def criteria(self, index: int) -> list[tuple[str, str]]:
         """What node `index` was ranked by: (rule, value), in the order in which they count.

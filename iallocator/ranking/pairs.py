@@ -6,7 +6,7 @@ by the same rule, among the nodes that may stand beside that primary.
 
 from __future__ import annotations
 
-from iallocator.ranking.base import REFUSED, RankQuery, strategy_module
+from iallocator.ranking.base import REJECTED, RankQuery, strategy_module
 from iallocator.scoring.candidates import Candidates
 
 TYPE_CHECKING = False
@@ -69,17 +69,17 @@ class OrderedCandidates(Candidates):
                 self._seconds |= {index: [] for index in nodes}
         self.scores = _Scores(candidates, rows)
         self.first = self._order_of_primaries(sorted(self._seconds))
-        self._refused_seconds = self._refused_beside_any()
+        self._rejected_seconds = self._rejected_beside_any()
         self.primaries = [
             p
             for p in (list(self._seconds) if self.first is None else self.first.ranked)
             if self._count(p) > 0
         ]
         left = sum(self._count(p) for p in self.primaries)
-        refused = candidates.feasible - left
+        rejected = candidates.feasible - left
         self.failures = dict(candidates.failures)
-        if refused:
-            self.failures[REFUSED] = self.failures.get(REFUSED, 0) + refused
+        if rejected:
+            self.failures[REJECTED] = self.failures.get(REJECTED, 0) + rejected
         self.feasible = left
 
     @property
@@ -91,8 +91,8 @@ class OrderedCandidates(Candidates):
         """The order of the first nodes; none where that node is given."""
         return None if self._fixed or not nodes else self._strategy.order(self._query, nodes)
 
-    def _refused_beside_any(self) -> set[int]:
-        """The nodes that are refused as secondaries, whatever the primary is."""
+    def _rejected_beside_any(self) -> set[int]:
+        """The nodes that are rejected as secondaries, whatever the primary is."""
         nodes = sorted(set().union(*self._seconds.values()))
         if not nodes:
             return set()
@@ -104,9 +104,9 @@ class OrderedCandidates(Candidates):
         seconds = self._seconds[primary]
         if not seconds:
             return 1
-        if not self._refused_seconds:
+        if not self._rejected_seconds:
             return len(seconds)
-        return len(seconds) - sum(map(self._refused_seconds.__contains__, seconds))
+        return len(seconds) - sum(map(self._rejected_seconds.__contains__, seconds))
 
     def rows(self) -> int:
         return len(self.primaries)
@@ -128,7 +128,7 @@ class OrderedCandidates(Candidates):
         order = self._second_orders.get(primary)
         if order is None:
             nodes = sorted(
-                index for index in self._seconds[primary] if index not in self._refused_seconds
+                index for index in self._seconds[primary] if index not in self._rejected_seconds
             )
             order = self._strategy.order(self._query.second(primary), nodes)
             self._second_orders[primary] = order
@@ -156,9 +156,9 @@ class OrderedCandidates(Candidates):
             return f"as secondary: {self.second(one[0]).decided(one[1], other[1])}"
         return "they are the same"
 
-    def refusals(self) -> dict[int, str]:
+    def rejections(self) -> dict[int, str]:
         """Node → why the strategy will not have it as the first node."""
-        return {} if self.first is None else dict(self.first.refused)
+        return {} if self.first is None else dict(self.first.rejected)
 
 
 def order_candidates(

@@ -65,4 +65,4 @@ REASONS = {
     "FailSpindles": "spindles",
     "FailStrategy": "refused by the strategy",
 }
-"""What each reason of refusal is about."""
+"""What each reason of rejection is about."""

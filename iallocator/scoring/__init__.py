@@ -29,7 +29,7 @@ if TYPE_CHECKING:
             self,
             instance: Instance,
             nodes: Sequence[int],
-            refusals: Mapping[int, str],
+            rejections: Mapping[int, str],
             limits: LimitSet = ALL_LIMITS,
         ) -> Candidates:
             """Every node as the only node."""
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
             instance: Instance,
             primaries: Sequence[int],
             secondaries: Sequence[int],
-            refusals: Mapping[int, str],
+            rejections: Mapping[int, str],
             limits: LimitSet = ALL_LIMITS,
             secondary_limits: LimitSet | None = None,
         ) -> Candidates:
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
         ) -> Candidates:
             """Every node as the secondary of an instance whose primary stays."""
 
-        def mirror_refusals(
+        def mirror_rejections(
             self, instance: Instance, primary: int, nodes: Sequence[int], limits: LimitSet
         ) -> dict[int, str]:
             """Why some nodes cannot be the secondary of an instance on `primary`."""

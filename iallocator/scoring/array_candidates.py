@@ -1,4 +1,4 @@
-"""What the kernel in arrays says of all candidates: a matrix of scores, and of refusals."""
+"""What the kernel in arrays says of all candidates: a matrix of scores, and of rejections."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     Codes = NDArray[np.int8]
 
-__all__ = ["ArrayCandidates", "RefusalCodes"]
+__all__ = ["ArrayCandidates", "RejectionCodes"]
 
 
 class ArrayCandidates(Candidates):
@@ -96,27 +96,27 @@ class ArrayCandidates(Candidates):
         return float(score), (*self._prefixes[number], self._columns[position])
 
 
-class RefusalCodes:
-    """Per candidate the number of the first reason that refused it; 0 if none did."""
+class RejectionCodes:
+    """Per candidate the number of the first reason that rejected it; 0 if none did."""
 
     NO_CANDIDATE = -1
 
     def __init__(
-        self, shape: int | tuple[int, int], refusals: Mapping[int, str], nodes: Sequence[int]
+        self, shape: int | tuple[int, int], rejections: Mapping[int, str], nodes: Sequence[int]
     ) -> None:
         self.codes: Codes = np.zeros(shape, dtype=np.int8)
         self.names: list[str] = [""]
-        for position, index in enumerate(nodes if refusals else ()):
-            if index in refusals:
-                self.codes[position] = self._number(refusals[index])
+        for position, index in enumerate(nodes if rejections else ()):
+            if index in rejections:
+                self.codes[position] = self._number(rejections[index])
 
-    def others(self, size: int) -> RefusalCodes:
+    def others(self, size: int) -> RejectionCodes:
         """Return as many codes of other candidates, whose reasons have the same numbers."""
-        reasons = RefusalCodes(size, {}, ())
+        reasons = RejectionCodes(size, {}, ())
         reasons.names = self.names
         return reasons
 
-    def paired(self, last: RefusalCodes, peers: PeerMemory) -> RefusalCodes:
+    def paired(self, last: RejectionCodes, peers: PeerMemory) -> RejectionCodes:
         """Return the reasons of all pairs with other nodes; those of these nodes come first.
 
         `last` has the reasons of each other node without peers, and then of each entry of `peers`.
@@ -143,7 +143,7 @@ class RefusalCodes:
                 self.codes[(self.codes == 0) & failed] = self._number(check.reason)
 
     def counts(self) -> dict[str, int]:
-        """Reason -> candidates it refused."""
+        """Reason -> candidates it rejected."""
         return {
             name: count
             for number, name in enumerate(self.names)

@@ -9,7 +9,7 @@ import numpy as np
 from iallocator.limits.node import ALL_LIMITS, PRIMARY, SECONDARY, checks_for
 from iallocator.model.columns import MEMORY
 from iallocator.model.node_view import CAPACITIES, NodeView
-from iallocator.scoring.array_candidates import ArrayCandidates, RefusalCodes
+from iallocator.scoring.array_candidates import ArrayCandidates, RejectionCodes
 from iallocator.scoring.array_pairs import PairScores, PrunedPairs, total_scores
 from iallocator.scoring.array_sites import Sites
 from iallocator.scoring.metrics import STATISTICS
@@ -177,11 +177,11 @@ class ArrayKernel:
         self,
         instance: Instance,
         nodes: Sequence[int],
-        refusals: Mapping[int, str],
+        rejections: Mapping[int, str],
         limits: LimitSet = ALL_LIMITS,
     ) -> ArrayCandidates:
         """Every node of `nodes` as the only node of `instance`."""
-        after, reasons = self._refused(instance, nodes, refusals, limits)
+        after, reasons = self._rejected(instance, nodes, rejections, limits)
         if (reasons.codes > 0).all():
             return ArrayCandidates([()], nodes, np.full((1, len(nodes)), np.inf), reasons.counts())
         scores = total_scores(self.totals, (self._change(nodes)(after),), (len(nodes),))
@@ -192,24 +192,24 @@ class ArrayKernel:
         self,
         instance: Instance,
         nodes: Sequence[int],
-        refusals: Mapping[int, str],
+        rejections: Mapping[int, str],
         limits: LimitSet = ALL_LIMITS,
     ) -> tuple[list[int], dict[str, int]]:
-        """Those of `nodes` that `singles` finds feasible, and what refused the others."""
-        reasons = self._refused(instance, nodes, refusals, limits)[1]
+        """Those of `nodes` that `singles` finds feasible, and what rejected the others."""
+        reasons = self._rejected(instance, nodes, rejections, limits)[1]
         return [nodes[k] for k in np.flatnonzero(reasons.codes == 0).tolist()], reasons.counts()
 
-    def _refused(
+    def _rejected(
         self,
         instance: Instance,
         nodes: Sequence[int],
-        refusals: Mapping[int, str],
+        rejections: Mapping[int, str],
         limits: LimitSet,
-    ) -> tuple[NodeView, RefusalCodes]:
+    ) -> tuple[NodeView, RejectionCodes]:
         """Every node of `nodes` with `instance` on it, and the first reason against that."""
         before = self._view(nodes)
         after = self._primary(instance, before, nodes)
-        reasons = RefusalCodes(len(nodes), refusals, nodes)
+        reasons = RejectionCodes(len(nodes), rejections, nodes)
         reasons.apply(checks_for(PRIMARY, instance, limits), before, after, instance)
         return after, reasons
 
@@ -218,7 +218,7 @@ class ArrayKernel:
         instance: Instance,
         primaries: Sequence[int],
         secondaries: Sequence[int],
-        refusals: Mapping[int, str],
+        rejections: Mapping[int, str],
         limits: LimitSet = ALL_LIMITS,
         secondary_limits: LimitSet | None = None,
     ) -> ArrayCandidates:
@@ -226,7 +226,7 @@ class ArrayKernel:
         own = limits if secondary_limits is None else secondary_limits
         on_primary = checks_for(PRIMARY, instance, limits)
         on_secondary = checks_for(SECONDARY, instance, own)
-        return self._pairs(instance, primaries, secondaries, refusals, on_primary, on_secondary)
+        return self._pairs(instance, primaries, secondaries, rejections, on_primary, on_secondary)
 
     def secondaries(
         self, instance: Instance, primary: int, nodes: Sequence[int], limits: LimitSet = ALL_LIMITS
@@ -235,14 +235,14 @@ class ArrayKernel:
         checks = checks_for(SECONDARY, instance, limits)
         return self._pairs(instance, [primary], nodes, {}, (), checks)
 
-    def mirror_refusals(
+    def mirror_rejections(
         self, instance: Instance, primary: int, nodes: Sequence[int], limits: LimitSet
     ) -> dict[int, str]:
-        """Why some of `nodes` cannot be the secondary; see `ScalarKernel.mirror_refusals`."""
+        """Why some of `nodes` cannot be the secondary; see `ScalarKernel.mirror_rejections`."""
         before = self._view(nodes)
         peers = self._peers(instance, [primary], nodes).of(slice(None))[0]
         after = after_secondary(before, instance, peers, np.maximum)
-        reasons = RefusalCodes(len(nodes), {}, ())
+        reasons = RejectionCodes(len(nodes), {}, ())
         reasons.apply(checks_for(SECONDARY, instance, limits), before, after, instance)
         codes = reasons.codes.tolist()
         return {node: reasons.names[code] for node, code in zip(nodes, codes) if code}
@@ -252,26 +252,26 @@ class ArrayKernel:
         instance: Instance,
         primaries: Sequence[int],
         secondaries: Sequence[int],
-        refusals: Mapping[int, str],
+        rejections: Mapping[int, str],
         on_primary: Sequence[Check],
         on_secondary: Sequence[Check],
     ) -> ArrayCandidates:
         first = self._view(primaries)
         first_after = self._primary(instance, first, primaries)
-        refused = RefusalCodes(len(primaries), refusals, primaries)
-        refused.apply(on_primary, first, first_after, instance)
-        if (refused.codes > 0).all():
-            return self._no_pairs(primaries, secondaries, refused)
+        rejected = RejectionCodes(len(primaries), rejections, primaries)
+        rejected.apply(on_primary, first, first_after, instance)
+        if (rejected.codes > 0).all():
+            return self._no_pairs(primaries, secondaries, rejected)
 
         second = self._view(secondaries)
         peers = self._peers(instance, primaries, secondaries)
-        reasons = refused.paired(
-            self._last(instance, secondaries, peers, refused, on_secondary), peers
+        reasons = rejected.paired(
+            self._last(instance, secondaries, peers, rejected, on_secondary), peers
         )
         position = {index: k for k, index in enumerate(secondaries)}
         same = [(r, position[p]) for r, p in enumerate(primaries) if p in position]
         diagonal = tuple(np.array(same, dtype=np.intp).reshape(-1, 2).T)
-        reasons.codes[diagonal] = RefusalCodes.NO_CANDIDATE
+        reasons.codes[diagonal] = RejectionCodes.NO_CANDIDATE
 
         pairs = PairScores(
             self.totals, instance, second, peers,
@@ -301,10 +301,10 @@ class ArrayKernel:
         instance: Instance,
         nodes: Sequence[int],
         peers: PeerMemory,
-        first: RefusalCodes,
+        first: RejectionCodes,
         checks: Sequence[Check],
-    ) -> RefusalCodes:
-        """What refuses `nodes` as secondaries: without peers, and then in each entry of `peers`.
+    ) -> RejectionCodes:
+        """What rejects `nodes` as secondaries: without peers, and then in each entry of `peers`.
 
         Pairs differ only by peers, which few pairs have: they are not looked at one by one.
         """
@@ -317,15 +317,15 @@ class ArrayKernel:
         return reasons
 
     def _no_pairs(
-        self, primaries: Sequence[int], secondaries: Sequence[int], refused: RefusalCodes
+        self, primaries: Sequence[int], secondaries: Sequence[int], rejected: RejectionCodes
     ) -> ArrayCandidates:
         """Where no primary will do, whatever the secondary: each is as many candidates."""
         held = frozenset(secondaries)
         failures: dict[str, int] = {}
-        for primary, code in zip(primaries, refused.codes.tolist()):
+        for primary, code in zip(primaries, rejected.codes.tolist()):
             count = len(secondaries) - (primary in held)
             if count:
-                reason = refused.names[code]
+                reason = rejected.names[code]
                 failures[reason] = failures.get(reason, 0) + count
         scores = np.full((len(primaries), len(secondaries)), np.inf)
         return ArrayCandidates([(p,) for p in primaries], secondaries, scores, failures)

@@ -34,7 +34,7 @@ class Candidates:
     feasible:
         Number of placements that pass every check.
     failures:
-        Reason -> number of placements it refused.
+        Reason -> number of placements it rejected.
     """
 
     feasible: int

@@ -81,7 +81,7 @@ class Horizon:
         for count in FAR:
             if self._takes_after(now, count):
                 return Standpoint(True, bool(self._on_secondary), False, count)
-        primary = not self._refuses(self._on_primary, now, after_primary(now, self._instance))
+        primary = not self._rejects(self._on_primary, now, after_primary(now, self._instance))
         return Standpoint(primary, self._mirrors(now), bool(now.fails_n1), 0)
 
     def takes_after(self, index: int, count: int) -> bool:
@@ -100,7 +100,7 @@ class Horizon:
 
     def _takes(self, view: NodeView) -> bool:
         """Whether a node like this takes one more in every role."""
-        if self._refuses(self._on_primary, view, after_primary(view, self._instance)):
+        if self._rejects(self._on_primary, view, after_primary(view, self._instance)):
             return False
         return not self._on_secondary or self._mirrors(view)
 
@@ -109,8 +109,8 @@ class Horizon:
         if not self._on_secondary:
             return False
         after = after_secondary(view, self._instance, 0, max)
-        return not self._refuses(self._on_secondary, view, after)
+        return not self._rejects(self._on_secondary, view, after)
 
-    def _refuses(self, checks: Sequence[Check], before: NodeView, after: NodeView) -> bool:
+    def _rejects(self, checks: Sequence[Check], before: NodeView, after: NodeView) -> bool:
         instance = self._instance
         return any(check.fails(before, after, instance) for check in checks)

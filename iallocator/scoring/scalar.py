@@ -129,19 +129,19 @@ class ScalarKernel:
         self,
         instance: Instance,
         nodes: Sequence[int],
-        refusals: Mapping[int, str],
+        rejections: Mapping[int, str],
         limits: LimitSet = ALL_LIMITS,
     ) -> ListedCandidates:
         """Every node of `nodes` as the only node of `instance`.
 
-        `refusals` names the nodes that are out for a reason of their own.
+        `rejections` names the nodes that are out for a reason of their own.
         """
         checks = checks_for(PRIMARY, instance, limits)
         failures: dict[str, int] = {}
         row: list[Placement] = []
         for index in nodes:
             after = self._as_primary(instance, index)
-            reason = refusals.get(index) or _refusal(checks, self.view(index), after, instance)
+            reason = rejections.get(index) or _rejection(checks, self.view(index), after, instance)
             if reason is not None:
                 failures[reason] = failures.get(reason, 0) + 1
                 continue
@@ -154,11 +154,11 @@ class ScalarKernel:
         instance: Instance,
         primaries: Sequence[int],
         secondaries: Sequence[int],
-        refusals: Mapping[int, str],
+        rejections: Mapping[int, str],
         limits: LimitSet = ALL_LIMITS,
         secondary_limits: LimitSet | None = None,
     ) -> RowCandidates:
-        """Every ordered pair of different nodes; `refusals` is about primaries.
+        """Every ordered pair of different nodes; `rejections` is about primaries.
 
         `limits` count for the primary; for the secondary too, unless its own are given.
         """
@@ -168,7 +168,7 @@ class ScalarKernel:
         firsts: dict[int, Change] = {}
         for primary in primaries:
             after = self._as_primary(instance, primary)
-            reason = refusals.get(primary) or _refusal(
+            reason = rejections.get(primary) or _rejection(
                 on_primary, self.view(primary), after, instance
             )
             others = len(secondaries) - (primary in secondaries)
@@ -189,12 +189,14 @@ class ScalarKernel:
         firsts = {primary: self._change(primary, self._as_primary(instance, primary))}
         return self._rows(instance, [primary], firsts, nodes, checks, {})
 
-    def mirror_refusals(
+    def mirror_rejections(
         self, instance: Instance, primary: int, nodes: Sequence[int], limits: LimitSet
     ) -> dict[int, str]:
         """Why some of `nodes` cannot be the secondary of an instance on `primary`."""
         checks = checks_for(SECONDARY, instance, limits)
-        reasons = {node: self.secondary_refusal(instance, primary, node, checks) for node in nodes}
+        reasons = {
+            node: self.secondary_rejection(instance, primary, node, checks) for node in nodes
+        }
         return {node: reason for node, reason in reasons.items() if reason is not None}
 
     def _rows(
@@ -217,9 +219,9 @@ class ScalarKernel:
             self.totals, [mirrors[index].change for index in fitting], list(firsts.values())
         )
         out = {index: m.reason for index, m in mirrors.items() if m.reason is not None}
-        refused: dict[str, int] = {}
+        rejected: dict[str, int] = {}
         for reason in out.values():
-            refused[reason] = refused.get(reason, 0) + 1
+            rejected[reason] = rejected.get(reason, 0) + 1
         heavy = self._heavy(instance, firsts, nodes)
         located = any(self.state.cluster.nodes[index].locations for index in fitting)
         rows: list[list[float]] = []
@@ -229,7 +231,7 @@ class ScalarKernel:
                 continue
             start = Start(self.totals, firsts[primary])
             row = ready.row(start)
-            reasons = dict(refused)
+            reasons = dict(rejected)
             for index, amount in heavy.get(primary, ()):
                 why, more = self._with_more_reserved(instance, mirrors[index], amount, start)
                 if index in out:
@@ -258,7 +260,7 @@ class ScalarKernel:
         """Node `index` as the secondary for a primary for which it reserves nothing yet."""
         before = self.view(index)
         after = after_secondary(before, instance, 0, max)
-        reason = _refusal(checks, before, after, instance)
+        reason = _rejection(checks, before, after, instance)
         change = self._change(index, after) if reason is None else _NO_CHANGE
         return MirrorNode(index, after, reason, change, checks)
 
@@ -284,7 +286,7 @@ class ScalarKernel:
         """Why a secondary cannot reserve `amount` MiB, or what that adds to the score."""
         usual = mirror.after.reserved
         mirror.after.reserved = amount
-        reason = _refusal(mirror.checks, self.view(mirror.index), mirror.after, instance)
+        reason = _rejection(mirror.checks, self.view(mirror.index), mirror.after, instance)
         more = 0.0
         present = self._values.get(mirror.index)
         if reason is None and present is not None:
@@ -303,29 +305,29 @@ class ScalarKernel:
             return 0
         return len(one.locations & other.locations)
 
-    def primary_refusal(
+    def primary_rejection(
         self, instance: Instance, index: int, checks: Sequence[Check]
     ) -> str | None:
         """The first of `checks` that node `index` fails as the primary, or None."""
-        return _refusal(checks, self.view(index), self._as_primary(instance, index), instance)
+        return _rejection(checks, self.view(index), self._as_primary(instance, index), instance)
 
-    def secondary_refusal(
+    def secondary_rejection(
         self, instance: Instance, primary: int, index: int, checks: Sequence[Check]
     ) -> str | None:
         """The first of `checks` that node `index` fails as the secondary, or None."""
         after = self._as_secondary(instance, primary, index)
-        return _refusal(checks, self.view(index), after, instance)
+        return _rejection(checks, self.view(index), after, instance)
 
     def failing_primary(
         self, instance: Instance, index: int, checks: Sequence[Check]
     ) -> Failing | None:
-        """As `primary_refusal`, the check itself, and the node that it looked at."""
+        """As `primary_rejection`, the check itself, and the node that it looked at."""
         return _failing(checks, self.view(index), self._as_primary(instance, index), instance)
 
     def failing_secondary(
         self, instance: Instance, primary: int, index: int, checks: Sequence[Check]
     ) -> Failing | None:
-        """As `secondary_refusal`, the check itself, and the node that it looked at."""
+        """As `secondary_rejection`, the check itself, and the node that it looked at."""
         after = self._as_secondary(instance, primary, index)
         return _failing(checks, self.view(index), after, instance)
 
@@ -362,7 +364,7 @@ class ScalarKernel:
 _NO_CHANGE: Change = [(0.0, 0.0)] * len(STATISTICS)
 
 
-def _refusal(
+def _rejection(
     checks: Sequence[Check], before: NodeView, after: NodeView, instance: Instance
 ) -> str | None:
     for check in checks:

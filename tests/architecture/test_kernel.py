@@ -10,8 +10,8 @@ import pytest
 from .imports import nodes
 
 QUESTIONS = {
-    "singles", "pairs", "secondaries", "mirror_refusals", "checker", "primary_refusal",
-    "secondary_refusal", "failing_primary", "failing_secondary",
+    "singles", "pairs", "secondaries", "mirror_rejections", "checker", "primary_rejection",
+    "secondary_rejection", "failing_primary", "failing_secondary",
 }  # fmt: skip
 """Methods of kernels that say who may be where."""
 

@@ -296,7 +296,7 @@ def test_options_that_are_not_understood_are_logged_nowhere_if_nobody_says_where
     assert not plugin.log.exists()
 
 
-def test_how_long_calls_are_kept_is_refused_where_none_is(capsys: Capture) -> None:
+def test_how_long_calls_are_kept_is_rejected_where_none_is(capsys: Capture) -> None:
     """An option that does nothing is no option."""
     assert main(["--capture-keep=3", "-"]) == 2
     assert "it goes with --capture FOLDER" in capsys.readouterr().err

@@ -110,7 +110,7 @@ def test_history_of_damaged_calls_is_a_history(desk: Desk) -> None:
     assert desk.said("history", str(desk.calls))[0] == 0
 
 
-def test_history_without_a_folder_is_refused(desk: Desk) -> None:
+def test_history_without_a_folder_is_rejected(desk: Desk) -> None:
     """One line says what is wrong."""
     for words in (("history",), ("history", "a", "b"), ("history", str(desk.calls / "none"))):
         status, out, err = desk.said(*words)
@@ -168,7 +168,7 @@ def test_captured_calls_are_not_updated(desk: Desk) -> None:
     assert (desk.calls / "000001.response.json.gz").read_bytes() == before
 
 
-def test_number_that_is_no_call_is_refused(desk: Desk) -> None:
+def test_number_that_is_no_call_is_rejected(desk: Desk) -> None:
     """The complaint says where the numbers are."""
     for command in ("explain", "replay"):
         status, _, err = desk.said(command, f"{desk.calls}#77")

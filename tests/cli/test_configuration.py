@@ -204,7 +204,7 @@ def test_file_beside_a_case_is_the_one_that_counts(
     assert main(["replay", str(folder)]) == 1
 
 
-def test_strategy_in_the_table_of_capacity_is_refused_where_it_cannot_act(desk: Desk) -> None:
+def test_strategy_in_the_table_of_capacity_is_rejected_where_it_cannot_act(desk: Desk) -> None:
     """At the top it is skipped, as the example of the manual needs."""
     status, _, err = desk.said('[capacity]\nstrategy = "score"', "capacity", str(desk.request))
     assert (status, err) == (

@@ -22,7 +22,7 @@ Capture = pytest.CaptureFixture[str]
 STRATEGIES = (*NAMES, *ALIASES)
 
 NOT_HERE = {*BY_HAND, *OF_COMMANDS, "no_config"}
-"""Refused, or a source of which the command line of the effect names another one."""
+"""Rejected, or a source of which the command line of the effect names another one."""
 
 
 def option_named(command: str, name: str) -> Option:

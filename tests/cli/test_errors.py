@@ -148,7 +148,7 @@ def test_byte_order_mark_before_a_document_is_left_out(document: str) -> None:
     ],
     ids=["version", "groups"],
 )  # fmt: skip
-def test_odd_document_is_refused_with_the_place_but_not_as_hail(
+def test_odd_document_is_rejected_with_the_place_but_not_as_hail(
     change: dict[str, object], told: str, checks: tuple[str, ...], tmp_path: Path
 ) -> None:
     """An unknown version, two groups of one name; hail looks at neither."""
@@ -232,7 +232,7 @@ def test_short_names_and_options_mean_the_whole_ones(
     assert said[0].out
 
 
-def test_short_name_that_several_may_be_is_refused(tmp_path: Path) -> None:
+def test_short_name_that_several_may_be_is_rejected(tmp_path: Path) -> None:
     """All that it may be are named."""
     text = as_bytes(cluster(nodes=2)).decode()
     text = text.replace('"node1"', '"node.a.org"').replace('"node2"', '"node.b.org"')

@@ -80,7 +80,7 @@ def test_explain_statistics_table_has_what_made_the_difference_first() -> None:
     assert found[end + 1].startswith("0 everywhere: ")
 
 
-def test_explain_refused_node_gives_reason_role_and_numbers() -> None:
+def test_explain_rejected_node_gives_reason_role_and_numbers() -> None:
     """A node that cannot take an instance says why, in which role, with the numbers."""
     request = allocate(cluster(changes={"node3": {"free_memory": 3120}}), memory=4096)
     found = lines(request)
@@ -336,7 +336,7 @@ def test_explain_says_nothing_of_scores_where_they_did_not_decide(
     assert not {"score", "terms", "statistics", "difference"} & {key for one in told for key in one}
 
 
-def test_explain_node_that_only_n1_refuses_says_which_failure() -> None:
+def test_explain_node_that_only_n1_rejects_says_which_failure() -> None:
     """The row of the node names the failure and the instance that would have no place."""
     request = allocate(
         cluster(2, memory=4096, changes={"node2": {"free_memory": 2000}}),

@@ -153,7 +153,7 @@ def test_machine_readable_uuid_with_a_quote_stays_one_word(tmp_path: Path, capsy
 def test_short_names_in_a_file_of_loads_count_as_whole_ones(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`-U` takes the names that people write; ambiguous ones are refused, unknown ones told."""
+    """`-U` takes the names that people write; ambiguous ones are rejected, unknown ones told."""
     held = {
         "a.example.com": instance("node1", "node2"),
         "b.example.com": instance("node1", "node3"),

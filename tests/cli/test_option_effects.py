@@ -35,7 +35,7 @@ OF_QUESTIONS = {"--config", "--no-config",
 ANSWERED = {0, 1}
 """Exit statuses of a run that was understood; 1: `check` found something wrong."""
 
-REFUSES = {"--max-input", "--validate"}
+REJECTS = {"--max-input", "--validate"}
 """Options that act by refusing something: exit status 2; or that need less than the command."""
 
 Said = tuple[int, str, str, dict[str, bytes]]
@@ -97,7 +97,7 @@ def test_option_that_is_accepted_changes_what_is_said(
     assert effect.option.startswith(option)
     plain = said_without(command, effect, tmp_path / "plain", capsys)
     changed = said_by(command, effect, (*effect.words, effect.option), tmp_path / "with", capsys)
-    assert {plain[0], changed[0]} <= ANSWERED | ({2} if option in REFUSES else set())
+    assert {plain[0], changed[0]} <= ANSWERED | ({2} if option in REJECTS else set())
     assert plain != changed
 
 

@@ -1,4 +1,4 @@
-"""Every common option acts in a command, or is refused there with a reason."""
+"""Every common option acts in a command, or is rejected there with a reason."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ VALUES = {
 }
 """A value that can be read, for options that take none of the numbers."""
 
-REFUSED = [
+REJECTED = [
     (command, option)
     for command in sorted(COMMANDS)
     for option in COMMON
@@ -46,8 +46,8 @@ def word(option: Option) -> str:
     return f"{option.names[0]}={VALUES.get(option.target, '1')}"
 
 
-@pytest.mark.parametrize(("command", "option"), REFUSED, ids=ids)
-def test_option_that_does_not_act_is_refused_with_its_reason(
+@pytest.mark.parametrize(("command", "option"), REJECTED, ids=ids)
+def test_option_that_does_not_act_is_rejected_with_its_reason(
     command: str, option: Option, capsys: Capture
 ) -> None:
     """One line says which command takes it not, and why; the exit status is 2."""
@@ -97,7 +97,7 @@ def test_every_common_option_says_where_it_acts() -> None:
         ("squeeze", "--prefer=node1", "--avoid=node2,node1"),
     ],
 )
-def test_options_that_cancel_each_other_are_refused(
+def test_options_that_cancel_each_other_are_rejected(
     command: str, one: str, other: str, capsys: Capture
 ) -> None:
     """One line names both; nothing is read."""
@@ -119,7 +119,7 @@ def test_options_that_cancel_each_other_are_refused(
         ),
     ],
 )
-def test_option_that_has_nothing_to_act_on_is_refused(
+def test_option_that_has_nothing_to_act_on_is_rejected(
     words: list[str], said: str, tmp_path: Path, capsys: Capture
 ) -> None:
     """A new instance moves nobody; nothing is written."""

@@ -114,7 +114,7 @@ def test_output_file_that_finds_no_room_stays_as_it_was(
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (10, 10)),
     )  # fmt: skip
     assert done.returncode == 2
-    if words != "explain --graph={}":  # refused before: an allocation has no steps
+    if words != "explain --graph={}":  # rejected before: an allocation has no steps
         assert b"File too large" in done.stderr
     assert {path.name: path.read_text() for path in folder.iterdir()} == {"file": "old"}
 

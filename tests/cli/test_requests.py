@@ -148,7 +148,7 @@ def test_relocate_with_room_is_one_node(name: str, source: str, tmp_path: Path) 
     assert response["info"] == "Request successful: success"
 
 
-def test_relocate_of_plain_is_refused_with_reason(tmp_path: Path) -> None:
+def test_relocate_of_plain_is_rejected_with_reason(tmp_path: Path) -> None:
     """What lives on one node cannot be moved."""
     request = document(type="relocate", name="plain1", relocate_from=["node1"])
     response = respond(request, tmp_path)

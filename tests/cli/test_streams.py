@@ -69,7 +69,7 @@ def test_page_is_written_where_the_locale_knows_no_letters(tmp_path: Path) -> No
 
 
 def test_warnings_that_find_no_room_leave_the_answer(tmp_path: Path) -> None:
-    """A request with warnings, and a command line that is refused, with stderr on a full disk."""
+    """A request with warnings, and a command line that is rejected, with stderr on a full disk."""
     document = allocate(cluster(3), disk_template="rbd")
     document["nodes"]["node1"]["free_memory"] = 1000  # another is not accounted for
     (tmp_path / "doc").write_bytes(as_bytes(document))

@@ -43,7 +43,7 @@ def best_score_differences(ours: Answer, theirs: Answer) -> list[str]:
 
 
 def batch_differences(ours: Answer) -> list[str]:
-    """Compare with hail's refusal of a batch, which does not say whom it could not place.
+    """Compare with hail's rejection of a batch, which does not say whom it could not place.
 
     All that is certain: at least one instance of ours has no place either.
     """

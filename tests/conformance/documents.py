@@ -1,7 +1,7 @@
 """IAllocator request documents, a pure function of a seed and a request type.
 
 The documents are consistent enough for `hail` to accept, often to satisfy, and
-varied enough to reach every reason of refusal.
+varied enough to reach every reason of rejection.
 """
 
 from __future__ import annotations

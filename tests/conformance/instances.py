@@ -33,7 +33,7 @@ def description(rng: Random, profile: Profile, template: str, wild: float = 0.0)
     """Return what an instance is, wherever it lives.
 
     Its disk template is `template`; `wild` is the probability of a size that
-    most policies refuse.
+    most policies reject.
     """
     disks = _disks(rng, profile, template)
     out_of_policy = rng.random() < wild

@@ -21,7 +21,7 @@ _VERDICT = re.compile(
     r"successes (?P<successes>\d+), failures (?P<failures>\d+) \((?P<reasons>[^)]*)\)"
     r" for node\(s\) (?P<nodes>[^\s,;]+)"
     r"|No valid allocation solutions, failure reasons: "
-    r"(?P<refusals>(?:\w+: \d+(?:, (?=\w+: \d))?)*))"
+    r"(?P<rejections>(?:\w+: \d+(?:, (?=\w+: \d))?)*))"
 )
 _ERROR = re.compile(
     r"Group (?P<name>[^\s:]+): error (?P<error>.*?)(?=, [Gg]roup |$)"
@@ -144,7 +144,7 @@ def _verdicts(info: str) -> tuple[Verdict, ...]:
 def _verdict(match: re.Match[str]) -> Verdict:
     group, policy = match["name"] or "", match["policy"] or ""
     if match["score"] is None:
-        return Verdict(group, policy, failures=_reasons(match["refusals"]))
+        return Verdict(group, policy, failures=_reasons(match["rejections"]))
     return Verdict(
         group,
         policy,

@@ -119,7 +119,7 @@ def check_document(request: Json, mode: Mode, program: Program = ours) -> str | 
     if "score: NaN" in expected.info:
         return fairness.NO_NUMBER
     found = program(request, mode.ours)
-    if _whole_batch_refused(request, expected):
+    if _whole_batch_rejected(request, expected):
         return compare.batch_differences(found)
     if not mode.same_place:
         return compare.best_score_differences(found, expected)
@@ -132,8 +132,8 @@ def _left_out(request: Json, mode: Mode) -> str:
     return fairness.incomparable(request, like_hail=mode.same_place)
 
 
-def _whole_batch_refused(request: Json, expected: Answer) -> bool:
-    """Tell whether hail's refusal hides which instances could be placed."""
+def _whole_batch_rejected(request: Json, expected: Answer) -> bool:
+    """Tell whether hail's rejection hides which instances could be placed."""
     several = request["request"]["type"] == "multi-allocate"
     return several and expected.status == 0 and not expected.success
 

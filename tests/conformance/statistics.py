@@ -20,7 +20,7 @@ def measure(seeds: Iterable[int], kind: str, *options: str) -> str:
         request = document(seed, kind)
         answer = hail(request, *options)
         outcomes[outcome(answer)] += 1
-        reasons.update(refusals(answer))
+        reasons.update(rejections(answer))
         left_out.update(filter(None, [incomparable(request)]))
     total = sum(outcomes.values())
     lines = [f"{kind}: {total} documents"]
@@ -42,8 +42,8 @@ def outcome(answer: Answer) -> str:
     return "success"
 
 
-def refusals(answer: Answer) -> set[str]:
-    """Return the reasons behind a refusal: counted ones, errors, or messages."""
+def rejections(answer: Answer) -> set[str]:
+    """Return the reasons behind a rejection: counted ones, errors, or messages."""
     if answer.success and answer.counts:
         return {reason for entry in answer.result[1] for reason in _reasons(entry)}
     if answer.success:

@@ -28,11 +28,15 @@ def answer(info: str = INFO, result: object = ("node5", "node4")) -> Answer:
 
 def test_read_successful_allocation_gives_one_verdict_per_group() -> None:
     """Scores, nodes and counted reasons come from the line for people."""
-    placed, refused = answer().verdicts
+    placed, rejected = answer().verdicts
     assert answer().selected == placed.group == "rack2"
     assert (placed.score, placed.nodes) == ((1.53318597,), ("node5", "node4"))
     assert (placed.successes, placed.failures) == (3, {"FailMem": 1, "FailN1": 1})
-    assert (refused.policy, refused.failures, refused.nodes) == ("last_resort", {"FailMem": 3}, ())
+    assert (rejected.policy, rejected.failures, rejected.nodes) == (
+        "last_resort",
+        {"FailMem": 3},
+        (),
+    )
 
 
 def test_read_lost_allocations_gives_a_vector_of_numbers() -> None:
@@ -88,7 +92,7 @@ def test_differences_opcode_field_changed_is_named() -> None:
     assert found == ["job 0, opcode 0, cleanup: ours True, hail's False"]
 
 
-def test_differences_refusal_against_answer_is_found() -> None:
+def test_differences_rejection_against_answer_is_found() -> None:
     """One program that gives up is a difference."""
     assert differences(replace(answer(), status=2), answer())
 

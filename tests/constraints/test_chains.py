@@ -98,7 +98,7 @@ def test_constraints_name_orders_that_cannot_be_kept(
     ]
 
 
-def test_refusal_by_a_bond_names_the_node_of_the_other_that_is_down() -> None:
+def test_rejection_by_a_bond_names_the_node_of_the_other_that_is_down() -> None:
     """It must be where the other is, and that node takes nobody."""
     pair = ["iallocator:colocate:must:web"]
     document = builders.cluster(3, instances={"a": shared("node1", *pair)})

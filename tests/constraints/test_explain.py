@@ -28,20 +28,20 @@ def _document(tag: str, template: str = "rbd", nodes: int = 3) -> Json:
     return builders.cluster(nodes=nodes, memory=16384, instances=instances)
 
 
-def _refusals(decision: Json, node: str) -> list[str]:
+def _rejections(decision: Json, node: str) -> list[str]:
     report = next(n for n in decision["groups"][0]["nodes"] if n["name"] == node)
-    return [refusal["text"] for role in report["roles"] for refusal in role["refusals"]]
+    return [rejection["text"] for role in report["roles"] for rejection in role["refusals"]]
 
 
 @pytest.mark.parametrize("template", ["rbd", "drbd"])
-def test_new_instance_is_told_which_bond_refuses_a_node(template: str) -> None:
+def test_new_instance_is_told_which_bond_rejects_a_node(template: str) -> None:
     """The constraint and the tag that it comes from stand beside the node."""
     tag = "iallocator:separate:must:db"
     request = builders.allocate(_document(tag, template), memory=1024, disk_template=template)
     request["request"]["tags"] = [tag]
     decision = explained(request)
     assert decision["answer"] is not None
-    assert MUST in _refusals(decision, "node1")
+    assert MUST in _rejections(decision, "node1")
     assert MUST in decision["page"]
 
 
@@ -56,7 +56,7 @@ def test_nowhere_is_left_because_of_a_bond() -> None:
 
 
 @pytest.mark.parametrize("template", ["rbd", "drbd"])
-def test_moved_instance_is_told_which_bond_refuses_a_node(template: str) -> None:
+def test_moved_instance_is_told_which_bond_rejects_a_node(template: str) -> None:
     """For moves as for new instances, whichever way they take."""
     tag = "iallocator:separate:must:db"
     document = _document(tag, template, nodes=5)
@@ -65,7 +65,7 @@ def test_moved_instance_is_told_which_bond_refuses_a_node(template: str) -> None
     request = {"type": "node-evacuate", "evac_mode": "all", "instances": ["db2"]}
     decision = explained(document | {"request": request})
     assert decision["answer"] is not None
-    assert MUST in _refusals(decision, "node1")
+    assert MUST in _rejections(decision, "node1")
 
 
 def test_broken_wishes_of_the_chosen_place_are_listed_with_their_costs() -> None:
@@ -86,7 +86,7 @@ def test_broken_wishes_of_the_chosen_place_are_listed_with_their_costs() -> None
 
 
 def test_companions_without_room_are_named() -> None:
-    """A node that holds one but not both of those that must be together is refused for that."""
+    """A node that holds one but not both of those that must be together is rejected for that."""
     tag = "iallocator:colocate:must:web"
     document = builders.cluster(nodes=2, memory=16384)
     document["nodes"]["node1"]["free_memory"] = 1500
@@ -95,4 +95,4 @@ def test_companions_without_room_are_named() -> None:
     batch = [one | {"name": name, "tags": [tag]} for name in ("a", "b")]
     request = {"type": "multi-allocate", "instances": batch}
     first = json_of("explain", "--n1=off", document=document | {"request": request})["decisions"][0]
-    assert _refusals(first, "node1") == ["no room for all that must be together: a, b"]
+    assert _rejections(first, "node1") == ["no room for all that must be together: a, b"]

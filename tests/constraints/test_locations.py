@@ -101,7 +101,7 @@ def test_moved_instance_keeps_off_a_forbidden_node(
 
 
 @pytest.mark.parametrize("how", FORBIDDING)
-def test_failover_to_a_forbidden_node_is_refused(how: str) -> None:
+def test_failover_to_a_forbidden_node_is_rejected(how: str) -> None:
     """The mirror of now lies there; that does not make it a place to run on."""
     request = {"type": "node-evacuate", "evac_mode": "primary-only", "instances": ["web"]}
     response = _asked(_world(how, ("node2", "node1")) | {"request": request})

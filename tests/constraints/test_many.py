@@ -122,15 +122,15 @@ def _same_sums(relations: Relations, state: State, arrays: MoveBonds, names: lis
     homes = {name: nodes[0] for name, nodes in state.where.items()}
     for row, name in enumerate(names):
         plain = [_sums(relations, name, node, homes) for node in range(5)]
-        refused = [node for node, (musts, _) in enumerate(plain) if musts]
-        assert relations.refused(name, range(5), census) == refused
+        rejected = [node for node, (musts, _) in enumerate(plain) if musts]
+        assert relations.rejected(name, range(5), census) == rejected
         assert [relations.musts_broken(name, n, census) for n in range(5)] == [m for m, _ in plain]
         costs = relations.costs(name, range(5), census)
         assert [costs.get(n, 0.0) for n in range(5)] == pytest.approx([c for _, c in plain])
-        assert np.flatnonzero(arrays.barred[row]).tolist() == refused
+        assert np.flatnonzero(arrays.barred[row]).tolist() == rejected
         assert arrays.costs[row] == pytest.approx([cost for _, cost in plain])
-        told = relations.broken_musts(name, refused[0], census) if refused else []
-        assert len(told) == (plain[refused[0]][0] if refused else 0)
+        told = relations.broken_musts(name, rejected[0], census) if rejected else []
+        assert len(told) == (plain[rejected[0]][0] if rejected else 0)
 
 
 def _same_breaks(

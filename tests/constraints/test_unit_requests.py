@@ -75,7 +75,7 @@ def test_evacuation_to_another_group_takes_nothing_of_a_unit_that_does_not_fit()
     assert len(failed) == 2
 
 
-def test_relocation_of_one_of_a_unit_is_refused_with_the_bond() -> None:
+def test_relocation_of_one_of_a_unit_is_rejected_with_the_bond() -> None:
     """The protocol moves one instance: the bond to the one that stays is named."""
     document = builders.cluster(3, instances={"a": shared("node1"), "b": shared("node1")})
     document["request"] = {"type": "relocate", "name": "a", "relocate_from": ["node1"]}

@@ -47,7 +47,7 @@ def test_should_decides_among_equals_under_every_strategy(strategy: str) -> None
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_should_that_no_node_meets_refuses_none_and_is_reported(strategy: str) -> None:
+def test_should_that_no_node_meets_rejects_none_and_is_reported(strategy: str) -> None:
     """On a single node the new one goes there all the same, and is told what it breaks."""
     new = builders.allocate(_world(1), disk_template="rbd", memory=512, tags=[APART])
     response = _asked(new, f"--strategy={strategy}")

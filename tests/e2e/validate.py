@@ -3,7 +3,7 @@
 
 Reads from standard input a JSON list of objects with a ``request`` (the document) and a
 ``response`` (the document, or the text that the allocator printed).  Prints a JSON list with
-one entry each: null, or what Ganeti would object to.  A refusal (``"success": false``) of the
+one entry each: null, or what Ganeti would object to.  A rejection (``"success": false``) of the
 right form is not objected to.
 
 Run it with Debian's own /usr/bin/python3: that is where the packages ``ganeti`` or
@@ -96,7 +96,7 @@ class Ganeti:
         return None
 
     def _validated(self, request: Document, response: Document | str) -> Any:
-        """Return the result that Ganeti would go on with; None after a refusal."""
+        """Return the result that Ganeti would go on with; None after a rejection."""
         asked = request["request"]
         kind = self._kinds.get(asked["type"])
         if kind is None:

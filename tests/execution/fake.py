@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
-from iallocator.execution.ground import Places, refusals
+from iallocator.execution.ground import Places, rejections
 from iallocator.execution.jobs import Job
 from iallocator.execution.queue import LOST, JobStatus, UnknownOutcomeError, marks_in
 from tests.builders import Json
@@ -183,5 +183,5 @@ class FakeGround:
 
     def look(self, jobs: Sequence[Job], waiting: Sequence[Job]) -> dict[int, str]:
         """What speaks against jobs."""
-        found = refusals(waiting, self.places(), self._expected)
-        return found | refusals(jobs, self.places(), self._expected)
+        found = rejections(waiting, self.places(), self._expected)
+        return found | rejections(jobs, self.places(), self._expected)

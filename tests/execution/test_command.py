@@ -273,7 +273,7 @@ def test_answer_that_is_not_understood_is_one_clear_line(
 
 
 @pytest.mark.parametrize("cut", [1, 200], ids=["an event", "the head"])
-def test_damaged_journal_is_refused_and_an_unfinished_line_is_not(
+def test_damaged_journal_is_rejected_and_an_unfinished_line_is_not(
     cut: int, tmp_path: Path, capsys: Capture
 ) -> None:
     """A crash leaves half a line at the end; half a line elsewhere is damage."""
@@ -414,7 +414,7 @@ def test_failed_job_whose_instance_is_elsewhere_asks_for_a_new_plan(
         assert said in capsys.readouterr().out
 
 
-def test_second_execution_on_the_cluster_is_refused(tmp_path: Path, capsys: Capture) -> None:
+def test_second_execution_on_the_cluster_is_rejected(tmp_path: Path, capsys: Capture) -> None:
     """The first one holds the lock."""
     with running(tmp_path) as world, ClusterLock("cluster.example.com"):
         assert carried_out(tmp_path, world) == 1
@@ -465,7 +465,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_option_that_would_do_nothing_is_refused(
+def test_option_that_would_do_nothing_is_rejected(
     case: str, tmp_path: Path, capsys: Capture
 ) -> None:
     """One line, exit status 2."""

@@ -14,7 +14,7 @@ from iallocator.execution.ground import Places, expectations
 from iallocator.execution.jobs import ExecutionError, jobs_of
 from iallocator.execution.journal import Journal, read_journal
 from iallocator.execution.queue import UnknownOutcomeError
-from iallocator.execution.records import DONE, FAILED, PENDING, REFUSED, Records
+from iallocator.execution.records import DONE, FAILED, PENDING, REJECTED, Records
 from iallocator.execution.report import execution_document
 from iallocator.execution.runner import carry_out
 from iallocator.execution.session import Orders, Session
@@ -98,7 +98,7 @@ class World:
                 assert unknown or not numbers <= set(executed)
             else:
                 assert not numbers & set(executed)
-                assert state in (PENDING, REFUSED)
+                assert state in (PENDING, REJECTED)
                 if state == PENDING:
                     assert job.by_hand or job.number in blocked or self._behind_a_hand(job.number)
         self._judge_report()
@@ -197,7 +197,7 @@ def test_execution_with_faults_stops_what_waits_and_nothing_else(
 
 
 @pytest.mark.parametrize("depends", [True, False], ids=["luxi", "rapi"])
-def test_execution_on_changing_ground_refuses_what_it_relied_on(
+def test_execution_on_changing_ground_rejects_what_it_relied_on(
     tmp_path: Path, depends: bool
 ) -> None:
     """Nodes go offline and somebody moves instances meanwhile: nothing begins elsewhere."""
@@ -208,7 +208,7 @@ def test_execution_on_changing_ground_refuses_what_it_relied_on(
         def meddle(where: str, rng: Random = rng, world: World = world) -> None:
             idle = not any(job.status == "running" for job in world.cluster.jobs.values())
             if where == "before submission" or not idle or rng.random() > 0.1:
-                return  # what happens between the look and the start is Ganeti's to refuse
+                return  # what happens between the look and the start is Ganeti's to reject
             if any(job.status == "queued" for job in world.cluster.jobs.values()):
                 return
             name = rng.choice(sorted(world.places.instances))
@@ -250,7 +250,7 @@ def test_job_that_waits_is_cancelled_when_its_target_goes_offline(tmp_path: Path
 
     records = world.run(fail_node)
     assert world.cluster.executed == [1]
-    assert (records.of[2].state, records.of[2].why) == (REFUSED, "c is offline")
+    assert (records.of[2].state, records.of[2].why) == (REJECTED, "c is offline")
     assert world.cluster.jobs[101].status == "canceled"
 
 
@@ -260,7 +260,7 @@ def test_job_in_vain_is_told_by_what_failed(tmp_path: Path) -> None:
         world = World(tmp_path / str(seed), Random(seed), depends=True)
         world.cluster.fails = frozenset(world.steps)
         records = world.run()
-        assert not records.in_state(REFUSED)
+        assert not records.in_state(REJECTED)
 
 
 STOPPED = [
@@ -359,7 +359,7 @@ def test_failed_jobs_are_retried_from_where_their_instances_are(
                 world.places.carry_out(step)
                 helped = True
         records = world.run(again=True)
-        assert not records.in_state(PENDING, FAILED, REFUSED)
+        assert not records.in_state(PENDING, FAILED, REJECTED)
         found = execution_document(world.head, records, world.places)
         assert all(one["state"] == "as planned" for one in found["instances"])
         assert helped or sorted(world.cluster.executed) == sorted(world.steps)

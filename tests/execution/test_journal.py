@@ -57,7 +57,7 @@ def test_journal_on_a_full_disk_leaves_nothing_behind(tmp_path: Path) -> None:
 def test_journal_that_a_killed_process_began_is_replaced(
     left: bytes, tmp_path: Path, capsys: Capture
 ) -> None:
-    """It announces nothing; to resume it is refused, as nothing was begun."""
+    """It announces nothing; to resume it is rejected, as nothing was begun."""
     journal = tmp_path / "journal"
     journal.write_bytes(left)
     with running(tmp_path) as world:
@@ -112,7 +112,7 @@ def test_damaged_line_of_a_journal_is_one_clear_message(
         main(["squeeze", f"-L{world.path}", "-X", f"--journal={journal}"])
         lines = [json.loads(text) for text in journal.read_text().splitlines()]
         places = list(_places(lines[line]))
-        refused = 0
+        rejected = 0
         for place in rng.sample(places, min(len(places), 150)):
             made = [*lines[:line], _damaged(lines[line], place, rng), *lines[line + 1 :]]
             journal.write_text("".join(f"{json.dumps(one)}\n" for one in made))
@@ -120,10 +120,10 @@ def test_damaged_line_of_a_journal_is_one_clear_message(
             live = [f"-L{world.path}", "-X", "--dry-run"] if rng.random() < 0.2 else []
             status = main(["squeeze", f"--resume={journal}", *live])
             assert status in (0, 1, 2)
-            refused += status == 2
+            rejected += status == 2
             if status == 2:
                 assert capsys.readouterr().err.count("\n") == 1
-        assert refused > 0
+        assert rejected > 0
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ OTHER = 65534
 """A user who is not root."""
 
 
-def _refused(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _rejected(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Carry a plan out with its lock in `folder`; nothing must be submitted."""
     monkeypatch.setattr("iallocator.execution.lock.run_directory", lambda: str(folder))
     with running(tmp_path) as world:
@@ -28,37 +28,37 @@ def _refused(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> N
         assert not world.submitted
 
 
-def test_link_for_the_directory_of_locks_is_refused(
+def test_link_for_the_directory_of_locks_is_rejected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     """Who made the link chooses where the lock would lie."""
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "run").symlink_to(tmp_path / "elsewhere")
-    _refused(tmp_path, tmp_path / "run", monkeypatch)
+    _rejected(tmp_path, tmp_path / "run", monkeypatch)
     assert "expected a directory for locks, not a link or a file" in capsys.readouterr().err
     assert not list((tmp_path / "elsewhere").iterdir())
 
 
-def test_link_for_the_lock_is_refused(
+def test_link_for_the_lock_is_rejected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     """What it points to is neither made nor emptied."""
     (tmp_path / "precious").write_text("precious")
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "cluster.example.com.lock").symlink_to(tmp_path / "precious")
-    _refused(tmp_path, tmp_path / "run", monkeypatch)
+    _rejected(tmp_path, tmp_path / "run", monkeypatch)
     assert (tmp_path / "precious").read_text() == "precious"
     assert capsys.readouterr().err.count("cluster.example.com.lock: ") == 1
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory away")
-def test_directory_of_another_user_is_refused(
+def test_directory_of_another_user_is_rejected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     """The other user could remove the lock, and hold it."""
     (tmp_path / "run").mkdir()
     os.chown(tmp_path / "run", OTHER, OTHER)
-    _refused(tmp_path, tmp_path / "run", monkeypatch)
+    _rejected(tmp_path, tmp_path / "run", monkeypatch)
     assert f"belongs to user {OTHER}" in capsys.readouterr().err
 
 

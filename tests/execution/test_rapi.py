@@ -75,7 +75,7 @@ class RapiDoor:
 
     def __init__(self, cluster: Running) -> None:
         self.cluster = cluster
-        self.refusal: Raw | None = None
+        self.rejection: Raw | None = None
 
     def reply(self, method: str, path: str, body: Any) -> Any:
         """The answer to one question."""
@@ -95,8 +95,8 @@ class RapiDoor:
             return {**self.cluster.found(words[1]), **silent}
         if method == "GET":
             return self.cluster.answers[words[0]]
-        if self.refusal is not None:
-            return self.refusal
+        if self.rejection is not None:
+            return self.rejection
         return self._submit(method, words, body or {}, query)
 
     def _submit(self, method: str, words: list[str], body: Json, query: Json) -> int:
@@ -163,13 +163,13 @@ def _run(journal: str) -> str:
         (503, "no: no such thing (HTTP 503)"),
     ],
 )
-def test_refusal_of_one_job_or_of_all_is_told(
+def test_rejection_of_one_job_or_of_all_is_told(
     status: int, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """404: that job failed, the others are tried; 503: nothing more is submitted."""
     cluster = Running(shared_cluster())
     door = RapiDoor(cluster)
-    door.refusal = Raw(status, b'{"code": 1, "message": "no", "explain": "no such thing"}')
+    door.rejection = Raw(status, b'{"code": 1, "message": "no", "explain": "no such thing"}')
     with fake_rapi(tmp_path, door.reply) as server:
         words = ["balance", f"-m{server.address}", f"--cacert={server.cacert}", "-X"]
         assert main([*words, "--journal", str(tmp_path / "journal")]) == 1
@@ -185,12 +185,12 @@ def test_drained_queue_is_reported_at_once_and_its_reason_shown(
     cluster = Running(shared_cluster())
     door = RapiDoor(cluster)
     said = b'{"code": 500, "message": "Queue drained", "explain": "Server got itself in trouble"}'
-    door.refusal = Raw(500, said)
+    door.rejection = Raw(500, said)
     with fake_rapi(tmp_path, door.reply) as server:
         words = ["balance", f"-m{server.address}", f"--cacert={server.cacert}", "-X"]
         journal = tmp_path / "journal"
         assert main([*words, "--journal", str(journal)]) == 1
         assert "Queue drained" in capsys.readouterr().err
         assert journal.read_text().count('"event":"submit"') == 1
-        door.refusal = None
+        door.rejection = None
         assert main([*words, "--resume", str(journal)]) == 0

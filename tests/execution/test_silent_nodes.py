@@ -1,4 +1,4 @@
-"""Plans for a cluster with a node that does not answer: -X refuses, or stops."""
+"""Plans for a cluster with a node that does not answer: -X rejects, or stops."""
 
 from __future__ import annotations
 

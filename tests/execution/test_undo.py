@@ -130,7 +130,7 @@ def test_undo_gives_up_only_what_breaks_a_limit(tmp_path: Path, capsys: Capture)
         (("--resume=x",), "--resume goes on with a plan that is made: no --undo"),
     ],
 )
-def test_option_that_does_nothing_beside_undo_is_refused(
+def test_option_that_does_nothing_beside_undo_is_rejected(
     words: tuple[str, ...], said: str, tmp_path: Path, capsys: Capture
 ) -> None:
     """Nothing is searched, so nothing that says how to search acts."""

@@ -65,14 +65,14 @@ def test_closest_several_lacks_are_all_told() -> None:
     assert decision(request).groups[0].closest == "node2 lacks 1001 MiB disk and 2 virtual cpus"
 
 
-def test_closest_refused_by_n1_names_failure_and_instance() -> None:
+def test_closest_rejected_by_n1_names_failure_and_instance() -> None:
     """Where only N+1 stands in the way, the failure and the instance without place are told."""
     request = allocate(cluster(nodes=2, memory=4096), memory=3000, disk_template="rbd")
     request["nodes"]["node2"] |= {"free_memory": 2000}
     found = decision(request)
-    (refused,) = found.groups[0].unsurvived
-    assert (refused.nodes, refused.failing, refused.instance) == (["node1"], "node1", "new")
-    assert not refused.already
+    (rejected,) = found.groups[0].unsurvived
+    assert (rejected.nodes, rejected.failing, rejected.instance) == (["node1"], "node1", "new")
+    assert not rejected.already
     assert found.groups[0].closest == (
         "node1: if node1 failed, new (3000 MiB memory) would have no place: "
         "no node has the memory for it"
@@ -80,7 +80,7 @@ def test_closest_refused_by_n1_names_failure_and_instance() -> None:
 
 
 def test_closest_generated_documents_lack_something_where_a_limit_breaks() -> None:
-    """A node lacks something in a role if and only if some limit refuses it there."""
+    """A node lacks something in a role if and only if some limit rejects it there."""
     for prospect, _, nodes in prospects(range(60)):
         search = Search(prospect)
         for index in nodes:

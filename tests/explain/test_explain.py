@@ -60,13 +60,13 @@ def asked(found: Explanation) -> list[tuple[GroupReport, dict[str, Any]]]:
     ]
 
 
-def refusals(found: Decision) -> dict[str, list[str]]:
+def rejections(found: Decision) -> dict[str, list[str]]:
     """Return what each node says, as ``role reason: text``."""
     return {
         node.name: [
             f"{role.role}{f' of {r.beside}' if r.beside else ''} {r.reason}: {r.text}"
             for role in node.roles
-            for r in role.refusals
+            for r in role.rejections
         ]
         for group in found.groups
         for node in group.nodes
@@ -115,10 +115,10 @@ def test_differences_generated_document_add_up_to_the_gap(seed: int) -> None:
 
 @pytest.mark.parametrize("options", OPTIONS, ids=" ".join)
 @pytest.mark.parametrize("seed", SEEDS)
-def test_refusals_generated_document_tally_as_in_the_response(
+def test_rejections_generated_document_tally_as_in_the_response(
     seed: int, options: tuple[str, ...]
 ) -> None:
-    """Every refusal in the response is some node's, and every placement is accounted for."""
+    """Every rejection in the response is some node's, and every placement is accounted for."""
     for group, entry in asked(generated(seed, options)):
         by_limits = {r: n for r, n in entry["failures"].items() if r != "FailN1"}
         assert counted(group.nodes) == by_limits
@@ -129,7 +129,7 @@ def test_refusals_generated_document_tally_as_in_the_response(
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_nodes_generated_document_all_accounted_for(seed: int) -> None:
-    """Every node is possible, or refused for a reason, or was not considered for one."""
+    """Every node is possible, or rejected for a reason, or was not considered for one."""
     online = {
         name
         for name, node in document(seed, "allocate")["nodes"].items()
@@ -138,7 +138,7 @@ def test_nodes_generated_document_all_accounted_for(seed: int) -> None:
     for group, _ in asked(generated(seed)):
         for node in group.nodes:
             if node.name in online and not node.excluded:
-                assert node.possible or all(r.refusals or r.lonely for r in node.roles)
+                assert node.possible or all(r.rejections or r.lonely for r in node.roles)
                 assert node.roles
             else:
                 assert node.excluded
@@ -158,10 +158,10 @@ def test_words_every_statistic_has_some() -> None:
     assert set(WORDS) == {statistic.name for statistic in STATISTICS} | {PENALTY}
 
 
-def test_refusal_small_nodes_give_the_numbers() -> None:
+def test_rejection_small_nodes_give_the_numbers() -> None:
     """A node too small for the primary and the secondary says so with its memory."""
     request = allocate(cluster(changes={"node3": {"free_memory": 3120}}), memory=4096)
-    assert refusals(decision(request)) == {
+    assert rejections(decision(request)) == {
         "node1": [],
         "node2": [],
         "node3": [
@@ -171,11 +171,11 @@ def test_refusal_small_nodes_give_the_numbers() -> None:
     }
 
 
-def test_refusal_of_one_pair_names_the_primary() -> None:
-    """A secondary that has no memory left for one peer only is refused beside that peer."""
+def test_rejection_of_one_pair_names_the_primary() -> None:
+    """A secondary that has no memory left for one peer only is rejected beside that peer."""
     held = {"a": instance("node1", "node3", memory=3000)}
     document = cluster(memory=4096, instances=held, changes={"node3": {"free_memory": 3500}})
-    assert refusals(decision(allocate(document, memory=1000)))["node3"][-1] == (
+    assert rejections(decision(allocate(document, memory=1000)))["node3"][-1] == (
         "secondary of node1 FailMem: "
         "3500 MiB memory would remain free, 4000 are reserved for failovers"
     )
@@ -192,17 +192,17 @@ def test_refusal_of_one_pair_names_the_primary() -> None:
         (spec(1, 1, 1, 2, 1), None, "1 disk, at least 2 allowed"),
     ],
 )
-def test_policy_refusal_names_the_bound(low: Any, high: Any, text: str) -> None:
-    """A refusal by the policy says which bound breaks, and by what."""
+def test_policy_rejection_names_the_bound(low: Any, high: Any, text: str) -> None:
+    """A rejection by the policy says which bound breaks, and by what."""
     request = allocate(cluster(nodes=2))
     request["nodegroups"]["uuid-default"]["ipolicy"] = policy(low, high)
     found = decision(request)
     expected = f"outside the policy of the group: {text}"
-    assert {told[0].partition(": ")[2] for told in refusals(found).values()} == {expected}
+    assert {told[0].partition(": ")[2] for told in rejections(found).values()} == {expected}
     assert found.groups[0].closest == expected
 
 
-def test_policy_refusal_of_template_lists_the_allowed_ones() -> None:
+def test_policy_rejection_of_template_lists_the_allowed_ones() -> None:
     """A template that the policy does not have is answered with those that it has."""
     request = allocate(cluster(nodes=2))
     request["nodegroups"]["uuid-default"]["ipolicy"]["disk-templates"] = ["plain"]
@@ -239,7 +239,7 @@ def test_unsurvived_under_strict_says_that_it_was_so_before() -> None:
     request = allocate(cluster(nodes=2, instances=lost), memory=100, disk_template="rbd")
     (group,) = decision(request, "--n1", "strict").groups
     assert group.unsurvived
-    assert all(refused.already for refused in group.unsurvived)
+    assert all(rejected.already for rejected in group.unsurvived)
     assert decision(request).answer is None
     assert decision(request, "--n1=no-new").answer is not None
 

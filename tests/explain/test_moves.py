@@ -82,9 +82,9 @@ def only(request: Json, *options: str) -> Decision:
 
 
 def told(decision: Decision) -> dict[str, list[str]]:
-    """Return what each node of the group of a decision says, refusals and exclusions."""
+    """Return what each node of the group of a decision says, rejections and exclusions."""
     return {
-        node.name: node.excluded + [r.wording for role in node.roles for r in role.refusals]
+        node.name: node.excluded + [r.wording for role in node.roles for r in role.rejections]
         for node in decision.groups[0].nodes
     }
 
@@ -116,7 +116,7 @@ def test_decisions_generated_document_agree_with_the_response(
 def test_moves_generated_document_have_the_steps_and_the_tally_of_the_response(
     kind: str, options: tuple[str, ...], seed: int
 ) -> None:
-    """Steps are those of the response, and every refusal that it counts is some node's."""
+    """Steps are those of the response, and every rejection that it counts is some node's."""
     for decision, entry in entries(generated(kind, seed, options)):
         moves = taken(entry, options).get("moves", [])
         assert [{"move": step.move, "node": step.node} for step in decision.steps] == moves
@@ -196,8 +196,8 @@ def test_relocate_no_room_says_what_came_closest() -> None:
     )
 
 
-def test_relocate_plain_instance_says_why_it_is_refused() -> None:
-    """An instance on local disks without a copy is refused with the reason."""
+def test_relocate_plain_instance_says_why_it_is_rejected() -> None:
+    """An instance on local disks without a copy is rejected with the reason."""
     document = cluster(instances={"a": instance("node1")})
     decision = only(relocate(document, "a"))
     assert decision.answer is None
@@ -233,7 +233,7 @@ def test_evacuate_down_instance_fails_over() -> None:
 
 
 def test_evacuate_primary_without_room_says_what_the_secondary_lacks() -> None:
-    """A failover that is refused says by which limit, and how much is lacking."""
+    """A failover that is rejected says by which limit, and how much is lacking."""
     held = {"a": instance("node1", "node2", memory=4096)}
     document = cluster(2, instances=held, changes={"node2": {"free_memory": 3000}})
     decision = only(evacuate(document, "primary-only", "a"))
@@ -244,7 +244,7 @@ def test_evacuate_primary_without_room_says_what_the_secondary_lacks() -> None:
 
 
 def test_evacuate_pair_tells_the_step_that_fails() -> None:
-    """For both nodes anew, a node is refused at the step that it cannot take."""
+    """For both nodes anew, a node is rejected at the step that it cannot take."""
     held = {"a": instance("node1", "node2", memory=4096, disk=5000)}
     changes = {"node3": {"free_memory": 3120}, "node4": {"free_disk": 5128}}
     decision = only(evacuate(cluster(6, instances=held, changes=changes), "all", "a"))
@@ -264,7 +264,7 @@ def test_evacuate_pair_tells_the_step_that_fails() -> None:
 
 
 def test_evacuate_old_primary_that_cannot_keep_the_mirror_says_so() -> None:
-    """The failover is refused where the old primary could not be the secondary meanwhile."""
+    """The failover is rejected where the old primary could not be the secondary meanwhile."""
     held = {"a": instance("node1", "node2", memory=1024)}
     changes = {"node1": {"free_memory": 0}}
     decision = only(evacuate(cluster(4, instances=held, changes=changes), "all", "a"))
@@ -287,7 +287,7 @@ def test_evacuate_migration_tags_are_named() -> None:
 
 
 def test_evacuate_primary_that_is_not_online_must_fail_over_first() -> None:
-    """Where the first failover is refused, that is why no pair was looked at."""
+    """Where the first failover is rejected, that is why no pair was looked at."""
     held = {"a": instance("node1", "node2", memory=4096)}
     changes: Json = {"node1": {"offline": True}, "node2": {"free_memory": 3000}}
     decision = only(evacuate(cluster(4, instances=held, changes=changes), "all", "a"))

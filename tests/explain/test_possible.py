@@ -32,7 +32,7 @@ def test_possible_node_takes_the_instance_where_it_is_the_only_one(
 ) -> None:
     """Whichever of the nodes comes first; the answer itself is the one without explanation."""
     words = (f"--strategy={strategy}", f"--n1={n1}", "--affinity-overhead=0")
-    refused = 0
+    rejected = 0
     for small in ("node3", "node2"):
         request = tight(small, template)
         found = json_of("explain", *words, document=request)
@@ -44,5 +44,5 @@ def test_possible_node_takes_the_instance_where_it_is_the_only_one(
             takes = respond(alone, *words)["success"]
             assert takes == (node["verdict"] in ("answer", "possible")), node
             if any("FailN1" in why for why in node["why"]):
-                refused += 1
-    assert refused > 0
+                rejected += 1
+    assert rejected > 0

@@ -67,7 +67,7 @@ PLANNER_OPTIONS = {
     "constraints": ("--strategy=affinity",),
     "config": ("--strategy=affinity",),
 }  # fmt: skip
-"""Command -> options of which some are taken; those that it refuses are answers as well."""
+"""Command -> options of which some are taken; those that it rejects are answers as well."""
 
 
 @cache

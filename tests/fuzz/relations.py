@@ -231,7 +231,7 @@ def _roomier(document: Json) -> Json:
 
 
 def _result(done: Outcome) -> object:
-    """What an answer comes to, without reasons; a run that was refused comes to nothing."""
+    """What an answer comes to, without reasons; a run that was rejected comes to nothing."""
     if done.status != 0 or not done.out.strip():
         return done.status, done.crash
     answer = json.loads(done.out)

@@ -146,7 +146,7 @@ def test_the_lowest_and_highest_number_of_each_option_harm_nothing(command: str)
 
 
 def test_configurations_take_no_number_that_is_none() -> None:
-    """A file that gives an option what is none is refused, whatever the option."""
+    """A file that gives an option what is none is rejected, whatever the option."""
     for command, option in numeric_options():
         if option.target in ("config", "no_config"):
             continue
@@ -276,7 +276,7 @@ def tried(source: str, seed: int, most: int) -> Iterator[Case]:
 
 
 @pytest.mark.parametrize("source", SOURCES)
-def test_a_number_of_a_source_that_is_none_is_refused_or_harmless(source: str) -> None:
+def test_a_number_of_a_source_that_is_none_is_rejected_or_harmless(source: str) -> None:
     """One line with exit status 2, or a whole answer without a number that is none."""
     statuses = []
     for case in tried(source, 1, 8):
@@ -297,7 +297,7 @@ def test_page_of_names_with_thousands_of_digits_is_written(command: str) -> None
 
 @pytest.mark.slow
 @pytest.mark.parametrize("source", SOURCES)
-def test_all_numbers_of_a_source_are_refused_or_harmless(source: str) -> None:
+def test_all_numbers_of_a_source_are_rejected_or_harmless(source: str) -> None:
     """Each kind of number, by several seeds."""
     for seed in range(2, 8):
         for case in tried(source, seed, 1000):

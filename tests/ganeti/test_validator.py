@@ -71,7 +71,7 @@ def _between_groups(one: Json, options: tuple[str, ...]) -> bool:
 
 
 def test_ganeti_objects_to_pairs_in_the_failed_list() -> None:
-    """The check is one that can fail: hail's way to name failed instances is refused."""
+    """The check is one that can fail: hail's way to name failed instances is rejected."""
     request = document(1, "multi-allocate")
     names = [one["name"] for one in request["request"]["instances"]]
     response = {"success": True, "info": "", "result": [[], [[name, "no room"] for name in names]]}

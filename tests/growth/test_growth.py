@@ -44,7 +44,7 @@ def test_growth_of_time_and_memory_is_bounded(
     for _ in range(TIMES):
         with ProcessPoolExecutor(1, get_context("spawn")) as small:
             found = small.submit(grown, title, path, tmp_path, scale).result()
-        assert not any(found.refused)
+        assert not any(found.rejected)
         bounded = (found.time or 0) < most and (found.memory or 0) < MEMORY
         if not found.ended and bounded:
             return

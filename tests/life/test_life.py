@@ -38,15 +38,15 @@ def test_life_repeated_has_the_same_outcome(scenario: str, monkeypatch: pytest.M
     assert 0 <= first.kept <= 1
 
 
-def test_life_in_which_nothing_fits_refuses_everything_large(
+def test_life_in_which_nothing_fits_rejects_everything_large(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Instances larger than every node are refused, whoever decides, and nobody is lost."""
+    """Instances larger than every node are rejected, whoever decides, and nobody is lost."""
     small = SCENARIOS["shared"]._replace(memory=(1700,) * 3, load=5.0)
     monkeypatch.setattr(trace, "BALANCES", 2)
     outcome = live(small, POLICIES["off"], 2, FEW)
     large = sum(e.memory >= 768 for e in trace_of(small, 2, FEW) if e.kind == ARRIVAL)
-    assert outcome.refused == large == FEW
+    assert outcome.rejected == large == FEW
     assert outcome.lost == 0
 
 

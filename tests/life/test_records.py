@@ -19,11 +19,11 @@ def test_records_kept_in_a_file_are_read_from_it(tmp_path: Path) -> None:
     """Every member of job and outcome comes back as it was; other jobs are not known."""
     path = tmp_path / "lives.jsonl"
     Records(path).add(ONE, LIVED)
-    Records(path).add(ONE._replace(seed=1), LIVED._replace(refused=9))
+    Records(path).add(ONE._replace(seed=1), LIVED._replace(rejected=9))
     again = Records(path)
     assert ONE in again
     assert again.results([ONE, ONE._replace(seed=1)]) == {
-        "drbd": {"hail": [LIVED, LIVED._replace(refused=9)]}
+        "drbd": {"hail": [LIVED, LIVED._replace(rejected=9)]}
     }
     for other in ({"seed": 2}, {"mends": True}, {"requests": 10}, {"policy": "off"}):
         assert ONE._replace(**other) not in again
@@ -56,7 +56,7 @@ def test_program_lives_only_what_is_missing(
 
     def lives(job: Job) -> Outcome:
         lived.append(job)
-        return LIVED._replace(refused=job.seed)
+        return LIVED._replace(rejected=job.seed)
 
     monkeypatch.setattr(program, "_live", lives)
     out = tmp_path / "not" / "there"

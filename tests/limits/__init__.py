@@ -1,1 +1,1 @@
-"""Why nodes and groups refuse."""
+"""Why nodes and groups reject."""

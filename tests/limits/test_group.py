@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from iallocator.limits.group import lacks_network, refused_by_policy
+from iallocator.limits.group import lacks_network, rejected_by_policy
 from iallocator.limits.migration import may_not_receive
 from iallocator.limits.rejection import group_rejections
 from iallocator.model.cluster import Cluster, Group, Node, NodeSpindles
@@ -31,17 +31,17 @@ def test_group_lacks_a_network_unless_it_has_all_of_the_instance(
     assert lacks_network(group, instance(networks=needed)) is lacking
 
 
-def test_policy_refuses_by_node_where_storage_differs() -> None:
+def test_policy_rejects_by_node_where_storage_differs() -> None:
     """Spindles of disks count on nodes with exclusive storage, spindle_use on the others."""
     high = spec(memory=9999, cpus=99, disk=99999, disks=16, spindles=5)
     group = Group(0, "uuid-default", "default", policy((spec(), high)))
     nodes = [Node(f"node{k}", group, spindles=NodeSpindles(exclusive=k == 1)) for k in range(3)]
     cluster = Cluster("c", (), [group], nodes, [])
-    assert refused_by_policy(cluster, group, instance(spindles=9)) == {1: "FailSpindles"}
-    assert refused_by_policy(cluster, group, instance(spindle_use=9)) == dict.fromkeys(
+    assert rejected_by_policy(cluster, group, instance(spindles=9)) == {1: "FailSpindles"}
+    assert rejected_by_policy(cluster, group, instance(spindle_use=9)) == dict.fromkeys(
         (0, 2), "FailSpindles"
     )
-    assert refused_by_policy(cluster, group, instance()) == {}
+    assert rejected_by_policy(cluster, group, instance()) == {}
 
 
 def test_target_without_a_migration_tag_of_the_source_may_not_receive() -> None:
@@ -56,9 +56,9 @@ def test_target_without_a_migration_tag_of_the_source_may_not_receive() -> None:
     assert may_not_receive(cluster, 3, (0, 1, 2)) == {}
 
 
-def test_group_refusal_names_the_networks_that_are_missing_and_no_others() -> None:
+def test_group_rejection_names_the_networks_that_are_missing_and_no_others() -> None:
     """Not those that the group has, and nobody asked for."""
     group = Group(0, "uuid-default", "default", policy(), networks=("blue", "green"))
     cluster = Cluster("c", (), [group], [Node("node0", group)], [])
-    refusals = group_rejections(cluster, group, instance(networks=("red", "blue")), (0,), "")
-    assert str(refusals[0]) == "FailGroup: group default is not connected to network red"
+    rejections = group_rejections(cluster, group, instance(networks=("red", "blue")), (0,), "")
+    assert str(rejections[0]) == "FailGroup: group default is not connected to network red"

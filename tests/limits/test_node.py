@@ -14,7 +14,7 @@ from tests.property.answers import answered
 
 
 def failures(request: Json, *options: str) -> dict[str, int]:
-    """Reason -> how many candidates it refused, in the only group of `request`."""
+    """Reason -> how many candidates it rejected, in the only group of `request`."""
     found: dict[str, int] = answered(request, "--n1=off", *options)["solutions"][0]["failures"]
     return found
 
@@ -42,7 +42,7 @@ def one_node(change: Json | None = None, **members: Any) -> Json:
         ({}, {"spindle_use": 33, "disk_template": "rbd"}, {}),
     ],
 )
-def test_node_limit_at_its_edge_refuses_one_more(
+def test_node_limit_at_its_edge_rejects_one_more(
     change: Json, members: dict[str, Any], expected: dict[str, int]
 ) -> None:
     """The last that fits, and the first that does not."""
@@ -95,7 +95,7 @@ def test_soft_limit_ignored_lets_pass_but_a_hard_one_does_not(
     assert failures(one_node(change, **members), "--ignore-soft-errors") == left
 
 
-def test_exclusion_tag_that_is_there_already_refuses_the_node() -> None:
+def test_exclusion_tag_that_is_there_already_rejects_the_node() -> None:
     """Two primaries with one exclusion tag do not meet; a secondary does not count."""
     resident = instance("node1", "node2", tags=["service:dns"])
     document = cluster(2, instances={"dns1": resident}, tags=("htools:iextags:service",))
@@ -106,7 +106,7 @@ def test_exclusion_tag_that_is_there_already_refuses_the_node() -> None:
 
 
 @pytest.mark.parametrize(("free", "expected"), [(4097, {}), (4096, {"FailMem": 2})])
-def test_secondary_without_memory_for_a_failover_refuses(
+def test_secondary_without_memory_for_a_failover_rejects(
     free: int, expected: dict[str, int]
 ) -> None:
     """A node is no more use as a mirror than as a primary: the instance must be able to run."""
@@ -115,7 +115,7 @@ def test_secondary_without_memory_for_a_failover_refuses(
 
 
 def test_node_that_fails_n1_already_may_take_more() -> None:
-    """Only what newly breaks N+1 of the node is refused."""
+    """Only what newly breaks N+1 of the node is rejected."""
     residents = {"a": instance("node2", "node1", memory=3000)}
     for free, expected in ((4000, {"FailMem": 1}), (3000, {})):
         document = cluster(2, instances=residents, changes={"node1": {"free_memory": free}})

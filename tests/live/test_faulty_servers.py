@@ -363,7 +363,7 @@ def test_drained_queue_is_told_once_and_at_once(tmp_path: Path) -> None:
     answers: Json = rapi_answers()
     with faulty_rapi(tmp_path, answers) as (server, reach):
 
-        def refuse_changes(question: bytes) -> bytes:
+        def reject_changes(question: bytes) -> bytes:
             if question.startswith(b"GET"):
                 path = question.split()[1].decode().removeprefix("/2/").partition("?")[0]
                 return http(json.dumps(answers[path]).encode())
@@ -371,7 +371,7 @@ def test_drained_queue_is_told_once_and_at_once(tmp_path: Path) -> None:
                     "explain": "Server got itself in trouble"}  # fmt: skip
             return http(json.dumps(said).encode(), "500 Internal Server Error")
 
-        server._answer = refuse_changes
+        server._answer = reject_changes
         journal = str(tmp_path / "journal")
         done = run("balance", *reach, "-X", f"--journal={journal}", "--reason=test")
     assert done.returncode == 1

@@ -38,7 +38,7 @@ def test_luxi_call_brings_the_result_of_one_question_after_the_other(tmp_path: P
         (["JobLost", ["Job 7 lost"]], "JobLost: Job 7 lost", "JobLost"),
     ],
 )  # fmt: skip
-def test_luxi_call_that_is_refused_raises_what_the_server_says(
+def test_luxi_call_that_is_rejected_raises_what_the_server_says(
     tmp_path: Path, said: Any, problem: str, kind: str
 ) -> None:
     """Both forms of a failure; the connection stays in use."""

@@ -123,7 +123,7 @@ def test_measured_loads_that_cannot_be_read_are_one_line(
     assert (out, err.count("\n")) == ("", 1)
 
 
-def test_mond_options_without_mond_are_refused(tmp_path: Path, capsys: Capture) -> None:
+def test_mond_options_without_mond_are_rejected(tmp_path: Path, capsys: Capture) -> None:
     """They would do nothing."""
     address = write_answers(tmp_path / "rapi", rapi_answers())
     for option in ("--mond-xen", "--exit-on-missing-mond-data"):

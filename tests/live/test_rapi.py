@@ -69,7 +69,7 @@ def test_rapi_methods_send_path_query_and_body_and_bring_the_value(server: FakeR
         ("/2/moved", "HTTP 302", 302),
     ],
 )
-def test_rapi_call_that_is_refused_raises_what_the_server_says(
+def test_rapi_call_that_is_rejected_raises_what_the_server_says(
     server: FakeRapi, path: str, problem: str, status: int
 ) -> None:
     """With the HTTP status; whoever points elsewhere is not followed with a password."""
@@ -105,7 +105,7 @@ def test_rapi_answer_that_is_cut_off_is_an_error(tmp_path: Path) -> None:
         RapiClient(server.address, cacert=server.cacert).get("/2/x", Deadline(PATIENCE))
 
 
-def test_rapi_certificate_that_nobody_vouches_for_is_refused(server: FakeRapi) -> None:
+def test_rapi_certificate_that_nobody_vouches_for_is_rejected(server: FakeRapi) -> None:
     """Unless --insecure says that it does not matter."""
     with pytest.raises(LiveError, match="certificate is not trusted"):
         RapiClient(server.address).get("/2/a")
@@ -153,7 +153,7 @@ def test_base_address_completes_what_is_given(address: str, base: str) -> None:
 
 
 @pytest.mark.parametrize("address", ["", "ftp://x", "https://", "a b", "x:y", "https://u:p@x"])
-def test_base_address_refuses_what_is_none(address: str) -> None:
+def test_base_address_rejects_what_is_none(address: str) -> None:
     """An address with a password in it, too."""
     with pytest.raises(UsageError):
         base_address(address)

@@ -30,7 +30,7 @@ from .worlds import (
 Build = Callable[[str, bool], Scene]
 
 
-class RefusedError(Exception):
+class RejectedError(Exception):
     """A command that will not do what is asked, or stand by its plan, in its words."""
 
 
@@ -46,7 +46,7 @@ def run(command: str, document: Json, *options: str) -> str:
         file.flush()
         status = main([command, *options, file.name])
     if status == 2 or "the plan is refused" in complained.getvalue():
-        raise RefusedError(complained.getvalue())
+        raise RejectedError(complained.getvalue())
     left = command == "repair" or " is not rebooted: " in complained.getvalue()
     assert status == 0 or left, complained.getvalue()
     said.seek(0)

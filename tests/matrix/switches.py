@@ -115,7 +115,7 @@ def _unallocable(stack: ExitStack) -> None:
 
 @_switch("policy")
 def _policy(stack: ExitStack) -> None:
-    stack.enter_context(patch.object(Policy, "refuses", lambda *words: None))
+    stack.enter_context(patch.object(Policy, "rejects", lambda *words: None))
 
 
 @_switch("networks")

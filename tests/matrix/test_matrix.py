@@ -9,7 +9,7 @@ from tests.builders import Json
 from .features import FAILS_OVER, FEATURES, HERE, STAYS, WAITS, Feature
 from .judge import judged
 from .paths import PATHS, Path
-from .planners import RefusedError, read_moves
+from .planners import RejectedError, read_moves
 from .reasons import RULES, reason, table
 from .running import read_executed
 from .worlds import BEST, NEXT, PAIR, SOURCE, Scene
@@ -88,7 +88,7 @@ def test_cell_with_the_feature_the_answer_is_another(feature: str, path: str, ki
     with_it = row.applied(scene())
     try:
         found = _home(column, with_it)
-    except RefusedError:  # as good an answer as to leave all alone, where nothing is possible
+    except RejectedError:  # as good an answer as to leave all alone, where nothing is possible
         assert row.leaves_nothing(with_it)
         found = ""
     if row.expect == HERE:

@@ -47,7 +47,7 @@ def watched(case: Case, nodes: Nodes) -> Sequence[int]:
 
 
 def compare(case: Case, subject: Instance, name: str, most: int = 20) -> tuple[int, int]:
-    """Compare judge and definition; how many places were accepted, how many refused."""
+    """Compare judge and definition; how many places were accepted, how many rejected."""
     judge = case.context.judge(case.context.all_nodes())
     answers = []
     for nodes in candidates(case, subject, most):
@@ -132,8 +132,8 @@ def test_judges_that_follow_each_other_equal_the_definition(mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_judge_refuses_where_it_can_name_who_is_stranded(mode: str) -> None:
-    """A refusal goes with an instance that finds no place, an acceptance with none."""
+def test_judge_rejects_where_it_can_name_who_is_stranded(mode: str) -> None:
+    """A rejection goes with an instance that finds no place, an acceptance with none."""
     for seed in seeds(35, 150):
         case = tight(seed, mode)
         judge = case.context.judge(case.context.all_nodes())
@@ -198,7 +198,7 @@ def without_disk_to_spare(state: str) -> Json:
 
 @pytest.mark.parametrize("state", ["up", "down", "offline"])
 @pytest.mark.parametrize("mode", MODES)
-def test_judge_of_a_mirror_that_takes_the_disk_of_a_failover_refuses(mode: str, state: str) -> None:
+def test_judge_of_a_mirror_that_takes_the_disk_of_a_failover_rejects(mode: str, state: str) -> None:
     """Disk counts for N+1 even if the instance that takes it is stopped and takes no memory."""
     case = context_of(without_disk_to_spare(state), mode)
     bare = case.cluster.instances[0]
@@ -211,5 +211,5 @@ def test_judge_of_a_mirror_that_takes_the_disk_of_a_failover_refuses(mode: str, 
 
 
 def test_off_judge_accepts_everything() -> None:
-    """Without N+1 nothing is refused."""
+    """Without N+1 nothing is rejected."""
     assert verdict_on(broken(), 1, "off")

@@ -105,7 +105,7 @@ def crowded() -> Json:
     return cluster({"west": 2, "east": 1}, memory=8000, instances=residents)
 
 
-def test_change_group_under_no_worse_to_where_somebody_would_be_lost_is_refused() -> None:
+def test_change_group_under_no_worse_to_where_somebody_would_be_lost_is_rejected() -> None:
     """Nobody has to change the group: what is there keeps the place that saves it."""
     document = crowded()
     request = {"type": "change-group", "instances": ["mover"], "target_groups": ["uuid-west"]}

@@ -91,7 +91,7 @@ def test_page_of_squeeze_names_the_node_that_is_freed(write: Write) -> None:
     assert "to be powered down" in text
 
 
-def test_page_without_the_template_library_is_refused_at_once(
+def test_page_without_the_template_library_is_rejected_at_once(
     tmp_path: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """One line, before any work; it says what to install."""

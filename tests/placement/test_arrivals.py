@@ -22,9 +22,9 @@ def one_by_one(context: Context, group: Group, instance: Instance) -> dict[int, 
     found = {}
     for index in group.nodes:
         fresh = context.evaluator(group).unhurried().heeding_soft_limits()
-        refusal = fresh.check(Move(instance, instance.nodes, (index,)))
-        if refusal is not None:
-            found[index] = str(refusal)
+        rejection = fresh.check(Move(instance, instance.nodes, (index,)))
+        if rejection is not None:
+            found[index] = str(rejection)
     return found
 
 
@@ -36,14 +36,14 @@ def mirrors_one_by_one(
     for index in group.nodes:
         fresh = context.evaluator(group).unhurried().heeding_soft_limits()
         pair = (primary, index)
-        refusal = None if index == primary else fresh.check(Move(instance, instance.nodes, pair))
-        if refusal is not None:
-            found[index] = str(refusal)
+        rejection = None if index == primary else fresh.check(Move(instance, instance.nodes, pair))
+        if rejection is not None:
+            found[index] = str(rejection)
     return found
 
 
 @pytest.mark.parametrize("seed", range(24))
-def test_arrivals_asked_at_once_are_refused_as_one_by_one(seed: int) -> None:
+def test_arrivals_asked_at_once_are_rejected_as_one_by_one(seed: int) -> None:
     """While instances leave and arrive, with tags or with pools, in the own and in other groups."""
     document = tagged(seed) if seed % 4 else super_cluster(Random(seed))
     context = Context(read_cluster(document, Reading()), Settings())
@@ -55,12 +55,12 @@ def test_arrivals_asked_at_once_are_refused_as_one_by_one(seed: int) -> None:
         state.remove(moved, where)
         for group in cluster.groups:
             once = kept[group].rejections(moved, moved.nodes, group.nodes)
-            told = {index: str(refusal) for index, refusal in once.items()}
+            told = {index: str(rejection) for index, rejection in once.items()}
             assert told == one_by_one(context, group, moved)
             free = [index for index in group.nodes if index not in once]
             for primary in free[:2] if moved.required_nodes == 2 else ():
                 others = [index for index in group.nodes if index != primary]
                 pairs = kept[group].rejections(moved, moved.nodes, others, primary)
-                told = {index: str(refusal) for index, refusal in pairs.items()}
+                told = {index: str(rejection) for index, rejection in pairs.items()}
                 assert told == mirrors_one_by_one(context, group, moved, primary)
         state.place(moved, where if len(where) > 1 else (rng.randrange(len(cluster.nodes)),))

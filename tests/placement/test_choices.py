@@ -100,7 +100,7 @@ def test_arrival_is_held_to_the_policy_of_another_group_only() -> None:
 
 @pytest.mark.parametrize(("offline", "reason"), [(True, None), (False, "FailN1")])
 def test_move_off_a_dead_node_is_not_held_to_global_n1(offline: bool, reason: str | None) -> None:
-    """It has to go somewhere; one that could stay is refused where a failure is lost."""
+    """It has to go somewhere; one that could stay is rejected where a failure is lost."""
     held = {
         "web": instance("node1", memory=256, disk_template="rbd"),
         **{f"i{k}": instance(f"node{k}", memory=3000, disk_template="rbd") for k in (1, 2, 3)},

@@ -12,7 +12,7 @@ from iallocator.wire.reading import Reading
 from tests.builders import Json, cluster, instance
 
 
-def refusal(made: Json, after: tuple[int, ...], n1: str = "no-new") -> str:
+def rejection(made: Json, after: tuple[int, ...], n1: str = "no-new") -> str:
     """What speaks against moving instance web to the nodes `after`; "" if nothing does."""
     settings = Settings()
     settings.n1 = n1
@@ -35,29 +35,31 @@ def shared(**tags: list[str]) -> Json:
     return made
 
 
-def test_refusal_of_a_move_that_nothing_hinders_is_none() -> None:
+def test_rejection_of_a_move_that_nothing_hinders_is_none() -> None:
     """Every other node has room."""
-    assert refusal(shared(), (1,)) == ""
+    assert rejection(shared(), (1,)) == ""
 
 
-def test_refusal_by_a_limit_tells_the_numbers_of_the_node() -> None:
+def test_rejection_by_a_limit_tells_the_numbers_of_the_node() -> None:
     """1000 MiB are free, and some must remain."""
     made = shared()
     made["nodes"]["node2"]["free_memory"] = 1000
-    assert refusal(made, (1,)) == "FailMem: needs 1024 MiB memory, 1000 free, and some must remain"
+    assert (
+        rejection(made, (1,)) == "FailMem: needs 1024 MiB memory, 1000 free, and some must remain"
+    )
 
 
-def test_refusal_by_migration_tags_names_what_is_required() -> None:
+def test_rejection_by_migration_tags_names_what_is_required() -> None:
     """node1 has a migration tag that node2 lacks."""
-    found = refusal(shared(node1=["x:new"]), (1,))
+    found = rejection(shared(node1=["x:new"]), (1,))
     assert found == "FailMig: does not receive what node1 requires: x:new"
 
 
 @pytest.mark.parametrize(
-    ("mode", "refused"),
+    ("mode", "rejected"),
     [("no-new", True), ("no-worse", True), ("strict", True), ("off", False)],
 )
-def test_refusal_by_n1_names_the_failure_that_is_not_survived(mode: str, refused: bool) -> None:
+def test_rejection_by_n1_names_the_failure_that_is_not_survived(mode: str, rejected: bool) -> None:
     """Web on node2 takes the room of big, if node3 fails; asked by the mode of the group."""
     made = cluster(
         3,
@@ -67,14 +69,14 @@ def test_refusal_by_n1_names_the_failure_that_is_not_survived(mode: str, refused
         },
         changes={"node1": {"total_memory": 4096, "free_memory": 1096}},
     )
-    found = refusal(made, (1,), mode)
-    assert found.startswith("FailN1: if node3 failed, big (6000 MiB") == refused
-    assert bool(found) == refused
+    found = rejection(made, (1,), mode)
+    assert found.startswith("FailN1: if node3 failed, big (6000 MiB") == rejected
+    assert bool(found) == rejected
 
 
-def test_failover_is_refused_by_the_limits_of_the_secondary() -> None:
+def test_failover_is_rejected_by_the_limits_of_the_secondary() -> None:
     """Both have room, then the secondary has none beside the instance."""
     made = cluster(2, instances={"web": instance("node1", "node2", memory=4000)})
-    assert refusal(made, (1, 0)) == ""
+    assert rejection(made, (1, 0)) == ""
     made["nodes"]["node2"]["free_memory"] = 4000
-    assert refusal(made, (1, 0)).startswith("FailMem: needs 4000 MiB memory, 4000 free")
+    assert rejection(made, (1, 0)).startswith("FailMem: needs 4000 MiB memory, 4000 free")

@@ -78,8 +78,8 @@ def test_mirror_that_stays_keeps_memory_for_the_new_primary(free: int, stands: b
     context = Context(read_cluster(made, Reading()), settings)
     web = context.cluster.instance_named("web")
     assert web is not None
-    refusal = context.evaluator(context.cluster.groups[0]).check(Move(web, (0, 1), (2, 1)))
-    assert (refusal is None) == stands
+    rejection = context.evaluator(context.cluster.groups[0]).check(Move(web, (0, 1), (2, 1)))
+    assert (rejection is None) == stands
     assert context.evaluator(context.cluster.groups[0]).check(Move(web, (0, 1), (3, 1))) is None
 
 

@@ -1,4 +1,4 @@
-"""A refusal says in one line which node came closest, and what it lacks."""
+"""A rejection says in one line which node came closest, and what it lacks."""
 
 from __future__ import annotations
 
@@ -123,8 +123,8 @@ def test_nearest_miss_generated_documents_agree_with_explain(kind: str) -> None:
 
 
 @pytest.mark.parametrize("template", ["plain", "drbd", "rbd"])
-def test_refused_small_allocate_loads_nothing_slow(template: str) -> None:
-    """What a refusal adds to the start is our own, and none of what takes long."""
+def test_rejected_small_allocate_loads_nothing_slow(template: str) -> None:
+    """What a rejection adds to the start is our own, and none of what takes long."""
     request = allocate(cluster(4, memory=2048), memory=3000, disk_template=template)
     assert not {module.split(".")[0] for module in loaded(as_bytes(request))} & set(SLOW)
 

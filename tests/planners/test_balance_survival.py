@@ -88,7 +88,7 @@ def test_balance_leaves_every_failure_survivable_that_was(options: tuple[str, ..
 
 
 def test_balance_takes_the_next_best_move_where_the_best_breaks_n1() -> None:
-    """Fewer moves would be made if a step ended where its best move is refused."""
+    """Fewer moves would be made if a step ended where its best move is rejected."""
     for seed in (20, 56):
         document = _tight(seed)
         free = _balance(document, "--n1=off")["moves"]
@@ -143,7 +143,7 @@ def test_balance_like_hbal_knows_no_n1() -> None:
 
 def test_failure_guard_agrees_with_the_simulation_after_every_move() -> None:
     """On random walks what it keeps in mind gives the verdict that looking anew gives."""
-    refused = kept = 0
+    rejected = kept = 0
     for seed in SEEDS:
         world = read_cluster(_tight(seed), Reading())
         state, rng = State(world), Random(seed)
@@ -162,10 +162,10 @@ def test_failure_guard_agrees_with_the_simulation_after_every_move() -> None:
                 kept += 1
                 guard.moved(touched)
             else:
-                refused += 1
+                rejected += 1
                 state.remove(one, after)
                 state.place(one, before)
-    assert min(kept, refused) > 10
+    assert min(kept, rejected) > 10
 
 
 def test_balance_under_no_worse_brings_back_who_could_not_be_saved_again() -> None:

@@ -17,7 +17,7 @@ from iallocator.model.state import State
 from iallocator.n1.counting.headroom import Headroom
 from iallocator.planners.capacity import fill
 from iallocator.planners.capacity.site import CapacityState
-from iallocator.planners.capacity.tiered import Refusals
+from iallocator.planners.capacity.tiered import Rejections
 from iallocator.sources.writer import write_text
 from iallocator.wire.document import cluster_policy, read_cluster
 from iallocator.wire.reading import Reading
@@ -144,8 +144,8 @@ def both_ways(patch: pytest.MonkeyPatch, *words: str) -> int:
         plainly.setattr(Headroom, "accepts", lambda *_: None)
         plainly.setattr(Headroom, "keeps", lambda *_: None)
         plainly.setattr(Headroom, "foresee", lambda *_: None)
-        plainly.setattr(Refusals, "hopeless", lambda *_, **__: False)
-        plainly.setattr(Refusals, "alike", lambda *_, **__: 0)
+        plainly.setattr(Rejections, "hopeless", lambda *_, **__: False)
+        plainly.setattr(Rejections, "alike", lambda *_, **__: 0)
         assert ask(*words, "--json") == quick, words
     found = json.loads(quick[1])
     return sum(found[kind]["count"] for kind in ("tiered", "standard"))
@@ -204,9 +204,9 @@ def test_capacity_of_a_cluster_with_a_failing_node(tmp_path: Path) -> None:
     path.write_text(FAILING)
     words = ["-t", str(path), "--standard-alloc=1g,256,1"]
     rbd, drbd = "--disk-template=rbd", "--disk-template=drbd"
-    refused = answer(*words, rbd)["standard"]
-    assert (refused["count"], refused["failures"]) == (0, {"FailN1": 1})
-    assert refused["end"] == "nothing is tried, for the cluster is not N+1: a2"
+    rejected = answer(*words, rbd)["standard"]
+    assert (rejected["count"], rejected["failures"]) == (0, {"FailN1": 1})
+    assert rejected["end"] == "nothing is tried, for the cluster is not N+1: a2"
     alone = answer(*words, rbd, "--independent-groups")["standard"]
     assert alone["count"] == 15
     assert {node for one in alone["instances"] for node in one["nodes"]} == {"b1", "b2"}
@@ -339,7 +339,7 @@ g|128,1,1024,1,1,1|0,0,0,0,0,0;32768,8,1048576,16,8,12|rbd,plain,drbd,diskless|{
         ("diskless", "0,0,0", 4),
     ],
 )
-def test_capacity_for_what_takes_nothing_is_refused(
+def test_capacity_for_what_takes_nothing_is_rejected(
     kind: str,
     template: str,
     size: str,

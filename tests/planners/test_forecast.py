@@ -62,7 +62,7 @@ def test_forecast_ends_at_the_limit(tmp_path: Path) -> None:
     assert forecast(tmp_path, [100], "-l2")["counts"] == [2] * 9
 
 
-def test_folder_without_new_instances_is_refused(tmp_path: Path, capsys: Output) -> None:
+def test_folder_without_new_instances_is_rejected(tmp_path: Path, capsys: Output) -> None:
     """Exit status 2."""
     (tmp_path / "now.json").write_bytes(as_bytes(cluster(2)))
     assert main(["capacity", f"--replay={tmp_path}", str(tmp_path / "now.json")]) == 2
@@ -167,7 +167,7 @@ def _order(asked: list[Json], number: int) -> Any:
         yield from rng.sample(asked, len(asked))
 
 
-def test_strategy_without_a_past_is_refused(tmp_path: Path, capsys: Output) -> None:
+def test_strategy_without_a_past_is_rejected(tmp_path: Path, capsys: Output) -> None:
     """Sizes are placed by score, as hspace does: exit status 2."""
     (tmp_path / "now.json").write_bytes(as_bytes(cluster(2)))
     assert main(["capacity", "--strategy=affinity", str(tmp_path / "now.json")]) == 2

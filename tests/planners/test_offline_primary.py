@@ -1,4 +1,4 @@
-"""Disks are copied off a primary that is there: Ganeti refuses anything else."""
+"""Disks are copied off a primary that is there: Ganeti rejects anything else."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.builders import Json, cluster, instance
 from tests.command import json_of, plan_of, respond
 
 OFFLINE = {"offline": True}
-REFUSED = "Its disks cannot be copied: its primary node1 is offline"
+REJECTED = "Its disks cannot be copied: its primary node1 is offline"
 
 
 def world(**changes: Json) -> Json:
@@ -66,8 +66,8 @@ def test_balance_off_a_drained_primary_may_copy_its_disks_first() -> None:
     ],
     ids=["evacuate", "relocate"],
 )  # fmt: skip
-def test_new_secondary_of_an_offline_primary_is_refused_with_the_reason(request_: Json) -> None:
+def test_new_secondary_of_an_offline_primary_is_rejected_with_the_reason(request_: Json) -> None:
     """Nobody could copy the disks to it."""
     document = world(node1=OFFLINE) | {"request": request_}
     found = respond(document)
-    assert REFUSED in found["info"]
+    assert REJECTED in found["info"]

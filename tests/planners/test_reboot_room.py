@@ -1,4 +1,4 @@
-"""Sums that rule sets of nodes out: what they refuse is impossible, what they prove is so."""
+"""Sums that rule sets of nodes out: what they reject is impossible, what they prove is so."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ def _crowded(rng: Random) -> dict[str, Any]:
     return cluster({"east": 3, "west": 2}, memory=10000, instances=instances)
 
 
-def test_set_that_sums_refuse_is_refused_when_it_is_tried() -> None:
+def test_set_that_sums_reject_is_rejected_when_it_is_tried() -> None:
     """Of every two nodes and more, in clusters of every kind."""
-    refused = 0
+    rejected = 0
     for seed in range(40):
         model = read_cluster(_crowded(Random(seed)), Reading())
         absence = Absence(RebootContext(model, Settings()), RebootOptions(force=True))
         for size in (2, 3):
             for gone in combinations(range(5), size):
                 if absence._room.lacks(gone):
-                    refused += 1
+                    rejected += 1
                     absence._room.lacks = lambda gone: False  # type: ignore[method-assign]
                     assert absence.of(gone).reason
                     del absence._room.lacks
-    assert refused > 20
+    assert rejected > 20
 
 
 def test_fewest_groups_by_memory_are_proved() -> None:

@@ -1,4 +1,4 @@
-"""Sizes that are told to be refused as others are give the same answer when each is asked for."""
+"""Sizes that are told to be rejected as others are give the same answer when each is asked for."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ import pytest
 from benchmarks.clusters import Shape, as_text, document
 from iallocator.cli import main
 from iallocator.planners.capacity.instance_size import Size
-from iallocator.planners.capacity.tiered import Refusals
+from iallocator.planners.capacity.tiered import Rejections
 from tests.seeds import seeds
 
 ASKED = 40
 """So many sizes on each way are asked for one by one."""
 
 
-def test_sizes_told_to_be_refused_alike_are_refused_so_when_each_is_asked_for(
+def test_sizes_told_to_be_rejected_alike_are_rejected_so_when_each_is_asked_for(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """The first and the last ones on the way, by N+1 or by limits, for the same reasons."""
     told: Counter[bool] = Counter()
-    plain = Refusals.alike
+    plain = Rejections.alike
 
-    def checked(self: Refusals, size: Size, reason: str, every: bool) -> int:
+    def checked(self: Rejections, size: Size, reason: str, every: bool) -> int:
         found = plain(self, size, reason, every)
         expected = self.of(size, every)
         for number in {*range(1, found + 1)[:ASKED], *range(1, found + 1)[-ASKED:]}:
             one = size.smaller(reason, number)
             assert one is not None
-            refused = self._site.probe(self._probe(one), every)
-            assert refused == ((), expected), one.amounts()
+            rejected = self._site.probe(self._probe(one), every)
+            assert rejected == ((), expected), one.amounts()
         told["FailN1" in (expected or {})] += found > 1
         return found
 
-    monkeypatch.setattr(Refusals, "alike", checked)
+    monkeypatch.setattr(Rejections, "alike", checked)
     path = tmp_path / "cluster.data"
     for seed in seeds(2, 30):
         shape = Shape(5 + seed % 4, "plain", per_node=4, fullness=0.5, seed=seed, crowding=0.3)

@@ -257,7 +257,7 @@ BETWEEN: dict[str, tuple[Plan, str]] = {
 
 
 @pytest.mark.parametrize("case", BETWEEN)
-def test_verify_moves_between_groups_names_what_the_group_refuses(case: str) -> None:
+def test_verify_moves_between_groups_names_what_the_group_rejects(case: str) -> None:
     """Where instances may change their group, the new one must take them."""
     plan, words = BETWEEN[case]
     assert words in plan.problems(between_groups=True)
@@ -352,7 +352,7 @@ def test_verify_transition_to_a_drained_node_says_so() -> None:
         ("iallocator:separate:must:web", "apart from b (tag iallocator:separate:must:web)"),
     ],
 )
-def test_transition_without_waits_of_those_apart_is_refused(tag: str, said: str) -> None:
+def test_transition_without_waits_of_those_apart_is_rejected(tag: str, said: str) -> None:
     """One comes to the node that the other leaves at the same moment."""
     document = world({"a": rbd("node1", tags=[tag]), "b": rbd("node2", tags=[tag])})
     plan = Plan(document, ("b", "fa:node3"), ("a", "fa:node2"))
@@ -360,7 +360,7 @@ def test_transition_without_waits_of_those_apart_is_refused(tag: str, said: str)
     assert said in plan.of_steps()
 
 
-def test_transition_that_starts_something_too_early_is_refused() -> None:
+def test_transition_that_starts_something_too_early_is_rejected() -> None:
     """Both run again elsewhere after their node died, and nothing says which comes first."""
     tags = ["iallocator:order:after:a"]
     document = world(

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks import clusters
 from benchmarks.clusters import Shape
-from iallocator.limits.group import refused_by_policy
+from iallocator.limits.group import rejected_by_policy
 from iallocator.limits.node import ALL_LIMITS, FORCED_LIMITS, HARD_LIMITS, LimitSet
 from iallocator.model.instance import Backend, Disks, Instance
 from iallocator.placement.context import Context
@@ -33,26 +33,26 @@ class Setting(NamedTuple):
     """What both kernels are asked about."""
 
     nodes: Sequence[int]
-    refusals: dict[int, str]
+    rejections: dict[int, str]
     limits: LimitSet
 
 
 def singles(kernel: Kernel, instance: Instance, setting: Setting) -> Candidates:
     """Single nodes."""
-    return kernel.singles(instance, setting.nodes, setting.refusals, setting.limits)
+    return kernel.singles(instance, setting.nodes, setting.rejections, setting.limits)
 
 
 def pairs(kernel: Kernel, instance: Instance, setting: Setting) -> Candidates:
     """Pairs of nodes."""
     nodes = setting.nodes
-    return kernel.pairs(instance, nodes, nodes, setting.refusals, setting.limits)
+    return kernel.pairs(instance, nodes, nodes, setting.rejections, setting.limits)
 
 
 def uneven_pairs(kernel: Kernel, instance: Instance, setting: Setting) -> Candidates:
     """Pairs whose nodes come from different lists, with limits of their own for secondaries."""
     nodes = setting.nodes
     first, second = nodes[: len(nodes) // 2 + 1], nodes[len(nodes) // 2 :]
-    return kernel.pairs(instance, first, second, setting.refusals, setting.limits, FORCED_LIMITS)
+    return kernel.pairs(instance, first, second, setting.rejections, setting.limits, FORCED_LIMITS)
 
 
 def secondaries(kernel: Kernel, instance: Instance, setting: Setting) -> Candidates:
@@ -78,9 +78,9 @@ def questions(seed: int) -> Iterator[tuple[Kernel, Kernel, Instance, Setting]]:
         limits = LIMITS[seed % 3]
         for group in context.cluster.groups:
             if group.nodes:
-                refusals = refused_by_policy(context.cluster, group, instance)
+                rejections = rejected_by_policy(context.cluster, group, instance)
                 for scope in (group.nodes, context.all_nodes()):
-                    setting = Setting(group.nodes, refusals, limits)
+                    setting = Setting(group.nodes, rejections, limits)
                     yield *both(context, scope), instance, setting
 
 

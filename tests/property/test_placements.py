@@ -162,12 +162,12 @@ def test_jobs_migrate_running_instances_and_fail_over_the_others(kind: str) -> N
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_refused_request_has_an_empty_result(kind: str) -> None:
+def test_rejected_request_has_an_empty_result(kind: str) -> None:
     """Without success there is nothing that Ganeti could read."""
-    refused = 0
+    rejected = 0
     for seed in SEEDS:
         response = response_to(seed, kind)
         if not response["success"]:
             assert response["result"] == []
-            refused += 1
-    assert refused or kind in MOVES[1:]
+            rejected += 1
+    assert rejected or kind in MOVES[1:]

@@ -128,7 +128,7 @@ def test_round_thresholds_fall_evenly() -> None:
     assert f"8 of 10, above {threshold}" in explained(wanted)
 
 
-def test_refusal_when_no_threshold_is_exceeded() -> None:
+def test_rejection_when_no_threshold_is_exceeded() -> None:
     """The last threshold decides whether there is a node at all."""
     document = rooms(2)
     repelled = "iallocator:syskey:room:1:-15", "iallocator:specialkey:load:0:-11"
@@ -198,7 +198,7 @@ SECRETS = ("globex", "topology", "_windows", "other", "node3")
 
 
 def test_info_names_no_key_and_no_other_instance() -> None:
-    """Neither a refusal nor an acceptance tells what is on the nodes; explain does."""
+    """Neither a rejection nor an acceptance tells what is on the nodes; explain does."""
     document = cluster(
         3,
         memory=65536,
@@ -211,9 +211,9 @@ def test_info_names_no_key_and_no_other_instance() -> None:
                  for n in (1, 2, 3)},
     )  # fmt: skip
     accepted = ask(new(document, "iallocator:key:globex:1:-5"))
-    refused = ask(new(document, "iallocator:syskey:topology:1:-99"))
-    assert (accepted["success"], refused["success"]) == (True, False)
-    for response in (accepted, refused):
+    rejected = ask(new(document, "iallocator:syskey:topology:1:-99"))
+    assert (accepted["success"], rejected["success"]) == (True, False)
+    for response in (accepted, rejected):
         assert not [secret for secret in SECRETS if secret in response["info"]], response["info"]
     told = explained(new(document, "iallocator:syskey:topology:1:-99"))
     assert "-99" in told
@@ -286,7 +286,7 @@ def test_bad_key_in_a_list_is_an_error_with_its_place(change: Json, where: str) 
     ["--msav-steps=0", "--msav-steps=x", "--initial-msav=high", "--final-msav=nan", "--seed=-1",
      "--affinity-overhead=-5"],
 )  # fmt: skip
-def test_bad_option_is_refused(words: str) -> None:
+def test_bad_option_is_rejected(words: str) -> None:
     """The options of this strategy say what they expect."""
     with pytest.raises(UsageError, match="expected "):
         ask(new(cluster(1)), words)
@@ -318,7 +318,7 @@ def _named(word: str, modules: Iterable[str]) -> list[str]:
     return [module for module in modules if word in module]
 
 
-def test_exact_search_takes_no_node_that_the_keys_refuse() -> None:
+def test_exact_search_takes_no_node_that_the_keys_reject() -> None:
     """What no round lets pass fails by name, however hard is searched for a place for all."""
     document = rooms(2)
     tags = {"good": [], "bad": [f"iallocator:syskey:room:{n}:-99" for n in (1, 1.5)]}

@@ -32,7 +32,7 @@ def _shared(home: str, *tags: str, memory: int = 512) -> Json:
 
 @pytest.mark.parametrize("mirror", [OFFLINE, DRAINED], ids=["offline", "drained"])
 def test_place_leaves_out_whose_mirror_cannot_take_over_and_who_follows(mirror: Json) -> None:
-    """No way leads off a dead primary but over the mirror; the plan was refused as a whole."""
+    """No way leads off a dead primary but over the mirror; the plan was rejected as a whole."""
     given = cluster(
         4,
         instances={
@@ -78,7 +78,7 @@ def test_place_off_a_dead_primary_asks_migration_tags_on_the_way(
 
 
 def test_place_keeps_n1_where_a_mirror_stays_on_a_drained_node() -> None:
-    """Nobody could take over from node2 then; the plan was refused as a whole."""
+    """Nobody could take over from node2 then; the plan was rejected as a whole."""
     given = cluster(
         3,
         instances={"web": instance("node1", "node2", memory=1024), "full": _shared("node3")},

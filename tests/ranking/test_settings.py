@@ -71,7 +71,7 @@ def test_other_settings_come_by_tag_too() -> None:
 
 
 def test_n1_of_a_group_counts_there_alone() -> None:
-    """An instance that no other node could take over is refused where that is asked for."""
+    """An instance that no other node could take over is rejected where that is asked for."""
     made = cluster(
         {"default": 2, "annex": 2}, memory=4096,
         instances={"a": instance("node1", disk_template="rbd", memory=2048),

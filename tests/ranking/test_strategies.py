@@ -99,7 +99,7 @@ def test_explanation_is_about_the_answer_of_the_strategy(strategy: str, request_
 
 
 def test_explanation_names_the_rule_and_both_figures() -> None:
-    """Which rule decided, against whom, and which nodes the strategy refused by which rule."""
+    """Which rule decided, against whom, and which nodes the strategy rejected by which rule."""
     made = cluster(nodes=3, instances={"old": instance("node1", disk_template="rbd")})
     made["nodes"]["node3"]["tags"] = ["iallocator:score:-5"]
     settings = Settings()

@@ -69,7 +69,7 @@ def test_state_follows_from_the_tags_of_repairs(
     assert found.record is None or found.record.tag in [PREFIX + tag for tag in tags]
 
 
-def test_state_with_a_repair_after_a_pending_one_is_refused() -> None:
+def test_state_with_a_repair_after_a_pending_one_is_rejected() -> None:
     """Somebody repairs what is being repaired: harep stops, too."""
     with pytest.raises(ValueError, match="pending"):
         state_of(_instance("pending:failover:a:10:7", "result:failover:b:20:success:8"))

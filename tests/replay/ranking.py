@@ -48,10 +48,10 @@ def ranking(raw: bytes, options: Sequence[str]) -> str:
 def _group(solution: Json) -> Iterator[str]:
     """The placements of one group."""
     yield f"group {solution['group']} ({solution['alloc_policy']})"
-    refused = ", ".join(f"{reason} {count}" for reason, count in solution["failures"].items())
-    yield f"  {solution['successes']} possible, refused: {refused or 'none'}"
+    rejected = ", ".join(f"{reason} {count}" for reason, count in solution["failures"].items())
+    yield f"  {solution['successes']} possible, refused: {rejected or 'none'}"
     placements = solution.get("placements", [])
-    if not placements and not refused:
+    if not placements and not rejected:
         yield f"  {solution['reason']}"
     width = max((len(_where(placed)) for placed in placements), default=0)
     for number, placed in enumerate(placements[:SHOWN], start=1):

@@ -1,6 +1,6 @@
 """Where our answers differ from hail's, hail's are stored too, and are still what hail says.
 
-``hail.json`` holds its response, ``hail.txt`` what it prints if it refuses the document.
+``hail.json`` holds its response, ``hail.txt`` what it prints if it rejects the document.
 """
 
 from __future__ import annotations

@@ -170,8 +170,8 @@ def test_standing_pairs_have_the_scores_of_the_kernel_and_none_is_below_its_boun
         for one, (score, nodes) in zip(singly, ranked):
             assert round(one, DECIMALS) == pytest.approx(score, abs=1.1 * 10.0**-DECIMALS)
             assert bounds.pop(nodes) <= one + NOISE, nodes
-        refused = [equal._score_of(*nodes) for nodes in bounds]
-        assert all(score == np.inf for score in refused)
+        rejected = [equal._score_of(*nodes) for nodes in bounds]
+        assert all(score == np.inf for score in rejected)
         nodes = ranked[0][1] if number % 3 else Random(number).choice(ranked)[1]
         before = equal._score_of(*nodes)
         state.place(newcomer("drbd", number), nodes)

@@ -124,7 +124,7 @@ def test_without_time_the_answer_says_so_and_keeps_what_greedy_found(
 
 
 def test_every_batch_that_fits_is_placed_where_greedy_fails_on_a_dozen_of_them() -> None:
-    """On hundreds of nearly full clusters no batch that fits is refused, in part or whole."""
+    """On hundreds of nearly full clusters no batch that fits is rejected, in part or whole."""
     rescued = 0
     for seed in seeds(250, 900, 1000):
         document = _batch(seed, "rbd")

@@ -230,7 +230,7 @@ def test_batch_is_never_worse_than_greedy_however_little_work_is_allowed(
     ("nodes", "count", "seed"),
     [(4, 12, 6), (4, 12, 8), pytest.param(6, 18, 2, marks=pytest.mark.slow)],
 )
-def test_answer_that_n1_refuses_in_part_is_taken_for_the_part_that_is_better(
+def test_answer_that_n1_rejects_in_part_is_taken_for_the_part_that_is_better(
     nodes: int, count: int, seed: int
 ) -> None:
     """Where the solver's answer breaks N+1, what can be placed of it counts, proof or not."""

@@ -151,7 +151,7 @@ def test_optimal_batch_lists_the_other_nodes_of_shared_storage() -> None:
 
 
 @pytest.mark.parametrize("strategy", ["affinity", "pacemaker-balanced", "lost-allocations"])
-def test_optimal_under_another_strategy_is_refused_in_info(strategy: str) -> None:
+def test_optimal_under_another_strategy_is_rejected_in_info(strategy: str) -> None:
     """What ranks by something else has no lowest score: the answer is that of the strategy."""
     document = _batch(3)
     plain = respond(document, f"--strategy={strategy}")
@@ -163,7 +163,7 @@ def test_optimal_under_another_strategy_is_refused_in_info(strategy: str) -> Non
     assert response["solutions"] == plain["solutions"]
 
 
-def test_optimal_evacuation_under_another_strategy_is_refused_in_info() -> None:
+def test_optimal_evacuation_under_another_strategy_is_rejected_in_info() -> None:
     """The same for moves."""
     instances = {
         f"i{n}": builders.instance("node1", memory=1024, disk_template="rbd") for n in range(2)

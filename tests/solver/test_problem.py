@@ -68,8 +68,8 @@ def test_search_finds_the_cheapest_answer_or_proves_that_there_is_none(seed: int
     assert cost == pytest.approx(expected, abs=1e-6)
 
 
-def test_search_with_a_check_rules_out_what_it_refuses() -> None:
-    """An answer that the check refuses is not given again; the next best is."""
+def test_search_with_a_check_rules_out_what_it_rejects() -> None:
+    """An answer that the check rejects is not given again; the next best is."""
     problem = Problem()
     problem.kinds = [Kind(["a", "b"], [Choice(n, float(n), {}) for n in range(3)])]
     seen = []
@@ -83,7 +83,7 @@ def test_search_with_a_check_rules_out_what_it_refuses() -> None:
     assert len({tuple(values) for values in seen}) == len(seen)
 
 
-def test_search_when_the_check_refuses_everything_is_a_proof() -> None:
+def test_search_when_the_check_rejects_everything_is_a_proof() -> None:
     """Ruling out every combination one by one proves that nothing is possible."""
     problem = Problem()
     problem.kinds = [Kind(["a", "b"], [Choice(n, 0.0, {}) for n in range(3)])]

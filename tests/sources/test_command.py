@@ -79,7 +79,7 @@ def test_save_writes_the_states_before_and_after(tmp_path: Path) -> None:
     assert after.node_names(found.nodes) == response["result"]
 
 
-def test_save_where_nothing_can_be_written_is_refused(tmp_path: Path) -> None:
+def test_save_where_nothing_can_be_written_is_rejected(tmp_path: Path) -> None:
     """The message names the file."""
     done = run(str(request_file(tmp_path)), "-S", "/nowhere/saved")
     assert complaint(done).startswith("/nowhere/saved.pre-ialloc: No such file")
@@ -111,7 +111,7 @@ def test_print_nodes_with_a_plus_adds_fields(tmp_path: Path) -> None:
     assert re.fullmatch(r" F Name  .*r_cpu .* lNet primaries +PeerMap", headers[1])
 
 
-def test_print_nodes_with_an_unknown_field_is_refused(tmp_path: Path) -> None:
+def test_print_nodes_with_an_unknown_field_is_rejected(tmp_path: Path) -> None:
     """The message lists those that there are."""
     said = complaint(run(str(request_file(tmp_path)), "-pname,colour"))
     assert said.startswith("--print-nodes: expected fields out of status, name")

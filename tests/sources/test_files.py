@@ -27,7 +27,7 @@ def test_read_file_of_the_largest_size_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [1001, 5_000_000])
-def test_read_file_beyond_the_limit_is_refused(size: int, tmp_path: Path) -> None:
+def test_read_file_beyond_the_limit_is_rejected(size: int, tmp_path: Path) -> None:
     """One line that names the file and the limit."""
     path = tmp_path / "document"
     path.write_bytes(b"x" * size)
@@ -36,7 +36,7 @@ def test_read_file_beyond_the_limit_is_refused(size: int, tmp_path: Path) -> Non
 
 
 def test_read_file_of_a_huge_hole_reads_nothing(tmp_path: Path) -> None:
-    """A sparse file of a terabyte is refused by its size."""
+    """A sparse file of a terabyte is rejected by its size."""
     path = tmp_path / "hole"
     with path.open("wb") as file:
         file.truncate(2**40)
@@ -44,13 +44,13 @@ def test_read_file_of_a_huge_hole_reads_nothing(tmp_path: Path) -> None:
         files.read_file(str(path))
 
 
-def test_read_file_that_never_ends_is_refused() -> None:
+def test_read_file_that_never_ends_is_rejected() -> None:
     """A device has no size: it is read until the limit."""
     with pytest.raises(UsageError, match=r"/dev/zero: more than"):
         files.read_file("/dev/zero", limit=10_000_000)
 
 
-def test_read_file_that_expands_beyond_the_limit_is_refused(tmp_path: Path) -> None:
+def test_read_file_that_expands_beyond_the_limit_is_rejected(tmp_path: Path) -> None:
     """A few bytes of gzip may stand for very many."""
     path = tmp_path / "bomb.gz"
     path.write_bytes(gzip.compress(bytes(20_000_000)))
@@ -58,7 +58,7 @@ def test_read_file_that_expands_beyond_the_limit_is_refused(tmp_path: Path) -> N
         files.read_file(str(path), limit=1_000_000)
 
 
-def test_read_file_with_a_nul_in_its_name_is_refused() -> None:
+def test_read_file_with_a_nul_in_its_name_is_rejected() -> None:
     """No such name can exist."""
     with pytest.raises(UsageError, match="null byte"):
         files.read_file("a\0b")
@@ -170,7 +170,7 @@ def test_max_input_takes_sizes(text: str, size: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "0", "g", "-1", "1.5g", "1gb", "9" * 400, "١"])
-def test_max_input_of_another_form_is_refused(text: str) -> None:
+def test_max_input_of_another_form_is_rejected(text: str) -> None:
     """With what is expected."""
     with pytest.raises(ValueError, match="a size like"):
         byte_size(text)

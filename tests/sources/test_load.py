@@ -56,7 +56,7 @@ def test_compressed_text_is_expanded(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("cut", [5, 40, -4])
-def test_damaged_compressed_file_is_refused(cut: int, tmp_path: Path) -> None:
+def test_damaged_compressed_file_is_rejected(cut: int, tmp_path: Path) -> None:
     """Half a file is not taken for a whole one."""
     path = tmp_path / "request.json.gz"
     path.write_bytes(gzip.compress(as_bytes(cluster(nodes=3)))[:cut])
@@ -100,13 +100,13 @@ def test_two_sources_exclude_each_other(words: list[str], tmp_path: Path) -> Non
         loaded(*words)
 
 
-def test_missing_file_is_refused() -> None:
+def test_missing_file_is_rejected() -> None:
     """The message names it."""
     with pytest.raises(UsageError, match=r"/nowhere/cluster\.data: No such file"):
         loaded("-t", "/nowhere/cluster.data")
 
 
-def test_document_in_place_of_text_is_refused(tmp_path: Path) -> None:
+def test_document_in_place_of_text_is_rejected(tmp_path: Path) -> None:
     """A file of the wrong kind is named, with what it looks like."""
     path = tmp_path / "request.json"
     path.write_text(json.dumps(cluster(nodes=1)))

@@ -61,7 +61,7 @@ def test_simulated_cluster_has_groups_and_nodes_as_asked() -> None:
         ("p,2,1,1,1,x", "spindles as a number"),
     ],
 )
-def test_spec_with_a_mistake_is_refused(spec: str, expected: str) -> None:
+def test_spec_with_a_mistake_is_rejected(spec: str, expected: str) -> None:
     """The message shows the spec, and which part of it is wrong."""
     with pytest.raises(UsageError, match=expected) as caught:
         simulate([spec], READING)

@@ -168,6 +168,6 @@ def test_text_with_damage_names_file_line_and_field(old: str, new: str, expected
         ("\n" + SMALL, "cluster.data:2: node: expected at least 9 fields"),
     ],
 )
-def test_text_that_is_none_is_refused(text: str, expected: str) -> None:
+def test_text_that_is_none_is_rejected(text: str, expected: str) -> None:
     """Files of another kind are told apart at their first line."""
     assert problem(text).startswith(expected)

@@ -32,7 +32,7 @@ def new(rng: Random, document: Json) -> Json:
 @pytest.mark.parametrize("seeds", SEEDS, ids=str)
 def test_new_instance_goes_only_where_its_pool_is_reached(seeds: range) -> None:
     """The answer, all alternatives and all potential secondaries reach the pool."""
-    placed = refused = 0
+    placed = rejected = 0
     for seed in seeds:
         rng = Random(seed)
         request = new(rng, super_cluster(rng))
@@ -50,11 +50,11 @@ def test_new_instance_goes_only_where_its_pool_is_reached(seeds: range) -> None:
                 assert set(others) | set(solution["nodes"]) <= within & own
                 assert not set(others) & set(solution["nodes"])
             elif not own & within:
-                refused += 1
+                rejected += 1
                 pool = "/".join(of_instance(request["request"]))
                 assert f"does not reach storage pool {pool}" in solution["reason"]
     assert placed > 10
-    assert refused > 10
+    assert rejected > 10
 
 
 @pytest.mark.parametrize("seeds", SEEDS, ids=str)
@@ -109,7 +109,7 @@ def test_potential_secondaries_stand_in_the_order_of_their_scores() -> None:
 
 
 @pytest.mark.parametrize("forms", ["scalar", "arrays"])
-def test_both_forms_of_the_kernel_refuse_the_same(
+def test_both_forms_of_the_kernel_reject_the_same(
     forms: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With and without the array library answers are the same."""

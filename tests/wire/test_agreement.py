@@ -55,7 +55,7 @@ def disagreement(raw: bytes) -> str:
 
 
 def no_constant(name: str) -> None:
-    """Refuse NaN and Infinity, which are no JSON."""
+    """Reject NaN and Infinity, which are no JSON."""
     raise AssertionError(f"{name} in a response")
 
 

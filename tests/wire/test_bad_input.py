@@ -13,7 +13,7 @@ from tests.builders import allocate, cluster, instance
 from tests.command import complaint, run, run_process
 
 from .corpus import as_raw, base
-from .refusals import good, refusal
+from .rejections import good, rejection
 
 LARGE = 500_000
 """Bytes of padding that make a document large enough for the parser of large documents."""
@@ -55,7 +55,7 @@ def test_command_damaged_value_is_named(
     for key in path:
         holder = holder[key]
     holder[last] = value
-    assert refusal(as_raw(changed)) == expected
+    assert rejection(as_raw(changed)) == expected
 
 
 NESTED = b"[" * 100_000 + b"]" * 100_000
@@ -85,25 +85,25 @@ NESTED = b"[" * 100_000 + b"]" * 100_000
         pytest.param(b"{}", "nodes: expected an object, but it is missing", id="empty-object"),
     ],
 )
-def test_command_no_document_is_refused(raw: bytes, expected: str, padding: int) -> None:
-    """What is no JSON object is refused, whichever parser reads it, and --validate agrees."""
-    said = refusal(raw + b" " * padding)
+def test_command_no_document_is_rejected(raw: bytes, expected: str, padding: int) -> None:
+    """What is no JSON object is rejected, whichever parser reads it, and --validate agrees."""
+    said = rejection(raw + b" " * padding)
     assert said.startswith(expected)
     done = run("--validate", stdin=raw + b" " * padding)
     assert (done.returncode, done.stdout) == (2, b"")
     assert f"iallocator: {said}\n" in done.stderr.decode()
 
 
-def test_command_number_beyond_all_floats_is_refused() -> None:
+def test_command_number_beyond_all_floats_is_rejected() -> None:
     """A number that no float can hold is no size."""
     raw = good().replace(b'"memory": 1024', b'"memory": 1e999')
-    assert refusal(raw).endswith("expected an integer from 0 to 9007199254740992, got inf")
+    assert rejection(raw).endswith("expected an integer from 0 to 9007199254740992, got inf")
 
 
-def test_command_number_with_thousands_of_digits_is_refused() -> None:
+def test_command_number_with_thousands_of_digits_is_rejected() -> None:
     """Nor is one whose digits take a long time to read."""
     raw = good().replace(b'"memory": 1024', b'"memory": 1' + b"0" * 100_000)
-    assert len(refusal(raw)) < 200
+    assert len(rejection(raw)) < 200
 
 
 @pytest.mark.parametrize("name", ["a\nb", "a\rb\x1b[31m\x00", "\u2028\u202e", "é", "x" * 100_000])
@@ -115,7 +115,7 @@ def test_command_odd_names_stay_on_one_line(name: str, place: str) -> None:
         changed["nodes"][name] = {"group": 5}
     else:
         changed["instances"]["web"]["nodes"][0] = name
-    said = refusal(as_raw(changed))
+    said = rejection(as_raw(changed))
     assert "expected a" in said
     assert said.isprintable()
     assert len(said) < 1100
@@ -144,10 +144,10 @@ def test_command_document_of_five_megabytes_is_answered(tmp_path: Path) -> None:
     assert set(json.loads(done.stdout)) >= {"success", "info", "result"}
 
 
-def test_command_document_of_five_megabytes_damaged_is_refused() -> None:
+def test_command_document_of_five_megabytes_damaged_is_rejected() -> None:
     """Its one damaged value is found."""
     expected = 'instances/instance8500/nodes/0: expected a node of the document, got "lost"'
-    assert refusal(large(17_000, damaged=True)) == expected
+    assert rejection(large(17_000, damaged=True)) == expected
 
 
 def test_command_deeply_nested_unknown_key_is_no_problem() -> None:
@@ -156,27 +156,27 @@ def test_command_deeply_nested_unknown_key_is_no_problem() -> None:
     assert (done.returncode, done.stderr) == (0, b"")
 
 
-def test_command_empty_file_is_refused(tmp_path: Path) -> None:
+def test_command_empty_file_is_rejected(tmp_path: Path) -> None:
     """An empty file is no document."""
     (tmp_path / "empty").touch()
     said = complaint(run(str(tmp_path / "empty")))
     assert said == "expected a JSON document, got nothing"
 
 
-def test_command_directory_is_refused(tmp_path: Path) -> None:
+def test_command_directory_is_rejected(tmp_path: Path) -> None:
     """A directory is no file."""
     assert complaint(run(str(tmp_path))) == f"{tmp_path}: Is a directory"
 
 
 @pytest.mark.parametrize("name", ["missing", "two\nlines", "", "b\udcff", "n" * 5000])
-def test_command_missing_file_is_refused(name: str, tmp_path: Path) -> None:
+def test_command_missing_file_is_rejected(name: str, tmp_path: Path) -> None:
     """A file that does not exist is named, whatever its name."""
     said = complaint(run(str(tmp_path / name) if name else ""))
     assert said.endswith(("No such file or directory", "File name too long"))
 
 
 @pytest.mark.skipif(os.getuid() == 0, reason="root may read everything")
-def test_command_forbidden_file_is_refused(tmp_path: Path) -> None:
+def test_command_forbidden_file_is_rejected(tmp_path: Path) -> None:
     """A file that may not be read is named."""
     forbidden = tmp_path / "forbidden"
     forbidden.write_bytes(good())
@@ -185,6 +185,6 @@ def test_command_forbidden_file_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/mem"), reason="Linux")
-def test_command_unreadable_file_is_refused() -> None:
+def test_command_unreadable_file_is_rejected() -> None:
     """A file that opens, and then cannot be read, is named."""
     assert complaint(run_process("/proc/self/mem")) == "/proc/self/mem: Input/output error"

@@ -13,7 +13,7 @@ from tests.command import COMMAND, ENVIRONMENT, complaint, run, run_process
 from tests.patience import PATIENCE
 
 from .corpus import DAMAGES, as_raw, base
-from .refusals import good
+from .rejections import good
 
 
 @pytest.mark.parametrize("arguments", [(), ("--validate",), ("--help",), ("--version",)])

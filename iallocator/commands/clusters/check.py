@@ -100,7 +100,7 @@ OPTIONS = (
 
 def run(settings: Settings, positional: Sequence[str]) -> int:
     """Check the cluster in the file (- or none: stdin), print what is wrong."""
-    _refuse_contradictions(settings)
+    _reject_contradictions(settings)
     if settings.machine_readable:
         _follow_hcheck(settings)
     check_outputs(settings)
@@ -217,7 +217,7 @@ def _shorten(done: GroupPlans, source: Source, settings: Settings, whole: Deadli
         )
 
 
-def _refuse_contradictions(settings: Settings) -> None:
+def _reject_contradictions(settings: Settings) -> None:
     """One form of the answer, and nothing about a balancing that is not tried."""
     if settings.json and settings.machine_readable:
         raise UsageError("--json and --machine-readable exclude each other")

@@ -15,8 +15,8 @@ from shlex import quote
 from iallocator.commands.shared.execution_options import (
     EXECUTION_OPTIONS,
     ExecutionSettings,
-    refuse_contradictions,
-    refuse_silent_nodes,
+    reject_contradictions,
+    reject_silent_nodes,
 )
 from iallocator.commands.shared.plan_output import (
     HTML_OPTION,
@@ -85,7 +85,7 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
     from iallocator.commands.shared.execute import resume
 
     if settings.execute or not settings.dry_run:  # without -X nothing is changed anyway
-        refuse_contradictions(settings)
+        reject_contradictions(settings)
     check_outputs(settings)
     load = partial(_cluster, settings, positional)
     followed = partial(_tags, settings, load)
@@ -93,7 +93,7 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
         return resume(settings, load, followed)
     source = load_source(settings, positional)
     if not settings.dry_run:
-        refuse_silent_nodes(source.cluster, settings)  # before tags are changed
+        reject_silent_nodes(source.cluster, settings)  # before tags are changed
     measure(source, settings)
     whole = completed_settings(settings, source)
     deadline = Deadline.of_run(whole.planning_seconds)
@@ -152,7 +152,7 @@ def _cluster(settings: Settings, positional: Sequence[str]) -> Cluster:
     from iallocator.sources import load
 
     cluster = load(settings, positional, reading_for(settings), in_run=False).cluster
-    refuse_silent_nodes(cluster, settings)
+    reject_silent_nodes(cluster, settings)
     return cluster
 
 

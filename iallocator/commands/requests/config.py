@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from iallocator.commands import COMMANDS, options_of
-from iallocator.commands.shared.common_options import refusal_of, table_of
+from iallocator.commands.shared.common_options import rejection_of, table_of
 from iallocator.commands.shared.plan_output import print_json
 from iallocator.commands.shared.source import load_source
 from iallocator.engine import effective_settings, request_in
@@ -73,7 +73,9 @@ def _command_rows(settings: options.Settings) -> Iterator[Row]:
     for command in file.commands:
         table = options_of(command)
         names = {option.target: option.names[0] for option in table}
-        for target, (value, origin) in file.of(command, table, refusal_of(command, table)).items():
+        for target, (value, origin) in file.of(
+            command, table, rejection_of(command, table)
+        ).items():
             yield {"command": command, "name": names[target][2:], "value": value, "from": origin}
 
 

@@ -80,7 +80,7 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
 
 
 def check_forms(settings: Settings) -> None:
-    """Refuse, before any work, what cannot be written."""
+    """Reject, before any work, what cannot be written."""
     if settings.brief and settings.node is not None:
         raise UsageError("--brief and --node exclude each other")
     check_graph(settings.graph)

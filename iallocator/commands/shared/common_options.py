@@ -1,7 +1,7 @@
 """Which options of all commands act in which command, and why the others do not.
 
 A command accepts what acts there; `--help` lists that and no more.  Everything else is
-refused with its reason: an option that is accepted and does nothing looks as if it did.
+rejected with its reason: an option that is accepted and does nothing looks as if it did.
 Requests (the plugin's call, which has no command) take every common option: Ganeti
 passes one set of parameters to requests of every type.
 """
@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["REQUESTS", "WHERE", "accepted", "only_accepted", "refusal_of", "table_of"]
+__all__ = ["REQUESTS", "WHERE", "accepted", "only_accepted", "rejection_of", "table_of"]
 
 REQUESTS = frozenset({"ask", "config", "explain", "replay"})
 """The commands that are about requests: what acts in a request acts there."""
@@ -243,30 +243,30 @@ def accepted(command: str, option: Option) -> bool:
     return command in WHERE[option.target][0]
 
 
-def refusal_of(command: str, table: Sequence[Option]) -> Callable[[str], str]:
+def rejection_of(command: str, table: Sequence[Option]) -> Callable[[str], str]:
     """Says of the name of an option that `command` does not have why that is so.
 
     `table`: the options that it has.
     """
-    refused = {
+    rejected = {
         name: option for option in COMMON if not accepted(command, option) for name in option.names
     }
 
     elsewhere = ELSEWHERE.get(command, {})
 
-    def refusal(name: str) -> str:
+    def rejection(name: str) -> str:
         own = {other for option in table for other in option.names}
-        longer = [other for other in (*own, *refused, *elsewhere) if other.startswith(name)]
-        if name not in refused and len(longer) == 1 and name.startswith("--"):
+        longer = [other for other in (*own, *rejected, *elsewhere) if other.startswith(name)]
+        if name not in rejected and len(longer) == 1 and name.startswith("--"):
             name = longer[0]
         if name in elsewhere:
             return f"{command} takes no {name}: {elsewhere[name]}"
-        if name not in refused:
+        if name not in rejected:
             return unknown(name, table, f"iallocator {command}")
-        reasons = WHERE[refused[name].target][1]
+        reasons = WHERE[rejected[name].target][1]
         return f"{command} takes no {name}: {reasons.get(command) or reasons['']}"
 
-    return refusal
+    return rejection
 
 
 def only_accepted(command: str, words: Sequence[str]) -> list[str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from iallocator.commands.shared.by_hand import Confirmation
-from iallocator.commands.shared.execution_options import refuse_silent_nodes
+from iallocator.commands.shared.execution_options import reject_silent_nodes
 from iallocator.commands.shared.interrupts import Interrupts
 from iallocator.commands.shared.plan_output import print_json
 from iallocator.errors import IallocatorError, UsageError, one_line, shown, tell
@@ -22,7 +22,7 @@ from iallocator.execution.lock import ClusterLock
 from iallocator.execution.records import (
     DONE,
     FAILED,
-    REFUSED,
+    REJECTED,
     RETURNING,
     SENDING,
     SENT,
@@ -120,7 +120,7 @@ def begin(
         return _shown(execution), 0
     if not execution.records.jobs:
         return execution.report(None), 0
-    refuse_silent_nodes(cluster, settings)
+    reject_silent_nodes(cluster, settings)
     with ClusterLock(name):
         path = settings.journal or default_path(command, head["run"])
         journal = Journal.create(path, head)
@@ -248,7 +248,7 @@ def _carry_out(
 def _status(execution: _Execution, trouble: str, interrupts: Interrupts) -> int:
     """The exit status; a planned stop, by hand or after the first group, is no failure."""
     records = execution.records
-    stuck = records.in_state(FAILED, REFUSED) or records.blocked()
+    stuck = records.in_state(FAILED, REJECTED) or records.blocked()
     left = execution.settings.first_job_group and not stuck
     left = left or _stopped_as_planned(records)
     if trouble or not (complete(records) or left or interrupts.came):
@@ -258,7 +258,7 @@ def _status(execution: _Execution, trouble: str, interrupts: Interrupts) -> int:
 
 def _stopped_as_planned(records: Records) -> bool:
     """Return whether nothing is left to do but what a person must do first."""
-    stuck = records.in_state(FAILED, REFUSED) or records.blocked()
+    stuck = records.in_state(FAILED, REJECTED) or records.blocked()
     return bool(_by_hand(records)) and not stuck and not records.in_state(SENDING, SENT, RETURNING)
 
 

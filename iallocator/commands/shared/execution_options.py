@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BOOT_OPTION", "EXECUTION_OPTIONS", "UNDO_OPTION", "ExecutionSettings",
-    "refuse_contradictions", "refuse_silent_nodes",
+    "reject_contradictions", "reject_silent_nodes",
 ]  # fmt: skip
 
 PRIORITIES = {"low": 10, "normal": 0, "high": -10}
@@ -114,7 +114,7 @@ WRITTEN = {
 """What is told of a plan when it is made -> how that is asked for."""
 
 
-def refuse_silent_nodes(cluster: Cluster, settings: ExecutionSettings) -> None:
+def reject_silent_nodes(cluster: Cluster, settings: ExecutionSettings) -> None:
     """Refuse to change a cluster with nodes that are only assumed to be offline.
 
     Their instances may be running.
@@ -126,13 +126,13 @@ def refuse_silent_nodes(cluster: Cluster, settings: ExecutionSettings) -> None:
     """
     if not (settings.execute and cluster.assumed_offline) or settings.assume_offline:
         return
-    from iallocator.sources.live.load import refuse_silence
+    from iallocator.sources.live.load import reject_silence
 
-    refuse_silence(cluster, "--assume-offline")
+    reject_silence(cluster, "--assume-offline")
 
 
-def refuse_contradictions(settings: ExecutionSettings) -> None:
-    """Refuse options that would do nothing.
+def reject_contradictions(settings: ExecutionSettings) -> None:
+    """Reject options that would do nothing.
 
     Raises
     ------

@@ -109,7 +109,7 @@ def show_state_of(
 
 
 def check_graph(path: str | None, files: Sequence[str] = ()) -> None:
-    """Refuse a picture that nobody draws, or that cannot be written.
+    """Reject a picture that nobody draws, or that cannot be written.
 
     Raises
     ------

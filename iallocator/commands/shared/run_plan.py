@@ -14,8 +14,8 @@ from iallocator.commands.shared.execution_options import (
     EXECUTION_OPTIONS,
     UNDO_OPTION,
     ExecutionSettings,
-    refuse_contradictions,
-    refuse_silent_nodes,
+    reject_contradictions,
+    reject_silent_nodes,
 )
 from iallocator.commands.shared.plan_output import (
     COMMANDS_OPTION,
@@ -209,9 +209,9 @@ class Undoing(Planner):
 
 def run_planner(settings: Settings, positional: Sequence[str], planner: Planner) -> int:
     """Load the cluster, plan, verify, show the plan; the exit status."""
-    refuse_contradictions(settings)
+    reject_contradictions(settings)
     if settings.undo:
-        _refuse_idle(settings, planner.command)
+        _reject_idle(settings, planner.command)
         planner = Undoing(settings.undo)
     check_graph(settings.graph, positional)
     check_writable(settings.commands)
@@ -245,8 +245,8 @@ def run_planner(settings: Settings, positional: Sequence[str], planner: Planner)
     return max(status, _carry_out(done, plan, planner, settings, load))
 
 
-def _refuse_idle(settings: Settings, command: str) -> None:
-    """Refuse options that say how `command` searches.
+def _reject_idle(settings: Settings, command: str) -> None:
+    """Reject options that say how `command` searches.
 
     Raises
     ------
@@ -318,7 +318,7 @@ def _cluster(settings: Settings, positional: Sequence[str], planner: Planner) ->
     from iallocator.sources import load
 
     source = load(settings, positional, reading_for(settings), in_run=False)
-    refuse_silent_nodes(source.cluster, settings)
+    reject_silent_nodes(source.cluster, settings)
     planner.adjust(source)
     return source.cluster
 

@@ -51,7 +51,7 @@ class Asked:
         ways: Sequence[tuple[Nodes, float, float]],
         order: OrderedCandidates | None,
         candidates: Candidates,
-        refused: Collection[Nodes],
+        rejected: Collection[Nodes],
         score_of: Callable[[Any, Nodes], float],
         unchecked: Collection[Nodes] = (),
     ) -> None:
@@ -65,7 +65,7 @@ class Asked:
             first = next(candidates.ranked(), None)
             report.by_losses = first is not None and isinstance(first[0], tuple)
         scored = [(nodes, score, self.scores.of(nodes)) for nodes, score, _ in ways]
-        report.standings = standings(cluster, candidates, score_of, order, refused, unchecked)
+        report.standings = standings(cluster, candidates, score_of, order, rejected, unchecked)
         if order is not None:
             report.placements = placed_by(order, cluster, report.name, scored)
             return

@@ -60,7 +60,7 @@ def decisions_of(request: Request, noted: Recorder, response: Json) -> list[Deci
         assert_never(request)
     moves = Moves(request, noted, response)
     if isinstance(request, Relocate) and not moves.names:
-        return [moves.refused(request.instance, response["info"])]
+        return [moves.rejected(request.instance, response["info"])]
     return [moves.decision(name) for name in moves.names]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from iallocator.explain.facts import NodeReport, Refusal, RoleReport
+from iallocator.explain.facts import NodeReport, RoleRejection, RoleReport
 from iallocator.placement.nearest.roles import first_of
 
 TYPE_CHECKING = False
@@ -53,12 +53,12 @@ def node_reports(
 
 
 def counted(reports: Sequence[NodeReport]) -> dict[str, int]:
-    """Reason -> placements it refused: the tally of the response, before global N+1."""
+    """Reason -> placements it rejected: the tally of the response, before global N+1."""
     tally: dict[str, int] = {}
     for report in reports:
         for role in report.roles:
-            for refusal in role.refusals:
-                tally[refusal.reason] = tally.get(refusal.reason, 0) + refusal.placements
+            for rejection in role.rejections:
+                tally[rejection.reason] = tally.get(rejection.reason, 0) + rejection.placements
     return {reason: number for reason, number in tally.items() if number}
 
 
@@ -69,12 +69,12 @@ def possible(reports: Sequence[NodeReport]) -> int:
 
 
 class _Limits:
-    """The refusals in all `seats`, kept so that each is looked for once."""
+    """The rejections in all `seats`, kept so that each is looked for once."""
 
     def __init__(self, context: Context, seats: RolesTested) -> None:
         self._context = context
         self._seats = seats
-        self._primary = {index: _refusal(seats.first(index)) for index in seats.primaries}
+        self._primary = {index: _rejection(seats.first(index)) for index in seats.primaries}
         takers = [index for index in seats.primaries if self._primary[index] is None]
         self._takers = {index: position for position, index in enumerate(takers)}
         self._secondary = {index: self._on_secondary(index) for index in seats.secondaries or ()}
@@ -102,14 +102,16 @@ class _Limits:
         elif index in self._seats.out_as_mirrors:
             beside = len(self._seats.primaries) - (index in self._primary)
             out = self._seats.out_as_mirrors[index]
-            found.append(RoleReport("secondary", 0, [Refusal(out.reason, out.text, "", beside)]))
+            found.append(
+                RoleReport("secondary", 0, [RoleRejection(out.reason, out.text, "", beside)])
+            )
         return found
 
     def _primary_report(self, index: int, role: str, total: int, possible: int) -> RoleReport:
-        refusal = self._primary[index]
-        if refusal is None:
+        rejection = self._primary[index]
+        if rejection is None:
             return RoleReport(role, possible)
-        return RoleReport(role, 0, [replace(refusal, placements=total)])
+        return RoleReport(role, 0, [replace(rejection, placements=total)])
 
     def _on_secondary(self, index: int) -> _Secondary:
         """The node as secondary of any node, and of those of which it has secondaries now."""
@@ -117,15 +119,15 @@ class _Limits:
         takers = len(self._takers) - (index in self._takers)
         if len(primaries) == 1:  # beside that one, then
             failures = prospect.secondary_failures(index, primaries[0])
-            return _Secondary(_refusal(first_of(failures)), {}, takers)
+            return _Secondary(_rejection(first_of(failures)), {}, takers)
         known = self._context.state.peers[index]
         special = [primary for primary in known if primary in self._takers and primary != index]
         special.sort(key=self._takers.__getitem__)
         beside = {
-            primary: _refusal(first_of(prospect.secondary_failures(index, primary)))
+            primary: _rejection(first_of(prospect.secondary_failures(index, primary)))
             for primary in special
         }
-        usual = _refusal(first_of(prospect.secondary_failures(index, None)))
+        usual = _rejection(first_of(prospect.secondary_failures(index, None)))
         return _Secondary(usual, beside, takers)
 
 
@@ -139,8 +141,8 @@ class _Secondary:
 
     def __init__(
         self,
-        usual: Refusal | None,
-        beside: dict[int, Refusal | None],
+        usual: RoleRejection | None,
+        beside: dict[int, RoleRejection | None],
         takers: int,
     ) -> None:
         self.usual = usual
@@ -148,22 +150,22 @@ class _Secondary:
         self._takers = takers
 
     def report(self, context: Context) -> RoleReport:
-        """The role, with one refusal for any primary and one for each that differs."""
+        """The role, with one rejection for any primary and one for each that differs."""
         special = {p: told for p, told in self.beside.items() if told != self.usual}
         usual = self._takers - len(special)
-        refusals = []
+        rejections = []
         if self.usual is not None and (usual or not self._takers):
-            refusals.append(replace(self.usual, placements=usual))
+            rejections.append(replace(self.usual, placements=usual))
         possible = usual if self.usual is None else 0
         for primary, told in special.items():
             if told is None:
                 possible += 1
             else:
                 name = context.cluster.nodes[primary].name
-                refusals.append(replace(told, beside=name, placements=1))
-        return RoleReport("secondary", possible, refusals)
+                rejections.append(replace(told, beside=name, placements=1))
+        return RoleReport("secondary", possible, rejections)
 
 
-def _refusal(found: Rejection | None) -> Refusal | None:
+def _rejection(found: Rejection | None) -> RoleRejection | None:
     """What was found, as a fact."""
-    return Refusal(found.reason, found.text, step=found.step) if found else None
+    return RoleRejection(found.reason, found.text, step=found.step) if found else None

@@ -74,16 +74,16 @@ class Moves:
     def decision(self, name: str) -> Decision:
         """What becomes of the instance called `name`."""
         done, entry = self._first[name], self._entries[name]
-        request, refused = self._request, done.outcome.best is None
+        request, rejected = self._request, done.outcome.best is None
         if isinstance(request, ChangeGroup):
             found = self._to_a_group(done, request)
         else:
             found = self._decision(done)
         found.notes += self._notes(done)
         evacuated = isinstance(request, NodeEvacuate) and request.leaves_a_node(done.instance)
-        if refused and evacuated:
+        if rejected and evacuated:
             self._elsewhere(found, done)
-        if refused and isinstance(request, MultiEvacuate):
+        if rejected and isinstance(request, MultiEvacuate):
             found.notes.append(
                 "The whole request fails with it: the protocol knows no partial answer."
             )
@@ -91,7 +91,7 @@ class Moves:
             found.answer, found.steps, found.reason = None, [], entry["reason"]
         return found
 
-    def refused(self, instance: Instance, reason: str) -> Decision:
+    def rejected(self, instance: Instance, reason: str) -> Decision:
         """The decision on an instance that cannot be moved at all, whatever its nodes say."""
         decision = Decision(instance.name, subject(instance), None, [], reason=reason)
         decision.present = self._cluster.node_names(instance.nodes)
@@ -120,10 +120,10 @@ class Moves:
         """A move, or why there is none, by what one group said."""
         instance, outcome, best = done.instance, done.outcome, done.outcome.best
         if not (instance.mirrored and (done.said or outcome.best is None)):
-            return self.refused(instance, outcome.message)
+            return self.rejected(instance, outcome.message)
         report = self._report(done)
         if report is None:
-            return self.refused(instance, outcome.message)
+            return self.rejected(instance, outcome.message)
         answer = report.placements[0] if best else None
         decision = Decision(instance.name, subject(instance), answer, [report])
         decision.present = self._cluster.node_names(instance.nodes)
@@ -166,11 +166,11 @@ class Moves:
         return report
 
     def _first_step_fails(self, said: Asked) -> None:
-        """The primary is not online, and the failover that must come first is refused."""
+        """The primary is not online, and the failover that must come first is rejected."""
         report = said.report
         old, mirror = self._cluster.node_names(said.instance.nodes)
-        refusals = (r for node in report.nodes for role in node.roles for r in role.refusals)
-        told = next(refusals).wording
+        rejections = (r for node in report.nodes for role in node.roles for r in role.rejections)
+        told = next(rejections).wording
         report.obstacle = (
             f"{old} is not online, so the instance must first fail over to {mirror}, "
             f"which cannot take it: {told}"
@@ -181,12 +181,12 @@ class Moves:
         """A move to the best of several groups, chosen first."""
         instance = done.instance
         if not instance.mirrored:
-            return self.refused(instance, done.outcome.message)
+            return self.rejected(instance, done.outcome.message)
         targets, left_out = self._targets(request)
         choice = self._choice(instance, left_out)
         if done.said is None or choice.answer is None:
             why = "no group can take it" if targets else "no group is left to move to"
-            decision = self.refused(instance, why)
+            decision = self.rejected(instance, why)
         else:
             decision = self._decision(done)
         decision.choice = choice
@@ -229,7 +229,7 @@ class Moves:
         left_out = {local.uuid: "its own group, which cannot take it"}
         then = self._then.get(instance.name)
         choice = self._choice(instance, left_out)
-        offer = self._decision(then) if then else self.refused(instance, "no group can take it")
+        offer = self._decision(then) if then else self.rejected(instance, "no group can take it")
         offer.choice = choice
         decision.elsewhere = offer
         if then is None or offer.answer is None:

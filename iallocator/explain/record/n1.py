@@ -1,4 +1,4 @@
-"""What global N+1 refused, and which failure stood in the way."""
+"""What global N+1 rejected, and which failure stood in the way."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 __all__ = ["RecordingN1Check"]
 
 SHOWN = 3
-"""How many refused placements are explained."""
+"""How many rejected placements are explained."""
 
 
 class RecordingN1Check(N1Check):
-    """A check that remembers what it refused."""
+    """A check that remembers what it rejected."""
 
     def __init__(self, state: State, kernels: Kernels, rules: Rules, *more: Any) -> None:
         super().__init__(state, kernels, rules, *more)
         self._cluster = state.cluster
         self._replay = Simulation(state, kernels, rules, more[0])
         self._verdicts: dict[tuple[str, tuple[int, ...]], bool] = {}
-        self._refused: dict[tuple[str, int], set[tuple[int, ...]]] = {}  # by instance and group
+        self._rejected: dict[tuple[str, int], set[tuple[int, ...]]] = {}  # by instance and group
 
     def accepts(self, instance: Instance, nodes: tuple[int, ...]) -> bool:
         """As `N1Check.accepts`; every placement is judged once."""
@@ -43,7 +43,7 @@ class RecordingN1Check(N1Check):
             verdict = self._verdicts[key] = super().accepts(instance, nodes)
             if not verdict:
                 home = self._cluster.nodes[nodes[0]].group.index
-                self._refused.setdefault((instance.name, home), set()).add(nodes)
+                self._rejected.setdefault((instance.name, home), set()).add(nodes)
         return verdict
 
     def knows(self, instance: Instance, nodes: tuple[int, ...]) -> bool:
@@ -53,7 +53,7 @@ class RecordingN1Check(N1Check):
     def decides(self, instance: Instance, nodes: tuple[int, ...]) -> bool:
         """Check the placement; return whether there was enough effort left to decide it.
 
-        What is undecided is neither accepted nor refused, as if nobody had asked.
+        What is undecided is neither accepted nor rejected, as if nobody had asked.
         """
         effort = self._rules.effort
         before = effort.undecided
@@ -62,18 +62,18 @@ class RecordingN1Check(N1Check):
             return True
         del self._verdicts[instance.name, nodes]
         home = self._cluster.nodes[nodes[0]].group.index
-        self._refused[instance.name, home].discard(nodes)
+        self._rejected[instance.name, home].discard(nodes)
         return False
 
-    def refused(self, instance: Instance, group: Group) -> set[tuple[int, ...]]:
+    def rejected(self, instance: Instance, group: Group) -> set[tuple[int, ...]]:
         """Return the placements of `instance` in `group` that were rejected so far."""
-        return set(self._refused.get((instance.name, group.index), ()))
+        return set(self._rejected.get((instance.name, group.index), ()))
 
     def obstacles(
         self, instance: Instance, group: Group, score: Callable[[tuple[int, ...]], float]
     ) -> list[Unsurvived]:
-        """What stood in the way of the best placements in `group` that it refused."""
-        scored = sorted((score(nodes), nodes) for nodes in self.refused(instance, group))[:SHOWN]
+        """What stood in the way of the best placements in `group` that it rejected."""
+        scored = sorted((score(nodes), nodes) for nodes in self.rejected(instance, group))[:SHOWN]
         found = [self._unsurvived(instance, value, nodes) for value, nodes in scored]
         return [one for one in found if one is not None]
 

@@ -142,7 +142,7 @@ class Recorder:
         accepts: Accepts,
         found: GroupPlacements,
     ) -> None:
-        """Note where a new instance may go in a group, and what N+1 refused."""
+        """Note where a new instance may go in a group, and what N+1 rejected."""
         said, report = self._opened(), self._opened().report
         assert said.scores is not None
         check = evaluator.scope.n1_check(evaluator.rules)
@@ -150,7 +150,7 @@ class Recorder:
         unchecked: set[Nodes] = set()
         if accepts == evaluator.keeps_n1:
             unchecked = self._check_best(candidates, check, instance, said.group)
-        refused = check.refused(instance, said.group)
+        rejected = check.rejected(instance, said.group)
         report.successes, report.failures = found.successes, found.failures
         report.unsurvived = check.obstacles(instance, said.group, said.scores.score)
         best = found.best
@@ -158,10 +158,10 @@ class Recorder:
             best = [best[0], *self._runner_up(candidates, accepts, instance, best[0][1])]
         ways = [(place[1], found.score(place), found.penalty(place)) for place in best]
         said.note(
-            self.context.cluster, ways, found.order, candidates, refused, _scores(found), unchecked
+            self.context.cluster, ways, found.order, candidates, rejected, _scores(found), unchecked
         )
         if not found.best:
-            nearest = min(((said.scores.score(n), n) for n in refused), default=None)
+            nearest = min(((said.scores.score(n), n) for n in rejected), default=None)
             report.closest = said.survey.closest(check, nearest, instance)
 
     def _check_best(
@@ -178,8 +178,8 @@ class Recorder:
         left = MOST_CHECKED
         unchecked: set[Nodes] = set()
         for _ in range(MOST_ROUNDS):
-            refused = check.refused(instance, group)
-            best = best_of_nodes(candidates, refused)
+            rejected = check.rejected(instance, group)
+            best = best_of_nodes(candidates, rejected)
             asked = {nodes for lost, _, nodes in best.values() if not lost}
             unchecked = set()
             for nodes in sorted(asked):
@@ -188,7 +188,7 @@ class Recorder:
                 if not left or effort.spent or not check.decides(instance, nodes):
                     unchecked.add(nodes)
                 left -= bool(left)
-            if len(check.refused(instance, group)) == len(refused):
+            if len(check.rejected(instance, group)) == len(rejected):
                 break
         return unchecked
 
@@ -220,20 +220,20 @@ class Recorder:
             first = places[0][1]
             others = self._runner_up(found.candidates, check.accepts, instance, first)
             places = [*places, *others]
-        refused = check.refused(instance, said.group).difference(nodes for _, nodes in places)
+        rejected = check.rejected(instance, said.group).difference(nodes for _, nodes in places)
         obstacles = check.obstacles(instance, said.group, said.scores.score)
         chosen = [self.context.cluster.node_names(nodes) for _, nodes in places[:1]]
         said.report.unsurvived = [one for one in obstacles if one.nodes not in chosen]
         if not places:
             said.report.failures |= {"FailN1": found.candidates.feasible}
-        self._note_ranked(said, found, places, refused)
+        self._note_ranked(said, found, places, rejected)
 
     def _note_ranked(
         self,
         said: Asked,
         found: RankedMoves,
         best: Sequence[Placement],
-        refused: Collection[Nodes],
+        rejected: Collection[Nodes],
     ) -> None:
         """Note the `best` of the places of an instance that moves."""
 
@@ -241,7 +241,7 @@ class Recorder:
             return found.score((rank, nodes))
 
         ways = [(place[1], found.score(place), found.penalty(place)) for place in best]
-        said.note(self.context.cluster, ways, found.order, found.candidates, refused, score_of)
+        said.note(self.context.cluster, ways, found.order, found.candidates, rejected, score_of)
 
     @aside
     def exchanged(
@@ -249,12 +249,12 @@ class Recorder:
     ) -> None:
         """Note whether the nodes of an instance can exchange their roles."""
         state, nodes = self.context.state, evaluator.scope.nodes
-        refusals = {present[1]: found.reason} if found else {}
+        rejections = {present[1]: found.reason} if found else {}
         with state.trial():
             state.remove(instance, present)
             motion = evaluator.motions.off(self.context.cluster.nodes[present[0]])
             question = Question(
-                "exchange", instance, present, present[1:], (), refusals, {}, motion
+                "exchange", instance, present, present[1:], (), rejections, {}, motion
             )
             question.answer = found
             survey = Survey(self.context, evaluator, question)

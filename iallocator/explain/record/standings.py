@@ -28,18 +28,18 @@ def standings(
     candidates: Candidates,
     score_of: Callable[[Any, Nodes], float],
     order: OrderedCandidates | None,
-    refused: Collection[Nodes],
+    rejected: Collection[Nodes],
     unchecked: Collection[Nodes],
 ) -> dict[str, Standing]:
     """Node -> its best placement of those that every node allows; none: no entry.
 
     `score_of` gives the score of a placement by its rank and nodes.  Placements that N+1
-    `refused` count only where a node has no other; of those `unchecked` that is not known.
+    `rejected` count only where a node has no other; of those `unchecked` that is not known.
     With an `order`, what a strategy says stands in the place of the score.
     """
-    best = best_of_nodes(candidates, refused)
+    best = best_of_nodes(candidates, rejected)
     every = {nodes for _, _, nodes in best.values()}
-    alone = candidates.feasible - len(refused) < 2
+    alone = candidates.feasible - len(rejected) < 2
     names = cluster.node_names(list(best))
     found = {}
     for name, (index, (lost, rank, nodes)) in zip(names, best.items()):
@@ -61,12 +61,12 @@ def standings(
 
 
 def best_of_nodes(
-    candidates: Candidates, refused: Collection[Nodes]
+    candidates: Candidates, rejected: Collection[Nodes]
 ) -> dict[int, tuple[bool, Any, Nodes]]:
-    """Return node -> whether N+1 refused its best placement, the rank of that, and its nodes."""
+    """Return node -> whether N+1 rejected its best placement, the rank of that, and its nodes."""
     best: dict[int, tuple[bool, Any, Nodes]] = {}
     for rank, nodes in _placements(candidates):
-        lost = nodes in refused
+        lost = nodes in rejected
         for index in nodes:
             if index not in best or (lost, rank) < best[index][:2]:
                 best[index] = lost, rank, nodes

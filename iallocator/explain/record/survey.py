@@ -68,13 +68,13 @@ class Survey:
     def closest(
         self,
         check: N1Check | None = None,
-        refused: tuple[float, Nodes] | None = None,
+        rejected: tuple[float, Nodes] | None = None,
         judged: Instance | None = None,
     ) -> str:
-        """What came closest; `refused` is the best placement that N+1 alone refused."""
+        """What came closest; `rejected` is the best placement that N+1 alone rejected."""
         cluster = self._context.cluster
-        if refused is not None and check is not None:
-            return lost_by_n1(cluster, check, judged or self._instance, refused[1]).text
+        if rejected is not None and check is not None:
+            return lost_by_n1(cluster, check, judged or self._instance, rejected[1]).text
         return closest(cluster, self._seats).text
 
     def _excluded(self, index: int, left: Collection[int]) -> list[str]:

@@ -79,13 +79,13 @@ class GroupHeadroom:
         )
 
     def counts(self, instance: Instance) -> bool:
-        """Whether counting can tell of `instance`: by itself, and not refused anywhere."""
+        """Whether counting can tell of `instance`: by itself, and not rejected anywhere."""
         if instance.name in self._rules.units or (instance.local and not instance.disk):
             return False
         recreated = self._rules.recreates(instance)
         if self.group.exclusive and (instance.local or instance.spindles_anywhere or recreated):
             return False  # spindles may tell
-        return not recreated or self.group.policy.refuses(instance, False) is None
+        return not recreated or self.group.policy.rejects(instance, False) is None
 
     def holds(self, instance: Instance, node: int) -> bool:
         """Whether `node` has the memory and the disk for `instance`."""

@@ -100,8 +100,8 @@ class Headroom:
             for index, one in self._groups.items()
         )
 
-    def refused_down(self, instances: Sequence[Instance], nodes: Sequence[int]) -> int:
-        """How many of `instances`, from the first on, are refused on all of `nodes` for certain.
+    def rejected_down(self, instances: Sequence[Instance], nodes: Sequence[int]) -> int:
+        """How many of `instances`, from the first on, are rejected on all of `nodes` for certain.
 
         They are ever smaller in one amount.
         """
@@ -112,7 +112,7 @@ class Headroom:
         for index, trials in self._trials.items():
             mine = [node for node in nodes if cluster.nodes[node].group.index == index]
             if mine and found:
-                found = trials.refused_down(instances[:found], mine)
+                found = trials.rejected_down(instances[:found], mine)
         return found
 
     def foresee(self, instances: Sequence[Instance]) -> None:

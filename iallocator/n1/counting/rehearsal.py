@@ -1,6 +1,6 @@
 """Placements of equal instances, one after the other, judged at once.
 
-Where they come to is guessed: to the best node that refuses nobody, as far as is known.  What
+Where they come to is guessed: to the best node that rejects nobody, as far as is known.  What
 counting leaves in doubt of all of them is played through together, which takes little longer
 than for one; the first guess that turns out wrong ends what is believed, and is learnt.
 """
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["Rehearsal"]
 
 RECENT = 16
-"""So many failures that refused somebody are asked before all others."""
+"""So many failures that rejected somebody are asked before all others."""
 
 
 AT_ONCE = 160
@@ -36,17 +36,17 @@ class _Guess:
         See `Trials.lost`.
     node:
         Where the last of `coming` comes to.
-    refused:
-        Whether the failure is expected to refuse it.
+    rejected:
+        Whether the failure is expected to reject it.
     """
 
-    __slots__ = ("coming", "doubt", "node", "refused")
+    __slots__ = ("coming", "doubt", "node", "rejected")
 
-    def __init__(self, doubt: Doubt, coming: Coming, refused: bool) -> None:
+    def __init__(self, doubt: Doubt, coming: Coming, rejected: bool) -> None:
         self.doubt = doubt
         self.coming = coming
         self.node = coming[1][-1]
-        self.refused = refused
+        self.rejected = rejected
 
 
 class Rehearsal:
@@ -70,8 +70,8 @@ class Rehearsal:
         counting = self._counting
         return not counting.intricate and self._trials.plain and counting.counts(instance)
 
-    def refused(self) -> Collection[int]:
-        """The nodes that refuse, as far as is known, whoever comes."""
+    def rejected(self) -> Collection[int]:
+        """The nodes that reject, as far as is known, whoever comes."""
         return self._trials.refuters.keys()
 
     def start(self) -> None:
@@ -80,13 +80,13 @@ class Rehearsal:
         self._path = ()
         self._queues = {}
 
-    def expect(self, instance: Instance, node: int, refused: Sequence[int]) -> bool:
-        """Guess that the next instance comes to `node` because those in `refused` refuse it.
+    def expect(self, instance: Instance, node: int, rejected: Sequence[int]) -> bool:
+        """Guess that the next instance comes to `node` because those in `rejected` reject it.
 
         False: it is known that this is not so, and why is learnt.
         """
         guesses: list[_Guess] = []
-        asked = [(self._trials.refuters[other], other) for other in refused]
+        asked = [(self._trials.refuters[other], other) for other in rejected]
         unsettled, verdicts = self._counting.unsettled_and(instance, node, asked)
         for (failing, other), survives in zip(asked, verdicts):
             if survives:
@@ -103,9 +103,9 @@ class Rehearsal:
         self._guesses.append(guesses)
         return True
 
-    def _guess(self, failing: int, instance: Instance, node: int, refused: bool) -> _Guess:
+    def _guess(self, failing: int, instance: Instance, node: int, rejected: bool) -> _Guess:
         doubt = failing, self._counting.leaving(failing, instance, node)
-        return _Guess(doubt, (instance, (*self._path, node)), refused)
+        return _Guess(doubt, (instance, (*self._path, node)), rejected)
 
     def placed(self, instance: Instance, node: int) -> None:
         """`instance` has come to `node`, for as long as the trial lasts."""
@@ -124,21 +124,21 @@ class Rehearsal:
     def come_true(self) -> int | None:
         """How many of the guesses are so, from the first on; None: it cannot be told.
 
-        Where there are many, asked first are the failures that have refused somebody: mostly it
+        Where there are many, asked first are the failures that have rejected somebody: mostly it
         is one of them that shows what is wrong, and the others need not be played through then.
         """
         if sum(map(len, self._guesses)) <= AT_ONCE:
             return self._so(len(self._guesses), lambda one: True)
         likely = {*self._trials.refuters.values(), *self._recent}
-        known = self._so(len(self._guesses), lambda one: one.refused or one.doubt[0] in likely)
+        known = self._so(len(self._guesses), lambda one: one.rejected or one.doubt[0] in likely)
         if not known:
             return known
-        return self._so(known, lambda one: not (one.refused or one.doubt[0] in likely))
+        return self._so(known, lambda one: not (one.rejected or one.doubt[0] in likely))
 
     def look_around(self, nodes: Collection[int]) -> None:
-        """See where else that failure refuses the next instance that showed a guess to be wrong.
+        """See where else that failure rejects the next instance that showed a guess to be wrong.
 
-        What is refused at one node for want of a large place elsewhere mostly is so at many.
+        What is rejected at one node for want of a large place elsewhere mostly is so at many.
         """
         wrong, self._wrong = self._wrong, None
         if wrong is None or wrong.node == wrong.doubt[0]:
@@ -163,7 +163,7 @@ class Rehearsal:
             return None
         found = iter(lost)
         for number, guesses in enumerate(chosen):
-            wrong = [one for one, gone in zip(guesses, found) if gone is not one.refused]
+            wrong = [one for one, gone in zip(guesses, found) if gone is not one.rejected]
             for guess in wrong:
                 self._learn(guess)
             if wrong:
@@ -173,6 +173,6 @@ class Rehearsal:
     def _learn(self, wrong: _Guess) -> None:
         """Remember how that failure ends indeed."""
         self._wrong = wrong
-        self._trials.learn(wrong.node, None if wrong.refused else wrong.doubt[0])
-        if not wrong.refused:
+        self._trials.learn(wrong.node, None if wrong.rejected else wrong.doubt[0])
+        if not wrong.rejected:
             self._recent = [*self._recent, wrong.doubt[0]][-RECENT:]

@@ -26,7 +26,7 @@ FEW, GROWTH = 4, 4
 """So many sizes are played through at once at first, and so many times as many each time."""
 
 TWICE = 2
-"""Once an instance is refused on so many nodes, a failure is asked for all others at once."""
+"""Once an instance is rejected on so many nodes, a failure is asked for all others at once."""
 
 
 class Trials:
@@ -53,7 +53,7 @@ class Trials:
         self._refuted: set[int] = set()  # where it would not do, as is known already
         self._foreseen: dict[tuple[float, ...], set[int]] = {}  # vector -> where it would not do
         self._asked: set[int] = set()  # failures of which that is known for every node
-        self._refuters: dict[int, int] = {}  # node -> whose failure refused somebody there last
+        self._refuters: dict[int, int] = {}  # node -> whose failure rejected somebody there last
 
     def _untagged(self) -> bool:
         """Whether only amounts tell nodes apart: no tags of instances, no reserved memory."""
@@ -110,11 +110,11 @@ class Trials:
 
     @property
     def refuters(self) -> Mapping[int, int]:
-        """Nodes that somebody was refused on last, and by whose failure."""
+        """Nodes that somebody was rejected on last, and by whose failure."""
         return self._refuters
 
     def learn(self, node: int, refuter: int | None) -> None:
-        """The failure of `refuter` refuses whoever comes to `node`; None: no failure does."""
+        """The failure of `refuter` rejects whoever comes to `node`; None: no failure does."""
         if refuter is None:
             self._refuters.pop(node, None)
         else:
@@ -123,7 +123,7 @@ class Trials:
     def foresee(self, instances: Sequence[Instance]) -> None:
         """See at once where these would not do, as they come one by one to the state as it is.
 
-        Of each node only the failure is asked that refused somebody there last.
+        Of each node only the failure is asked that rejected somebody there last.
         """
         self._look_again()
         fresh = [one for one in instances if one.as_primary not in self._foreseen]
@@ -161,7 +161,7 @@ class Trials:
         return True
 
     def _ask_everywhere(self, failing: int, instance: Instance) -> None:
-        """`failing` refuses `instance` on a second node: see at once where else."""
+        """`failing` rejects `instance` on a second node: see at once where else."""
         if len(self._refuted) < TWICE or failing in self._asked:
             return
         self._asked.add(failing)
@@ -178,7 +178,7 @@ class Trials:
         self._refuters.update(dict.fromkeys(found, failing))
 
     def _counts_against(self, failing: int) -> bool | None:
-        """Whether a placement is refused that leaves this failure lost; None: unknown."""
+        """Whether a placement is rejected that leaves this failure lost; None: unknown."""
         return True if self._rules.strict else self._survived_before(failing)
 
     def _survived_before(self, failing: int) -> bool | None:
@@ -210,11 +210,11 @@ class Trials:
             return None
         return playback.lost([node for node, _ in doubts], [one for _, one in doubts], coming)
 
-    def refused_down(self, instances: Sequence[Instance], nodes: Sequence[int]) -> int:
-        """How many of `instances` are refused on all of `nodes` for certain, from the first on.
+    def rejected_down(self, instances: Sequence[Instance], nodes: Sequence[int]) -> int:
+        """How many of `instances` are rejected on all of `nodes` for certain, from the first on.
 
         They are ever smaller in one amount.  Only with ``strict``, and as far as one failure
-        for each node tells, that which refused somebody there last.
+        for each node tells, that which rejected somebody there last.
         """
         counting = self._counting
         known = self._rules.strict and self.plain and all(node in self._refuters for node in nodes)
@@ -224,14 +224,14 @@ class Trials:
         while found < len(instances):
             check()
             part = instances[found : found + size]
-            refused = self._refused_everywhere(part, nodes)
-            found += refused
-            if refused < len(part):
+            rejected = self._rejected_everywhere(part, nodes)
+            found += rejected
+            if rejected < len(part):
                 break
             size *= GROWTH
         return found
 
-    def _refused_everywhere(self, instances: Sequence[Instance], nodes: Sequence[int]) -> int:
+    def _rejected_everywhere(self, instances: Sequence[Instance], nodes: Sequence[int]) -> int:
         """How many of these, from the first on, the failure loses that belongs to each node."""
         rows = [(one, node, self._refuters[node]) for one in instances for node in nodes]
         leaving = self._counting.leaving

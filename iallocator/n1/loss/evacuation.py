@@ -8,7 +8,7 @@ may take it; what falls into parts that share no node is looked at in those
 
 from __future__ import annotations
 
-from iallocator.limits.group import refused_by_policy
+from iallocator.limits.group import rejected_by_policy
 from iallocator.limits.migration import may_not_receive
 from iallocator.model.columns import DISK, MEMORY
 from iallocator.model.node_view import NodeView
@@ -80,8 +80,8 @@ class Evacuation:
             if reach is not None:
                 bins &= self._within(reach)
             if self._rules.recreates(one):
-                refused = refused_by_policy(self._state.cluster, self._group, one)
-                bins = frozenset(b for b in bins if self._bins[b] not in refused)
+                rejected = rejected_by_policy(self._state.cluster, self._group, one)
+                bins = frozenset(b for b in bins if self._bins[b] not in rejected)
         return Item(memory, disk, bins, others=self._needs(members))
 
     def _needs(self, members: Sequence[Instance]) -> tuple[float, ...]:

@@ -154,9 +154,9 @@ class JointFailures:
                 continue
             taken[secondary] = sum(_memory(one) for one in some)
             if memory[secondary] - taken[secondary] <= 0:
-                refused = _too_many(some, memory[secondary])
-                taken[secondary] -= sum(_memory(one) for one in refused)
-                lost += refused
+                rejected = _too_many(some, memory[secondary])
+                taken[secondary] -= sum(_memory(one) for one in rejected)
+                lost += rejected
         return lost, taken
 
     def _carried_out(
@@ -338,7 +338,7 @@ class _Need:
         created = [one for one in members if rules.recreates(one)]
         barred = (
             bool(other_limits(self.group, *KNOWN))
-            or any(self.group.policy.refuses(one, False) for one in created)
+            or any(self.group.policy.rejects(one, False) for one in created)
             or bool(may_not_receive(state.cluster, node, targets))
         )
         self.sizes_alone = not (barred or any(one.restricted for one in members))

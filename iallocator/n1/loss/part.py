@@ -253,7 +253,7 @@ class Part:
             return True
         state.remove(instance, nodes[:1])
         checks = checks_for(PRIMARY, instance, FORCED_LIMITS)
-        if self._setting.kernels.checker(state).primary_refusal(instance, target, checks):
+        if self._setting.kernels.checker(state).primary_rejection(instance, target, checks):
             return False
         state.place(instance, (target,))
         return True

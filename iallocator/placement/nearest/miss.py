@@ -1,6 +1,6 @@
 """What came closest where a request found no place, in one clause for the answer.
 
-A refused request asks its questions once more, on the state as it is in the end; a trace
+A rejected request asks its questions once more, on the state as it is in the end; a trace
 hears them and ends the asking before any candidate is scored.
 """
 
@@ -36,15 +36,15 @@ MOST = 10
 def miss_of_new(context: Context, wish: AllocationRequest, offers: RankedGroups) -> str:
     """What came closest of all groups that `offers` are from; "" if there is nothing to tell."""
     instance, several = wish.instance, len(wish.groups) > 1
-    refused = {offer.uuid: offer.refused for offer in offers.ranked if not offer.obstacle}
+    rejected = {offer.uuid: offer.rejected for offer in offers.ranked if not offer.obstacle}
 
     def misses() -> Iterator[tuple[str, Miss]]:
         for group in wish.groups:
-            if group.uuid not in refused:
+            if group.uuid not in rejected:
                 continue
             evaluator = context.evaluator(group, wish.scope(context.all_nodes()))
             nodes = evaluator.online_nodes(wish.allowed)
-            miss = _miss(context, evaluator, instance, nodes, None, refused[group.uuid])
+            miss = _miss(context, evaluator, instance, nodes, None, rejected[group.uuid])
             yield f"group {group.name}" if several else "", miss
 
     return _nearest_words(context, misses)
@@ -52,13 +52,13 @@ def miss_of_new(context: Context, wish: AllocationRequest, offers: RankedGroups)
 
 def miss_of_mirror(
     context: Context, evaluator: Evaluator, instance: Instance, nodes: Sequence[int],
-    refused: Nodes | None,
+    rejected: Nodes | None,
 ) -> str:  # fmt: skip
     """What came closest of `nodes` to taking the mirror of an instance that gets its first."""
     primary = instance.nodes[:1]
     return _nearest_words(
         context,
-        lambda: iter([("", _miss(context, evaluator, instance, primary, nodes, refused))]),
+        lambda: iter([("", _miss(context, evaluator, instance, primary, nodes, rejected))]),
     )
 
 
@@ -73,13 +73,13 @@ def miss_of_move(context: Context, again: Callable[[], object]) -> str:
     return _nearest_words(context, misses)
 
 
-def miss_of_n1(context: Context, evaluator: Evaluator, instance: Instance, refused: Nodes) -> str:
-    """Who would be lost if `instance`, which is on the state, went to the nodes `refused`."""
+def miss_of_n1(context: Context, evaluator: Evaluator, instance: Instance, rejected: Nodes) -> str:
+    """Who would be lost if `instance`, which is on the state, went to the nodes `rejected`."""
 
     def misses() -> Iterator[tuple[str, Miss]]:
         with context.state.trial():
             context.state.remove(instance, context.state.where[instance.name])
-            yield "", _miss(context, evaluator, instance, (), None, refused)
+            yield "", _miss(context, evaluator, instance, (), None, rejected)
 
     return _nearest_words(context, misses)
 
@@ -110,13 +110,13 @@ def _miss(
     instance: Instance,
     nodes: Sequence[int],
     secondaries: Sequence[int] | None,
-    refused: Nodes | None,
+    rejected: Nodes | None,
 ) -> Miss:
-    """What came closest in a group; `refused` is a placement that N+1 alone refused."""
+    """What came closest in a group; `rejected` is a placement that N+1 alone rejected."""
     cluster = context.cluster
-    if refused is not None:
+    if rejected is not None:
         check = evaluator.scope.n1_check(evaluator.rules)
-        return lost_by_n1(cluster, check, instance, refused, _short(cluster))
+        return lost_by_n1(cluster, check, instance, rejected, _short(cluster))
     bound = secondaries is None
     heard = _heard(
         context, lambda: evaluator.candidates(instance, "new", (), nodes, secondaries, bound)
@@ -169,12 +169,12 @@ class _Listener:
         if found is None:
             return
         state = self._context.state
-        refusals = {present[1]: found.reason}
+        rejections = {present[1]: found.reason}
         with state.trial():
             state.remove(instance, present)
             motion = evaluator.motions.off(self._context.cluster.nodes[present[0]])
             question = Question(
-                "exchange", instance, present, present[1:], (), refusals, {}, motion
+                "exchange", instance, present, present[1:], (), rejections, {}, motion
             )
             question.answer = found
             self.asked(evaluator, question)

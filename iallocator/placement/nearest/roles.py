@@ -34,7 +34,7 @@ class RolesTested:
         The nodes that are tested as the primary, or as the only node.
     secondaries:
         Those that are tested as the secondary; None for instances on one node.
-    refusals:
+    rejections:
         What else speaks against a primary, before its own limits.
     out_as_mirrors:
         What speaks against nodes as secondaries that are not tested as such, therefore.
@@ -48,7 +48,7 @@ class RolesTested:
     """
 
     __slots__ = (
-        "barred", "breach", "mirror", "out_as_mirrors", "primaries", "prospect", "refusals",
+        "barred", "breach", "mirror", "out_as_mirrors", "primaries", "prospect", "rejections",
         "secondaries", "source",
     )  # fmt: skip
 
@@ -57,13 +57,13 @@ class RolesTested:
         prospect: WhatIf,
         primaries: Sequence[int],
         secondaries: Sequence[int] | None,
-        refusals: Mapping[int, Rejection],
+        rejections: Mapping[int, Rejection],
         out_as_mirrors: Mapping[int, Rejection] | None = None,
     ) -> None:
         self.prospect = prospect
         self.primaries = primaries
         self.secondaries = secondaries
-        self.refusals = refusals
+        self.rejections = rejections
         self.out_as_mirrors = out_as_mirrors or {}
         self.barred: Collection[int] = ()
         self.breach = ""
@@ -72,7 +72,7 @@ class RolesTested:
 
     def first(self, index: int) -> Rejection | None:
         """The first thing that speaks against node `index` as the primary."""
-        return self.refusals.get(index) or first_of(self.prospect.primary_failures(index))
+        return self.rejections.get(index) or first_of(self.prospect.primary_failures(index))
 
 
 def first_of(failures: Sequence[tuple[Check, str]]) -> Rejection | None:
@@ -134,19 +134,19 @@ class _Reader:
     def _out_as_mirrors(self) -> dict[int, Rejection]:
         """Why nodes may not be the secondary of any primary."""
         mirrors = self._question.mirrors
-        told = self._context.bonds.refusal_texts(self._instance, mirrors) if mirrors else {}
+        told = self._context.bonds.rejection_texts(self._instance, mirrors) if mirrors else {}
         return {index: Rejection(why, told[index]) for index, why in mirrors.items()}
 
     def _off(self, source: int) -> Motion:
         return self._evaluator.motions.off(self._context.cluster.nodes[source])
 
     def _worded(self) -> tuple[dict[int, Rejection], str]:
-        """The refusals that no resource would help against; what the policy says, or ""."""
+        """The rejections that no resource would help against; what the policy says, or ""."""
         asked, bonds, cluster = self._question, self._context.bonds, self._context.cluster
-        bound = bonds.refused(self._instance, asked.refusals) if asked.refusals else {}
-        told = bonds.refusal_texts(self._instance, bound) if bound else {}
+        bound = bonds.rejected(self._instance, asked.rejections) if asked.rejections else {}
+        told = bonds.rejection_texts(self._instance, bound) if bound else {}
         found, last = {}, ""
-        for index, reason in asked.refusals.items():
+        for index, reason in asked.rejections.items():
             breach = self._breach(index) if asked.kind == "new" else ""
             migration = None
             if asked.kind != "new" and asked.present:
@@ -175,7 +175,7 @@ class _Reader:
         checks = SECONDARY if source.online else ABANDONED
         behind = self._evaluator.what_if(self._instance, self._off(old), on_secondary=checks)
         found, stuck = {}, []
-        for index in asked.refusals:
+        for index in asked.rejections:
             if index in barred:
                 continue
             first = first_of(mirror.secondary_failures(index, old))

@@ -50,7 +50,7 @@ class Miss:
 def lost_by_n1(
     cluster: Cluster, check: N1Check, instance: Instance, nodes: Nodes, shown: Shown = str
 ) -> Miss:
-    """What stands in the way of a placement that only global N+1 refused."""
+    """What stands in the way of a placement that only global N+1 rejected."""
     stranded = check.stranded(instance, nodes)
     if stranded is None:
         return Miss("", 0.0)
@@ -82,14 +82,14 @@ def _barred(cluster: Cluster, roles: RolesTested, shown: Shown) -> Miss:
     if not roles.primaries:
         return Miss("", NO_HELP)
     first = roles.primaries[0]
-    return Miss(f"{shown(cluster.nodes[first].name)}: {roles.refusals[first].wording}", NO_HELP)
+    return Miss(f"{shown(cluster.nodes[first].name)}: {roles.rejections[first].wording}", NO_HELP)
 
 
 def _barred_as_mirrors(cluster: Cluster, roles: RolesTested, shown: Shown) -> Miss:
     """The same, where none may be the secondary."""
-    for index, refusal in roles.out_as_mirrors.items():
+    for index, rejection in roles.out_as_mirrors.items():
         name = shown(cluster.nodes[index].name)
-        return Miss(f"{name} as secondary: {refusal.wording}", NO_HELP)
+        return Miss(f"{name} as secondary: {rejection.wording}", NO_HELP)
     return Miss("", NO_HELP)
 
 

@@ -64,7 +64,7 @@ def move_together(
     """
     joint = _JointMove(context, tasks, failed, budget)
     if joint.worthwhile(failed):
-        answer = search(joint.program, joint.refused, budget)
+        answer = search(joint.program, joint.rejected, budget)
         joint.result.status, joint.result.limit = answer.status, budget.limit
         if answer.status == FOUND:
             joint.result.moves = joint.moves(answer.values(joint.program))
@@ -159,19 +159,19 @@ class _JointMove:
                 )
             return problem.problem()
 
-    def refused(self, nodes: Mapping[str, Nodes]) -> list[str] | None:
+    def rejected(self, nodes: Mapping[str, Nodes]) -> list[str] | None:
         """None if all moves to `nodes` can be made, else the names of all tasks."""
         if len(self.moves(nodes)) == len(nodes):
             return None
         return [task.instance.name for task in self._tasks]
 
     def checked(self, nodes: Mapping[str, Nodes], most: Most) -> list[str] | None:
-        """The same as `refused`; those that can be moved are offered to `most`."""
+        """The same as `rejected`; those that can be moved are offered to `most`."""
         made = self.moves(nodes)
         if len(made) == len(nodes):
             return None
         some = {instance.name: nodes[instance.name] for instance, _ in made}
-        if most.better(some) and self.refused(some) is None and not self._separates(made):
+        if most.better(some) and self.rejected(some) is None and not self._separates(made):
             most.offer(some)
         return [task.instance.name for task in self._tasks]
 
@@ -236,8 +236,8 @@ def places_of_move(
     if `budget` is spent after it.
     """
     found = list(task.places()) if budget is None else budget.listed(task.places())
-    refused = context.bonds.refused(task.instance, {nodes[0] for _, nodes in found})
-    row = [place for place in found if place[1][0] not in refused]
+    rejected = context.bonds.rejected(task.instance, {nodes[0] for _, nodes in found})
+    row = [place for place in found if place[1][0] not in rejected]
     dear, scores = context.bonds.with_soft_costs(task.instance, ListedCandidates([row], {}))
     own = context.cluster.group_of(task.instance)
     for rank, nodes in dear.row(0):

@@ -134,7 +134,7 @@ class _Answers:
         self._stamps[index] = stamp
 
     def rejections(self, nodes: Sequence[int]) -> dict[int, Rejection]:
-        """What those of `nodes` said that refuse."""
+        """What those of `nodes` said that reject."""
         found = self._found
         return {index: found[index] for index in nodes if index in found}
 

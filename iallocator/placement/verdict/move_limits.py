@@ -168,9 +168,9 @@ class MoveLimits:
 
         Best first; none of `barred`.
         """
-        refusals = {**barred, **may_not_receive(self._state.cluster, source, nodes)}
+        rejections = {**barred, **may_not_receive(self._state.cluster, source, nodes)}
         limits = self._motion_off(source).primary
-        found = self._as_it_is().singles(instance, nodes, refusals, limits)
+        found = self._as_it_is().singles(instance, nodes, rejections, limits)
         return [index for _, (index,) in found.row(0)]
 
     def _primary_checks(self, instance: Instance, before: Nodes) -> tuple[Check, ...]:

@@ -101,9 +101,9 @@ class Verdicts:
     ) -> Rejection | None:
         """Return what affinity and migration tags say if the instance then goes on at once."""
         bonds = self._working.bonds
-        reason = bonds.refused_passing(instance, after[:1]).get(after[0])
+        reason = bonds.rejected_passing(instance, after[:1]).get(after[0])
         if reason is not None:
-            return Rejection(reason, bonds.refusal_texts(instance, after[:1])[after[0]], after[0])
+            return Rejection(reason, bonds.rejection_texts(instance, after[:1])[after[0]], after[0])
         return migration_rejection(self._working.cluster, *before)
 
     def _group_rejection(self, instance: Instance, before: Nodes, after: Nodes) -> Rejection | None:
@@ -136,10 +136,10 @@ class Verdicts:
         """The same for each of `targets` that it is kept off."""
         bonds = self._working.bonds
         found: dict[int, Rejection] = {}
-        refused = bonds.refused(instance, targets)
-        if refused:
-            texts = bonds.refusal_texts(instance, refused)
-            found = {index: Rejection(why, texts[index], index) for index, why in refused.items()}
+        rejected = bonds.rejected(instance, targets)
+        if rejected:
+            texts = bonds.rejection_texts(instance, rejected)
+            found = {index: Rejection(why, texts[index], index) for index, why in rejected.items()}
         if before:
             found |= self._way_bars(before, targets)
         return found
@@ -157,8 +157,8 @@ class Verdicts:
             source = before[1]
         if not cluster.nodes[source].migration:
             return {}
-        refusals = {index: migration_rejection(cluster, source, index) for index in targets}
-        return {index: barred for index, barred in refusals.items() if barred is not None}
+        rejections = {index: migration_rejection(cluster, source, index) for index in targets}
+        return {index: barred for index, barred in rejections.items() if barred is not None}
 
     def _failover_bar(self, dead: int, mirror: int) -> Rejection | None:
         """Why what has its disks on `dead`, too, cannot start on `mirror`, whatever that has."""
@@ -179,12 +179,12 @@ class Verdicts:
     ) -> dict[int, Rejection]:
         """The same for each of `targets` that it is kept off."""
         bonds = self._working.bonds
-        reasons = bonds.refused_mirrors(instance, targets)
-        refused = {index: why for index, why in reasons.items() if index not in before}
-        if not refused:
+        reasons = bonds.rejected_mirrors(instance, targets)
+        rejected = {index: why for index, why in reasons.items() if index not in before}
+        if not rejected:
             return {}
-        texts = bonds.refusal_texts(instance, tuple(refused))
-        return {index: Rejection(why, texts[index], index) for index, why in refused.items()}
+        texts = bonds.rejection_texts(instance, tuple(rejected))
+        return {index: Rejection(why, texts[index], index) for index, why in rejected.items()}
 
     def _limit_rejection(self, instance: Instance, before: Nodes, after: Nodes) -> Rejection | None:
         """The first limit that a node breaks whose role changes."""

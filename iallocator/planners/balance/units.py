@@ -362,7 +362,7 @@ class UnitMoves:
 
     def _barred(self, instance: Instance, node: int) -> bool:
         """Whether `instance` must be apart from something on `node`, even for a while."""
-        return bool(self._relations.refused_passing(instance.name, (node,), self._census.now()))
+        return bool(self._relations.rejected_passing(instance.name, (node,), self._census.now()))
 
     # Scores
 

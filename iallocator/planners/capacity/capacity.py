@@ -12,7 +12,7 @@ from iallocator.compat import OURS
 from iallocator.constraints.affinity_factory import relations_of
 from iallocator.deadline import TIME_IS_UP, Deadline, Stopped, TimeIsUp
 from iallocator.errors import UsageError
-from iallocator.limits.group import refused_by_policy
+from iallocator.limits.group import rejected_by_policy
 from iallocator.limits.node import ALL_LIMITS, HARD_LIMITS
 from iallocator.model.state import State
 from iallocator.names import domain_of
@@ -263,8 +263,8 @@ class _Work:
             groups = []
         if wants.limit is None:
             for size in wants.largest:
-                self._refuse_endless("tiered", size, groups)
-            self._refuse_endless("standard", wants.standard, groups)
+                self._reject_endless("tiered", size, groups)
+            self._reject_endless("standard", wants.standard, groups)
         whole = Deadline.of_run(wants.seconds)
         half = None if whole.seconds is None else max(whole.left, 0.0) / 2
         self.study.tiered = self._filled("tiered", wants.largest, groups, watched, Deadline(half))
@@ -273,13 +273,13 @@ class _Work:
         if wants.past and not self.study.interrupted:
             self.study.forecast = self._forecast(usable, whole)
 
-    def _refuse_endless(self, kind: str, size: Size, groups: Sequence[Group]) -> None:
+    def _reject_endless(self, kind: str, size: Size, groups: Sequence[Group]) -> None:
         """Refuse to count what takes no memory, and nothing else that ends."""
         state, instance = self.study.before, size.instance("")
         for group in groups:
             spared = self._wants.soft_of.get(group.index, self._wants.ignore_soft)
-            refused = refused_by_policy(self._cluster, group, instance)
-            nodes = [i for i in group.nodes if self._allows(i) and i not in refused]
+            rejected = rejected_by_policy(self._cluster, group, instance)
+            nodes = [i for i in group.nodes if self._allows(i) and i not in rejected]
             limits = HARD_LIMITS if spared else ALL_LIMITS
             if is_endless(state, self._kernels.fixed, instance, nodes, limits):
                 raise UsageError(

@@ -44,7 +44,7 @@ class FillResult:
     Attributes
     ----------
     failures:
-        What refused placements at the last attempt.
+        What rejected placements at the last attempt.
     ended:
         Why there was no further attempt, in words: a limit; "" if there was no place.
     interrupted:
@@ -64,7 +64,7 @@ class FillResult:
 
     @property
     def reason(self) -> str:
-        """The reason of most refusals of the last attempt; `REASONS` has the first of equals."""
+        """The reason of most rejections of the last attempt; `REASONS` has the first of equals."""
         return likely_reason(self.failures)
 
 
@@ -110,7 +110,7 @@ def fill(
         if number - start == MANY:
             places = site.next_place(instance, coming)
         path: Sequence[Nodes] = ()
-        if places is not None and number + 1 != limit:  # the last one says what was refused
+        if places is not None and number + 1 != limit:  # the last one says what was rejected
             path = places.path(instance)[: None if limit is None else limit - 1 - number]
         if not path:
             nodes, filling.failures = site.find(instance)

@@ -1,4 +1,4 @@
-"""How many more instances like those of the past fit, until the first is refused.
+"""How many more instances like those of the past fit, until the first is rejected.
 
 What was asked for is asked again, round after round, each in another order, until one finds no
 place; that several times over, since it depends on the order.  Each is answered as a request
@@ -55,9 +55,9 @@ class Forecast:
     sizes:
         How many instances the past asked for.
     counts:
-        Order by order how many fitted before the first refusal.
+        Order by order how many fitted before the first rejection.
     reasons:
-        Order by order what refused most placements of that one, or why no group was asked.
+        Order by order what rejected most placements of that one, or why no group was asked.
     hopeless:
         How many of the orders ended with one that has no place on the cluster as it is, either.
     ended:
@@ -136,12 +136,12 @@ class Site:
         new.order = len(self.cluster.instances) + number
         return Allocate(new, one.group_name, one.restrict_to)
 
-    def never_takes(self, refused: Past | None) -> bool:
-        """Whether the cluster as it is takes no instance like the one that was `refused`."""
-        if refused is None:
+    def never_takes(self, rejected: Past | None) -> bool:
+        """Whether the cluster as it is takes no instance like the one that was `rejected`."""
+        if rejected is None:
             return False
         alone = copy(self)
-        alone.past = [refused]
+        alone.past = [rejected]
         return bool(_Filling(alone, Random(0)).next())
 
     def context(self, settings: Settings, coming: Sequence[Instance]) -> Context:
@@ -159,7 +159,7 @@ class Site:
 class _Filling:
     """One filling of a site; a context for each of the settings, all in the same state.
 
-    `refused`: who found no place.
+    `rejected`: who found no place.
     """
 
     def __init__(self, site: Site, rng: Random) -> None:
@@ -168,7 +168,7 @@ class _Filling:
         self._coming: list[Past] = []
         self._placed: list[tuple[Instance, Nodes]] = []
         self._contexts: dict[int, Context] = {}
-        self.refused: Past | None = None
+        self.rejected: Past | None = None
 
     @property
     def count(self) -> int:
@@ -179,7 +179,7 @@ class _Filling:
         """Place one more; why it has no place, or ""."""
         if self.count == len(self._coming):
             self._look_ahead()
-        self.refused = request, settings = self._coming[self.count]
+        self.rejected = request, settings = self._coming[self.count]
         context = self._contexts[id(settings)]
         wish = wish_for(context, request)
         if wish is None:
@@ -191,7 +191,7 @@ class _Filling:
         if offers.best is None:
             return _reason(offers)
         self._place(request.instance, offers.best.nodes[0])
-        self.refused = None
+        self.rejected = None
         return ""
 
     def _place(self, instance: Instance, nodes: Nodes) -> None:
@@ -227,7 +227,7 @@ def forecast(site: Site, limit: int | None, deadline: Deadline) -> Forecast:
                 reason = _filled(filling, limit)
                 found.reasons.append(reason)
                 found.counts.append(filling.count)
-                found.hopeless += site.never_takes(filling.refused)
+                found.hopeless += site.never_takes(filling.rejected)
     except Stopped as stop:
         found.ended = stop.reason
         found.interrupted = not isinstance(stop, TimeIsUp)
@@ -236,7 +236,7 @@ def forecast(site: Site, limit: int | None, deadline: Deadline) -> Forecast:
 
 
 def _filled(filling: _Filling, limit: int | None) -> str:
-    """Fill until the first refusal; what refused that one."""
+    """Fill until the first rejection; what rejected that one."""
     reason = ""
     while not reason:
         check()
@@ -247,7 +247,7 @@ def _filled(filling: _Filling, limit: int | None) -> str:
 
 
 def _reason(offers: RankedGroups) -> str:
-    """What refused most placements; the obstacles where no group was asked."""
+    """What rejected most placements; the obstacles where no group was asked."""
     failures: dict[str, int] = {}
     for offer in offers.ranked:
         for reason, count in offer.failures.items():

@@ -119,9 +119,9 @@ class NextPlace:
                     rehearsal.placed(instance, found[-1])
                     self._standing.placed((found[-1],))
                     instance = self._newcomers(number)
-                best, refused = self._standing.best_but(rehearsal.refused())
+                best, rejected = self._standing.best_but(rehearsal.rejected())
                 exhausted = best is None
-                if best is None or not rehearsal.expect(instance, best, refused):
+                if best is None or not rehearsal.expect(instance, best, rejected):
                     break
                 found.append(best)
         rehearsal.end()

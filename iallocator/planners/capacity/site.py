@@ -1,8 +1,8 @@
-"""A cluster that is being filled: where one more instance finds a place, and what refuses it."""
+"""A cluster that is being filled: where one more instance finds a place, and what rejects it."""
 
 from __future__ import annotations
 
-from iallocator.limits.group import refused_by_policy
+from iallocator.limits.group import rejected_by_policy
 from iallocator.model.instance import Instance
 from iallocator.planners.capacity.next_place import next_place_for
 from iallocator.planners.capacity.survival import FillingSurvival
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from iallocator.scoring.candidates import Candidates, Placement
 
     Failures = dict[str, int]
-    """Reason -> placements that it refused at the last attempt; see `REASONS`."""
+    """Reason -> placements that it rejected at the last attempt; see `REASONS`."""
 
 __all__ = ["CapacityState"]
 
@@ -95,7 +95,7 @@ class CapacityState:
         return self._probing
 
     def find(self, instance: Instance) -> tuple[tuple[int, ...], Failures]:
-        """The best nodes for `instance`, () if none will do, and what was refused why."""
+        """The best nodes for `instance`, () if none will do, and what was rejected why."""
         return self._find(instance, self.kernel, False)
 
     def probe(self, instance: Instance, every: bool = False) -> tuple[tuple[int, ...], Failures]:
@@ -140,9 +140,9 @@ class CapacityState:
             for reason, count in candidates.failures.items():
                 failures[reason] = failures.get(reason, 0) + count
         best: Placement | None = None
-        refused = 0
-        if self._survival.refuses_pairs(instance, every):
-            refused = sum(candidates.feasible for candidates in offers)
+        rejected = 0
+        if self._survival.rejects_pairs(instance, every):
+            rejected = sum(candidates.feasible for candidates in offers)
             offers = []
         for candidates in offers:
             for placement in candidates.ranked():
@@ -151,9 +151,9 @@ class CapacityState:
                 if self._survival.accepts(instance, placement[1], every):
                     best = placement
                     break
-                refused += 1
-        if refused:
-            failures["FailN1"] = failures.get("FailN1", 0) + refused
+                rejected += 1
+        if rejected:
+            failures["FailN1"] = failures.get("FailN1", 0) + rejected
         return (best[1] if best else ()), failures
 
     def foresee(self, instances: Sequence[Instance], every: bool) -> None:
@@ -161,15 +161,15 @@ class CapacityState:
         self._survival.foresee(instances, every)
 
     def _barred(self, instance: Instance) -> Failures:
-        """What refuses `instance` if the policies alone keep it off every node, else nothing."""
+        """What rejects `instance` if the policies alone keep it off every node, else nothing."""
         failures: Failures = {}
         for group, nodes in self.groups:
-            refusals = self._refused(group, instance)
-            if any(node not in refusals for node in nodes):
+            rejections = self._rejected(group, instance)
+            if any(node not in rejections for node in nodes):
                 return {}
             placements = len(nodes) - 1 if instance.required_nodes == 2 else 1
             for node in nodes:
-                reason = refusals[node]
+                reason = rejections[node]
                 failures[reason] = failures.get(reason, 0) + placements
         return {reason: count for reason, count in failures.items() if count}
 
@@ -181,7 +181,7 @@ class CapacityState:
         kernel = self._probing_kernel
         if instance.required_nodes == 1:
             return any(
-                not self._survival.refuses(instance, nodes[-1], every)
+                not self._survival.rejects(instance, nodes[-1], every)
                 for limits, members in self._by_limits()
                 for _, nodes in kernel.singles(instance, members, {}, limits).everything()
             )
@@ -191,12 +191,12 @@ class CapacityState:
             if len(nodes) > 1
         )
 
-    def refuses_pairs(self, instance: Instance) -> bool:
-        """Whether global N+1, asked everywhere, refuses any size of `instance` on all pairs."""
-        return self._survival.refuses_pairs(instance, every=True)
+    def rejects_pairs(self, instance: Instance) -> bool:
+        """Whether global N+1, asked everywhere, rejects any size of `instance` on all pairs."""
+        return self._survival.rejects_pairs(instance, every=True)
 
     def limits_say(self, instance: Instance) -> tuple[Failures, list[tuple[int, ...]]]:
-        """What limits and policies refuse, and whom they let; of pairs only one."""
+        """What limits and policies reject, and whom they let; of pairs only one."""
         barred = self._barred(instance)
         if barred:
             return barred, []
@@ -213,32 +213,32 @@ class CapacityState:
         return {reason: count for reason, count in failures.items() if count}, open_to
 
     def _taking(self, instance: Instance) -> Iterator[tuple[list[tuple[int, ...]], Failures]]:
-        """The nodes that limits and policies let, and what refuses the others; without scores."""
-        refused: dict[int, str] = {}
+        """The nodes that limits and policies let, and what rejects the others; without scores."""
+        rejected: dict[int, str] = {}
         for group, _ in self.groups:
-            refused.update(self._refused(group, instance))
+            rejected.update(self._rejected(group, instance))
         for limits, nodes in self._by_limits():
-            taking, counts = self._probing_arrays.taking(instance, nodes, refused, limits)
+            taking, counts = self._probing_arrays.taking(instance, nodes, rejected, limits)
             yield [(node,) for node in taking], counts
 
     def tells_down(
         self, instance: Instance, open_to: Sequence[tuple[int, ...]], every: bool
     ) -> bool:
-        """Whether `refused_down` may tell anything of instances like that."""
+        """Whether `rejected_down` may tell anything of instances like that."""
         nodes = [nodes[0] for nodes in open_to]
         return self._survival.tells_down(instance, nodes, every)
 
-    def refused_down(
+    def rejected_down(
         self, instances: Sequence[Instance], open_to: Sequence[tuple[int, ...]], every: bool
     ) -> int:
-        """How many of `instances`, from the first on, N+1 certainly refuses wherever limits let.
+        """How many of `instances`, from the first on, N+1 certainly rejects wherever limits let.
 
         They are ever smaller in one amount, and `open_to` is what limits say of all of them.
         """
         nodes = [nodes[0] for nodes in open_to]
         if not self.tells_down(instances[0], open_to, every):
             return 0
-        return self._survival.refused_down(instances, nodes)
+        return self._survival.rejected_down(instances, nodes)
 
     def _by_limits(self) -> list[tuple[LimitSet, list[int]]]:
         """The nodes of all groups in which the same limits count."""
@@ -253,10 +253,10 @@ class CapacityState:
         instance: Instance,
         group: Group,
         nodes: list[int],
-        refusals: dict[int, str],
+        rejections: dict[int, str],
     ) -> Candidates:
         limits = self._limits_of[group.index]
-        return kernel.pairs(instance, nodes, nodes, refusals, limits, limits)
+        return kernel.pairs(instance, nodes, nodes, rejections, limits, limits)
 
     def _offers(self, instance: Instance, kernel: Kernel) -> Iterable[Candidates]:
         """The candidates on which limits of single nodes have had their say."""
@@ -264,40 +264,40 @@ class CapacityState:
             for group, nodes in self.groups:
                 if len(nodes) > 1:
                     yield self._pairs(
-                        kernel, instance, group, nodes, self._refused(group, instance)
+                        kernel, instance, group, nodes, self._rejected(group, instance)
                     )
             return
-        refused: dict[int, str] = {}
+        rejected: dict[int, str] = {}
         for group, _ in self.groups:
-            refused.update(self._refused(group, instance))
+            rejected.update(self._rejected(group, instance))
         for limits, nodes in self._by_limits():
-            yield kernel.singles(instance, nodes, refused, limits)
+            yield kernel.singles(instance, nodes, rejected, limits)
 
-    def _refused(self, group: Group, instance: Instance) -> dict[int, str]:
-        """Where the policy of `group` refuses `instance`; to hspace a diskless one has a disk."""
+    def _rejected(self, group: Group, instance: Instance) -> dict[int, str]:
+        """Where the policy of `group` rejects `instance`; to hspace a diskless one has a disk."""
         if instance.template == "diskless" and not self._behaviour.plans_for_diskless:
-            return self._refused_with_a_disk(group, _with_a_disk(instance))
-        return refused_by_policy(self.state.cluster, group, instance, self._policy_reason)
+            return self._rejected_with_a_disk(group, _with_a_disk(instance))
+        return rejected_by_policy(self.state.cluster, group, instance, self._policy_reason)
 
-    def _refused_with_a_disk(self, group: Group, twin: Instance) -> dict[int, str]:
+    def _rejected_with_a_disk(self, group: Group, twin: Instance) -> dict[int, str]:
         nodes = self.state.cluster.nodes
-        refusals: dict[int, str] = {}
+        rejections: dict[int, str] = {}
         for index in group.nodes:
             reasons = [
-                interval.refuses(twin, nodes[index].exclusive_storage)
+                interval.rejects(twin, nodes[index].exclusive_storage)
                 for interval in group.policy.intervals
             ]
             if all(reasons):
-                refusals[index] = reasons[0] or ""
+                rejections[index] = reasons[0] or ""
             elif "diskless" not in group.policy.templates:
-                refusals[index] = "FailDisk"
-        return refusals
+                rejections[index] = "FailDisk"
+        return rejections
 
     def open_to(self, instance: Instance) -> Iterator[tuple[LimitSet, list[int]]]:
         """The nodes of each group whose policy admits `instance`, and which limits count there."""
         for group, nodes in self.groups:
-            refused = self._refused(group, instance)
-            taking = [node for node in nodes if node not in refused]
+            rejected = self._rejected(group, instance)
+            taking = [node for node in nodes if node not in rejected]
             if len(taking) >= instance.required_nodes:
                 yield self._limits_of[group.index], taking
 
@@ -322,8 +322,8 @@ class CapacityState:
         self._arrays = True
         groups = []
         for group, nodes in self.groups:
-            refused = self._refused(group, instance)
-            taking = [node for node in nodes if node not in refused]
+            rejected = self._rejected(group, instance)
+            taking = [node for node in nodes if node not in rejected]
             if taking and (len(nodes) > 1 or not pair):
                 groups.append((group, taking))
         return next_place_for(
@@ -346,7 +346,7 @@ class CapacityState:
 
 
 def _open_to(candidates: Candidates) -> tuple[list[tuple[int, ...]], Failures]:
-    """The nodes of feasible placements, of pairs only one; and what refuses the others."""
+    """The nodes of feasible placements, of pairs only one; and what rejects the others."""
     if not candidates.feasible:
         return [], candidates.failures
     rows = map(candidates.open, range(candidates.rows()))

@@ -63,16 +63,16 @@ class FillingSurvival:
                 return verdict
         return self._judge(rules).accepts(instance, nodes)
 
-    def refuses_pairs(self, instance: Instance, every: bool) -> bool:
-        """Whether N+1 certainly refuses `instance` on whatever two nodes."""
+    def rejects_pairs(self, instance: Instance, every: bool) -> bool:
+        """Whether N+1 certainly rejects `instance` on whatever two nodes."""
         return instance.required_nodes > 1 and all(
             self.judges(instance, group, every)
             and self._judge(rules).lost(self._state.cluster.groups[group])
             for group, rules in self._rules_of.items()
         )
 
-    def refuses(self, instance: Instance, node: int, every: bool) -> bool:
-        """Whether N+1 certainly refuses `instance` on `node`, and there all that is larger."""
+    def rejects(self, instance: Instance, node: int, every: bool) -> bool:
+        """Whether N+1 certainly rejects `instance` on `node`, and there all that is larger."""
         group = self._state.cluster.nodes[node].group.index
         if instance.required_nodes > 1 or not self.judges(instance, group, every):
             return False
@@ -80,7 +80,7 @@ class FillingSurvival:
         return rules.strict and self._counting(rules).hopeless(instance, node)
 
     def tells_down(self, instance: Instance, nodes: Sequence[int], every: bool) -> bool:
-        """Whether `refused_down` may tell anything of instances like that."""
+        """Whether `rejected_down` may tell anything of instances like that."""
         cluster = self._state.cluster
         groups = {cluster.nodes[node].group.index for node in nodes}
         rules = {self._rules_of[group] for group in groups}
@@ -89,13 +89,13 @@ class FillingSurvival:
         strict = all(one.strict for one in rules)
         return strict and all(self.judges(instance, group, every) for group in groups)
 
-    def refused_down(self, instances: Sequence[Instance], nodes: Sequence[int]) -> int:
-        """How many of `instances`, from the first on, N+1 certainly refuses on all of `nodes`.
+    def rejected_down(self, instances: Sequence[Instance], nodes: Sequence[int]) -> int:
+        """How many of `instances`, from the first on, N+1 certainly rejects on all of `nodes`.
 
         They are ever smaller in one amount; see `tells_down`.
         """
         group = self._state.cluster.nodes[nodes[0]].group.index
-        return self._counting(self._rules_of[group]).refused_down(instances, nodes)
+        return self._counting(self._rules_of[group]).rejected_down(instances, nodes)
 
     def foresee(self, instances: Sequence[Instance], every: bool) -> None:
         """Prepare to be asked for each of these, which are of one kind, the state as it is."""

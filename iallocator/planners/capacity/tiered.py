@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from iallocator.planners.capacity.instance_size import Amounts, Size
     from iallocator.planners.capacity.site import CapacityState, Failures
 
-__all__ = ["Refusals", "fill_tiered"]
+__all__ = ["Rejections", "fill_tiered"]
 
 MOST_AT_ONCE = 1024
 """Of so many sizes at most it is told at once that they are lost as the first was."""
@@ -30,7 +30,7 @@ AT_ONCE = 32
 """Of so many sizes at most global N+1 is judged at once; a power of two."""
 
 
-class Refusals:
+class Rejections:
     """Why sizes do not fit on `site` as it is; it must not change meanwhile.
 
     `number` and `name` are those of the instance that would come.
@@ -53,7 +53,7 @@ class Refusals:
         ]
 
     def of(self, size: Size, every: bool = False) -> Failures | None:
-        """What refuses an instance of this size; None if it fits; see `CapacityState.probe`."""
+        """What rejects an instance of this size; None if it fits; see `CapacityState.probe`."""
         key = size.amounts(), every
         if key not in self._known:
             nodes, failures = self._site.probe(self._probe(size), every)
@@ -63,7 +63,7 @@ class Refusals:
         return self._known[key]
 
     def knows(self, size: Size, every: bool) -> bool:
-        """Whether what refuses it has been asked already."""
+        """Whether what rejects it has been asked already."""
         return (size.amounts(), every) in self._known
 
     def hopeless(self, size: Size, every: bool) -> bool:
@@ -80,11 +80,11 @@ class Refusals:
         return True
 
     def whatever_the_size(self, size: Size) -> bool:
-        """Whether global N+1, where it is asked, refuses all sizes of this kind as things are."""
-        return self._site.refuses_pairs(self._probe(size))
+        """Whether global N+1, where it is asked, rejects all sizes of this kind as things are."""
+        return self._site.rejects_pairs(self._probe(size))
 
     def alike(self, size: Size, reason: str, every: bool) -> int:
-        """How many steps down in what `reason` is about are refused just as `size`, which is.
+        """How many steps down in what `reason` is about are rejected just as `size`, which is.
 
         Those that can be told of at little cost: there may be more.
         """
@@ -114,15 +114,15 @@ class Refusals:
     def _lost_alike(
         self, size: Size, reason: str, every: bool, steps: int, open_to: Sequence[tuple[int, ...]]
     ) -> int:
-        """The same where N+1 is what refuses, of so many steps at most."""
+        """The same where N+1 is what rejects, of so many steps at most."""
         sizes = [size, *(size.smaller(reason, number) for number in range(1, steps + 1))]
         instances = [self._probe(one) for one in sizes if one is not None]
-        found = max(0, self._site.refused_down(instances, open_to, every) - 1)
+        found = max(0, self._site.rejected_down(instances, open_to, every) - 1)
         self._reach = min(8 * self._reach, MOST_AT_ONCE) if found >= self._reach else AT_ONCE
         return found
 
     def remember(self, size: Size, reason: str, steps: int, every: bool) -> None:
-        """So many steps down are refused as `size` is."""
+        """So many steps down are rejected as `size` is."""
         failures = self._known[size.amounts(), every]
         for number in range(1, steps + 1):
             check()
@@ -199,7 +199,7 @@ class _Tiers:
         self._limit = limit
         self._name = name
         self._watch = watch
-        self._refusals = Refusals(site, 0, name(0))
+        self._rejections = Rejections(site, 0, name(0))
         self._leaps: dict[tuple[Amounts, str], Size | None] = {}
         self._stepping, self._steps = "", 0  # what was made less of last, how often in a row
 
@@ -217,10 +217,10 @@ class _Tiers:
         from the last size back to the first, less of one thing until it fails no more.
         """
         number = len(self._filling.placed)
-        self._refusals = Refusals(self._site, number, self._name(number))
+        self._rejections = Rejections(self._site, number, self._name(number))
         self._leaps.clear()
         self._stepping, self._steps = "", 0
-        if self._refusals.hopeless(size.least_of_all(), every=False):
+        if self._rejections.hopeless(size.least_of_all(), every=False):
             return None
         left = self._after(self._limit)
         if left == 0:
@@ -236,7 +236,7 @@ class _Tiers:
             left = ways[-1][1]
             if smaller.amounts() in seen and not _more(left, seen[smaller.amounts()]):
                 continue
-            if self._refusals.of(smaller) is None:
+            if self._rejections.of(smaller) is None:
                 self._limit = left
                 return smaller
             seen[smaller.amounts()] = left
@@ -256,7 +256,7 @@ class _Tiers:
 
     def _ways(self, size: Size) -> Iterator[Size]:
         """Where to go on from a size that does not fit."""
-        reasons = _by_count(self._refusals.of(size) or {})
+        reasons = _by_count(self._rejections.of(size) or {})
         step = size.smaller(reasons[0]) if reasons else None
         if step is not None:
             self._look_ahead(size, step, reasons[0])
@@ -268,17 +268,17 @@ class _Tiers:
                 return
 
     def _look_ahead(self, size: Size, step: Size, reason: str) -> None:
-        """See what is refused just as `size`, or have N+1 judged for `step` and those after it."""
-        refusals = self._refusals
-        if refusals.knows(step, every=False):
+        """See what is rejected just as `size`, or have N+1 judged for `step` and those after it."""
+        rejections = self._rejections
+        if rejections.knows(step, every=False):
             return
-        alike = refusals.alike(size, reason, every=False)
+        alike = rejections.alike(size, reason, every=False)
         if alike:
-            refusals.remember(size, reason, alike, every=False)
+            rejections.remember(size, reason, alike, every=False)
             return
         self._steps = self._steps + 1 if self._stepping == reason else 1
         self._stepping = reason
-        refusals.foresee(step, reason, self._steps, every=False)
+        rejections.foresee(step, reason, self._steps, every=False)
 
     def _leap(self, size: Size, reason: str) -> Size | None:
         """Less of one thing until it fits, as long as that thing is among what fails.
@@ -295,8 +295,8 @@ class _Tiers:
         while current is not None and current.smaller(reason) is not None:
             check()
             if steps:
-                self._refusals.foresee(current, reason, steps, every=True)
-            failures = self._refusals.of(current, every=True)
+                self._rejections.foresee(current, reason, steps, every=True)
+            failures = self._rejections.of(current, every=True)
             if failures is None:
                 found = current
             if not (failures and failures.get(reason)):
@@ -306,7 +306,7 @@ class _Tiers:
                 found = self._leaps[key]
                 break
             passed.append(key)
-            alike = self._refusals.alike(current, reason, every=True)
+            alike = self._rejections.alike(current, reason, every=True)
             steps = 0 if alike else steps + 1
             current = current.smaller(reason, alike + 1)
         self._leaps.update(dict.fromkeys(passed, found))
@@ -314,10 +314,10 @@ class _Tiers:
 
     def _may_leap(self, size: Size, reason: str) -> bool:
         """Whether next to nothing of that thing may fit; if not, nothing on the way does."""
-        if self._refusals.whatever_the_size(size):
+        if self._rejections.whatever_the_size(size):
             return False
         least = size.least(reason)
-        return least is not None and not self._refusals.hopeless(least, every=True)
+        return least is not None and not self._rejections.hopeless(least, every=True)
 
 
 def _more(left: int | None, before: int | None) -> bool:

@@ -213,7 +213,7 @@ class _Balancing:
         done.plan.before = self.loads.score()
         self.copied = 0.0
         self.blocked: set[tuple[str, int]] = set()
-        self.refused: dict[int, str] = {}
+        self.rejected: dict[int, str] = {}
         self.flows = [[0, 0] for _ in self.groups]
         self.movable: list[dict[str, _Item]] = [self._movable(g) for g in self.groups]
         self.why = ""
@@ -323,7 +323,9 @@ class _Balancing:
                 return _Found(item, done.moves, source, target)
             tried.add(item.shape)
             self.blocked.add((item.name, target))
-            self.refused[source] = f"{done.failed.name} has no place in {group.name}: {done.reason}"
+            self.rejected[source] = (
+                f"{done.failed.name} has no place in {group.name}: {done.reason}"
+            )
         return None
 
     def _too_much(self, item: _Item) -> bool:
@@ -388,9 +390,9 @@ class _Balancing:
         if (
             self.loads.of(position) * len(self.groups)
             > sum(map(self.loads.of, range(len(self.groups))))
-            and position in self.refused
+            and position in self.rejected
         ):
-            parts.append(self.refused[position])
+            parts.append(self.rejected[position])
         return "; ".join(parts) or "no move to or from it helps"
 
 

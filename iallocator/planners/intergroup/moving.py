@@ -33,7 +33,7 @@ __all__ = ["Mover", "planned"]
 
 
 PATIENCE = 2
-"""Where several are placed by one ranking: after so many refusals by N+1 a group is passed over."""
+"""After so many rejections by N+1 a group is skipped where one ranking places several."""
 
 _LETTERS = {FAILOVER: "f", REPLACE_SECONDARY: "r", FAILOVER_TO: "fa"}
 
@@ -61,7 +61,7 @@ class Mover:
     __slots__ = (
         "_judges",
         "_queue",
-        "_refusals",
+        "_rejections",
         "_steps",
         "context",
         "gave_up_early",
@@ -73,7 +73,7 @@ class Mover:
         self.ranking = AcrossGroups(context)
         self._judges: Kept[int, N1Check] = {}
         self._queue: _Queue | None = None
-        self._refusals: Kept[int, _Refusals] = {}
+        self._rejections: Kept[int, _Rejections] = {}
         self._steps: dict[int, Evaluator] = {}
         self.gave_up_early = False
 
@@ -116,7 +116,7 @@ class Mover:
         hindered = self.immovable(instance)
         if hindered:
             return MoveResult(message=hindered)
-        refused = 0
+        rejected = 0
         self.gave_up_early = False
         queue = self._queued(instance, groups)
         if queue is not None:
@@ -130,8 +130,8 @@ class Mover:
             move = self._way(instance, group, nodes)
             if move is not None:
                 return MoveResult([move])
-            refused += 1
-        return MoveResult(message=self._why(instance, groups, refused))
+            rejected += 1
+        return MoveResult(message=self._why(instance, groups, rejected))
 
     def _queued(self, instance: Instance, groups: Sequence[Group]) -> _Queue | None:
         """The placements that the last of a row of equal instances left over, if `twins` are on.
@@ -181,23 +181,23 @@ class Mover:
 
     def _way(self, instance: Instance, group: Group, nodes: Nodes) -> MoveOption | None:
         """The steps that lead to an acceptable placement; None if they, or N+1, do not allow it."""
-        refusals = self._refusals_of(group)
+        rejections = self._rejections_of(group)
         key = instance.shape
-        if refusals.hold(key, nodes) or self._meets(instance, nodes[0]):
+        if rejections.hold(key, nodes) or self._meets(instance, nodes[0]):
             return None
-        if self.ranking.twins and refusals.count(instance.memory) >= PATIENCE:
+        if self.ranking.twins and rejections.count(instance.memory) >= PATIENCE:
             self.gave_up_early = True
             return None
         return self.way(instance, nodes) if self.keeps_n1(instance, group, nodes) else None
 
     def keeps_n1(self, instance: Instance, group: Group, nodes: Nodes) -> bool:
-        """Whether N+1 lets `instance` come to `nodes` of `group`; a refusal is remembered."""
-        refusals, key = self._refusals_of(group), instance.shape
-        if refusals.hold(key, nodes):
+        """Whether N+1 lets `instance` come to `nodes` of `group`; a rejection is remembered."""
+        rejections, key = self._rejections_of(group), instance.shape
+        if rejections.hold(key, nodes):
             return False
         if self.judge(group).accepts(instance, nodes):
             return True
-        refusals.add(key, nodes, instance.memory)
+        rejections.add(key, nodes, instance.memory)
         return False
 
     def way(self, instance: Instance, nodes: Nodes) -> MoveOption | None:
@@ -219,7 +219,7 @@ class Mover:
         bonds = self.context.bonds
         waiting, bonds.pending = bonds.pending, set()
         try:
-            return bool(bonds.refused_passing(instance, [node]))
+            return bool(bonds.rejected_passing(instance, [node]))
         finally:
             bonds.pending = waiting
 
@@ -236,22 +236,22 @@ class Mover:
                 for after in dict.fromkeys((nodes[:1], nodes))
             )
 
-    def _refusals_of(self, group: Group) -> _Refusals:
-        """What N+1 has refused in `group` since it last changed; bound instances come apart."""
+    def _rejections_of(self, group: Group) -> _Rejections:
+        """What N+1 has rejected in `group` since it last changed; bound instances come apart."""
         now = sum(self.context.state.revisions[index] for index in group.nodes)
-        return derived(self._refusals, group.index, now, _Refusals)
+        return derived(self._rejections, group.index, now, _Rejections)
 
     # What is told
 
-    def _why(self, instance: Instance, groups: Sequence[Group], refused: int) -> str:
+    def _why(self, instance: Instance, groups: Sequence[Group], rejected: int) -> str:
         """Why there is no place in any of `groups`."""
         if not groups:
             return "no other group reaches its storage"
         closed = [why for group in groups if (why := self.ranking.closed(instance, group))]
         if len(closed) == len(groups):
             return "; ".join(closed)
-        if refused:
-            tried = "the best" if self.gave_up_early else f"each of the {refused}"
+        if rejected:
+            tried = "the best" if self.gave_up_early else f"each of the {rejected}"
             return (
                 f"{tried} placements left in the other groups would break N+1, "
                 "or cannot be reached step by step"
@@ -260,7 +260,7 @@ class Mover:
         return offers.line or "the other groups have no nodes"
 
 
-class _Refusals:
+class _Rejections:
     """The placements in a group that N+1 rejected, while the nodes of the group do not change."""
 
     __slots__ = ("_memory", "_places")
@@ -279,7 +279,7 @@ class _Refusals:
         return nodes in self._places.get(key, ())
 
     def count(self, memory: int) -> int:
-        """How many refusals there were of instances as large as `memory`, or hardly larger."""
+        """How many rejections there were of instances as large as `memory`, or hardly larger."""
         return sum(1 for other in self._memory if other <= 1.1 * memory)
 
 

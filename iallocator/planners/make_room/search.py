@@ -263,7 +263,7 @@ class RoomSearch:
         self._put(instance, after, before)
         passed = before[1:] if len(steps) > 2 else ()  # it fails over, and goes on
         try:
-            if self._goal.left.intersection(passed) or self._context.bonds.refused_passing(
+            if self._goal.left.intersection(passed) or self._context.bonds.rejected_passing(
                 instance, passed
             ):
                 return False

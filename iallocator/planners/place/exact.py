@@ -173,9 +173,9 @@ class _Rows:
         for group, field in enumerate(one.openings.fields(place)):
             usable = [i for i in field if one.facts.usable[i] and weights[i] >= 0]
             asked = [index for index in usable if with_it in (None, index)]
-            refused = one.openings.refusals(place, asked)
+            rejected = one.openings.rejections(place, asked)
             for index in asked:
-                if index in refused:
+                if index in rejected:
                     continue
                 cost = (highest - weights[index]) / span + group
                 if index in prices:
@@ -254,8 +254,8 @@ def _broken(
 
 def _possible(one: SchedulingPass, place: PlannedPlace, nodes: Nodes) -> bool:
     """Whether an instance may go to `nodes` as the state is now, capacities aside."""
-    refusal = one.openings.refusal
-    if refusal(place, nodes[:1]) or (len(nodes) > 1 and refusal(place, nodes)):
+    rejection = one.openings.rejection
+    if rejection(place, nodes[:1]) or (len(nodes) > 1 and rejection(place, nodes)):
         return False
     judge = one.survival.judge(nodes[0], place)
     return judge is None or judge.accepts(place.instance, nodes)

@@ -89,8 +89,8 @@ class Chooser:
         unhurried: bool,
     ) -> Nodes | None:
         usable = [index for index in nodes if self._facts.usable[index]]
-        refused = self._openings.refusals(place, usable, unhurried)
-        possible = [index for index in usable if index not in refused]
+        rejected = self._openings.rejections(place, usable, unhurried)
+        possible = [index for index in usable if index not in rejected]
         home = self._homes.get(place.instance.name)
         choice = choose_for(
             self._kind, self._cluster, self._facts, self._weigher, self._ledger,
@@ -102,8 +102,8 @@ class Chooser:
                 if judge is None or judge.accepts(place.instance, pair):
                     place.why = _reason(choice, index)
                     return pair
-                refused[index] = "FailN1"
-        place.why = _refusal(choice, refused)
+                rejected[index] = "FailN1"
+        place.why = _rejection(choice, rejected)
         return None
 
     def _costs(self, members: Sequence[Instance], nodes: Sequence[int]) -> dict[int, float]:
@@ -149,17 +149,17 @@ def _reason(choice: Choice, index: int) -> str:
     return f"{choice.decided(index, others[0])}, next is {name}"
 
 
-def _refusal(choice: Choice, refused: Mapping[int, str]) -> str:
+def _rejection(choice: Choice, rejected: Mapping[int, str]) -> str:
     """Why no node takes the instance, each reason with its nodes."""
     by_reason: dict[str, list[str]] = {}
-    for index, reason in [*choice.refused.items(), *refused.items()]:
+    for index, reason in [*choice.rejected.items(), *rejected.items()]:
         by_reason.setdefault(reason, []).append(choice.node_name(index))
     told = (f"{', '.join(names)}: {reason}" for reason, names in by_reason.items())
     return "; ".join(told) or "no node may be used"
 
 
 REASONS = frozenset(reason for reason in LIMITS if reason not in ("FailTags", "FailMig"))
-"""What a node is refused for that has too little, or would exceed its policy."""
+"""What a node is rejected for that has too little, or would exceed its policy."""
 
 POLICIES = ("preferred", "last_resort")
 """Allocation policies of groups that take new instances, those that come first first."""
@@ -219,7 +219,7 @@ class Openings:
         option = self.context.settings.restrict_allocation_to
         return wanted.restrict_to if option is None else option
 
-    def refusal(
+    def rejection(
         self, place: PlannedPlace, nodes: tuple[int, ...], unhurried: bool = False
     ) -> str | None:
         """Why an instance that is off the state may not come to `nodes`, ranks and N+1 aside.
@@ -236,15 +236,15 @@ class Openings:
             return self._really_full(place, nodes[0])
         return self._objection(place, nodes, found)
 
-    def refusals(
+    def rejections(
         self, place: PlannedPlace, nodes: Sequence[int], unhurried: bool = False
     ) -> dict[int, str]:
-        """The same for each of `nodes` as the primary alone; those that are refused."""
+        """The same for each of `nodes` as the primary alone; those that are rejected."""
         told: dict[int, str | None] = {}
         for group, members in self._by_group(nodes).items():
             evaluator = self._evaluator(group, unhurried)
             found = evaluator.rejections(place.instance, place.before, members)
-            told |= {i: _wording(refusal) for i, refusal in found.items()}
+            told |= {i: _wording(rejection) for i, rejection in found.items()}
             told |= {
                 i: self._objection(place, (i,), found[i]) for i in place.before[:1] if i in found
             }
@@ -271,7 +271,7 @@ class Openings:
     def _objection(
         self, place: PlannedPlace, nodes: tuple[int, ...], found: Rejection
     ) -> str | None:
-        """What is said of a refusal; None where it does not count for who stays there."""
+        """What is said of a rejection; None where it does not count for who stays there."""
         stays = nodes == place.before[: len(nodes)] and found.reason in REASONS
         if stays and all(self._nobody_new(index) for index in nodes):
             return None
@@ -310,12 +310,12 @@ class Openings:
             if index != primary and self.facts.usable[index]
         ]
         evaluator = self._evaluator(group, unhurried)
-        refused = evaluator.rejections(place.instance, place.before, usable, primary)
+        rejected = evaluator.rejections(place.instance, place.before, usable, primary)
         found = [
             index
             for index in usable
-            if index not in refused
-            or self._objection(place, (primary, index), refused[index]) is None
+            if index not in rejected
+            or self._objection(place, (primary, index), rejected[index]) is None
         ]
         return found or self._dead_mirror(place, primary)
 
@@ -326,7 +326,7 @@ class Openings:
 
 
 def _wording(found: Rejection) -> str:
-    """What is told of a refusal: of limits of nodes what they count as, else the rule."""
+    """What is told of a rejection: of limits of nodes what they count as, else the rule."""
     return found.reason if found.reason in REASONS else found.text
 
 

@@ -209,7 +209,7 @@ class Returns:
 class Room:
     """The memory of `context`'s nodes; `leaves` says whether an instance leaves a node's group.
 
-    No limit but memory is looked at, and no failure: what is refused here is impossible.
+    No limit but memory is looked at, and no failure: what is rejected here is impossible.
     """
 
     def __init__(self, context: Context, leaves: Callable[[Instance, int], bool]) -> None:
@@ -558,11 +558,11 @@ class Absence:
             return f"cannot fail over to {node.name}, which is not online"
         if may_not_receive(context.cluster, mirror, [home]):
             return f"could not come back from {node.name}: migration tags"
-        refusal = context.evaluator(node.group).check(
+        rejection = context.evaluator(node.group).check(
             Move(instance, before, (mirror, home)), n1=False
         )
-        if refusal is not None:
-            return f"cannot fail over to {node.name}: {refusal.text}"
+        if rejection is not None:
+            return f"cannot fail over to {node.name}: {rejection.text}"
         other = new_conflict(instance, context.state.primaries[mirror].values())
         return (
             f"cannot fail over to {node.name}: {other} has the same exclusion tag" if other else ""

@@ -175,8 +175,8 @@ class Repairs:
     def _bond(self, instance: Instance) -> str:
         """Which must keeps an instance from its mirror, in words; or ""."""
         bonds, mirror = self._context.bonds, self._context.state.where[instance.name][1:]
-        refused = bonds.refused(instance, mirror)
-        told = bonds.refusal_texts(instance, refused) if refused else {}
+        rejected = bonds.rejected(instance, mirror)
+        told = bonds.rejection_texts(instance, rejected) if rejected else {}
         return "".join(f": {text}" for text in told.values())
 
     def _done(self, instance: Instance, move: ElementaryMove) -> Json:

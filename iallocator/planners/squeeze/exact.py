@@ -99,7 +99,7 @@ class Arrangement:
         if self._evacuate and self._stuck(state, flexible):
             return None, False
         problem = self._problem(flexible)
-        answer = search(problem, lambda wanted: self._refused(flexible, wanted), budget)
+        answer = search(problem, lambda wanted: self._rejected(flexible, wanted), budget)
         if answer.status == FOUND:
             return self._moves, False
         mirrored = any(state.reserved[index] for index in self._scope)  # then rows are too strict
@@ -165,7 +165,7 @@ class Arrangement:
         sign = 1.0 if instance.name == first else -1.0
         return {at: {("beside", name, at[0]): sign for name in mine} for at in nodes}
 
-    def _refused(self, flexible: Sequence[Instance], wanted: Places) -> Sequence[str] | None:
+    def _rejected(self, flexible: Sequence[Instance], wanted: Places) -> Sequence[str] | None:
         """None if the answer `wanted` does, or is the last that is tried; else all that moves."""
         self._tries += 1
         self._moves = self._checked(flexible, wanted)
@@ -223,7 +223,7 @@ class Arrangement:
         if relations is None or not relations.binds(instance.name):
             return False
         home = state.where[instance.name][0]
-        return bool(relations.refused(instance.name, (home,), relations.census(state.where)))
+        return bool(relations.rejected(instance.name, (home,), relations.census(state.where)))
 
     def _made(self, state: State, instance: Instance, target: int) -> PlannedMove:
         """Carry out a move."""

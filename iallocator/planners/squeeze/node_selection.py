@@ -34,7 +34,7 @@ class Search:
         The nodes to switch, in the order in which they were taken.
     moves, score:
         The moves that go with them, and the group's score after them.
-    refused:
+    rejected:
         Nodes that were tried -> why they are not chosen.
     problem:
         What is still wrong with the group after all that; "" if nothing is.
@@ -45,7 +45,7 @@ class Search:
     """
 
     __slots__ = (
-        "_limits", "chosen", "moves", "packed", "problem", "refused", "score", "stop", "stopped",
+        "_limits", "chosen", "moves", "packed", "problem", "rejected", "score", "stop", "stopped",
     )  # fmt: skip
 
     def __init__(self, score: float, limits: StopCriteria) -> None:
@@ -53,7 +53,7 @@ class Search:
         self.chosen: list[int] = []
         self.moves: Sequence[PlannedMove] = ()
         self.score = score
-        self.refused: dict[int, str] = {}
+        self.rejected: dict[int, str] = {}
         self.problem = ""
         self.packed = False
         self.stopped = ""
@@ -85,10 +85,10 @@ def power_down(
         rest = descent.free_beginning(candidates)
         while rest:
             check()
-            refused = descent.one_by_one(rest)
-            if len(refused) in (0, len(rest)) or search.stopped:
+            rejected = descent.one_by_one(rest)
+            if len(rejected) in (0, len(rest)) or search.stopped:
                 break
-            rest = refused  # what is off now may have been what was in the way
+            rest = rejected  # what is off now may have been what was in the way
         if search.chosen and not search.stopped:
             found = balanced(feasibility, search.chosen)
             if found is not None:
@@ -99,7 +99,7 @@ def power_down(
         search.score = feasibility.score(search.chosen, search.moves, each=search.stop is None)
     for index in candidates:
         if index not in search.chosen:
-            search.refused.setdefault(index, f"not tried: {search.stopped}")
+            search.rejected.setdefault(index, f"not tried: {search.stopped}")
     return search
 
 
@@ -133,20 +133,20 @@ class _Descent:
             self._search.stopped = TIME_IS_UP
             return False
         if len(off) > self._most:
-            self._search.refused[off[-1]] = LAST_ONE
+            self._search.rejected[off[-1]] = LAST_ONE
             return False
         tried = frozenset(off)
         if tried not in self._failed:
             found = self._feasibility.find(off=off)
             if not found.problem:
                 self._search.keep(off, found)
-                self._search.refused.pop(off[-1], None)
+                self._search.rejected.pop(off[-1], None)
                 return True
             self._failed[tried] = found.problem
         if self._expired():
             self._search.stopped = TIME_IS_UP
         else:
-            self._search.refused[off[-1]] = self._failed[tried]
+            self._search.rejected[off[-1]] = self._failed[tried]
         return False
 
     def free_beginning(self, candidates: Sequence[int]) -> list[int]:
@@ -165,18 +165,18 @@ class _Descent:
                 low = middle
             else:
                 high = middle
-        self._search.refused = {}
+        self._search.rejected = {}
         return [] if self._search.stopped else list(candidates[low:])
 
     def one_by_one(self, candidates: Sequence[int]) -> list[int]:
         """Free every one of `candidates` that can be in addition; return the others."""
-        refused = []
+        rejected = []
         for index in candidates:
             if self._search.stopped:
                 break
             if not self._try([*self._search.chosen, index]):
-                refused.append(index)
-        return refused
+                rejected.append(index)
+        return rejected
 
 
 def power_on(
@@ -197,7 +197,7 @@ def power_on(
         search.stop, search.stopped = stop, stop.reason
     for index in standby:
         if index not in search.chosen:
-            search.refused.setdefault(index, search.stopped or "not needed")
+            search.rejected.setdefault(index, search.stopped or "not needed")
     return search
 
 

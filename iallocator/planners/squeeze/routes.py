@@ -148,4 +148,4 @@ class _Routes:
         if relations is None or not any(map(relations.binds, names)):
             return set()
         census = relations.census(where)
-        return {name for name in names if relations.refused(name, where[name][:1], census)}
+        return {name for name in names if relations.rejected(name, where[name][:1], census)}

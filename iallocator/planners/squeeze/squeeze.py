@@ -173,7 +173,7 @@ class _Work:
                 candidates = []
             search = power_down(relief, candidates, before, self.wanted.limits, self._most(done))
             done.off += search.chosen
-            done.kept.update(search.refused)
+            done.kept.update(search.rejected)
             reason = search.stopped or stranded or "no further node can be freed"
             done.plans.append(GroupPlan(group, SqueezePlan(before, search, reason)))
             self.moved.make(search.moves)
@@ -367,7 +367,7 @@ class _Work:
             relief = self._feasibility(group, self.wanted.minimal, evacuate=False)
             search = power_on(relief, standby, before, self.wanted.limits)
             done.on += search.chosen
-            done.kept.update(search.refused)
+            done.kept.update(search.rejected)
             reason = search.stopped or self._verdict(search)
             if search.problem:
                 done.shortages[group.index] = reason

@@ -75,7 +75,7 @@ BROKEN = "cost of what it should not do"
 
 
 def order(query: RankQuery, nodes: Sequence[int]) -> NodeRanking:
-    """Rank `nodes` by round, customer affinity and name; refuse those that reach no round.
+    """Rank `nodes` by round, customer affinity and name; reject those that reach no round.
 
     Cost: the keys of every node once per request, those of nodes that changed again;
     then a few microseconds per node, one for those asked for the same instance again.
@@ -91,18 +91,18 @@ def order(query: RankQuery, nodes: Sequence[int]) -> NodeRanking:
 
 
 class _Standing:
-    """How one node stands: its round (0 is the first; None: refused) and both affinities."""
+    """How one node stands: its round (0 is the first; None: rejected) and both affinities."""
 
-    __slots__ = ("customer", "node", "refusal", "round", "system")
+    __slots__ = ("customer", "node", "rejection", "round", "system")
 
     def __init__(
-        self, node: NodeKeys, number: int | None, system: float, customer: float, refusal: str
+        self, node: NodeKeys, number: int | None, system: float, customer: float, rejection: str
     ) -> None:
         self.node = node
         self.round = number
         self.system = system
         self.customer = customer
-        self.refusal = refusal
+        self.rejection = rejection
 
 
 class _Rules:
@@ -154,8 +154,8 @@ class _Rules:
             ]
             made_of = ", ".join(f"{name} {amount:.10g}" for amount, name in sorted(parts) if amount)
             reason = f"system affinity {system:.10g} is not above {last:.10g}"
-            refusal = f"{reason} ({made_of})" if made_of else reason
-            return _Standing(node, None, system, 0, refusal)
+            rejection = f"{reason} ({made_of})" if made_of else reason
+            return _Standing(node, None, system, 0, rejection)
         return _Standing(node, number, system, affinity(subject.customer, node.customer), "")
 
 
@@ -173,8 +173,8 @@ class _KeyOrder(NodeRanking):
         self._standings = standings
         passed = [index for index, found in standings.items() if found.round is not None]
         passed.sort(key=self._rank)
-        refused = {i: found.refusal for i, found in standings.items() if found.round is None}
-        super().__init__(passed, refused)
+        rejected = {i: found.rejection for i, found in standings.items() if found.round is None}
+        super().__init__(passed, rejected)
 
     def _rank(self, index: int) -> tuple[float, float, float, Tie]:
         """The threshold, not the number of its round: groups may have rounds of their own."""
@@ -203,8 +203,8 @@ class _KeyOrder(NodeRanking):
         """The round and the customer affinity, which decide; then what they are made of."""
         standing, (_, steps) = self._standings[index], self._rules.limits(index)
         node, subject = standing.node, self._rules.subject
-        if standing.refusal:
-            rows = [("refused", standing.refusal)]
+        if standing.rejection:
+            rows = [("refused", standing.rejection)]
         else:
             number = standing.round or 0
             above = f"{steps[number]:.10g}"

@@ -69,17 +69,17 @@ def order(query: RankQuery, nodes: Sequence[int]) -> Choice:
         kind, context.cluster, facts, weigher, ledger, unit, position, allowed, None,
         query.costs(allowed),
     )  # fmt: skip
-    refused = dict(choice.refused)
+    rejected = dict(choice.rejected)
     for index in nodes:
         if not facts.usable[index]:
-            refused[index] = "it is in maintenance"
+            rejected[index] = "it is in maintenance"
         elif index in poor:
-            refused[index] = poor[index]
+            rejected[index] = poor[index]
         elif index not in allowed:
             assert turn is not None
             assert turn.after is not None
-            refused[index] = f"rule 8: goes where {turn.after.name} goes"
-    choice.refused = refused
+            rejected[index] = f"rule 8: goes where {turn.after.name} goes"
+    choice.rejected = rejected
     return choice
 
 

@@ -203,7 +203,7 @@ def choose(
     eligible = [index for index in nodes if weights[index] >= 0 and index not in short]
     if len(eligible) < len(nodes):
         out = [index for index in nodes if weights[index] < 0 or index in short]
-        choice.refused = _Refused({i: (ledger.free[i], weights[i]) for i in out}, needs)
+        choice.rejected = _Rejected({i: (ledger.free[i], weights[i]) for i in out}, needs)
     ranked, wins = in_order(choice, eligible)
     if ranked:
         best = choice.rank(ranked[0])
@@ -221,7 +221,7 @@ def choose(
     return choice
 
 
-class _Refused(Mapping[int, str]):
+class _Rejected(Mapping[int, str]):
     """Node → what rule 3 has against it, worded for those who read it: mostly nobody does.
 
     `found`: what is free there, which the ledger does not change but replaces, and its score.

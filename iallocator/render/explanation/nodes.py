@@ -38,9 +38,9 @@ def tell_nodes(page: Page, group: GroupReport, answer: Placed | None, instance: 
         rows = [row for row in rows if row.why]
     if rows:
         page.table(_table(rows))
-    for refused in group.unsurvived:
-        if len(refused.nodes) > 1:  # of one node its row says it
-            page.say(failure_words(refused, instance))
+    for rejected in group.unsurvived:
+        if len(rejected.nodes) > 1:  # of one node its row says it
+            page.say(failure_words(rejected, instance))
     if group.placements[BEST:]:
         more = [f"{placed.where} {placed.rank or placed.scored}" for placed in group.placements]
         page.say(f"Best placements: {', '.join(more)}")

@@ -44,7 +44,7 @@ __all__ = [
     "ask_rapi",
     "read_live",
     "reading_deadline",
-    "refuse_silence",
+    "reject_silence",
     "silence_warnings",
     "understood",
 ]
@@ -108,7 +108,7 @@ def silence_warnings(cluster: Cluster) -> list[str]:
     ]
 
 
-def refuse_silence(cluster: Cluster, option: str) -> NoReturn:
+def reject_silence(cluster: Cluster, option: str) -> NoReturn:
     """Refuse to change a cluster with nodes that are only assumed to be offline.
 
     `option`: the one that allows it.

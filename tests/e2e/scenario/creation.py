@@ -84,11 +84,11 @@ def single(run: Runner) -> None:
     run.step("commit the forthcoming instance", *add("fc1", "drbd", "--commit"), expect=Expect())
     run.step("create sharedfile beside drbd", *add("sf3", "sharedfile"), expect=ALLOCATE, hail=_N1)
     run.step("create diskless beside drbd", *add("dl2", "diskless"), expect=ALLOCATE, hail=_N1)
-    refused = Expect(calls=("allocate",), refused=True)
+    rejected = Expect(calls=("allocate",), rejected=True)
     run.step(
         "create with more memory than there is",
         *add("no1", "plain", memory=_TOO_MUCH),
-        expect=refused,
+        expect=rejected,
     )
 
 

@@ -65,7 +65,7 @@ class Expect:
     ----------
     calls : tuple of str
         Types of the requests that the allocator should get.
-    refused : bool
+    rejected : bool
         The allocator should find no solution, and Ganeti should say so.
     performed : bool
         The answer should be carried out; if not, nothing should change.
@@ -76,7 +76,7 @@ class Expect:
     """
 
     calls: tuple[str, ...] = ()
-    refused: bool = False
+    rejected: bool = False
     performed: bool = True
     leaves_out: tuple[str, ...] = ()
     check: Check = field(default=no_check)
@@ -119,7 +119,7 @@ def _words(names: tuple[str, ...]) -> str:
 
 
 def _command(expect: Expect, outcome: Outcome) -> Iterator[str]:
-    if expect.refused:
+    if expect.rejected:
         if outcome.status == 0:
             yield "the command ended well, but should not have"
         return
@@ -138,7 +138,7 @@ def _answer(expect: Expect, call: Call) -> Iterator[str]:
     left_out = set(call.failed) if call.success else set()
     if not response["info"]:
         yield f"{call.stem}: the answer has no info"
-    if expect.refused:
+    if expect.rejected:
         if call.success and not left_out:
             yield f"{call.stem}: a solution, where there should be none"
     elif not call.success:
@@ -150,7 +150,7 @@ def _answer(expect: Expect, call: Call) -> Iterator[str]:
 def _state(expect: Expect, outcome: Outcome) -> Iterator[str]:
     """Yield where the cluster is not as the answers promised."""
     promised: Promise = {}
-    if expect.performed and not expect.refused:
+    if expect.performed and not expect.rejected:
         for call in outcome.calls:
             promised |= call.promise()
             for name, group in call.promised_groups().items():

@@ -101,7 +101,7 @@ def whole_nodes(run: Runner) -> None:
     evacuate(run, "evacuate a stopped sharedfile instance", "--primary-only", run.primary("sf2"))
     run.arrange("gnt-instance", "start", instance("sf2"))
     run.arrange(*add("pl3", "plain"))
-    evacuate(run, "evacuate a plain instance", "--primary-only", run.primary("pl3"), refused=True)
+    evacuate(run, "evacuate a plain instance", "--primary-only", run.primary("pl3"), rejected=True)
     run.drop("pl3")
 
 
@@ -112,7 +112,7 @@ def evacuate(
     node: str,
     *,
     soft: bool = False,
-    refused: bool = False,
+    rejected: bool = False,
     hail: str = "",
 ) -> None:
     """Evacuate a node.
@@ -129,7 +129,7 @@ def evacuate(
         The node.
     soft : bool, optional
         Ignore soft errors.
-    refused : bool, optional
+    rejected : bool, optional
         It should not be possible.
     hail : str, optional
         Why Ganeti's own allocator fails here.
@@ -140,7 +140,7 @@ def evacuate(
 
     def check(outcome: Outcome) -> Iterator[str]:
         left = sorted(name for name, its in outcome.after.items() if leaves(its.nodes))
-        if left and not refused:
+        if left and not rejected:
             yield f"left on {node}: {', '.join(left)}"
         for call in outcome.calls:
             if soft != ("--ignore-soft-errors" in call.arguments):
@@ -149,5 +149,5 @@ def evacuate(
     flags = ("--ignore-soft-errors",) if soft else ()
     # Nothing to move means that Ganeti does not ask.
     some = any(leaves(its.nodes) for its in run.instances.values())
-    expect = Expect(calls=("node-evacuate",) if some else (), refused=refused, check=check)
+    expect = Expect(calls=("node-evacuate",) if some else (), rejected=rejected, check=check)
     run.step(label, *EVACUATE, mode, *flags, node, expect=expect, hail=hail)

@@ -123,7 +123,7 @@ def _nodes(found: Json) -> list[list[str]]:
 
 
 def _dead(run: Runner) -> None:
-    """A node does not answer and is not marked offline: commands warn, and `-X` refuses."""
+    """A node does not answer and is not marked offline: commands warn, and `-X` rejects."""
     *_, dead = run.nodes_of(SECOND_GROUP)
     run.arrange(*add(_LOST, "sharedfile", f"--node={dead}"))
     run.cluster.nodes[dead].run(_DAEMONS, "stop", "ganeti-noded")

@@ -133,8 +133,8 @@ TWO = allocate(
 )  # fmt: skip
 
 
-def test_refusal_says_after_which_moves_it_would_fit() -> None:
-    """For Ganeti it is a refusal; the plan is in ``solutions``, with its transition."""
+def test_rejection_says_after_which_moves_it_would_fit() -> None:
+    """For Ganeti it is a rejection; the plan is in ``solutions``, with its transition."""
     _, said = ask(TWO, "--n1=off", "--make-room=2")
     answer = json.loads(said)
     conforms(answer, "response")
@@ -145,7 +145,7 @@ def test_refusal_says_after_which_moves_it_would_fit() -> None:
     assert [step["kind"] for step in room["transition"]["steps"]] == ["migrate"]
 
 
-def test_refusal_without_the_option_says_nothing_of_moves() -> None:
+def test_rejection_without_the_option_says_nothing_of_moves() -> None:
     """Off by default."""
     answer = json.loads(ask(TWO, "--n1=off")[1])
     assert "would fit" not in answer["info"]
@@ -212,7 +212,7 @@ def test_request_that_fits_needs_no_moves() -> None:
     assert (status, "it fits as things are" in said) == (0, True)
 
 
-def test_document_without_a_request_is_refused() -> None:
+def test_document_without_a_request_is_rejected() -> None:
     """Exit status 2."""
     assert ask(cluster(2), "make-room")[0] == 2
 
@@ -332,7 +332,7 @@ def test_question_in_words_is_put_to_a_cluster_from_elsewhere(capsys: Output) ->
         ("evacuate 'node1", "--request: No closing quotation"),
     ],
 )
-def test_question_that_is_none_is_refused(
+def test_question_that_is_none_is_rejected(
     words: str, told: str, tmp_path: Path, capsys: Output
 ) -> None:
     """One line, exit status 2."""

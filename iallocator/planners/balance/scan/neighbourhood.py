@@ -295,7 +295,7 @@ def _key(one: Keyed) -> tuple[float, tuple[int, int, int]]:
 def _migration(table: NodeTable) -> Truths | None:
     """Matrix source × target: whether migration tags allow it; None if they always do."""
     cluster = table.state.cluster
-    refused = [may_not_receive(cluster, source, table.nodes) for source in table.nodes]
-    if not any(refused):
+    rejected = [may_not_receive(cluster, source, table.nodes) for source in table.nodes]
+    if not any(rejected):
         return None
-    return np.array([[index not in row for index in table.nodes] for row in refused], dtype=bool)
+    return np.array([[index not in row for index in table.nodes] for row in rejected], dtype=bool)

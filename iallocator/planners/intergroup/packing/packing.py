@@ -125,12 +125,12 @@ def weak_mirrors(state: State, nodes: Iterable[int]) -> Weak | None:
             if len(places) < 2 or places[0] != node or instance.forthcoming:
                 return None
             asked.setdefault(places[1], []).append(instance)
-        refused = may_not_receive(state.cluster, node, list(asked))
+        rejected = may_not_receive(state.cluster, node, list(asked))
         for mirror, instances in asked.items():
             free = state.columns[MEMORY][mirror]
             need = sum(one.memory for one in instances if one.uses_memory)
             online = state.cluster.nodes[mirror].online
-            if mirror in refused or not online or free <= need:
+            if mirror in rejected or not online or free <= need:
                 found[node, mirror] = frozenset(one.name for one in instances), free
     return found
 

@@ -29,7 +29,7 @@ PRIMARIES, MIRRORS = 12, 4
 """So many of the first nodes are asked, and so many mirrors for each of them."""
 
 MANY, PATIENCE = 100, 2
-"""The same where N+1 refuses some; but none of a group that has refused so often."""
+"""The same where N+1 rejects some; but none of a group that has rejected so often."""
 
 
 class Placing:
@@ -71,14 +71,14 @@ class Placing:
     def _place(
         self, instance: Instance, before: Nodes, groups: Sequence[Group]
     ) -> MoveOption | None:
-        """Where it goes; nowhere if those with most room refuse it."""
+        """Where it goes; nowhere if those with most room reject it."""
         reach = self._mover.ranking.reachable(instance, groups)
-        refused: dict[Group, int] = {}
+        rejected: dict[Group, int] = {}
         primaries = (k for k in self._rooms.ranked(instance) if k in reach)
         thorough = self._careful or self._solvent is not None
         for primary in islice(primaries, MANY if thorough else PRIMARIES):
             group = self._context.cluster.nodes[primary].group
-            if refused.get(group, 0) >= PATIENCE:
+            if rejected.get(group, 0) >= PATIENCE:
                 continue
             self._state.remove(instance, before)
             allowed = self._allowed(instance, before, primary)
@@ -88,7 +88,7 @@ class Placing:
                 if way is not None:
                     return way
             if instance.required_nodes == 1:  # the failures of a group are the same for all there
-                refused[group] = refused.get(group, 0) + bool(allowed)
+                rejected[group] = rejected.get(group, 0) + bool(allowed)
         return None
 
     def _way(self, instance: Instance, group: Group, nodes: Nodes) -> MoveOption | None:
@@ -105,8 +105,8 @@ class Placing:
         if instance.required_nodes == 1:
             return [(primary,)]
         mirrors = self._mirrors(instance, primary)
-        refused = evaluator.rejections(instance, before, mirrors, primary)
-        return [(primary, mirror) for mirror in mirrors if mirror not in refused]
+        rejected = evaluator.rejections(instance, before, mirrors, primary)
+        return [(primary, mirror) for mirror in mirrors if mirror not in rejected]
 
     def _mirrors(self, instance: Instance, primary: int) -> list[int]:
         """The nodes beside `primary` that have most room once they hold its mirror.

@@ -8,10 +8,10 @@ from tests.command import complaint, run
 
 from .corpus import as_raw, base
 
-__all__ = ["good", "refusal"]
+__all__ = ["good", "rejection"]
 
 
-def refusal(raw: bytes) -> str:
+def rejection(raw: bytes) -> str:
     """What the program says of a document that it cannot understand."""
     return complaint(run("-", stdin=raw))
 

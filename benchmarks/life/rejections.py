@@ -1,17 +1,17 @@
-"""Count the refusals on shared storage that a better allocator could have avoided.
+"""Count the rejections on shared storage that a better allocator could have avoided.
 
-`python -m benchmarks.life.refusals` simulates lives under `no-worse` and examines each refusal by
-packing alone, without the program:
+`python -m benchmarks.life.rejections` simulates lives under `no-worse` and examines each rejection
+by packing alone, without the program:
 
 1. Could any node take the instance, with all others where they are, such that every failure
    stays tolerated, or (if one is not tolerated already) loses no more than before?
 2. Could all running instances and the new one be placed from scratch such that every failure
    is tolerated?
 
-It also computes how many of the refused instances an *ideal* allocator could accept in
+It also computes how many of the rejected instances an *ideal* allocator could accept in
 addition to all that were accepted: it knows the future, moves all instances at no cost, and
 keeps the same safety (every failure is tolerated whenever an instance is accepted and whenever
-all nodes are online; an outage loses nothing).  The refused requests are tried in order of time
+all nodes are online; an outage loses nothing).  The rejected requests are tried in order of time
 and from the smallest to the largest; the larger number of accepted requests is reported.  It is
 a lower bound: another selection of requests could contain more.
 """
@@ -46,15 +46,15 @@ class _Moment(NamedTuple):
     accepted: bool
 
 
-class _Refusals:
-    """Examines the refusals of one life, and keeps what the ideal allocator needs."""
+class _Rejections:
+    """Examines the rejections of one life, and keeps what the ideal allocator needs."""
 
     def __init__(self) -> None:
         self.causes: Counter[tuple[str, bool]] = Counter()
         self.moments: list[_Moment] = []
         self.waiting: dict[int, tuple[int, int]] = {}  # instance -> its MiB, index of its arrival
 
-    def refused(self, world: World, name: str, memory: int) -> None:
+    def rejected(self, world: World, name: str, memory: int) -> None:
         self.causes[_cause(world, memory), _outage(world)] += 1
         self.waiting[int(name[1:])] = memory, len(self.moments)
 
@@ -64,7 +64,7 @@ class _Refusals:
         self.moments.append(_Moment(sizes, _bins(world), _outage(world), accepted))
 
     def ideal(self, events: Sequence[Event]) -> int:
-        """Return how many of the refused instances the ideal allocator accepts in addition."""
+        """Return how many of the rejected instances the ideal allocator accepts in addition."""
         ends = {e.number: k for k, e in enumerate(events) if e.kind == DEPARTURE}
         by_time = list(self.waiting)
         by_size = sorted(by_time, key=lambda number: self.waiting[number][0])
@@ -106,7 +106,7 @@ def _bins(world: World) -> list[int]:
 
 
 def _cause(world: World, memory: int) -> str:
-    """Return why `memory` MiB were refused, one of `CAUSES`."""
+    """Return why `memory` MiB were rejected, one of `CAUSES`."""
     online = [name for name, node in world.nodes.items() if not node["offline"]]
     safe = all_failures_survived(world)
     before = {} if safe else _losses(world, online)
@@ -156,8 +156,8 @@ def _loss(sizes: list[int], room: list[int]) -> tuple[int, int]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Print a table of the refusals by cause, and what the ideal allocator accepts."""
-    parser = argparse.ArgumentParser("python -m benchmarks.life.refusals")
+    """Print a table of the rejections by cause, and what the ideal allocator accepts."""
+    parser = argparse.ArgumentParser("python -m benchmarks.life.rejections")
     parser.add_argument("--seeds", type=int, default=4, help="number of lives (4)")
     parser.add_argument("--first", type=int, default=5000, help="number of the first life (5000)")
     parser.add_argument("--requests", type=int, default=800, help="requests in a life (800)")
@@ -168,17 +168,17 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     scenario = SCENARIOS[options.scenario]
     causes: Counter[tuple[str, bool]] = Counter()
-    asked = refused = extra = 0
+    asked = rejected = extra = 0
     for seed in range(options.first, options.first + options.seeds):
-        observer = _Refusals()
+        observer = _Rejections()
         outcome = live(
             scenario, POLICIES["no-worse"], seed, options.requests,
             outage=options.outage, observer=observer,
         )  # fmt: skip
-        asked, refused = asked + outcome.asked, refused + outcome.refused
+        asked, rejected = asked + outcome.asked, rejected + outcome.rejected
         causes += observer.causes
         extra += observer.ideal(trace_of(scenario, seed, options.requests, options.outage))
-    print(f"{asked} requests, {refused} refused; an ideal allocator accepts {extra} of these")
+    print(f"{asked} requests, {rejected} refused; an ideal allocator accepts {extra} of these")
     print("\n| cause | all nodes online | during an outage |\n|---|---|---|")
     for cause in CAUSES:
         print(f"| {cause} | {causes[cause, False]} | {causes[cause, True]} |")

@@ -1,4 +1,4 @@
-"""The examination of refusals is exact on small cases, and blames what was the cause."""
+"""The examination of rejections is exact on small cases, and blames what was the cause."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 
-from benchmarks.life import refusals
-from benchmarks.life.refusals import FULL, LITERAL, MISPLACED, MISSED
+from benchmarks.life import rejections
+from benchmarks.life.rejections import FULL, LITERAL, MISPLACED, MISSED
 from benchmarks.life.world import SCENARIOS, World
 
 
@@ -26,7 +26,7 @@ def test_loss_equals_the_best_of_all_assignments(seed: int) -> None:
             for k, free in enumerate(room)
         )
     ]
-    assert refusals._loss(sizes, room) == (min(map(len, left_out)), min(map(sum, left_out)))
+    assert rejections._loss(sizes, room) == (min(map(len, left_out)), min(map(sum, left_out)))
 
 
 def _world(*nodes: tuple[int, ...], free: int) -> World:
@@ -49,16 +49,16 @@ def _world(*nodes: tuple[int, ...], free: int) -> World:
         pytest.param([(8,), (8,), ()], 4, FULL, id="20 do not fit into two nodes of 10"),
     ],
 )
-def test_refusal_is_counted_under_its_cause(
+def test_rejection_is_counted_under_its_cause(
     nodes: list[tuple[int, ...]], memory: int, cause: str
 ) -> None:
     """Nodes have room for 10 MiB (the sizes only have to be in proportion)."""
-    assert refusals._cause(_world(*nodes, free=10), memory) == cause
+    assert rejections._cause(_world(*nodes, free=10), memory) == cause
 
 
-def test_report_counts_each_refusal_once(capsys: pytest.CaptureFixture[str]) -> None:
-    """The table's numbers add up to the refusals in its first line."""
-    refusals.main(["--seeds", "1", "--first", "3", "--requests", "150", "--outage", "0.1"])
+def test_report_counts_each_rejection_once(capsys: pytest.CaptureFixture[str]) -> None:
+    """The table's numbers add up to the rejections in its first line."""
+    rejections.main(["--seeds", "1", "--first", "3", "--requests", "150", "--outage", "0.1"])
     heading, _, *rows = capsys.readouterr().out.splitlines()
     cells = [int(cell) for row in rows[2:] for cell in row.split("|")[2:4]]
     assert sum(cells) == int(heading.split()[2]) > 0
