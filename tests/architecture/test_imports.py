@@ -24,13 +24,14 @@ MAY_IMPORT = {
     "reply": "",  # an answer is plain data
     "limits": "model",  # what a node lacks follows from the model alone
     "scoring": "deadline model limits",  # a candidate is checked where it is scored
-    "n1": "deadline model limits scoring",  # a failure is played through with kernel and checks
+    "solver": "deadline model scoring",  # an integer program knows nodes and amounts, no documents
+    "packing": "solver",  # items and bins are amounts; many of few sizes need an integer program
+    "n1": "deadline model limits scoring packing",  # a failure is simulated with kernel and checks
     "transition": "deadline model limits scoring",  # steps follow from places
     "ganeti": "errors model transition",  # what Ganeti is told of steps
     "constraints": "model tags requests limits scoring transition",
     # ^ what tags, options and requests ask for, of places and of steps
     "ranking": "model tags scoring",  # a strategy ranks what the kernel found feasible
-    "solver": "deadline model scoring",  # an integer program knows nodes and amounts, no documents
     "options": "errors files names compat tags ranking",
     # ^ a command line may be unusable; scores are written one way; a strategy has a name
     "configuration": "errors files options",  # options in a file
@@ -51,7 +52,7 @@ MAY_IMPORT = {
     "planners": (
         "compat deadline errors names options model tags requests reply limits transition ganeti "
         "scoring "
-        "ranking n1 constraints solver placement handlers"
+        "ranking n1 constraints packing solver placement handlers"
     ),
     # ^ many moves instead of one, by the same means
     "engine": (

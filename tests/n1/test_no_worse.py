@@ -9,8 +9,8 @@ from random import Random
 import pytest
 
 from iallocator.model.columns import MEMORY
-from iallocator.n1.loss.packing import Bins, Item, Packing
 from iallocator.n1.loss.standing import Standing
+from iallocator.packing import Bins, Item, Packing
 from tests.builders import Json, allocate, cluster, instance
 from tests.command import respond
 

@@ -11,7 +11,7 @@ from bisect import bisect_left, insort
 from iallocator.model.columns import DISK, MEMORY
 from iallocator.n1.bounds import Room
 from iallocator.n1.loss.by_size import at_least
-from iallocator.n1.loss.packing import LIMIT, Bins, Item, Packing
+from iallocator.packing import LIMIT, Bins, Item, Packing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

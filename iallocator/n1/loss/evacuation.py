@@ -12,8 +12,8 @@ from iallocator.limits.group import rejected_by_policy
 from iallocator.limits.migration import may_not_receive
 from iallocator.model.columns import DISK, MEMORY
 from iallocator.model.node_view import NodeView
-from iallocator.n1.loss.packing import Item
 from iallocator.n1.loss.part import Part, Setting, Takers
+from iallocator.packing import Item
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from iallocator.model.columns import DISK, MEMORY
 from iallocator.n1.loss.evacuation import Evacuation
-from iallocator.n1.loss.packing import LIMIT, Bins, Item, Packing
+from iallocator.packing import LIMIT, Bins, Item, Packing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from iallocator.limits.node import (
     other_limits,
 )
 from iallocator.model.columns import DISK, MEMORY
-from iallocator.n1.loss.packing import Bins, Packing
 from iallocator.n1.simulation import failover_rejection
+from iallocator.packing import Bins, Packing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
-    from iallocator.n1.loss.packing import Item
     from iallocator.n1.rules import Rules
+    from iallocator.packing import Item
     from iallocator.scoring import Kernels
 
 __all__ = ["NO_LOSS", "Loss", "Part", "Setting", "Takers"]

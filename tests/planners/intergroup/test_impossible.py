@@ -11,7 +11,7 @@ import pytest
 from iallocator.options.settings import Settings
 from iallocator.planners.intergroup.compress import compress
 from iallocator.planners.intergroup.context import IntergroupContext
-from iallocator.planners.intergroup.impossible.proof import Arrivals, Proofs, measures_of
+from iallocator.planners.intergroup.impossible.proof import Arrivals, Proofs
 from iallocator.planners.intergroup.moving import Mover
 from iallocator.planners.intergroup.partitions import Peers
 from iallocator.wire.document import read_cluster
@@ -107,29 +107,6 @@ def test_proof_that_instances_cannot_leave_is_never_wrong(mode: str) -> None:
             proved += 1
             assert not _there_is_a_way(mover, leaving, targets), (seed, mode)
     assert 0 < proved < asked
-
-
-def test_measures_of_what_is_packed_keep_to_those_of_the_rooms() -> None:
-    """However pieces share rooms, what they measure in all is no more than what the rooms do."""
-    rng = random.Random(5)
-    for _ in range(60):
-        sizes = [rng.choice([64, 192, 320, 700]) for _ in range(rng.randint(1, 8))]
-        rooms = [rng.randint(0, 2000) for _ in range(4)]
-        left = list(rooms)
-        packed = []
-        for size in sizes:
-            room = rng.randrange(4)
-            if left[room] >= size:
-                left[room] -= size
-                packed.append(size)
-        for measure in measures_of(sizes, max(rooms)):
-            assert sum(map(measure, packed)) <= sum(map(measure, rooms))
-
-
-def test_measure_of_what_can_be_filled_is_the_best_sum() -> None:
-    """Of 300 and 500 a room of 999 takes 900, one of 1000 all, one of 299 nothing."""
-    filled = measures_of([300, 500], 1000)[-1]
-    assert [filled(size) for size in (299, 300, 799, 999, 1000, -5)] == [0, 300, 600, 900, 1000, 0]
 
 
 def test_groups_are_asked_until_one_has_enough(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,8 +3,8 @@
 An answer costs about as much as its moves.  The best of equal places is of use only to the group
 that is emptied in the end; of all others it is asked whether there are any.
 
-Where few pieces fill a room, best fit wastes room: then an integer program chooses how each room is
-filled, among the few ways (patterns) that there are.
+Where few instances fill a node, best fit wastes memory: then an integer program fills the nodes
+exactly (`iallocator.packing.patterns`).
 
 Of drbd instances, what fails over to one node asks nothing of the others.  So a failure loses no
 more than before if each secondary that cannot take all it is asked to was asked by the same
@@ -13,15 +13,14 @@ instances before, and had no more room.
 
 from __future__ import annotations
 
-from collections import Counter, deque
 from itertools import islice
-from math import gcd
 
 from iallocator.limits.migration import may_not_receive
 from iallocator.limits.node import FREE_MEMORY, POOL_SPACE, other_limits
 from iallocator.model.columns import MEMORY
 from iallocator.n1.bounds import Room, demand_of, verdict
 from iallocator.n1.verdicts import SAFE
+from iallocator.packing.patterns import fill_exactly
 from iallocator.planners.intergroup.packing.node_order import (
     Fullest,
     Guarded,
@@ -32,12 +31,10 @@ from iallocator.planners.intergroup.packing.node_order import (
 from iallocator.planners.intergroup.packing.placing import Placing, undo
 from iallocator.planners.intergroup.packing.refuges import refuges_of
 from iallocator.planners.survival import CAME, Survival
-from iallocator.solver.highs import solve
-from iallocator.solver.problem import Choice, Kind, Problem
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
@@ -46,61 +43,8 @@ if TYPE_CHECKING:
     from iallocator.planners.intergroup.packing.node_order import NodeOrder
     from iallocator.planners.intergroup.packing.placing import Made, Targets
     from iallocator.planners.intergroup.packing.refuges import Refuges
-    from iallocator.solver.budget import Budget
 
-__all__ = ["no_weaker", "pack", "places_for", "weak_mirrors"]
-
-if TYPE_CHECKING:
-    Places = dict[int, deque[int]]
-
-    """Size -> the rooms for pieces of it, a room as often as it takes one."""
-
-
-MOST = 20_000
-"""Patterns that are written down at most, of all rooms."""
-
-
-def places_for(sizes: Sequence[int], rooms: Mapping[int, float], budget: Budget) -> Places | None:
-    """Rooms for pieces of all `sizes` (whole, positive), by the capacity of each of `rooms`.
-
-    None if there are none, or none were found within `budget`, or no solver is installed.
-    """
-    wanted = Counter(sizes)
-    largest_first = sorted(wanted, reverse=True)
-    unit = gcd(*largest_first)
-    alike: dict[int, list[int]] = {}
-    for room, capacity in rooms.items():
-        alike.setdefault(int(capacity // unit), []).append(room)
-    problem = Problem()
-    for capacity, members in alike.items():
-        kind = Kind([str(room) for room in members], [])
-        choices = []
-        for pattern in _patterns(capacity, [size // unit for size in largest_first]):
-            taken = dict(zip(largest_first, pattern))
-            choices.append(Choice(taken, 0.0, {(s,): float(n) for s, n in taken.items() if n}))
-            if problem.size + len(choices) > MOST:
-                return None
-        kind.choices = choices
-        problem.kinds.append(kind)
-    for size, count in wanted.items():
-        problem.bounds[(size,)] = (float(count), float("inf"))
-    found: Places = {size: deque() for size in wanted}
-    for name, taken in solve(problem, budget).values(problem).items():
-        for size, count in taken.items():
-            found[size].extend([int(name)] * count)
-    return found if all(len(found[size]) >= wanted[size] for size in wanted) else None
-
-
-def _patterns(capacity: int, sizes: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    """How often each of `sizes` may be taken together so that no more of the last one fits."""
-    first, *rest = sizes
-    if not rest:
-        yield (capacity // first,)
-        return
-    for count in range(capacity // first, -1, -1):
-        for others in _patterns(capacity - count * first, rest):
-            yield (count, *others)
-
+__all__ = ["no_weaker", "pack", "weak_mirrors"]
 
 if TYPE_CHECKING:
     Weak = dict[tuple[int, int], tuple[frozenset[str], float]]
@@ -249,7 +193,7 @@ def _planned(
     if sum(free.values()) < sum(sizes) or not sizes:
         return None
 
-    places = places_for(sizes, free, mover.context.search_budget)
+    places = fill_exactly(sizes, free, mover.context.search_budget)
     if places is None:
         return None
     order = Planned(mover.context.state, rooms.lost, places)

@@ -18,8 +18,8 @@ from iallocator.limits.node import (
 )
 from iallocator.model.columns import MEMORY
 from iallocator.n1.loss.evacuation import Evacuation
-from iallocator.n1.loss.packing import Bins, Packing
 from iallocator.n1.of_group import simulation_of
+from iallocator.packing import Bins, Packing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

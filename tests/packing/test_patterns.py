@@ -1,4 +1,4 @@
-"""Pieces that fill rooms exactly, beside trying all ways."""
+"""Items that fill bins exactly, compared with trying all ways."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from iallocator.planners.intergroup.packing.packing import places_for
+from iallocator.packing.patterns import fill_exactly
 from iallocator.solver.budget import Budget
 from iallocator.solver.highs import available
 
@@ -16,7 +16,7 @@ needs_solver = pytest.mark.skipif(not available(), reason="no solver is installe
 
 @cache
 def _fit(sizes: tuple[int, ...], rooms: tuple[int, ...]) -> bool:
-    """Return whether all pieces fit, by trying all ways."""
+    """Return whether all items fit, by trying all ways."""
     if not sizes:
         return True
     return any(
@@ -27,14 +27,14 @@ def _fit(sizes: tuple[int, ...], rooms: tuple[int, ...]) -> bool:
 
 
 @needs_solver
-def test_places_are_found_exactly_where_all_pieces_fit() -> None:
-    """Each piece gets a room, and no room takes more than it holds."""
+def test_fill_exactly_finds_bins_if_and_only_if_all_items_fit() -> None:
+    """Each item gets a bin, and no bin takes more than its capacity."""
     rng = Random(3)
     found = 0
     for _ in range(60):
         rooms = {k: rng.randrange(4, 20) * 64 for k in range(rng.randint(2, 5))}
         sizes = [rng.choice((3, 5, 7, 8)) * 64 for _ in range(rng.randint(2, 8))]
-        places = places_for(sizes, rooms, Budget(5.0))
+        places = fill_exactly(sizes, rooms, Budget(5.0))
         assert (places is not None) == _fit(
             tuple(sorted(sizes, reverse=True)), tuple(sorted(rooms.values()))
         )
@@ -48,8 +48,8 @@ def test_places_are_found_exactly_where_all_pieces_fit() -> None:
 
 
 @needs_solver
-def test_places_with_too_many_patterns_are_not_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fill_exactly_with_too_many_patterns_returns_none(monkeypatch: pytest.MonkeyPatch) -> None:
     """Writing them down would take longer than packing one after the other."""
-    assert places_for([64, 128], {0: 640}, Budget(5.0)) is not None
-    monkeypatch.setattr("iallocator.planners.intergroup.packing.packing.MOST", 3)
-    assert places_for([64, 128], {0: 640}, Budget(5.0)) is None
+    assert fill_exactly([64, 128], {0: 640}, Budget(5.0)) is not None
+    monkeypatch.setattr("iallocator.packing.patterns.MOST", 3)
+    assert fill_exactly([64, 128], {0: 640}, Budget(5.0)) is None

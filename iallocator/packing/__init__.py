@@ -1,8 +1,13 @@
-"""Exact search for what finds room when a node fails: items into nodes, by memory and disk.
+"""Bin packing: which items fit into which bins, and which have to be left out.
 
-First best fit, the largest first; then bounds; then branch and bound with a limit of work.
-What is left out costs its price, which is one if nothing else is said, or its memory.  Of bins
-that the same items may go to only the largest are looked at, as many as there are items.
+An item is an instance, or a colocation group, which goes to one node as a whole.  A bin is a node.
+The dimensions are memory, disk and any other limited amounts; each item lists the bins that it may
+go to (storage pools, migration tags).  An item that is left out costs its price, or its memory.
+
+`Packing` has three stages: best fit decreasing, lower bounds, and branch and bound within a limit
+of work.  Of bins that the same items may go to, only the largest are looked at, as many as
+there are items.  `dual_feasible_functions` has stronger bounds for proofs, `patterns` an exact
+solution by integer programming for many items of few sizes.
 """
 
 from __future__ import annotations
@@ -18,27 +23,27 @@ if TYPE_CHECKING:
 __all__ = ["Bins", "Item", "Packed", "Packing"]
 
 LIMIT = 30_000
-"""Nodes that one search looks at: about 20 ms."""
+"""Bins that one search looks at: about 20 ms."""
 
 DEEPEST = 300
-"""Items from which on nothing is searched: each is one call within another."""
+"""With more items there is no exact search: its recursion is as deep as there are items."""
 
 INFINITE = float("inf")
 
 
 class Item:
-    """What goes to one node as a whole.
+    """An instance or a colocation group, which goes to one bin as a whole.
 
     Attributes
     ----------
     memory, disk:
         MiB that it needs.
     bins:
-        The positions of the nodes that it may go to.
+        The positions of the bins that it may go to.
     price:
-        What it costs to leave it out, at least one, where that is not its memory.
+        The cost of leaving it out, at least one; not used if the cost is its memory.
     others:
-        What it needs of other limited resources, one amount each.
+        The amounts that it needs of other limited resources, in the order of `Bins.others`.
     """
 
     __slots__ = ("bins", "disk", "memory", "others", "price")
@@ -59,16 +64,17 @@ class Item:
 
 
 class Packed:
-    """What a search found.
+    """A solution of a packing, with a lower bound.
 
     Attributes
     ----------
     cost:
-        Of what was left out; infinite if nothing was found that costs no more than asked.
+        The cost of all items left out; infinite if every solution found costs more than
+        the `most` of the packing.
     least:
-        What nothing can cost less than; `cost` if that is proved to be the least.
+        A lower bound of the cost of every solution; equal to `cost` if the solution is optimal.
     places:
-        Per item its bin, or None where it is left out.
+        Per item its bin, or None if it is left out.
     """
 
     __slots__ = ("cost", "least", "places")
@@ -80,16 +86,16 @@ class Packed:
 
 
 class Bins:
-    """What the nodes can still give, one entry each.
+    """The free capacity of the bins, one entry per bin.
 
     Attributes
     ----------
     memory, disk:
         MiB.
     others:
-        What each can give of the `Item.others`; empty if there are none.
+        The free amounts of the resources of `Item.others`; empty if there are none.
     order:
-        Their positions, those with most memory first; empty if that is not known.
+        The positions of the bins by decreasing memory; empty if that order is not known.
     """
 
     __slots__ = ("disk", "memory", "order", "others")
@@ -108,11 +114,20 @@ class Bins:
 
 
 class Packing:
-    """One problem: `items`, and what each of `bins` can still give.
+    """One packing problem.
 
-    `by_memory`: what is left out costs its memory; else its price.  Nothing that
-    costs more than `most` is of interest, and what costs no more than `enough` ends the search.
-    `limit`: nodes that the search may look at.
+    Parameters
+    ----------
+    items, bins:
+        What is packed, and into what.
+    by_memory:
+        Whether an item that is left out costs its memory (MiB) instead of its price.
+    most:
+        Solutions that cost more are not searched for.
+    enough:
+        The search ends at a solution that costs no more than this.
+    limit:
+        How many bins the search may look at.
     """
 
     def __init__(
@@ -145,11 +160,11 @@ class Packing:
 
     @property
     def work(self) -> int:
-        """How many nodes have been looked at."""
+        """How many bins have been looked at."""
         return self._limit - self._left
 
     def solve(self) -> Packed:
-        """The cheapest that was found."""
+        """Return the least expensive solution found within the limit of work."""
         found = self._greedy()
         self._cost = sum(map(self._price, (k for k, b in enumerate(found) if b is None)))
         self._best = found
@@ -163,7 +178,7 @@ class Packing:
         return self._packed(least)
 
     def _packed(self, least: float) -> Packed:
-        """The cheapest that was found; nothing can cost less than `least`."""
+        """Return the least expensive solution found, with the lower bound `least`."""
         cost = self._cost if self._cost <= self._most else INFINITE
         places: list[int | None] = [None] * len(self._best)
         for k, place in zip(self._order, self._best):
@@ -174,7 +189,7 @@ class Packing:
         return self._items[k].memory if self._by_memory else self._items[k].price
 
     def _greedy(self) -> list[int | None]:
-        """Each in turn where least is left beside it."""
+        """Return the bin of each item by best fit decreasing."""
         if len({item.bins for item in self._items}) < 2 and not _needs_more_than_memory(
             self._items
         ):
@@ -200,7 +215,10 @@ class Packing:
         return found
 
     def _greedy_alike(self) -> list[int | None]:
-        """The same where all may go to the same bins and need no disk: these are kept sorted."""
+        """Return what `_greedy` does if all items have the same bins and need only memory.
+
+        Cost: a search in the sorted bins for each item.
+        """
         bins = self._items[0].bins if self._items else ()
         left = sorted((self._memory[b], b) for b in bins)
         found: list[int | None] = []
@@ -216,7 +234,7 @@ class Packing:
         return found
 
     def _bound(self, k: int) -> float:
-        """What the items from `k` on cost at least."""
+        """Return a lower bound of the cost of the items from `k` on, by the sum of all memory."""
         rest = len(self._items) - k
         smallest = self._least[rest]
         over = self._sums[rest] - sum([m for m in self._memory.values() if m >= smallest])
@@ -225,7 +243,7 @@ class Packing:
         return over if self._by_memory else self._how_many(k, over)
 
     def _how_many(self, k: int, over: float) -> int:
-        """How many items from `k` on must be left out to be rid of `over` MiB."""
+        """Return the least number of items from `k` on whose memory adds up to `over` MiB."""
         count = 0
         for memory in sorted((item.memory for item in self._items[k:]), reverse=True):
             if over <= 0:
@@ -235,7 +253,7 @@ class Packing:
         return count
 
     def _by_sizes(self) -> float:
-        """How much is left out of those of at least some size, by how many of it bins hold."""
+        """Return a lower bound of the cost: bins hold only so many items of at least some size."""
         worst = 0.0
         sizes = sorted((item.memory for item in self._items if item.memory > 0), reverse=True)
         for count, size in enumerate(sizes, start=1):
@@ -247,7 +265,7 @@ class Packing:
         return worst
 
     def _search(self, k: int, cost: float) -> None:
-        """Try every place of item `k` and of those behind it."""
+        """Try every bin for item `k` and the items after it."""
         if k == len(self._items):
             self._cost, self._best = cost, list(self._now)
             return
@@ -277,7 +295,7 @@ class Packing:
         return cost < self._cost and cost <= self._most and self._cost > self._enough
 
     def _known(self, k: int, cost: float) -> bool:
-        """Whether the same was left for the items from `k` on before, at no more cost."""
+        """Return whether the search was here before with the same free bins at no more cost."""
         kinds, memory, disk = self._kinds, self._memory, self._disk
         others = self._others or disk
         left = tuple(sorted(zip(kinds.values(), memory.values(), disk.values(), others.values())))
@@ -287,7 +305,7 @@ class Packing:
         return False
 
     def _choices(self, item: Item) -> Iterator[int]:
-        """The bins that take `item`, the fullest first; of bins that are alike one."""
+        """Return the bins that `item` fits into, the fullest first; of equal bins only one."""
         fitting = [
             (self._memory[b], self._disk[b], self._kinds[b], self._others.get(b), b)
             for b in item.bins
@@ -307,9 +325,9 @@ def _rank(item: Item) -> tuple[int, float, float]:
 
 
 def _useful(items: Sequence[Item], memory: Sequence[float], order: Sequence[int]) -> dict[int, int]:
-    """Bin -> its kind, the same for bins that the same items may go to; those that count.
+    """Return each bin that has to be looked at, with its kind: which items may go to it.
 
-    Where items need only memory, a bin could take what a smaller one of its kind does.
+    If items need only memory, the largest bins of a kind can replace the smaller ones.
     """
     sets, more = dict.fromkeys(item.bins for item in items), _needs_more_than_memory(items)
     if order and len(sets) == 1 and not more:
@@ -329,7 +347,7 @@ def _useful(items: Sequence[Item], memory: Sequence[float], order: Sequence[int]
 
 
 def _reduced(items: Sequence[Item], kinds: Collection[int]) -> list[Item]:
-    """The same items, with those bins alone that are in `kinds`."""
+    """Return `items` restricted to the bins in `kinds`."""
     kept = frozenset(kinds)
     bins = {one: one & kept for one in dict.fromkeys(item.bins for item in items)}
     return [Item(i.memory, i.disk, bins[i.bins], i.price, i.others) for i in items]
