@@ -94,11 +94,11 @@ class Bench:
 
     def measure(self, case: Case) -> dict[str, Any]:
         """A row."""
-        path = self._written(case)
+        path = input_file(case, self.folder)
         ours, theirs = [self.options.plugin, str(path)], [HAIL, str(path)]
         if case.ours:
-            ours = [self.options.plugin, *case.ours, *_read(case, path)]
-            theirs = [*case.peer, *_read(case, path)]
+            ours = [self.options.plugin, *case.ours, *words_of_input(case, path)]
+            theirs = [*case.peer, *words_of_input(case, path)]
         alone = self._alone(case)
         self._warm_up(ours, (case.ours or ("",))[0])
         mine, peer, ratio = in_turn(
@@ -148,15 +148,16 @@ class Bench:
             self.warm.add(command)
             run(ours, Measured(), float(self.options.limit))
 
-    def _written(self, case: Case) -> Path:
-        """The input as a file; made by another process, whose memory would count as that of all."""
-        path = self.folder / ("cluster.data" if case.from_text else "request.json")
-        child = get_context("fork").Process(target=_write_input, args=(case, path))
-        child.start()
-        child.join()
-        if child.exitcode:
-            raise SystemExit(f"{case.name}: no input")
-        return path
+
+def input_file(case: Case, folder: Path) -> Path:
+    """Write the input of `case` into `folder`; another process does, to keep its memory apart."""
+    path = folder / ("cluster.data" if case.from_text else "request.json")
+    child = get_context("fork").Process(target=_write_input, args=(case, path))
+    child.start()
+    child.join()
+    if child.exitcode:
+        raise SystemExit(f"{case.name}: no input")
+    return path
 
 
 def _write_input(case: Case, path: Path) -> None:
@@ -164,8 +165,8 @@ def _write_input(case: Case, path: Path) -> None:
     path.write_text(as_text(whole) if case.from_text else json.dumps(whole), encoding="utf-8")
 
 
-def _read(case: Case, path: Path) -> tuple[str, ...]:
-    """The words by which a planner is told what to read."""
+def words_of_input(case: Case, path: Path) -> tuple[str, ...]:
+    """Return the words of a command line that name the input of `case`."""
     return ("-t", str(path)) if case.from_text else (str(path),)
 
 
