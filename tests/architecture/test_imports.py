@@ -1,4 +1,4 @@
-"""Imports go one way; raw JSON and output stay in the rooms that are made for them."""
+"""Check the imports between packages, and where JSON, output and slow libraries are used."""
 
 from __future__ import annotations
 
@@ -7,83 +7,14 @@ from collections.abc import Iterator
 
 import pytest
 
+from .architecture import package_imports
 from .imports import Import, imports, nodes, room_of, sources
 
-MAY_IMPORT = {
-    "aliases": "",  # names of types, which every room may use
-    "tolerances": "",  # what counts as equal, which every room may use
-    "__init__": "",  # the version
-    "compat": "",  # how requests are answered where programs differ, as named facts
-    "errors": "",  # everything may fail, nothing is needed for that
-    "names": "errors",  # a name may mean nothing
-    "deadline": "",  # when to end; every long loop may ask
-    "files": "deadline errors",  # a file may be unreadable; a pipe may never end
-    "model": "",  # facts and arithmetic: know nothing of documents, requests or choices
-    "tags": "model",  # what this program's own tags say, as facts
-    "requests": "model",  # a request is about instances and groups
-    "reply": "",  # an answer is plain data
-    "limits": "model",  # what a node lacks follows from the model alone
-    "scoring": "deadline model limits",  # a candidate is checked where it is scored
-    "solver": "deadline model scoring",  # an integer program knows nodes and amounts, no documents
-    "packing": "solver",  # items and bins are amounts; many of few sizes need an integer program
-    "n1": "deadline model limits scoring packing",  # a failure is simulated with kernel and checks
-    "transition": "deadline model limits scoring",  # steps follow from places
-    "ganeti": "errors model transition",  # what Ganeti is told of steps
-    "constraints": "model tags requests limits scoring transition",
-    # ^ what tags, options and requests ask for, of places and of steps
-    "ranking": "model tags scoring",  # a strategy ranks what the kernel found feasible
-    "options": "errors files names compat tags ranking",
-    # ^ a command line may be unusable; scores are written one way; a strategy has a name
-    "configuration": "errors files options",  # options in a file
-    "placement": (
-        "deadline names options model reply limits scoring n1 constraints ranking solver"
-    ),  # the one engine: candidates, verdicts, moves
-    "settings": "errors options model requests",  # settings from tags and requests
-    "wire": "errors compat model requests reply ranking",  # bytes to model, reply to bytes
-    "live": "deadline errors files wire",  # a running cluster, asked and told through its two doors
-    "calls": "__init__ deadline errors files options configuration model requests reply wire",
-    # ^ what was asked and answered, noted and read again
-    "sources": "deadline errors files options model wire live calls",
-    # ^ other places where a cluster may come from
-    "execution": "deadline errors options model tags transition wire live",
-    # ^ a plan's steps become jobs of a running cluster
-    "handlers": "deadline options model requests reply limits transition ganeti placement",
-    # ^ a request each
-    "planners": (
-        "compat deadline errors names options model tags requests reply limits transition ganeti "
-        "scoring "
-        "ranking n1 constraints packing solver placement handlers"
-    ),
-    # ^ many moves instead of one, by the same means
-    "engine": (
-        "deadline names options model requests reply settings ranking n1 placement wire sources "
-        "handlers planners"
-    ),
-    # ^ to a reply
-    "explain": (
-        "errors names files options model requests reply ganeti limits scoring "
-        "ranking n1 placement handlers planners engine"
-    ),  # looks at everything, changes nothing
-    "render": (
-        "__init__ errors names files sources options constraints model requests reply transition "
-        "planners engine explain"
-    ),  # what people are shown
-    "replay": "deadline errors files options configuration calls engine",  # answers, compares
-    "commands": (
-        "__init__ compat deadline errors names files options model tags requests constraints "
-        "wire sources transition ganeti execution configuration calls "
-        "planners settings engine explain render replay"
-    ),
-    # ^ one command: read, say
-    "cli": (
-        "__init__ deadline errors files options configuration calls reply wire engine render "
-        "commands"
-    ),
-    # ^ arguments to status
-    "process": "deadline cli",  # signals, and the end of a process
-    "__main__": "process",  # hands over
-}
-"""Room -> the rooms that it may import, at run time or for types, beside `EVERYWHERE`."""
+MAY_IMPORT = package_imports()
+"""Package -> the packages that it imports, at run time or for types, beside `EVERYWHERE`.
+
+This is the table of packages in ARCHITECTURE.md, in its order, from the top to the bottom.
+"""
 
 MAY_PRINT = {"errors", "files", "process", "cli", "commands", "render"}
 """The rooms that write to stdout or stderr."""
@@ -107,37 +38,41 @@ ONLY_IN = {
 """Third-party package, slow to load -> the rooms that may load it."""
 
 
-def _within() -> Iterator[tuple[str, str]]:
-    """Directions that the table allows at run time."""
-    for room, allowed in MAY_IMPORT.items():
-        yield from ((room, other) for other in (room, *allowed.split()))
-        yield from ((room, other) for other in EVERYWHERE if room not in EVERYWHERE)
-
-
-def test_imports_between_rooms_go_only_where_the_table_allows() -> None:
-    """No module reaches into a room that it may not know."""
-    allowed = set(_within())
+def test_imports_between_packages_are_those_of_the_architecture() -> None:
+    """The column "imports" of ARCHITECTURE.md names exactly what each package imports."""
+    used: dict[str, dict[str, Import]] = {room_of(module): {} for module in sources()}
+    for found in imports():
+        here, there = room_of(found.module), room_of(found.imported)
+        if found.imported.split(".")[0] == "iallocator" and here != there:
+            used[here].setdefault(there, found)
     wrong = [
-        str(found)
-        for found in imports()
-        if found.imported.split(".")[0] == "iallocator"
-        and (room_of(found.module), room_of(found.imported)) not in allowed
+        f"{found}: add `{there}` to the row of `{here}` in ARCHITECTURE.md, or remove the import"
+        for here, needed in used.items()
+        for there, found in needed.items()
+        if there not in MAY_IMPORT.get(here, ()) and there not in EVERYWHERE
+    ]
+    wrong += [
+        f"`{here}` does not import `{there}`: remove it from the row of `{here}` in ARCHITECTURE.md"
+        for here, named in MAY_IMPORT.items()
+        for there in named
+        if there not in used.get(here, {})
     ]
     assert not wrong, "\n".join(wrong)
 
 
-def test_import_table_names_every_room_in_the_package() -> None:
-    """Whoever builds a room says who may use it, and what it may use."""
-    assert {room_of(module) for module in sources()} <= set(MAY_IMPORT)
+def test_table_of_packages_names_every_package() -> None:
+    """A package or module without a row fails."""
+    assert {room_of(module) for module in sources()} == set(MAY_IMPORT)
 
 
-def test_import_table_is_in_layers() -> None:
-    """Every room stands below those that may import it: the table itself allows no cycle."""
-    rooms = list(MAY_IMPORT)
+def test_table_of_packages_is_in_layers() -> None:
+    """A package imports only packages in lower rows, so the table allows no cycle."""
+    rows = list(MAY_IMPORT)
     wrong = [
-        f"{room} may import {other}, which stands below it in the table"
-        for room, other in _within()
-        if rooms.index(other) > rooms.index(room)
+        f"{package} imports {other}, which is not below it in the table"
+        for package, named in MAY_IMPORT.items()
+        for other in named
+        if rows.index(other) <= rows.index(package)
     ]
     assert not wrong, "\n".join(wrong)
 

@@ -1,18 +1,14 @@
-"""ARCHITECTURE.md and CONTRIBUTING.md name every package, and packages import in one direction."""
+"""Check that ARCHITECTURE.md describes every package, and that sub-packages form no cycle."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
-
 import pytest
 
+from .architecture import layers, rows
 from .imports import PACKAGE, imports, room_of, sources
 from .test_imports import MAY_IMPORT
 
 ROOT = PACKAGE.parent
-ARCHITECTURE = (ROOT / "ARCHITECTURE.md").read_text()
-CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text()
 
 BESIDE = ("benchmarks", "bin", "docs", "fixtures", "packaging", "schemas", "tests", "tools", ".ci")
 """The folders beside the package."""
@@ -22,58 +18,47 @@ PACKAGES = sorted(name for name, path in sources().items() if path.name == "__in
 SUB_ROOMS = [name for name in PACKAGES if name.count(".") > 1]
 
 
-def _table(text: str) -> dict[str, str]:
-    """Name in the first column of a table -> the row."""
-    rows = [line for line in text.splitlines() if line.startswith("| `")]
-    names = ((re.findall(r"`([^`]+)`", row.split("|")[1]), row) for row in rows)
-    return {name.strip("/").removesuffix(".py"): row for found, row in names for name in found}
-
-
 def _below(parent: str, module: str) -> str:
     """The sub-room of `parent` that holds `module`, or ""."""
     name = ".".join(module.split(".")[: parent.count(".") + 2])
     return name if name in PACKAGES and name.startswith(parent + ".") else ""
 
 
-def test_every_room_is_named_in_the_architecture() -> None:
-    """Packages and single modules alike, each in the table of rooms."""
-    assert set(MAY_IMPORT) - set(_table(ARCHITECTURE)) == set()
-
-
-@pytest.mark.parametrize("room", SUB_ROOMS)
-def test_sub_room_is_named_in_the_row_of_its_room(room: str) -> None:
-    """Nobody has to guess what a folder is for."""
-    assert f"`{room.rpartition('.')[2]}/`" in _table(ARCHITECTURE)[room_of(room)]
+@pytest.mark.parametrize("name", SUB_ROOMS)
+def test_sub_package_is_named_in_the_row_of_its_package(name: str) -> None:
+    """The column "contents" says what a folder is for."""
+    assert f"`{name.rpartition('.')[2]}/`" in rows()[room_of(name)][2]
 
 
 @pytest.mark.parametrize("folder", BESIDE)
-def test_folder_beside_the_package_is_named_in_the_architecture(folder: str) -> None:
-    """What is not the program has a purpose, too."""
+def test_folder_beside_the_package_has_a_row(folder: str) -> None:
+    """The row names an existing folder and says what is in it."""
     assert (ROOT / folder).is_dir()
-    assert folder in _table(ARCHITECTURE)
+    assert rows()[folder][1]
 
 
-def test_every_package_is_in_the_glossary_for_contributors() -> None:
-    """Each room has its question."""
+def test_every_package_has_a_question_and_contents() -> None:
+    """A package answers one question; a module at least says what is in it."""
     packages = {room_of(name) for name in PACKAGES if name.count(".") == 1}
-    assert packages - set(_table(CONTRIBUTING)) == set()
+    assert [name for name in packages if not rows()[name][1].endswith("?")] == []
+    assert [name for name in MAY_IMPORT if not rows()[name][2]] == []
 
 
-def _floors() -> Iterator[list[str]]:
-    """The lines of the picture of imports, from the top."""
-    picture = ARCHITECTURE.split("```text\n")[1].split("```")[0]
-    return (line.split(" · ") for line in picture.splitlines())
+@pytest.mark.parametrize(("page", "longest"), [("ARCHITECTURE.md", 200), ("CONTRIBUTING.md", 80)])
+def test_page_for_contributors_is_short(page: str, longest: int) -> None:
+    """Details belong to docs/design."""
+    assert len((ROOT / page).read_text(encoding="utf-8").splitlines()) <= longest
 
 
-def test_picture_of_imports_shows_every_room_above_what_it_uses() -> None:
-    """The picture is the table of imports, drawn."""
-    floors = {room: floor for floor, rooms in enumerate(_floors()) for room in rooms}
+def test_picture_of_imports_shows_every_package_above_what_it_imports() -> None:
+    """The picture and the table of imports agree."""
+    floors = {package: floor for floor, names in enumerate(layers()) for package in names}
     assert set(floors) == set(MAY_IMPORT)
     wrong = [
-        f"{room} uses {other}, which is not below it"
-        for room, allowed in MAY_IMPORT.items()
-        for other in allowed.split()
-        if floors[room] >= floors[other]
+        f"{package} imports {other}, which is not below it"
+        for package, named in MAY_IMPORT.items()
+        for other in named
+        if floors[package] >= floors[other]
     ]
     assert not wrong, "\n".join(wrong)
 

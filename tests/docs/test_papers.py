@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 
 PAPERS = [
     *(ROOT / f"{name}.md" for name in ("README", "ARCHITECTURE", "CONTRIBUTING")),
-    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
     *sorted((ROOT / "benchmarks").glob("*.md")),
 ]
 
@@ -49,6 +49,22 @@ def test_readme_is_read_in_a_few_minutes() -> None:
     assert len(lines) <= 150
     assert any("make demo" in line for line in lines[:10])
     assert any("make test" in line for line in lines[:10])
+
+
+SECTIONS = ("Problem", "Approach", "Cost", "Source", "Alternatives", "Code")
+"""What a design page says, in this order; a proof may stand before the cost."""
+
+DESIGN = [path for path in sorted((ROOT / "docs/design").glob("*.md")) if path.stem != "README"]
+
+
+@pytest.mark.parametrize("path", DESIGN, ids=lambda path: path.stem)
+def test_design_page_has_all_sections_and_is_listed(path: Path) -> None:
+    """Problem, approach, cost, source, alternatives, code; the table of contents links it."""
+    text = path.read_text()
+    found = re.findall(r"(?m)^## (.*)$", text)
+    assert [title for title in found if title in SECTIONS] == list(SECTIONS)
+    assert text.splitlines()[2].startswith("This page ")
+    assert f"({path.name})" in (path.parent / "README.md").read_text()
 
 
 @pytest.mark.parametrize("path", PAPERS, ids=lambda path: path.name)

@@ -127,8 +127,8 @@ def test_lost_allocations_rank_moves_too() -> None:
 
 @pytest.fixture
 def example(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
-    """Add the strategy that ARCHITECTURE.md shows; return its name."""
-    text = (Path(__file__).parents[2] / "ARCHITECTURE.md").read_text()
+    """Add the strategy that the manual shows; return its name."""
+    text = (Path(__file__).parents[2] / "docs" / "write-a-strategy.md").read_text()
     code = re.search(r"```python\n(.*?)```", text, re.S)
     assert code is not None
     path = tmp_path / "longest_name.py"
@@ -146,7 +146,7 @@ def example(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
     return line[1]
 
 
-def test_strategy_of_the_architecture_works_everywhere(example: str) -> None:
+def test_strategy_of_the_manual_works_everywhere(example: str) -> None:
     """A module and a line are enough: requests of all types, and explanations."""
     made = world()
     made["nodes"]["node10"] = made["nodes"]["node1"] | {"free_memory": 16384}
