@@ -18,11 +18,10 @@ from benchmarks.clusters import POLICY, Shape, allocate, group_entry, node_entry
 from iallocator.aliases import Json
 from iallocator.cli import answer
 from iallocator.model.state import State
-from iallocator.n1.bounds import demand_of, verdict
-from iallocator.n1.loss.no_worse import NoWorse
-from iallocator.n1.rules import Rules
+from iallocator.n1.bounds import check_bounds, demand_of
+from iallocator.n1.exact import ExactSearch
+from iallocator.n1.rules import UNKNOWN, Rules
 from iallocator.n1.simulation import Simulation
-from iallocator.n1.verdicts import UNKNOWN
 from iallocator.scoring import Kernels
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
@@ -144,13 +143,13 @@ def searches(clusters: int) -> Iterator[tuple[float, bool]]:
         left = FAILURES
         for node in group.nodes:
             demand = demand_of(state, node, rules)
-            if verdict(state, node, demand, rules, targets)[0] != UNKNOWN:
+            if check_bounds(state, node, demand, rules, targets)[0] != UNKNOWN:
                 continue
             if not left or not simulation.lost([node]):
                 continue
             left -= 1
             begun = process_time()
-            saved = NoWorse(state, kernels, rules, simulation).saves(node)
+            saved = ExactSearch(state, kernels, rules, simulation).saves(node)
             yield 1000 * (process_time() - begun), saved
 
 

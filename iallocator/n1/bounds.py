@@ -1,41 +1,53 @@
-"""The cheap test of N+1: when free memory alone proves that a failure is survived, or not.
+"""Bounds: sums of free memory that prove that a failure is tolerated, or that it is not.
 
-An instance of x MiB finds no place only if every target has been given so much
-by those moved before it that less than x is left there, which takes at least
-``max(0, capacity - x + 1)`` MiB on each.  If all of that together is more than
-what is moved before it, it finds a place, whatever the order and the choices.
-The largest instance is the worst case: making x smaller by one raises the left
-side by the number of targets that could hold x, the right side by one.
+An instance of x MiB cannot be restarted only if the instances restarted before it leave less than
+x MiB on every target.  That takes at least ``max(0, capacity - x + 1)`` MiB on each target.  If the
+sum of these amounts is more than the memory restarted before the instance, the instance has a
+placement, whatever the order and the choices.  The largest instance is the worst case: making x
+smaller by one raises the left side by the number of targets that could hold x, and the right side
+by one.
 
-Plain instances need disk as well: a target is closed to them by memory or by
-disk, and what is moved can pay for the closing of all targets only if the shares
-of both budgets, the cheaper one for each target, add up to no more than two.
+Plain instances need disk as well: a target is closed to an instance by memory or by disk.  The
+instances restarted before can close all targets only if the shares of both budgets, the cheaper one
+for each target, add up to no more than two.
+
+Cost: O(n) for a failure in a group of *n* nodes, or O(log n) with `TargetCapacity`; the demand of a
+node takes time in proportion to its instances, and is kept until the node changes.
+
+Source: the argument is this program's own.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
+
 from iallocator.limits.migration import may_not_receive
 from iallocator.limits.node import DISK_SPACE, FREE_MEMORY, POOL_SPACE, other_limits
-from iallocator.model.columns import (
-    DISK,
-    MEMORY,
-)
+from iallocator.model.columns import DISK, MEMORY
 from iallocator.model.state import derived
-from iallocator.n1.verdicts import INFINITE, LOST, SAFE, UNKNOWN, share_of
+from iallocator.n1.rules import INFINITE, LOST, SAFE, UNKNOWN, share_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from iallocator.model.instance import Instance
     from iallocator.model.state import Kept, State
-    from iallocator.n1.pools.share import Share
+    from iallocator.n1.pools import Share
     from iallocator.n1.rules import Rules
 
     Demands = Kept[int, "Demand"]
-    """Node -> its stamp, and what its failure asks for then."""
+    """Node -> the demand of its failure."""
 
-__all__ = ["Demand", "Room", "demand_of", "takes_over", "verdict"]
+__all__ = [
+    "Demand",
+    "SpareMemory",
+    "TargetCapacity",
+    "check_bounds",
+    "demand_of",
+    "known_demand",
+    "takes_over",
+]
 
 
 class Demand:
@@ -175,13 +187,13 @@ def _split(state: State, node: int, demand: Demand) -> None:
     ]
     if not any(i.restricted for i in movers):
         return
-    from iallocator.n1.pools.bounds import shares_of
+    from iallocator.n1.pools import shares_of
 
     demand.shares = shares_of(state.cluster, movers)
     demand.intricate |= demand.shares is None
 
 
-class Room:
+class TargetCapacity:
     """What the targets of a group can take, sorted: the sums of the cheap test in one look-up.
 
     Of use where many failures are judged on the same state.
@@ -228,8 +240,6 @@ class Room:
 
         `taken` (MiB) is gone from some of them already.
         """
-        from bisect import bisect_left
-
         count = len(self._capacities) - bisect_left(self._capacities, need)
         closing = self._above[count] - count * (need - 1)
         for node in self.members.intersection(failed):
@@ -241,8 +251,6 @@ class Room:
 
     def capacities(self, failed: Collection[int], taken: Mapping[int, float]) -> list[float]:
         """What each target but `failed` can take after `taken`, in MiB, ascending."""
-        from bisect import bisect_left, insort
-
         found = list(self._capacities)
         for node in self.members.intersection((*failed, *taken)):
             capacity = self._memory[node] - 1
@@ -252,13 +260,13 @@ class Room:
         return found
 
 
-def verdict(
+def check_bounds(
     state: State,
     node: int,
     demand: Demand,
     rules: Rules,
     targets: Sequence[int],
-    room: Room | None = None,
+    room: TargetCapacity | None = None,
 ) -> tuple[int, float]:
     """`SAFE` or `LOST` if that is certain, else `UNKNOWN`; and with `SAFE` the spare memory.
 
@@ -282,10 +290,10 @@ def verdict(
             return UNKNOWN, 0
         targets = [t for t in targets if t not in rejected]
     if demand.shares is not None:
-        from iallocator.n1.pools.bounds import judge_shares
+        from iallocator.n1.pools import check_shares
 
         others = [t for t in targets if t != node]
-        return judge_shares(state, demand.shares, failovers, others)
+        return check_shares(state, demand.shares, failovers, others)
     need = demand.largest
     if room is not None and not rejected:
         largest, total, closing = room.without(node, need, failovers)
@@ -341,3 +349,57 @@ def _disk_suffices(state: State, node: int, demand: Demand, targets: Sequence[in
         if shares > 2:  # none is negative
             return True
     return False
+
+
+ROUNDING = 1.0
+"""MiB by which bounds that were added up may be wrong: it costs a closer look, no more."""
+
+
+class SpareMemory:
+    """Failing node -> MiB to spare; see `iallocator.n1.bounds.verdict` for what that is.
+
+    Memory that vanishes from a node takes no more than as much from what any failure has to
+    spare, and memory that comes back takes nothing.  So what was noted, less all that has
+    vanished since, is a lower bound, which costs nothing to renew: one sum counts for all.
+    """
+
+    __slots__ = ("_changes", "_gone", "_noted", "_order")
+
+    def __init__(self) -> None:
+        self._gone = 0.0
+        self._changes = 0
+        self._noted: dict[int, tuple[float, float, int]] = {}  # spare, with what was gone, changes
+        self._order: list[tuple[float, int]] = []  # (spare when noted + gone then, node), sorted
+
+    def note(self, node: int, spare: float) -> None:
+        """What the failure of `node` has to spare as things are."""
+        self.forget(node)
+        self._noted[node] = spare, spare + self._gone, self._changes
+        insort(self._order, (spare + self._gone, node))
+
+    def forget(self, node: int) -> None:
+        """Know nothing of the failure of `node`."""
+        if node in self._noted:
+            _, key, _ = self._noted.pop(node)
+            del self._order[bisect_left(self._order, (key, node))]
+
+    def vanish(self, amount: float) -> None:
+        """So many MiB are gone from a node; less than nothing: they have come there."""
+        self._gone += max(0, amount)
+        self._changes += 1
+
+    def doubtful(self, amount: float) -> list[int]:
+        """The nodes whose failures may have less than `amount` to spare, and nobody knows."""
+        return [node for node in self._below(amount) if self._noted[node][2] != self._changes]
+
+    def less_than(self, amount: float) -> list[tuple[float, int]]:
+        """(spare, node) of those that have less than `amount`, ascending; none may be doubtful."""
+        found = ((self._noted[node][0], node) for node in self._below(amount))
+        return sorted(one for one in found if one[0] < amount)
+
+    def _below(self, amount: float) -> Iterator[int]:
+        """The nodes whose lower bounds are below `amount`, the lowest first."""
+        for key, node in self._order:
+            if key - self._gone >= amount + ROUNDING:
+                return
+            yield node

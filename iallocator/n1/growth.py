@@ -7,8 +7,8 @@ too, as things are.  So to bring it back grows no loss, even where it cannot be 
 from __future__ import annotations
 
 from iallocator.n1.bounds import demand_of
-from iallocator.n1.check import N1Cache, N1Check
-from iallocator.n1.loss.part import NO_LOSS, Loss
+from iallocator.n1.exact import NO_LOSS, Loss
+from iallocator.n1.tolerance import FailureTolerance, N1Cache
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -65,10 +65,10 @@ class Growth:
         """How many nodes may fail."""
         return len(self._failing)
 
-    def _check(self, state: State) -> N1Check:
-        return N1Check(state, self._kernels, self._rules, self._group.nodes)
+    def _check(self, state: State) -> FailureTolerance:
+        return FailureTolerance(state, self._kernels, self._rules, self._group.nodes)
 
-    def _lost(self, check: N1Check, failing: Sequence[int]) -> dict[int, Loss]:
+    def _lost(self, check: FailureTolerance, failing: Sequence[int]) -> dict[int, Loss]:
         """What those of `failing` lose, on the state of `check`, that are not survived."""
         found = check.losses(failing)
         lost = {index: loss for index, loss in found.items() if loss.instances}
@@ -103,8 +103,12 @@ class Growth:
         return effort.spent or effort.used > self._limit - (1 - share) * WORK
 
     def judge(
-        self, state: State, instance: Instance, present: Nodes, make: type[N1Check] = N1Check
-    ) -> N1Check:
+        self,
+        state: State,
+        instance: Instance,
+        present: Nodes,
+        make: type[FailureTolerance] = FailureTolerance,
+    ) -> FailureTolerance:
         """What accepts a place for `instance` if no failure loses more than at first.
 
         It was on `present`, and is off `state`.
@@ -151,7 +155,9 @@ class _Losses(dict[int, "Loss"]):
     """Node -> what its failure lost at first, found out by `lost` as soon as somebody asks."""
 
     def __init__(
-        self, check: N1Check, lost: Callable[[N1Check, Sequence[int]], dict[int, Loss]]
+        self,
+        check: FailureTolerance,
+        lost: Callable[[FailureTolerance, Sequence[int]], dict[int, Loss]],
     ) -> None:
         super().__init__()
         self._check = check

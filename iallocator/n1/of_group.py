@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from iallocator.n1.check import N1Check
 from iallocator.n1.simulation import Simulation
+from iallocator.n1.tolerance import FailureTolerance
 from iallocator.scoring import Kernels
 
 TYPE_CHECKING = False
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
     from iallocator.model.cluster import Group
     from iallocator.model.state import State
-    from iallocator.n1.check import N1Cache
-    from iallocator.n1.loss.part import Loss
+    from iallocator.n1.exact import Loss
     from iallocator.n1.rules import Rules
+    from iallocator.n1.tolerance import N1Cache
 
 __all__ = ["first_not_survived", "losses_of", "not_survived", "simulation_of"]
 
@@ -45,7 +45,7 @@ def not_survived(
     if not failing:
         return []
     kernels = _kernels(state, group)
-    check = N1Check(state, kernels, rules, group.nodes, remembered=remembered)
+    check = FailureTolerance(state, kernels, rules, group.nodes, remembered=remembered)
     saved = set(check.survivable(failing))
     return [index for index in failing if index not in saved]
 
@@ -60,13 +60,15 @@ def first_not_survived(
     """The first that `not_survived` finds, or None: by exact search none is asked behind it."""
     if not failing:
         return None
-    check = N1Check(state, _kernels(state, group), rules, group.nodes, remembered=remembered)
+    check = FailureTolerance(
+        state, _kernels(state, group), rules, group.nodes, remembered=remembered
+    )
     return check.first_lost(failing)
 
 
 def losses_of(state: State, group: Group, rules: Rules, failing: Sequence[int]) -> dict[int, Loss]:
     """What the failure of each of `failing`, nodes of `group`, loses as `state` is."""
-    check = N1Check(state, _kernels(state, group), rules, group.nodes)
+    check = FailureTolerance(state, _kernels(state, group), rules, group.nodes)
     return check.losses(failing)
 
 

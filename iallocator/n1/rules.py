@@ -1,18 +1,92 @@
-"""Which failures must be survivable, and what may be assumed when one happens."""
+"""The rules of N+1: which failures must be tolerated, what may be assumed, what checks may cost."""
 
 from __future__ import annotations
 
 from iallocator.model.state import LAST
-from iallocator.n1.effort import Effort
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from iallocator.model.cluster import Cluster, Group
     from iallocator.model.instance import Instance
 
-__all__ = ["MODES", "Rules"]
+__all__ = [
+    "INFINITE",
+    "LOST",
+    "MODES",
+    "SAFE",
+    "UNKNOWN",
+    "WORK",
+    "Effort",
+    "Rules",
+    "UndecidedError",
+    "share_of",
+]
+
+
+SAFE, UNKNOWN, LOST = 0, 1, 2
+INFINITE = float("inf")
+
+
+def share_of(cost: float, budget: float) -> float:
+    """Which part of `budget` something costs; infinite if there is none."""
+    if cost <= 0:
+        return 0.0
+    return cost / budget if budget else INFINITE
+
+
+WORK = 1_000_000
+"""Moves × nodes simulated per second that is allowed: less than a quiet machine does."""
+
+SCALAR = 100
+"""How many of those one takes that is not done in arrays."""
+
+
+class UndecidedError(Exception):
+    """It is not known whether a failure would be survived: there is nothing left to spend."""
+
+
+class Effort:
+    """What is left for the simulations of one request.
+
+    Attributes
+    ----------
+    left:
+        Moves × nodes that may still be simulated.
+    undecided:
+        How many placements were not judged for lack of it.
+    used:
+        How much has been spent.
+    """
+
+    __slots__ = ("_over", "left", "undecided", "used")
+
+    def __init__(self, left: float = float("inf"), over: Callable[[], bool] | None = None) -> None:
+        self.left = left
+        self._over = over
+        self.undecided = 0
+        self.used = 0
+
+    @property
+    def spent(self) -> bool:
+        """Whether nothing is left, or time is up."""
+        return self.left <= 0 or (self._over is not None and self._over())
+
+    def spend(self, moves: int, scalar: bool = False) -> None:
+        """Pay for so many moves × nodes.
+
+        Raises
+        ------
+        UndecidedError
+            If nothing is left.
+        """
+        work = moves * SCALAR if scalar else moves
+        self.used += work
+        self.left -= work
+        if self.spent:
+            raise UndecidedError
+
 
 MODES = ("strict", "no-worse", "no-new", "off")
 """Values of ``--n1``."""
@@ -35,7 +109,7 @@ class Rules:
     of one of those. When the node of that one fails, the new one is moved in its place,
     from wherever it is.
     `units`: instance -> all that must be on its node, itself among them, by name; see
-    `iallocator.n1.units`.  `effort`: what simulations may cost; None: anything.
+    `iallocator.model.constraints.items_of`.  `effort`: what simulations may cost; None: anything.
     """
 
     __slots__ = (

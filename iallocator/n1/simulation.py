@@ -18,16 +18,17 @@ from iallocator.limits.node import (
     checks_for,
     failover_checks,
 )
+from iallocator.scoring import Kernels
 from iallocator.scoring.candidates import DECIMALS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
+    from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
     from iallocator.n1.rules import Rules
-    from iallocator.scoring import Kernels
 
 __all__ = ["Simulation", "UnsurvivedFailure", "failover_rejection"]
 
@@ -55,6 +56,18 @@ class Simulation:
     `scope` are the nodes over which scores run when plain instances are created anew;
     `kernels` are what nodes are asked with.
     """
+
+    @classmethod
+    def of_group(
+        cls, state: State, group: Group, rules: Rules, min_disk: float = 0.0, failures: int = 1
+    ) -> Simulation:
+        """Return a simulation of about `failures` failures of nodes of `group`.
+
+        `min_disk`: the share of every node's disk that stays free.
+        """
+        nodes = group.nodes
+        kernels = Kernels(state, [(len(nodes), 0)] * failures, min_disk, nodes)
+        return cls(state, kernels, rules, nodes)
 
     def __init__(self, state: State, kernels: Kernels, rules: Rules, scope: Sequence[int]) -> None:
         self._state = state
@@ -355,6 +368,9 @@ def _whole(item: Sequence[Instance]) -> Instance:
     """What is scored for `item`: itself, or one that adds what all of them add."""
     if len(item) == 1:
         return item[0]
-    from iallocator.n1.units import combined
-
-    return combined(item)
+    whole = item[0].as_template(item[0].template)
+    whole.as_primary = tuple(map(sum, zip(*(one.as_primary for one in item))))
+    whole.exclusion = tuple(dict.fromkeys(tag for one in item for tag in one.exclusion))
+    whole.local = any(one.local for one in item)
+    whole.desired = frozenset().union(*(one.desired for one in item))
+    return whole

@@ -6,9 +6,8 @@ from iallocator.constraints.affinity_factory import bonds_for, findings_for
 from iallocator.constraints.no_affinity import NoAffinity
 from iallocator.deadline import Deadline
 from iallocator.model.state import State
-from iallocator.n1.check import N1Cache, N1Check
-from iallocator.n1.effort import WORK, Effort
-from iallocator.n1.rules import Rules
+from iallocator.n1.rules import WORK, Effort, Rules
+from iallocator.n1.tolerance import FailureTolerance, N1Cache
 from iallocator.options.settings import PLANNING_SECONDS
 from iallocator.placement.evaluator import Evaluator
 from iallocator.placement.motions import motions_for
@@ -206,7 +205,7 @@ class Context:
         """Scores over `scope`, as the state is now."""
         return self.kernels.make(self.state, scope)
 
-    def judge(self, scope: Sequence[int], rules: Rules | None = None) -> N1Check:
+    def judge(self, scope: Sequence[int], rules: Rules | None = None) -> FailureTolerance:
         """N+1 by `rules` as the state is now; `scope` as for the allocation.
 
         Without `rules`, by those of the request's settings.
@@ -216,7 +215,7 @@ class Context:
         if cache is None:
             cache = self._n1_caches[rules.mode] = N1Cache()
         leaving = None if self.leaving is None else (self.leaving, self.leaving.nodes)
-        make = N1Check if self.trace is None else self.trace.n1_check
+        make = FailureTolerance if self.trace is None else self.trace.n1_check
         return make(self.state, self.kernels, rules, scope, leaving, cache)
 
     def growth(self, group: Group) -> Growth:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from iallocator.model.instance import Instance
-    from iallocator.n1.check import N1Check
+    from iallocator.n1.tolerance import FailureTolerance
     from iallocator.placement.context import Context
     from iallocator.placement.evaluator import Evaluator
     from iallocator.placement.results import RankedMoves
@@ -64,7 +64,7 @@ def least_loss(
 
 def _check(
     context: Context, evaluator: Evaluator, instance: Instance, present: tuple[int, ...]
-) -> N1Check:
+) -> FailureTolerance:
     """What accepts the places that lose nothing more; `instance` is off the state."""
     if context.cluster.nodes[present[0]].group is not evaluator.group:
         return evaluator.scope.n1_check(evaluator.rules)

@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     from iallocator.model.state import Kept, State
-    from iallocator.n1.check import N1Check
     from iallocator.n1.rules import Rules
+    from iallocator.n1.tolerance import FailureTolerance
     from iallocator.scoring import Kernel, Kernels
 
     class Maker(Protocol):
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         def kernel(self, scope: Sequence[int]) -> Kernel:
             """Scores over `scope`, as the state is now."""
 
-        def judge(self, scope: Sequence[int], rules: Rules) -> N1Check:
+        def judge(self, scope: Sequence[int], rules: Rules) -> FailureTolerance:
             """N+1 by `rules` as the state is now."""
 
 
@@ -44,7 +44,7 @@ class ScoreScope:
         self.nodes = nodes
         self._maker = maker
         self._kernel: Kept[None, Kernel] = {}
-        self._checks: Kept[str, N1Check] = {}
+        self._checks: Kept[str, FailureTolerance] = {}
 
     @property
     def kernel(self) -> Kernel:
@@ -52,7 +52,7 @@ class ScoreScope:
         maker = self._maker
         return derived(self._kernel, None, maker.state.version, lambda: maker.kernel(self.nodes))
 
-    def n1_check(self, rules: Rules) -> N1Check:
+    def n1_check(self, rules: Rules) -> FailureTolerance:
         """Return the N+1 check of the nodes by `rules`."""
         maker = self._maker
         version = maker.state.version

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from iallocator.limits.rejection import Rejection
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
-    from iallocator.n1.check import N1Check
     from iallocator.n1.rules import Rules
+    from iallocator.n1.tolerance import FailureTolerance
     from iallocator.options.settings import Settings
     from iallocator.placement.motions import Motion, Motions
     from iallocator.placement.question import Question
@@ -72,7 +72,7 @@ if TYPE_CHECKING:
         """Hears what is decided, and why; see the module."""
 
         @property
-        def n1_check(self) -> type[N1Check]:
+        def n1_check(self) -> type[FailureTolerance]:
             """What judges N+1: a check that remembers what it rejected."""
 
         def begin(self, context: Any) -> None:
@@ -100,7 +100,7 @@ if TYPE_CHECKING:
             instance: Instance,
             found: RankedMoves,
             places: Sequence[Placement],
-            check: N1Check,
+            check: FailureTolerance,
         ) -> None:
             """Of those ranked last, `places` lose least, of which `check` was asked."""
 

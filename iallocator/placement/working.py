@@ -8,8 +8,8 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     from iallocator.constraints.no_affinity import NoAffinity
-    from iallocator.n1.check import N1Check
     from iallocator.n1.rules import Rules
+    from iallocator.n1.tolerance import FailureTolerance
     from iallocator.options.settings import Settings
     from iallocator.ranking.base import WorkingSet
     from iallocator.scoring import Kernel, Kernels
@@ -27,5 +27,5 @@ if TYPE_CHECKING:
         def kernel(self, scope: Sequence[int]) -> Kernel:
             """Scores over `scope`, as the state is now."""
 
-        def judge(self, scope: Sequence[int], rules: Rules) -> N1Check:
+        def judge(self, scope: Sequence[int], rules: Rules) -> FailureTolerance:
             """N+1 by `rules` as the state is now; `scope` as for the allocation."""

@@ -6,13 +6,12 @@ what happens once it is carried out.
 
 from __future__ import annotations
 
-from iallocator.n1.bounds import Demand, Room, demand_of, verdict
-from iallocator.n1.check import N1Cache
+from iallocator.n1.bounds import Demand, TargetCapacity, check_bounds, demand_of
+from iallocator.n1.exact import NO_LOSS, Loss
 from iallocator.n1.growth import Down
-from iallocator.n1.loss.part import NO_LOSS, Loss
 from iallocator.n1.of_group import first_not_survived, losses_of, not_survived, simulation_of
-from iallocator.n1.rules import Rules
-from iallocator.n1.verdicts import LOST, SAFE
+from iallocator.n1.rules import LOST, SAFE, Rules
+from iallocator.n1.tolerance import N1Cache
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -226,15 +225,15 @@ class FailureGuard:
         if self._rescues:
             return not self._survival.lost(state, rescues=True)
         targets = rules.targets(state.cluster, group)
-        room: Room | None = None
+        room: TargetCapacity | None = None
         unknown = []
         for index in self._saved:
             demand = self._demand(index, touched)
             if touched is not None and _unaffected(index, demand, touched):
                 continue
             if room is None:
-                room = Room(state, targets)
-            kind, _ = verdict(state, index, demand, rules, targets, room)
+                room = TargetCapacity(state, targets)
+            kind, _ = check_bounds(state, index, demand, rules, targets, room)
             if kind == LOST:
                 return False
             if kind != SAFE:

@@ -12,8 +12,8 @@ import pytest
 from iallocator.limits import node as node_limits
 from iallocator.limits.node import PRIMARY, Check, Lack
 from iallocator.model.columns import COLUMNS, MEMORY
-from iallocator.n1.loss.joint import JointFailures
 from iallocator.n1.rules import Rules
+from iallocator.n1.simultaneous import JointFailures
 from iallocator.planners.capacity.survival import CapacityRules, FillingSurvival
 from iallocator.planners.intergroup.packing.packing import weak_mirrors
 from iallocator.planners.intergroup.packing.refuges import refuges_of

@@ -9,10 +9,10 @@ import pytest
 
 from iallocator.limits.node import FORCED_LIMITS
 from iallocator.model.instance import Instance
-from iallocator.n1.counting.group_headroom import GroupHeadroom
-from iallocator.n1.counting.headroom import Headroom
-from iallocator.n1.counting.queues import fits_into
-from iallocator.n1.counting.rehearsal import Rehearsal
+from iallocator.n1.counting import GroupHeadroom
+from iallocator.n1.headroom import Headroom
+from iallocator.n1.queues import fits_into
+from iallocator.n1.speculation import Speculation
 from tests.seeds import seeds
 
 from .tight import Case, context_of, document, survives, tight
@@ -160,7 +160,7 @@ def test_hopeless_placements_are_those_that_some_failure_loses_for_certain() -> 
             for number, node in enumerate(nodes):
                 for other in nodes:
                     lost = any(counting.loses(failing, taken, other) for failing in counting.queues)
-                    assert counting.hopeless(case.new, other) is lost, (seed, number)
+                    assert counting.certainly_lost(case.new, other) is lost, (seed, number)
                     seen[lost] += 1
                 new = another(case.new, number)
                 case.state.place(new, (node,))
@@ -178,12 +178,12 @@ def test_rehearsed_placements_are_believed_as_far_as_the_simulation_keeps_them()
             continue
         case.rules.units = {}
         headroom = Headroom(case.state, case.rules, watched(case), case.context.kernels)
-        rehearsal = headroom.rehearsal(0)
-        if rehearsal is None or not rehearsal.judges(case.new):
+        speculation = headroom.speculation(0)
+        if speculation is None or not speculation.judges(case.new):
             continue
         path = [(another(case.new, number), chance.choice(nodes)) for number in range(4)]
-        guessed, doubted = rehearsed(rehearsal, case, path)
-        believed = rehearsal.come_true()
+        guessed, doubted = rehearsed(speculation, case, path)
+        believed = speculation.confirmed()
         plainly = headroom_of(case)
         assert all(headroom.accepts(case.new, i) is plainly.accepts(case.new, i) for i in nodes)
         if believed is None:
@@ -199,22 +199,22 @@ def test_rehearsed_placements_are_believed_as_far_as_the_simulation_keeps_them()
 
 
 def rehearsed(
-    rehearsal: Rehearsal, case: Case, path: list[tuple[Instance, int]]
+    speculation: Speculation, case: Case, path: list[tuple[Instance, int]]
 ) -> tuple[int, bool]:
     """How many of `path` were guessed, and whether the next one is known to be wrong."""
-    rehearsal.start()
+    speculation.start()
     found, doubted = 0, False
     with case.state.trial():
         for new, node in path:
             if node not in fitting(case, new):
                 break
-            doubted = not rehearsal.expect(new, node, ())
+            doubted = not speculation.expect(new, node, ())
             if doubted:
                 break
             case.state.place(new, (node,))
-            rehearsal.placed(new, node)
+            speculation.placed(new, node)
             found += 1
-    rehearsal.end()
+    speculation.end()
     return found, doubted
 
 

@@ -10,9 +10,9 @@ import pytest
 from iallocator.constraints.affinity_factory import relations_of
 from iallocator.model.state import State
 from iallocator.n1 import simulation_arrays as batch
-from iallocator.n1.loss.joint import JointFailures
 from iallocator.n1.of_group import simulation_of
 from iallocator.n1.rules import Rules
+from iallocator.n1.simultaneous import JointFailures
 from iallocator.planners.check.joint_failures import examine_failures
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading

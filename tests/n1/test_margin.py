@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from iallocator.n1 import simulation
-from iallocator.n1.bounds import demand_of, verdict
-from iallocator.n1.verdicts import LOST, SAFE, UNKNOWN
+from iallocator.n1.bounds import check_bounds, demand_of
+from iallocator.n1.rules import LOST, SAFE, UNKNOWN
 from tests.conformance.documents import document
 from tests.seeds import seeds
 
@@ -24,7 +24,7 @@ def cheap(case: Case, node: int) -> int:
     group = case.cluster.nodes[node].group
     targets = case.rules.targets(case.cluster, group)
     demand = demand_of(case.state, node, case.rules)
-    return verdict(case.state, node, demand, case.rules, targets)[0]
+    return check_bounds(case.state, node, demand, case.rules, targets)[0]
 
 
 def verdicts(cases: Iterator[tuple[str, Case]]) -> Counter[int]:
@@ -68,7 +68,7 @@ def test_spare_memory_of_a_safe_failure_may_vanish(mode: str) -> None:
             group = case.cluster.nodes[node].group
             targets = case.rules.targets(case.cluster, group)
             demand = demand_of(case.state, node, case.rules)
-            kind, spare = verdict(case.state, node, demand, case.rules, targets)
+            kind, spare = check_bounds(case.state, node, demand, case.rules, targets)
             if kind != SAFE or not 0 < spare < float("inf"):
                 continue
             for target in targets:

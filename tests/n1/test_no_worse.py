@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from iallocator.model.columns import MEMORY
-from iallocator.n1.loss.standing import Standing
+from iallocator.n1.exact import FailureSlack
 from iallocator.packing import Bins, Item, Packing
 from tests.builders import Json, allocate, cluster, instance
 from tests.command import respond
@@ -189,7 +189,7 @@ def test_sums_of_parts_tell_what_the_search_says(monkeypatch: pytest.MonkeyPatch
         ]
 
     told = [verdicts(tight(seed, "no-worse")) for seed in range(40)]
-    monkeypatch.setattr(Standing, "is_worse_with", lambda *_: None)
+    monkeypatch.setattr(FailureSlack, "is_worse_with", lambda *_: None)
     assert told == [verdicts(tight(seed, "no-worse")) for seed in range(40)]
     assert min(Counter(one for some in told for one in some).values()) > 25
 

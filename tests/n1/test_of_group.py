@@ -9,12 +9,12 @@ import pytest
 
 from iallocator.model.columns import MEMORY
 from iallocator.model.state import State
-from iallocator.n1.bounds import Room
-from iallocator.n1.counting.headroom import Headroom
-from iallocator.n1.counting.rooms import Room as SlotRoom
-from iallocator.n1.loss.joint import JointFailures
+from iallocator.n1.bounds import TargetCapacity
+from iallocator.n1.headroom import Headroom
 from iallocator.n1.of_group import losses_of, not_survived
 from iallocator.n1.rules import Rules
+from iallocator.n1.simultaneous import JointFailures
+from iallocator.n1.slot_counts import SlotCounts as SlotRoom
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
 from tests.builders import cluster, instance
@@ -43,7 +43,7 @@ def test_sums_over_all_targets_but_one_are_those_of_the_others() -> None:
     for seed in range(20):
         case, rng = tight(seed, "no-new"), Random(seed)
         memory, nodes = case.state.columns[MEMORY], range(len(case.cluster.nodes))
-        room = Room(case.state, nodes)
+        room = TargetCapacity(case.state, nodes)
         for node in nodes:
             apart = [i for i in nodes if i != node]
             taken = {i: rng.randrange(8) for i in apart if seed % 2 and rng.random() < 0.5}

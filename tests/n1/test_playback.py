@@ -17,13 +17,12 @@ from iallocator.cli import main
 from iallocator.model.columns import COLUMNS, MEMORY
 from iallocator.model.instance import Backend, Disks, Instance
 from iallocator.model.state import State
-from iallocator.n1.counting import rooms
-from iallocator.n1.counting.forms import Forms
-from iallocator.n1.counting.group_headroom import GroupHeadroom
-from iallocator.n1.counting.playback import Playback
-from iallocator.n1.counting.queues import Leaving, Queue
-from iallocator.n1.counting.rooms import Room
+from iallocator.n1 import slot_counts
+from iallocator.n1.batched_simulation import BatchedSimulation, SharedBatchCache
+from iallocator.n1.counting import GroupHeadroom
+from iallocator.n1.queues import Leaving, Queue
 from iallocator.n1.rules import Rules
+from iallocator.n1.slot_counts import SlotCounts
 from iallocator.scoring import Kernels
 from iallocator.scoring.metrics import STATISTICS
 from iallocator.wire.document import read_cluster
@@ -51,27 +50,27 @@ def test_playback_answers_as_one_that_has_kept_nothing(
 ) -> None:
     """Heads of queues and forms are those of queues and values as they are."""
     seen: Counter[str] = Counter()
-    plain = Playback.lost
+    plain = BatchedSimulation.lost
 
     def checked(
-        self: Playback, failing: Sequence[int], leaving: Sequence[Leaving], coming: Any
+        self: BatchedSimulation, failing: Sequence[int], leaving: Sequence[Leaving], coming: Any
     ) -> list[bool]:
         seen["head"] += sum(
             node in self._heads and self._heads[node].vectors is one.head
             for node, one in zip(failing, leaving)
         )
-        seen["form"] += len(self._forms._known)
+        seen["form"] += len(self._shared_cache._known)
         found = plain(self, failing, leaving, coming)
         fresh = copy(self)
         fresh._heads, fresh._version = {}, -1
-        fresh._forms = Forms(self._per_amount, self._counted)
+        fresh._shared_cache = SharedBatchCache(self._per_amount, self._counted)
         assert plain(fresh, failing, leaving, coming) == found
         seen.update(map(str, found))
         for node, one in zip(failing, leaving):
             assert self._head_of(node, one).amounts.tolist() == [list(row) for row in one.head]
         return found
 
-    monkeypatch.setattr(Playback, "lost", checked)
+    monkeypatch.setattr(BatchedSimulation, "lost", checked)
     path = tmp_path / "cluster.data"
     path.write_text(as_text(document(Shape(5, template, per_node=3, fullness=0.4, crowding=0.3))))
     words = [f"--disk-template={template}", "--standard-alloc=1g,2g,1", "--tiered-alloc=9g,12g,2"]
@@ -87,11 +86,11 @@ def test_forms_kept_while_values_change_are_those_made_anew(seed: int) -> None:
     per_amount = np.zeros((len(COLUMNS), len(STATISTICS), nodes))
     per_amount[0] = rng.choice((0.5, 1.0), size=(len(STATISTICS), 1))
     counted, kinds = np.ones(per_amount.shape[1:]), [(1.0,) + (0.0,) * (len(COLUMNS) - 1)]
-    kept, seen = Forms(per_amount, counted), set()
+    kept, seen = SharedBatchCache(per_amount, counted), set()
     for version in range(8):
         apart = rng.normal(size=counted.shape) if version % 3 == 2 else 0.0
         values = per_amount[0] * rng.normal(size=nodes) + apart
-        fresh = Forms(per_amount, counted).of(kinds, values, version)
+        fresh = SharedBatchCache(per_amount, counted).of(kinds, values, version)
         found = kept.of(kinds, values, version)
         mine, other = (one.weights @ values[one.kept].std(axis=1) for one in (found, fresh))
         assert mine == pytest.approx(other)
@@ -148,9 +147,9 @@ def test_failures_played_through_together_end_as_one_by_one(grown: int) -> None:
             came = newcomer(chance, 99), [other for other in range(6) if other != node][::2]
             rows.append((node, queue.leaving(), chance.choice((None, came))))
         matrix = Kernels(state, [(6, 0)], 0.0).matrix()
-        playback = Playback(state, matrix, range(6), range(6))
-        together = playback.lost(*zip(*rows))
-        assert together == [playback.lost([one], [two], [three])[0] for one, two, three in rows]
+        simulation = BatchedSimulation(state, matrix, range(6), range(6))
+        together = simulation.lost(*zip(*rows))
+        assert together == [simulation.lost([one], [two], [three])[0] for one, two, three in rows]
         ends.update(together)
     assert min(ends[True], ends[False]) > 10, ends
 
@@ -167,8 +166,10 @@ def test_failures_where_no_node_has_room_for_anything_are_lost() -> None:
         queue = Queue(Rules("strict", None))
         queue.start(state.primaries[node].values())
         leaving.append(queue.leaving())
-    playback = Playback(state, Kernels(state, [(3, 0)], 0.0).matrix(), range(3), range(3))
-    assert playback.lost(range(3), leaving, [None] * 3) == [True] * 3
+    simulation = BatchedSimulation(
+        state, Kernels(state, [(3, 0)], 0.0).matrix(), range(3), range(3)
+    )
+    assert simulation.lost(range(3), leaving, [None] * 3) == [True] * 3
 
 
 def test_queue_with_more_in_it_requires_what_one_made_anew_does() -> None:
@@ -197,17 +198,17 @@ def test_room_kept_while_nodes_change_is_that_of_one_made_anew(
     few: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Looked at all at once, or one by one."""
-    monkeypatch.setattr(rooms, "FEW", few)
+    monkeypatch.setattr(slot_counts, "FEW", few)
     chance = Random(few)
     state = State(read_cluster(cluster(5, memory=3000, disk=9000), Reading(static_kvm_memory=0)))
     changes: list[int] = []
-    kept = [Room(state, size, range(4), changes) for size in SIZES]
+    kept = [SlotCounts(state, size, range(4), changes) for size in SIZES]
     for number in range(72):
         node = chance.randrange(5)
         state.place(newcomer(chance, number), (node,))
         changes.append(node)
         for size, room in zip(SIZES, kept):
-            fresh = Room(state, size, range(4), [])
+            fresh = SlotCounts(state, size, range(4), [])
             asked = chance.randrange(5)
             assert room.without(asked) == fresh.without(asked)
             assert room.less(asked, (128, 512)) == fresh.less(asked, (128, 512))

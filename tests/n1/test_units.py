@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from iallocator.n1 import simulation
-from iallocator.n1.verdicts import LOST, SAFE, UNKNOWN
+from iallocator.n1.rules import LOST, SAFE, UNKNOWN
 from tests.builders import Json, allocate, cluster, instance
 from tests.seeds import seeds
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from iallocator.model.instance import Instance
-from iallocator.n1.check import N1Check
+from iallocator.n1.tolerance import FailureTolerance
 from iallocator.options.settings import Settings
 from iallocator.placement.context import Context
 from iallocator.wire.document import read_cluster
@@ -61,11 +61,11 @@ def answers(context: Context, moved: Instance, as_move: bool, forgetful: bool = 
     return found
 
 
-def new_judge(context: Context, scope: Sequence[int]) -> N1Check:
+def new_judge(context: Context, scope: Sequence[int]) -> FailureTolerance:
     """What judges N+1 and remembers nothing."""
     leaving = None if context.leaving is None else (context.leaving, context.leaving.nodes)
     rules = context.rules(context.settings.n1)
-    return N1Check(context.state, context.kernels, rules, scope, leaving)
+    return FailureTolerance(context.state, context.kernels, rules, scope, leaving)
 
 
 def made_anew(context: Context) -> Context:

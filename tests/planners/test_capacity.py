@@ -14,7 +14,7 @@ import pytest
 
 from iallocator.deadline import Interrupted
 from iallocator.model.state import State
-from iallocator.n1.counting.headroom import Headroom
+from iallocator.n1.headroom import Headroom
 from iallocator.planners.capacity import fill
 from iallocator.planners.capacity.site import CapacityState
 from iallocator.planners.capacity.tiered import Rejections

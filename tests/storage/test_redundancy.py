@@ -10,8 +10,8 @@ from statistics import pstdev
 import pytest
 
 from iallocator.n1 import simulation
-from iallocator.n1.bounds import demand_of, verdict
-from iallocator.n1.verdicts import LOST, SAFE, UNKNOWN
+from iallocator.n1.bounds import check_bounds, demand_of
+from iallocator.n1.rules import LOST, SAFE, UNKNOWN
 from tests.builders import Json, allocate, cluster, instance
 from tests.n1.tight import Case, context_of, survives
 from tests.seeds import seeds
@@ -167,7 +167,7 @@ def test_cheap_verdict_on_shares_is_that_of_the_simulation(mode: str) -> None:
         for node, group in enumerate(n.group for n in case.cluster.nodes):
             demand = demand_of(case.state, node, case.rules)
             targets = case.rules.targets(case.cluster, group)
-            kind, spare = verdict(case.state, node, demand, case.rules, targets)
+            kind, spare = check_bounds(case.state, node, demand, case.rules, targets)
             counts[kind] += 1
             restricted += demand.shares is not None
             if kind != UNKNOWN:

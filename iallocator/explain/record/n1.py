@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from iallocator.explain.facts import Unsurvived
-from iallocator.n1.check import N1Check
-from iallocator.n1.effort import UndecidedError
+from iallocator.n1.rules import UndecidedError
 from iallocator.n1.simulation import Simulation
+from iallocator.n1.tolerance import FailureTolerance
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ SHOWN = 3
 """How many rejected placements are explained."""
 
 
-class RecordingN1Check(N1Check):
+class RecordingN1Check(FailureTolerance):
     """A check that remembers what it rejected."""
 
     def __init__(self, state: State, kernels: Kernels, rules: Rules, *more: Any) -> None:
@@ -36,7 +36,7 @@ class RecordingN1Check(N1Check):
         self._rejected: dict[tuple[str, int], set[tuple[int, ...]]] = {}  # by instance and group
 
     def accepts(self, instance: Instance, nodes: tuple[int, ...]) -> bool:
-        """As `N1Check.accepts`; every placement is judged once."""
+        """As `FailureTolerance.accepts`; every placement is judged once."""
         key = instance.name, nodes
         verdict = self._verdicts.get(key)
         if verdict is None:

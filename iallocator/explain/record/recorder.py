@@ -22,7 +22,7 @@ from iallocator.explain.record.n1 import RecordingN1Check
 from iallocator.explain.record.standings import best_of_nodes
 from iallocator.explain.record.survey import Survey
 from iallocator.model.state import derived
-from iallocator.n1.effort import WORK
+from iallocator.n1.rules import WORK
 from iallocator.placement.question import Question
 from iallocator.scoring.state_score import kernel_of
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.model.state import Kept
-    from iallocator.n1.check import N1Check
+    from iallocator.n1.tolerance import FailureTolerance
     from iallocator.placement.context import Context
     from iallocator.placement.results import (
         AllocationRequest,
@@ -210,7 +210,7 @@ class Recorder:
         instance: Instance,
         found: RankedMoves,
         places: Sequence[Placement],
-        check: N1Check,
+        check: FailureTolerance,
     ) -> None:
         """Note which of the places lose least, and what others lose."""
         said = self._opened()

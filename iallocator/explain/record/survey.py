@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from iallocator.explain.facts import NodeReport
     from iallocator.explain.group_report import GroupReport
     from iallocator.model.instance import Instance
-    from iallocator.n1.check import N1Check
+    from iallocator.n1.tolerance import FailureTolerance
     from iallocator.placement.context import Context
     from iallocator.placement.question import Question
     from iallocator.placement.trace import Deciding
@@ -67,7 +67,7 @@ class Survey:
 
     def closest(
         self,
-        check: N1Check | None = None,
+        check: FailureTolerance | None = None,
         rejected: tuple[float, Nodes] | None = None,
         judged: Instance | None = None,
     ) -> str:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
     from iallocator.model.node_view import NodeView
-    from iallocator.n1.check import N1Check
+    from iallocator.n1.tolerance import FailureTolerance
     from iallocator.placement.nearest.roles import RolesTested
     from iallocator.placement.verdict.what_if import WhatIf
 
@@ -48,7 +48,7 @@ class Miss:
 
 
 def lost_by_n1(
-    cluster: Cluster, check: N1Check, instance: Instance, nodes: Nodes, shown: Shown = str
+    cluster: Cluster, check: FailureTolerance, instance: Instance, nodes: Nodes, shown: Shown = str
 ) -> Miss:
     """What stands in the way of a placement that only global N+1 rejected."""
     stranded = check.stranded(instance, nodes)

@@ -8,7 +8,7 @@ it.
 from __future__ import annotations
 
 from iallocator.limits.rejection import Rejection, group_rejections, migration_rejection
-from iallocator.n1.check import N1Cache, N1Check
+from iallocator.n1.tolerance import FailureTolerance, N1Cache
 from iallocator.placement.verdict.move_limits import MoveLimits
 
 TYPE_CHECKING = False
@@ -224,7 +224,7 @@ def n1_rejection(
         if before:
             state.remove(instance, before)
         leaving = (instance, before) if before else None
-        check = N1Check(state, kernels, rules, scope, leaving, N1Cache())
+        check = FailureTolerance(state, kernels, rules, scope, leaving, N1Cache())
         if check.accepts(instance, after):
             return None
         stranded = check.stranded(instance, after)

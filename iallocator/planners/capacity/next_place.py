@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
-    from iallocator.n1.counting.rehearsal import Rehearsal
+    from iallocator.n1.speculation import Speculation
     from iallocator.planners.capacity.survival import FillingSurvival
     from iallocator.scoring import Kernels
     from iallocator.scoring.standing import Standing
@@ -84,20 +84,20 @@ class NextPlace:
     def _rehearsed(self, instance: Instance) -> Sequence[Nodes]:
         """The same by rehearsals: each either finds a place, or learns why a guess was wrong."""
         alone = len(self._groups) == 1
-        rehearsal = self._survival.rehearsal(instance, self._groups[0]) if alone else None
-        if rehearsal is None:
+        speculation = self._survival.speculation(instance, self._groups[0]) if alone else None
+        if speculation is None:
             return self._judged(instance)
         while True:
             check()
-            guessed, exhausted = self._guess(rehearsal)
-            known = rehearsal.come_true() if guessed else 0
+            guessed, exhausted = self._guess(speculation)
+            known = speculation.confirmed() if guessed else 0
             if known is None or (not guessed and exhausted):
                 return []
             if known == len(guessed):
                 self._ahead = min(2 * self._ahead, MOST_AHEAD)
             else:
                 self._ahead = max(FEW_AHEAD, known + 1)
-                rehearsal.look_around(self._standing.nearest(AROUND))
+                speculation.look_around(self._standing.nearest(AROUND))
             if known:
                 return [(node,) for node in guessed[:known]]
 
@@ -106,25 +106,25 @@ class NextPlace:
         best = self._standing.best()
         return [best] if best and self._survival.accepts(instance, best, False) else []
 
-    def _guess(self, rehearsal: Rehearsal) -> tuple[list[int], bool]:
+    def _guess(self, speculation: Speculation) -> tuple[list[int], bool]:
         """Where the next ones might come to, and whether there the best place cannot be told."""
         found: list[int] = []
         exhausted = False
         instance = self._newcomers(0)
-        rehearsal.start()
+        speculation.start()
         with self._standing.trial(), self._state.trial():
             for number in range(min(self._ahead, self._standing.left + 1)):
                 if number:
                     self._state.place(instance, (found[-1],))
-                    rehearsal.placed(instance, found[-1])
+                    speculation.placed(instance, found[-1])
                     self._standing.placed((found[-1],))
                     instance = self._newcomers(number)
-                best, rejected = self._standing.best_but(rehearsal.rejected())
+                best, rejected = self._standing.best_but(speculation.rejected())
                 exhausted = best is None
-                if best is None or not rehearsal.expect(instance, best, rejected):
+                if best is None or not speculation.expect(instance, best, rejected):
                     break
                 found.append(best)
-        rehearsal.end()
+        speculation.end()
         return found, exhausted
 
 

@@ -5,10 +5,10 @@ The rules say which failures must be tolerated, and which nodes may be filled.
 
 from __future__ import annotations
 
-from iallocator.n1.check import N1Cache, N1Check
-from iallocator.n1.counting.headroom import Headroom
+from iallocator.n1.headroom import Headroom
 from iallocator.n1.rules import Rules
 from iallocator.n1.simulation import Simulation
+from iallocator.n1.tolerance import FailureTolerance, N1Cache
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Cluster, Group
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
-    from iallocator.n1.counting.rehearsal import Rehearsal
+    from iallocator.n1.speculation import Speculation
     from iallocator.scoring import Kernels
 
 __all__ = ["CapacityRules", "FillingSurvival", "failing_nodes", "unhealthy_groups"]
@@ -41,7 +41,7 @@ class FillingSurvival:
         self._rules_of = rules_of
         self._scope = range(len(state.cluster.nodes))
         self._headroom: dict[CapacityRules, Headroom] = {}
-        self._judges: dict[CapacityRules, N1Check] = {}
+        self._judges: dict[CapacityRules, FailureTolerance] = {}
         self._known: dict[CapacityRules, N1Cache] = {}
 
     def judges(self, instance: Instance, group: int, every: bool) -> bool:
@@ -77,7 +77,7 @@ class FillingSurvival:
         if instance.required_nodes > 1 or not self.judges(instance, group, every):
             return False
         rules = self._rules_of[group]
-        return rules.strict and self._counting(rules).hopeless(instance, node)
+        return rules.strict and self._counting(rules).certainly_lost(instance, node)
 
     def tells_down(self, instance: Instance, nodes: Sequence[int], every: bool) -> bool:
         """Whether `rejected_down` may tell anything of instances like that."""
@@ -115,12 +115,12 @@ class FillingSurvival:
                 found = min(found, self._counting(rules).count(instance, groups))
         return found
 
-    def rehearsal(self, instance: Instance, group: int) -> Rehearsal | None:
+    def speculation(self, instance: Instance, group: int) -> Speculation | None:
         """What judges several more like `instance` in `group` at once, if there is anything."""
         rules = self._rules_of[group]
         if instance.required_nodes > 1 or not rules.judges(instance):
             return None
-        found = self._counting(rules).rehearsal(group)
+        found = self._counting(rules).speculation(group)
         return found if found is not None and found.judges(instance) else None
 
     def placed(self, arrivals: Sequence[tuple[Instance, Nodes]]) -> None:
@@ -139,11 +139,11 @@ class FillingSurvival:
             found = self._headroom[rules] = Headroom(self._state, rules, failing, self._kernels)
         return found
 
-    def _judge(self, rules: CapacityRules) -> N1Check:
+    def _judge(self, rules: CapacityRules) -> FailureTolerance:
         found = self._judges.get(rules)
         if found is None:
             known = self._known.setdefault(rules, N1Cache())
-            found = self._judges[rules] = N1Check(
+            found = self._judges[rules] = FailureTolerance(
                 self._state, self._kernels, rules, self._scope, remembered=known
             )
         return found

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from iallocator.limits.breach import policy_breach
 from iallocator.model.node_view import NodeView, capacities
-from iallocator.n1.effort import Effort, UndecidedError
 from iallocator.n1.of_group import not_survived, simulation_of
-from iallocator.n1.rules import Rules
+from iallocator.n1.rules import Effort, Rules, UndecidedError
 from iallocator.planners.check.findings import Finding, GroupHealth
 from iallocator.scoring.state_score import score_of
 

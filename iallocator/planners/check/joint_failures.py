@@ -7,9 +7,8 @@ from heapq import nsmallest
 from itertools import islice
 from math import comb
 
-from iallocator.n1.effort import Effort, UndecidedError
-from iallocator.n1.loss.joint import JointFailures
-from iallocator.n1.rules import Rules
+from iallocator.n1.rules import Effort, Rules, UndecidedError
+from iallocator.n1.simultaneous import JointFailures
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Group, Node
     from iallocator.model.instance import Instance
     from iallocator.model.state import Kept
-    from iallocator.n1.check import N1Check
+    from iallocator.n1.tolerance import FailureTolerance
     from iallocator.placement.evaluator import Evaluator
     from iallocator.planners.intergroup.context import IntergroupContext
 
@@ -71,7 +71,7 @@ class Mover:
     def __init__(self, context: IntergroupContext) -> None:
         self.context = context
         self.ranking = AcrossGroups(context)
-        self._judges: Kept[int, N1Check] = {}
+        self._judges: Kept[int, FailureTolerance] = {}
         self._queue: _Queue | None = None
         self._rejections: Kept[int, _Rejections] = {}
         self._steps: dict[int, Evaluator] = {}
@@ -161,11 +161,11 @@ class Mover:
                 return MoveResult([move])
         return MoveResult(message=f"group {group.name} cannot take it")
 
-    def judge(self, group: Group) -> N1Check:
+    def judge(self, group: Group) -> FailureTolerance:
         """N+1 in `group`, as the state is now."""
         context = self.context
 
-        def compute() -> N1Check:
+        def compute() -> FailureTolerance:
             return context.judge(group.nodes, context.evaluator(group).rules)
 
         return derived(self._judges, group.index, sum(context.state.revisions), compute)

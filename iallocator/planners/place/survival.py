@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from iallocator.n1.check import N1Cache, N1Check
 from iallocator.n1.growth import Down
+from iallocator.n1.tolerance import FailureTolerance, N1Cache
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from iallocator.model.cluster import Group
-    from iallocator.n1.loss.part import Loss
+    from iallocator.n1.exact import Loss
     from iallocator.placement.context import Context
     from iallocator.planners.place.planned_place import PlannedPlace
 
@@ -66,7 +66,7 @@ class Survival:
             alone = (i for i in nodes if self._online[cluster.nodes[i].group] < 2)
             self.hopeless = frozenset(nodes).difference(check.survivable(nodes)).union(alone)
 
-    def judge(self, node: int, place: PlannedPlace) -> N1Check | None:
+    def judge(self, node: int, place: PlannedPlace) -> FailureTolerance | None:
         """The judge of who comes to `node`, as the state is now; None: no N+1."""
         context = self._context
         group = context.cluster.nodes[node].group
@@ -77,7 +77,7 @@ class Survival:
         survived = self._protected(mode, new=not place.before)
         losses = self._may_lose(group, place) if rules.exact else None
         known = self._known.setdefault(rules.mode, N1Cache())
-        return N1Check(
+        return FailureTolerance(
             context.state,
             context.kernels,
             rules,

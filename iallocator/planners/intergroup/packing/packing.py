@@ -18,8 +18,8 @@ from itertools import islice
 from iallocator.limits.migration import may_not_receive
 from iallocator.limits.node import FREE_MEMORY, POOL_SPACE, other_limits
 from iallocator.model.columns import MEMORY
-from iallocator.n1.bounds import Room, demand_of, verdict
-from iallocator.n1.verdicts import SAFE
+from iallocator.n1.bounds import TargetCapacity, check_bounds, demand_of
+from iallocator.n1.rules import SAFE
 from iallocator.packing.patterns import fill_exactly
 from iallocator.planners.intergroup.packing.node_order import (
     Fullest,
@@ -254,10 +254,10 @@ def _doubtful(mover: Mover, made: Made) -> list[int]:
         if rules.mode == "off":
             continue
         targets = rules.targets(cluster, group)
-        room = Room(state, targets) if targets else None
+        room = TargetCapacity(state, targets) if targets else None
         for node in rules.failing(cluster, group, group.nodes):
             demand = demand_of(state, node, rules)
-            if verdict(state, node, demand, rules, targets, room)[0] != SAFE:
+            if check_bounds(state, node, demand, rules, targets, room)[0] != SAFE:
                 found.append(node)
     return found
 

@@ -17,7 +17,7 @@ from iallocator.limits.node import (
     other_limits,
 )
 from iallocator.model.columns import MEMORY
-from iallocator.n1.loss.evacuation import Evacuation
+from iallocator.n1.exact import Evacuation
 from iallocator.n1.of_group import simulation_of
 from iallocator.packing import Bins, Packing
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from iallocator.model.cluster import Group
     from iallocator.model.state import State
-    from iallocator.n1.loss.evacuation import Leaver
+    from iallocator.n1.exact import Leaver
     from iallocator.n1.rules import Rules
 
 __all__ = ["Refuges", "refuges_of"]

@@ -1,25 +1,10 @@
-"""Global N+1 by counting: how many more of equal instances certainly keep it, and who breaks it.
-
-What runs on a failed node is moved in a known order.  Let x be the size of one of its
-instances.  A target with room for n of that size has room for at least ``n - ceil(y / x)``
-after it was given y, so an instance finds a place, whatever was chosen for those before it,
-if all targets together have room for more of its size than those before it take away.  The
-last instance of each size is the worst case.  Where only memory is needed, the cheap test
-with the budget of those before it tells as well (see `iallocator.n1.bounds`).
-
-The other way round: each instance of size y takes away at least ``floor(y / x)``, so with less
-room than that of any size, or less memory than what is moved, some instance is left over.
-
-Where neither tells, the failures in doubt, and only those, are played through
-(`iallocator.n1.counting.playback`).
-"""
+"""Headroom: how many more equal instances the nodes can take while N+1 holds."""
 
 from __future__ import annotations
 
-from iallocator.n1.counting.group_headroom import GroupHeadroom
-from iallocator.n1.counting.rehearsal import Rehearsal
-from iallocator.n1.counting.rooms import ANY_NUMBER
-from iallocator.n1.counting.trials import Trials
+from iallocator.n1.counting import GroupHeadroom, Trials
+from iallocator.n1.slot_counts import ANY_NUMBER
+from iallocator.n1.speculation import Speculation
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -57,7 +42,7 @@ class Headroom:
             for group in state.cluster.groups
         }
         self._trials: dict[int, Trials] = {}
-        self._rehearsals: dict[int, Rehearsal] = {}
+        self._speculations: dict[int, Speculation] = {}
         if kernels is not None:
             self._trials = {
                 index: Trials(state, kernels, rules, group) for index, group in self._groups.items()
@@ -92,11 +77,11 @@ class Headroom:
             verdict = False if False in others else None if None in others else verdict
         return verdict
 
-    def hopeless(self, instance: Instance, node: int) -> bool:
+    def certainly_lost(self, instance: Instance, node: int) -> bool:
         """Whether a failure is lost for certain with `instance`, or a larger one, on `node`."""
         own = self._state.cluster.nodes[node].group.index
         return any(
-            one.hopeless(instance, node) if index == own else one.healthy() is False
+            one.certainly_lost(instance, node) if index == own else one.healthy() is False
             for index, one in self._groups.items()
         )
 
@@ -106,7 +91,7 @@ class Headroom:
         They are ever smaller in one amount.
         """
         cluster = self._state.cluster
-        if all(self.hopeless(instances[-1], node) for node in nodes):
+        if all(self.certainly_lost(instances[-1], node) for node in nodes):
             return len(instances)
         found = len(instances)
         for index, trials in self._trials.items():
@@ -120,7 +105,7 @@ class Headroom:
         for trials in self._trials.values():
             trials.foresee(instances)
 
-    def rehearsal(self, group: int) -> Rehearsal | None:
+    def speculation(self, group: int) -> Speculation | None:
         """What judges several placements in `group` at once; None where this cannot be told.
 
         Only with ``strict``, and only if all other groups keep N+1 for certain.
@@ -128,10 +113,10 @@ class Headroom:
         others = [one for index, one in self._groups.items() if index != group]
         if not self._rules.strict or not all(other.healthy() for other in others):
             return None
-        if group not in self._rehearsals:
+        if group not in self._speculations:
             trials, counting = self._trials[group], self._groups[group]
-            self._rehearsals[group] = Rehearsal(trials, counting)
-        return self._rehearsals[group]
+            self._speculations[group] = Speculation(trials, counting)
+        return self._speculations[group]
 
     def placed(self, arrivals: Sequence[tuple[Instance, Nodes]]) -> None:
         """Each instance has come to its node; they differ in name and order only."""

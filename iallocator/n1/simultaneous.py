@@ -1,10 +1,12 @@
-"""What is lost when several nodes fail at the same time.
+"""The instances that cannot be restarted when several nodes fail at the same time.
 
-A drbd instance whose two nodes fail is lost; one that fails over needs its secondary to have
-the memory for everybody who comes at once.  What is on shared storage, and what is created
-anew, needs another node of its group.  Sums of free memory come first, since thousands of pairs
-are asked about; where memory and disk are all that matters everything is packed by size; else it
-is played through.  Only online nodes take over.
+A drbd instance is lost if both of its nodes fail.  If only its primary fails, its secondary needs
+memory for all instances that fail over to it at once.  Instances on shared storage, and those that
+are created anew, need another node of their group.  Sums of free memory come first, because
+thousands of pairs of nodes are checked.  Where memory and disk decide alone, the instances are
+packed by size; else they are simulated.  Only online nodes take over.
+
+Cost: a few look-ups per node that takes over, if the sums decide; else a packing or a simulation.
 """
 
 from __future__ import annotations
@@ -22,13 +24,13 @@ from iallocator.limits.node import (
     other_limits,
 )
 from iallocator.model.columns import DISK, MEMORY
-from iallocator.n1.bounds import Demand, Room, demand_of, verdict
-from iallocator.n1.loss.by_reach import ByReach
-from iallocator.n1.loss.by_size import LeftOver
-from iallocator.n1.loss.joint_packing import JointPacking
-from iallocator.n1.of_group import simulation_of
-from iallocator.n1.simulation import failover_rejection
-from iallocator.n1.verdicts import SAFE
+from iallocator.n1.bounds import Demand, TargetCapacity, check_bounds, demand_of
+from iallocator.n1.exact import Evacuation
+from iallocator.n1.restricted_packing import RestrictedPacking
+from iallocator.n1.rules import SAFE
+from iallocator.n1.simulation import Simulation, failover_rejection
+from iallocator.n1.uniform_packing import UniformPacking
+from iallocator.packing import LIMIT, Bins, Item, Packing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,12 +39,14 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
+    from iallocator.n1.exact import Leaver
     from iallocator.n1.rules import Rules
-    from iallocator.n1.simulation import Simulation
 
-    Item = tuple[float, float, list[Instance]]
+    Sized = tuple[float, float, list[Instance]]
+    """MiB of memory and of disk, and the instances that need them together."""
 
 __all__ = ["JointFailures"]
+
 
 KNOWN = (FREE_MEMORY, DISK_SPACE, POOL_SPACE)
 """The limits that sums and searches take into account."""
@@ -63,11 +67,19 @@ class JointFailures:
         self._rules = rules
         self._min_disk = min_disk
         self._needs: dict[int, _Need] = {}
-        self._rooms: dict[int, Room] = {}
+        self._rooms: dict[int, TargetCapacity] = {}
         self._disks: dict[int, float] = {}
         self._simulations: dict[int, Simulation] = {}
-        self._searches = LeftOver(), JointPacking(state, rules), ByReach(state, rules)
-        self._none = LeftOver(work=0), JointPacking(state, rules, work=0), ByReach(state, rules, 0)
+        self._searches = (
+            UniformPacking(),
+            JointPacking(state, rules),
+            RestrictedPacking(state, rules),
+        )
+        self._none = (
+            UniformPacking(work=0),
+            JointPacking(state, rules, work=0),
+            RestrictedPacking(state, rules, 0),
+        )
 
     def lost(self, nodes: Sequence[int]) -> list[Instance]:
         """The instances without a place if all of `nodes` fail at once.
@@ -132,7 +144,7 @@ class JointFailures:
     def _simulation(self, node: int) -> Simulation:
         group = self._state.cluster.nodes[node].group
         if group.index not in self._simulations:
-            made = simulation_of(self._state, group, self._rules, self._min_disk)
+            made = Simulation.of_group(self._state, group, self._rules, self._min_disk)
             self._simulations[group.index] = made
         return self._simulations[group.index]
 
@@ -206,7 +218,7 @@ class JointFailures:
     def _by_memory(
         self,
         group: Group,
-        items: Sequence[Item],
+        items: Sequence[Sized],
         failed: frozenset[int],
         taken: dict[int, float],
     ) -> list[int]:
@@ -220,7 +232,7 @@ class JointFailures:
     def _by_size(
         self,
         group: Group,
-        items: Sequence[Item],
+        items: Sequence[Sized],
         failed: frozenset[int],
         taken: dict[int, float],
     ) -> list[int]:
@@ -259,10 +271,10 @@ class JointFailures:
             found = self._disks[group.index] = min((disk[t] for t in targets), default=0)
         return found
 
-    def _room(self, group: Group) -> Room:
+    def _room(self, group: Group) -> TargetCapacity:
         if group.index not in self._rooms:
             targets = self._rules.targets(self._state.cluster, group)
-            self._rooms[group.index] = Room(self._state, targets)
+            self._rooms[group.index] = TargetCapacity(self._state, targets)
         return self._rooms[group.index]
 
     def _certain(
@@ -280,7 +292,7 @@ class JointFailures:
         for need in needs:
             barred = may_not_receive(cluster, need.node, targets)
             targets = [t for t in targets if t not in barred]
-        return verdict(self._state, needs[0].node, whole, self._rules, targets)[0] == SAFE
+        return check_bounds(self._state, needs[0].node, whole, self._rules, targets)[0] == SAFE
 
     def _played_through(
         self, needs: Sequence[_Need], failed: frozenset[int], taken: dict[int, float]
@@ -378,3 +390,94 @@ def _memory(instance: Instance) -> float:
 
 def _disk(instance: Instance) -> float:
     return instance.disk if instance.local else 0
+
+
+WORK = 1_000_000
+"""Places that all searches together look at: about a second."""
+
+
+class JointPacking:
+    """Searches as long as there is work to spend; `state` must not change meanwhile."""
+
+    __slots__ = ("_leavers", "_others", "_rules", "_state", "_work")
+
+    def __init__(self, state: State, rules: Rules, work: int = WORK) -> None:
+        self._state = state
+        self._rules = rules
+        self._work = work
+        self._leavers: dict[int, list[Leaver]] = {}
+        self._others: dict[int, tuple[float, ...]] = {}  # see `Evacuation.others`
+
+    def fewer_than(
+        self, lost: Sequence[Instance], failing: Sequence[tuple[int, Simulation]]
+    ) -> Sequence[Instance]:
+        """Fewer than `lost` if the nodes of `failing` fail at once and that is enough; else those.
+
+        `failing`: each node with what plays failures of its group through.
+        """
+        if self._work <= 0:
+            return lost
+        failed = {node for node, _ in failing}
+        leaving = [(*one, sim) for node, sim in failing for one in self._leaving(node, sim)]
+        if sum(len(members) for members, _, nodes, _ in leaving if not nodes - failed) >= len(lost):
+            return lost
+        nodes = sorted({t for *_, targets, _ in leaving for t in targets} - failed)
+        places = self._packed([one[:3] for one in leaving], nodes)
+        left = [m for (m, *_), place in zip(leaving, places) if place is None]
+        found = [one for members in left for one in members]
+        if len(found) < len(lost) and self._holds(leaving, places):
+            return found
+        return lost
+
+    def _leaving(self, node: int, simulation: Simulation) -> list[Leaver]:
+        if node not in self._leavers:
+            evacuation = Evacuation(self._state, simulation.kernels, self._rules, simulation, node)
+            self._leavers[node] = evacuation.leavers()
+            self._others |= evacuation.others
+        return self._leavers[node]
+
+    def _packed(self, leaving: Sequence[Leaver], nodes: Sequence[int]) -> list[int | None]:
+        """Per item the node that it goes to; None: it is left out."""
+        position = {index: b for b, index in enumerate(nodes)}
+        columns = self._state.columns
+        items = [
+            Item(
+                item.memory,
+                item.disk,
+                frozenset(position[t] for t in targets if t in position),
+                len(members),
+                item.others,
+            )
+            for members, item, targets in leaving
+        ]
+        packing = Packing(
+            items,
+            Bins(
+                [columns[MEMORY][index] - 1 for index in nodes],
+                [max(0, columns[DISK][index] - 1) for index in nodes],
+                [self._others[index] for index in nodes] if self._others else (),
+            ),
+            limit=min(LIMIT, self._work),
+        )
+        places = packing.solve().places
+        self._work -= packing.work
+        return [None if b is None else nodes[b] for b in places]
+
+    def _holds(
+        self,
+        leaving: Collection[tuple[Sequence[Instance], Item, frozenset[int], Simulation]],
+        places: Sequence[int | None],
+    ) -> bool:
+        """Whether all can be put there by the limits that count; failovers come first."""
+        state = self._state
+        moving = []
+        with state.trial():
+            for (members, _, _, simulation), target in zip(leaving, places):
+                if target is None:
+                    continue
+                if members[0].template == "drbd":
+                    if not simulation.fails_over(members[0]):
+                        return False
+                else:
+                    moving.append((members, target, simulation))
+            return all(simulation.goes(members, target) for members, target, simulation in moving)

@@ -1,8 +1,8 @@
 """Sums and squares of statistics in many rows at once, while instances leave one node for others.
 
-Values count as often as their weight says, so that deviations need only be added up.  The
-variance with one more instance is linear in what is there: a slope, and a rest.  Arrays are
-statistics × rows; where each step is known before the first, steps × statistics × rows.
+A value counts as often as its weight says, so deviations are only added up.  The variance after one
+more instance is linear in the old value: a slope and a rest.  Arrays are statistics × rows, or
+steps × statistics × rows where every step is known in advance.
 """
 
 from __future__ import annotations
@@ -16,10 +16,16 @@ from iallocator.scoring.score_delta import ROUNDING
 if TYPE_CHECKING:
     from iallocator.aliases import Floats, Indices, Truths
 
-__all__ = ["Alike", "Apart", "Beginning", "Moments", "Parabola"]
+__all__ = [
+    "InitialSums",
+    "NodeVarianceSums",
+    "UniformVarianceSums",
+    "VarianceChange",
+    "VarianceSums",
+]
 
 
-class Parabola(NamedTuple):
+class VarianceChange(NamedTuple):
     """What the next instance does, statistics × rows × nodes, or × 1 where nodes do not differ.
 
     Attributes
@@ -34,12 +40,12 @@ class Parabola(NamedTuple):
     slope: Floats
     rest: Floats
 
-    def of(self, rows: Truths) -> Parabola:
-        """That of these rows only, for `Moments.add`."""
+    def of(self, rows: Truths) -> VarianceChange:
+        """That of these rows only, for `VarianceSums.add`."""
         return self._replace(change=self.change[:, rows], slope=self.slope[:, rows])
 
 
-class Beginning(NamedTuple):
+class InitialSums(NamedTuple):
     """What is known before the first step.
 
     Attributes
@@ -64,7 +70,7 @@ class Beginning(NamedTuple):
     kinds: Indices
 
 
-class Moments:
+class VarianceSums:
     """Of the first rows, those that still move somebody.
 
     Attributes
@@ -73,7 +79,7 @@ class Moments:
         No variance above this is small enough beside the mean square to be rounding.
     """
 
-    def __init__(self, first: Beginning) -> None:
+    def __init__(self, first: InitialSums) -> None:
         share = self._share = (1 / first.counts)[:, None]
         self._squares = first.squares * share  # but for what follows from the kind and the step
         self._mean = first.sums * share
@@ -82,7 +88,7 @@ class Moments:
         self._gone = np.cumsum(first.taken, axis=0)
         self.rounding = np.inf
 
-    def at(self, step: int, rows: int) -> Parabola:
+    def at(self, step: int, rows: int) -> VarianceChange:
         """What the move of number `step` does in the first `rows`, once it has left."""
         raise NotImplementedError
 
@@ -93,7 +99,7 @@ class Moments:
         found += self._squares[:, :rows]
         return found
 
-    def add(self, moves: Parabola, best: Indices, before: Floats) -> Floats:
+    def add(self, moves: VarianceChange, best: Indices, before: Floats) -> Floats:
         """What `moves` tells has come to nodes `best`, where `before` was: what is there now."""
         raise NotImplementedError
 
@@ -105,13 +111,13 @@ class Moments:
         self._kinds = self._kinds[rows]
 
 
-class Alike(Moments):
+class UniformVarianceSums(VarianceSums):
     """Where all nodes are alike, sums do not depend on choices.
 
     `change`: of each step, for each kind.
     """
 
-    def __init__(self, first: Beginning, change: Floats) -> None:
+    def __init__(self, first: InitialSums, change: Floats) -> None:
         super().__init__(first)
         share, gone, kinds = self._share, self._gone, first.kinds
         square = change * change * share
@@ -132,10 +138,10 @@ class Alike(Moments):
         )  # no norm of all values is larger ever
         self.rounding = ROUNDING * float((share[:, 0] * most * most).max(initial=0))
 
-    def at(self, step: int, rows: int) -> Parabola:
+    def at(self, step: int, rows: int) -> VarianceChange:
         rest = self._squares[:, :rows] + self._rest[step, :, :rows]
         change, slope = self._change[step, :, :rows], self._slope[step, :, :rows]
-        return Parabola(change, slope, rest[..., None])
+        return VarianceChange(change, slope, rest[..., None])
 
     def square(self, step: int, rows: int) -> Floats:
         mean = self._mean[:, :rows]
@@ -143,7 +149,7 @@ class Alike(Moments):
         found: Floats = super().square(step, rows) + mean * mean + came
         return found
 
-    def add(self, moves: Parabola, best: Indices, before: Floats) -> Floats:
+    def add(self, moves: VarianceChange, best: Indices, before: Floats) -> Floats:
         self._squares[:, : best.size] += before * moves.slope[:, :, 0]
         return before + moves.change[:, :, 0]
 
@@ -154,19 +160,19 @@ class Alike(Moments):
         self._rest = self._rest.compress(rows, axis=2)
 
 
-class Apart(Moments):
+class NodeVarianceSums(VarianceSums):
     """Where it matters to sums which node is chosen.
 
     `amounts`: steps × kinds × columns; `linear`: statistics × columns × nodes, what one more in a
     column adds.
     """
 
-    def __init__(self, first: Beginning, amounts: Floats, linear: Floats) -> None:
+    def __init__(self, first: InitialSums, amounts: Floats, linear: Floats) -> None:
         super().__init__(first)
         self._amounts = amounts
         self._linear = linear
 
-    def at(self, step: int, rows: int) -> Parabola:
+    def at(self, step: int, rows: int) -> VarianceChange:
         share, kinds = self._share, self._kinds[:rows]
         change = np.matmul(self._amounts[step], self._linear).take(kinds, axis=1)
         mean = self._mean[:, :rows] + self._gone[step].take(kinds, axis=1) * share
@@ -174,9 +180,9 @@ class Apart(Moments):
         rest = change * change * (share - share * share)[..., None]
         rest -= slope * mean[..., None]
         rest += (self.square(step, rows) - mean * mean)[..., None]
-        return Parabola(change, slope, rest)
+        return VarianceChange(change, slope, rest)
 
-    def add(self, moves: Parabola, best: Indices, before: Floats) -> Floats:
+    def add(self, moves: VarianceChange, best: Indices, before: Floats) -> Floats:
         change = moves.change[:, np.arange(best.size), best]
         self._squares[:, : best.size] += change * (2 * before + change) * self._share
         self._mean[:, : best.size] += change * self._share

@@ -1,4 +1,8 @@
-"""What leaves a failed node, in the order in which it is moved, and what room that needs."""
+"""The instances that leave a failed node, in the order they are restarted, and the slots they need.
+
+Equal instances that are restarted one after the other are one run, so that a queue of *m* instances
+of *r* sizes costs O(r^2) instead of O(m).
+"""
 
 from __future__ import annotations
 
@@ -16,10 +20,10 @@ if TYPE_CHECKING:
     """Memory and disk of an instance, MiB."""
 
     Turn = tuple[bool, float, float]
-    """When an instance is moved, compared with others: lower is first."""
+    """When an instance is restarted, compared with others: the lowest is first."""
 
     Vector = tuple[float, ...]
-    """What it adds to its primary, see `iallocator.model.columns`."""
+    """The amounts that an instance adds to its primary, see `iallocator.model.columns`."""
 
     Entry = tuple[Turn, Need, Vector]
 
@@ -184,14 +188,14 @@ class Queue:
             start += run.count
         return len(self._runs), False
 
-    def lost(self, rooms: Sequence[int], others: Sequence[Need] = ()) -> bool:
+    def lost(self, slot_counts: Sequence[int], others: Sequence[Need] = ()) -> bool:
         """Whether somebody is left over for certain, with so much room for each size.
 
         Beside `others`, which leave the node, too.
         """
         return any(
             self.taken(size) + sum(_least(need, size) for need in (*self._more, *others)) > room
-            for size, room in zip(self.required, rooms)
+            for size, room in zip(self.required, slot_counts)
         )
 
     def taken(self, size: Need) -> int:

@@ -1,34 +1,227 @@
-"""Whether a placement keeps the N+1 that is asked for.
+"""Global N+1: which failures of nodes a state tolerates, and which placements keep that.
 
-Three steps, each only where the one before was not conclusive: the slack of every
-node's failure, computed once for all candidates; the cheap test with the
-candidate in place; the simulation.
+The stages, fastest first; each runs only where the one before does not decide:
+
+1. the spare memory of every failure, computed once for all candidates (`FailureWatch`);
+2. bounds with the candidate in place (`iallocator.n1.bounds`);
+3. the simulation (`iallocator.n1.simulation`), or exact search (`iallocator.n1.exact`) with
+   ``no-worse``.
 """
 
 from __future__ import annotations
 
+from iallocator.limits.migration import may_not_receive
 from iallocator.model.columns import MEMORY
-from iallocator.n1.bounds import Room, known_demand, verdict
-from iallocator.n1.effort import UndecidedError
-from iallocator.n1.failure_watch import FailureWatch
+from iallocator.n1.bounds import SpareMemory, TargetCapacity, check_bounds, known_demand, takes_over
+from iallocator.n1.rules import INFINITE, LOST, SAFE, UNKNOWN, UndecidedError
 from iallocator.n1.simulation import Simulation
-from iallocator.n1.verdicts import LOST, SAFE, UNKNOWN
+from iallocator.scoring import Kernels
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
-    from iallocator.n1.bounds import Demands
-    from iallocator.n1.loss.no_worse import NoWorse
-    from iallocator.n1.loss.part import Loss
+    from iallocator.n1.bounds import Demand, Demands
+    from iallocator.n1.exact import ExactSearch, Loss
     from iallocator.n1.rules import Rules
     from iallocator.n1.simulation import UnsurvivedFailure
-    from iallocator.scoring import Kernels
 
-__all__ = ["N1Cache", "N1Check"]
+__all__ = ["FailureTolerance", "N1Cache"]
+
+
+WORTH_A_ROOM = 8
+"""So many failures that are looked at together are worth sorting what their targets can take."""
+
+NOTHING: Mapping[int, float] = {}
+"""What fails over where nothing does, or nothing can be saved."""
+
+
+class FailureWatch:
+    """What is known of the failures in a group before any candidate is placed.
+
+    A failure is looked at again only where it may have changed: at a node that has changed
+    itself, where mirrors lost the room for what fails over to them, where a lower bound of
+    what is spare does not tell any more that it is survived, and where nothing bounds it.
+
+    Attributes
+    ----------
+    failing:
+        The nodes whose failure has to be survived.
+    lost:
+        Those whose failure sums told to be lost when it was last looked at.
+    refuter:
+        The node whose failure refuted the last candidate that was rejected.
+    """
+
+    __slots__ = (
+        "_demands", "_group_targets", "_memory", "_noted", "_onto", "_place", "_sources", "_spare",
+        "_stamps", "_state", "_unbounded", "_unsorted", "failing", "lost", "refuter",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        state: State,
+        rules: Rules,
+        failing: Sequence[int],
+        demands: Demands,
+    ) -> None:
+        self._state = state
+        self.failing = frozenset(failing)
+        self.refuter: int | None = None
+        self.lost: set[int] = set()
+        self._spare = SpareMemory()
+        self._place = {node: place for place, node in enumerate(failing)}
+        self._demands: dict[int, Demand] = {}
+        self._unbounded: set[int] = set()
+        self._noted: dict[int, Mapping[int, float]] = {}
+        self._onto: dict[int, list[tuple[float, int, int]]] = {}  # -MiB, place, failing node
+        self._sources: dict[int, set[int]] = {}  # secondary -> whose failure asks it to take over
+        self._unsorted: set[int] = set()
+        groups = {state.cluster.nodes[node].group for node in failing}
+        self._group_targets = {group.index: rules.targets(state.cluster, group) for group in groups}
+        self._ask(failing, rules, demands)
+        concerned = self.failing.union(*self._group_targets.values(), self._sources)
+        self._memory = {index: state.columns[MEMORY][index] for index in concerned}
+        self._stamps = {index: state.stamps[index] for index in concerned}
+
+    def _ask(self, nodes: Collection[int], rules: Rules, demands: Demands) -> None:
+        """Look at the failures of `nodes` as the state is now, and note them."""
+        rooms: dict[int, TargetCapacity] = {}
+        for node in nodes:
+            group = self._state.cluster.nodes[node].group.index
+            targets = self._group_targets[group]
+            if len(nodes) >= WORTH_A_ROOM and targets and group not in rooms:
+                rooms[group] = TargetCapacity(self._state, targets)
+            self._note(node, self._asked(node, rules, targets, rooms.get(group), demands))
+        for secondary in self._unsorted:
+            self._onto[secondary].sort()
+        self._unsorted.clear()
+
+    def _asked(
+        self,
+        node: int,
+        rules: Rules,
+        targets: Sequence[int],
+        room: TargetCapacity | None,
+        demands: Demands,
+    ) -> Mapping[int, float]:
+        """What fails over from `node` if that is survived, by secondary; notes what is spare."""
+        state = self._state
+        demand = known_demand(state, node, rules, demands)
+        self._demand(node, demand)
+        kind, spare = check_bounds(state, node, demand, rules, targets, room)
+        self._spare.forget(node)
+        bounded = kind == SAFE and spare >= 0 and demand.shares is None
+        self._unbounded.discard(node)
+        if demand.intricate or (demand.movers and not bounded):
+            self._unbounded.add(node)
+        (self.lost.add if kind == LOST else self.lost.discard)(node)
+        if kind == LOST and not (rules.strict or rules.exact):
+            return NOTHING
+        if kind != SAFE:
+            spare = -1
+        if spare != INFINITE and (demand.movers or demand.intricate or not rules.exact):
+            self._spare.note(node, spare)
+        return demand.failovers
+
+    def _demand(self, node: int, demand: Demand) -> None:
+        """What the failure of `node` asks for from now on."""
+        before = self._demands.get(node)
+        if before is demand:
+            return
+        for secondary in before.failovers if before is not None else ():
+            self._sources[secondary].discard(node)
+        for secondary in demand.failovers:
+            self._sources.setdefault(secondary, set()).add(node)
+        self._demands[node] = demand
+
+    def _note(self, node: int, failovers: Mapping[int, float]) -> None:
+        """Count from now on with `failovers` of `node`, in the place of those before."""
+        place, before = self._place[node], self._noted.get(node, NOTHING)
+        if failovers is before:
+            return
+        for secondary, amount in before.items():
+            self._onto[secondary].remove((-amount, place, node))
+        for secondary, amount in failovers.items():
+            self._onto.setdefault(secondary, []).append((-amount, place, node))
+            self._unsorted.add(secondary)
+        self._noted[node] = failovers
+
+    def catch_up(
+        self,
+        state: State,
+        rules: Rules,
+        failing: Sequence[int],
+        demands: Demands,
+    ) -> bool:
+        """Whether these failures are as noted, or could be noted anew where nodes have changed."""
+        if state is not self._state or rules.strict:
+            return False
+        if self.failing != frozenset(failing):
+            return False
+        now = state.stamps
+        changed = [index for index, then in self._stamps.items() if now[index] != then]
+        if changed:
+            self._renew(changed, rules, demands)
+        return True
+
+    def _renew(self, changed: Sequence[int], rules: Rules, demands: Demands) -> None:
+        """Look again at the failures that nodes which have `changed` are concerned by."""
+        state = self._state
+        for index in changed:
+            memory = state.columns[MEMORY][index]
+            self._spare.vanish(self._memory[index] - memory)
+            self._memory[index] = memory
+        concerned = {node for index in changed for node in self._sources.get(index, ())}
+        again = {node for node in concerned if not self._still_saved(node, changed)}
+        again |= self._unbounded.union(self._spare.doubtful(0))
+        again |= self.failing.intersection(changed)
+        self._ask(again, rules, demands)
+        for index in self._sources:
+            self._memory.setdefault(index, state.columns[MEMORY][index])
+            self._stamps.setdefault(index, state.stamps[index])
+        self._stamps |= {index: state.stamps[index] for index in changed}
+
+    def _still_saved(self, node: int, changed: Sequence[int]) -> bool:
+        """Whether what fails over from `node` still does: only where it goes has changed."""
+        demand = self._demands[node]
+        noted = self._noted.get(node) is demand.failovers
+        return noted and takes_over(self._state, demand, demand.failovers.keys() & changed)
+
+    def movers(self, taken: float, rules: Rules) -> list[tuple[float, int]]:
+        """(spare memory, node) of the failures where something needs a new node, if `taken` counts.
+
+        Those that have less than `taken` MiB to spare, the most critical first; -1 where the
+        cheap test does not tell.
+        """
+        for node in self._spare.doubtful(taken):
+            targets = self._group_targets[self._state.cluster.nodes[node].group.index]
+            _, spare = check_bounds(self._state, node, self._demands[node], rules, targets)
+            self._spare.note(node, spare)
+        return self._spare.less_than(taken)
+
+    def needs_disk(self, node: int) -> bool:
+        """Whether what leaves `node` when it fails needs disk elsewhere."""
+        return self._demands[node].plain > 0
+
+    def onto(self, node: int) -> Iterator[tuple[int, float]]:
+        """(failing node, MiB that fail over from there to `node`), the most first."""
+        return ((failing, -less) for less, _, failing in self._onto.get(node, ()))
+
+    def takes_over(self, rules: Rules, instance: Instance, nodes: tuple[int, ...]) -> bool:
+        """Whether the new primary's failure is plainly survived: only failovers, and room."""
+        demand = self._demands[nodes[0]]
+        if rules.strict or len(nodes) < 2 or demand.movers or demand.intricate or demand.single:
+            return False
+        cluster = self._state.cluster
+        if may_not_receive(cluster, nodes[0], nodes[1:]) or not cluster.nodes[nodes[1]].online:
+            return False
+        amount = demand.failovers.get(nodes[1], 0) + instance.memory
+        return self._state.columns[MEMORY][nodes[1]] - amount > 0
+
 
 MANY = 8
 """Failures from which on it pays to sort the nodes that may take over, once for all."""
@@ -52,7 +245,7 @@ class N1Cache:
         self.watches: dict[int, FailureWatch] = {}
 
 
-class N1Check:
+class FailureTolerance:
     """Judges placements of one instance on `state`, which it leaves as it is.
 
     `scope` are the nodes over which the allocation's score runs; `leaving` is an
@@ -75,7 +268,7 @@ class N1Check:
     ) -> None:
         self._kernels = kernels
         self._losses = losses
-        self._worse: NoWorse | None = None
+        self._worse: ExactSearch | None = None
         self._refuters: dict[tuple[int, float, bool], int] = {}  # by primary and what it takes
         self._leaving = leaving
         self._remembered = remembered or N1Cache()
@@ -106,8 +299,8 @@ class N1Check:
         """
         if not self._rules.strict:
             return False
-        told = self._watch(group).lost
-        return any(self._cheap([node])[node] == LOST for node in told)
+        known_by_bound = self._watch(group).lost
+        return any(self._check_bounds([node])[node] == LOST for node in known_by_bound)
 
     def stranded(self, instance: Instance, nodes: tuple[int, ...]) -> UnsurvivedFailure | None:
         """Which failure this placement makes unsurvivable, and who finds no place.
@@ -145,10 +338,10 @@ class N1Check:
         if not self._rules.exact:
             saved = set(self.survivable(nodes))
             return next((node for node in nodes if node not in saved), None)
-        kinds = self._cheap(nodes)
+        kinds = self._check_bounds(nodes)
         doubtful = (node for node in nodes if kinds[node] != SAFE)
         try:
-            return next((node for node in doubtful if not self._no_worse().saves(node)), None)
+            return next((node for node in doubtful if not self._exact().saves(node)), None)
         except UndecidedError:
             return nodes[0]
 
@@ -157,14 +350,14 @@ class N1Check:
 
         What a lack of time leaves undecided is no part of it.
         """
-        from iallocator.n1.loss.part import NO_LOSS
+        from iallocator.n1.exact import NO_LOSS
 
         found: dict[int, Loss] = {}
-        kinds = self._cheap(nodes)
+        kinds = self._check_bounds(nodes)
         try:
             for node in nodes:
                 safe = kinds[node] == SAFE
-                found[node] = NO_LOSS if safe else self._no_worse().loss(node)
+                found[node] = NO_LOSS if safe else self._exact().loss(node)
         except UndecidedError:
             pass
         return found
@@ -244,15 +437,15 @@ class N1Check:
         doubtful, critical = self._in_doubt(watch, taken, instance, nodes)
         if not (doubtful or critical):
             return None
-        worse = self._no_worse()
+        worse = self._exact()
         if not worse.compares(nodes):
             open_yet = []
             for node in doubtful:
-                told = worse.told(node, instance, nodes)
-                if told:
+                known_by_bound = worse.known_by_bound(node, instance, nodes)
+                if known_by_bound:
                     self._refuters[asked] = node
                     return node
-                if told is None:
+                if known_by_bound is None:
                     open_yet.append(node)
             doubtful = open_yet
         lost = self._lost_with(doubtful + critical, instance, nodes)
@@ -260,8 +453,8 @@ class N1Check:
 
     def _told(self, node: int, instance: Instance, nodes: tuple[int, ...]) -> bool | None:
         """Whether sums tell that the failure of `node` loses more."""
-        worse = self._no_worse()
-        return None if worse.compares(nodes) else worse.told(node, instance, nodes)
+        worse = self._exact()
+        return None if worse.compares(nodes) else worse.known_by_bound(node, instance, nodes)
 
     def _in_doubt(
         self, watch: FailureWatch, taken: float, instance: Instance, nodes: tuple[int, ...]
@@ -279,12 +472,12 @@ class N1Check:
                 (critical if spare >= 0 or watch.needs_disk(node) else doubtful).append(node)
         return doubtful, critical
 
-    def _no_worse(self) -> NoWorse:
+    def _exact(self) -> ExactSearch:
         """What compares losses; loaded where the cheap test and the simulation do not do."""
         if self._worse is None:
-            from iallocator.n1.loss.no_worse import NoWorse
+            from iallocator.n1.exact import ExactSearch
 
-            self._worse = NoWorse(
+            self._worse = ExactSearch(
                 self._state,
                 self._kernels,
                 self._rules,
@@ -309,7 +502,7 @@ class N1Check:
 
         If `one_is_enough`, some of them where sums tell of one.
         """
-        kinds = self._cheap(failing)
+        kinds = self._check_bounds(failing)
         lost = [node for node in failing if kinds[node] == LOST]
         if lost and one_is_enough:
             return lost
@@ -328,7 +521,7 @@ class N1Check:
                 self._state.place(*self._leaving)
             lost = set(self._lost(new))
             if self._rules.exact:
-                lost = {node for node in lost if not self._no_worse().saves(node)}
+                lost = {node for node in lost if not self._exact().saves(node)}
         self._survived.update((node, node not in lost) for node in new)
         return [node for node in failing if self._survived[node]]
 
@@ -347,16 +540,18 @@ class N1Check:
             self._watches[group.index] = watch
         return watch
 
-    def _cheap(self, failing: Sequence[int]) -> dict[int, int]:
-        """The cheap verdict on the failure of each node, as the state is now."""
+    def _check_bounds(self, failing: Sequence[int]) -> dict[int, int]:
+        """The cheap check_bounds on the failure of each node, as the state is now."""
         state, rules = self._state, self._rules
         kinds: dict[int, int] = {}
-        rooms: dict[int, Room] = {}
+        rooms: dict[int, TargetCapacity] = {}
         for node in failing:
             group = state.cluster.nodes[node].group
             targets = rules.targets(state.cluster, group)
             if len(failing) >= MANY and group.index not in rooms:
-                rooms[group.index] = Room(state, targets)
+                rooms[group.index] = TargetCapacity(state, targets)
             demand = known_demand(state, node, rules, self._remembered.demands)
-            kinds[node], _ = verdict(state, node, demand, rules, targets, rooms.get(group.index))
+            kinds[node], _ = check_bounds(
+                state, node, demand, rules, targets, rooms.get(group.index)
+            )
         return kinds

@@ -1,16 +1,21 @@
-"""What failures ask for, in arrays: which of them counting leaves in doubt, and what is to spare.
+"""Slots: how often equal instances fit on the targets, and which failures that leaves undecided.
 
-All say what `GroupHeadroom.survives` says of one failure after the other.
+Arrays over sizes × nodes and sizes × failures.  All results are those of `GroupHeadroom.survives`
+for one failure after the other.
+
+Cost: O(s n) for *s* sizes and *n* nodes per call; of what is kept, only changed nodes are counted
+again.
 """
 
 from __future__ import annotations
 
+from math import ceil
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from iallocator.n1.counting.queues import cost_of, fits_into
-from iallocator.n1.counting.rooms import ANY_NUMBER, room_left
+from iallocator.model.columns import DISK, MEMORY
+from iallocator.n1.queues import cost_of, fits_into
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,17 +25,120 @@ if TYPE_CHECKING:
     from iallocator.aliases import Indices, Truths
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
-    from iallocator.n1.counting.queues import Need, Queue, Required
+    from iallocator.n1.queues import Need, Queue, Required
 
     Integers = NDArray[np.int64]
 
-__all__ = ["Doubts", "Margin", "Spare"]
+__all__ = ["ANY_NUMBER", "Margin", "SlotCounts", "SpareSlots", "UndecidedFailures"]
+
+
+ANY_NUMBER = 1 << 40
+
+FEW = 8
+"""So many nodes that changed are looked at one by one."""
+
+
+def slots_left(
+    state: State, needs: Integers, nodes: Sequence[int], taken: Need
+) -> tuple[Integers, Integers]:
+    """Sizes × nodes: slots for each of `needs`, and the MiB of memory that close a node to it.
+
+    Of what is left once each of `nodes` has given `taken`; some memory and disk must remain.
+    """
+    free = _left(state.columns[MEMORY], nodes) - taken[0]
+    memory, disk = needs[:, :1], needs[:, 1:]
+    slots = free // np.maximum(memory, 1)
+    if not memory.all():
+        slots = np.where(memory > 0, slots, np.where(free >= 0, ANY_NUMBER, 0))
+    if disk.any():
+        free_disk = _left(state.columns[DISK], nodes) - taken[1]
+        some = np.minimum(slots, free_disk // np.maximum(disk, 1))
+        slots = np.where(disk > 0, some, slots)
+    return np.maximum(slots, 0), np.maximum(free - memory + 1, 0)
+
+
+def _left(column: Sequence[float], nodes: Sequence[int]) -> Integers:
+    """What can be taken of each node; -1 where there is nothing at all."""
+    found = np.ceil(np.array([column[node] for node in nodes], dtype=np.float64))
+    return found.astype(np.int64) - 1
+
+
+class SlotCounts:
+    """How often an instance of one size fits on each target, and what it takes to close all.
+
+    `changes` gets every node that changes, one after the other.
+
+    Attributes
+    ----------
+    slots, closing:
+        Per target, at `place`, as of the last `renew`; the last number is 0, for all other nodes.
+    """
+
+    def __init__(
+        self, state: State, need: Need, targets: Sequence[int], changes: Sequence[int]
+    ) -> None:
+        self._state = state
+        self._need = need
+        self._place = {node: k for k, node in enumerate(targets)}
+        self.slots: Integers = np.zeros(len(targets) + 1, dtype=np.int64)
+        self.closing: Integers = self.slots.copy()
+        self._sums = (0, 0)
+        self._changes = changes
+        self._seen = len(changes)
+        self._look(list(targets))
+
+    def place(self, node: int) -> int:
+        """Where the numbers of `node` are."""
+        return self._place.get(node, len(self._place))
+
+    def without(self, node: int) -> tuple[int, int]:
+        """Slots, and MiB of memory that close all targets, but for `node`."""
+        self.renew()
+        at = self.place(node)
+        return self._sums[0] - int(self.slots[at]), self._sums[1] - int(self.closing[at])
+
+    def less(self, node: int, taken: Need) -> tuple[int, int]:
+        """By how much both are less once `node` has given `taken`."""
+        if node not in self._place:
+            return 0, 0
+        self.renew()
+        slots, closing = self._count(node, taken)
+        at = self._place[node]
+        return int(self.slots[at]) - slots, int(self.closing[at]) - closing
+
+    def renew(self) -> None:
+        """Look again at what has changed."""
+        if self._seen < len(self._changes):
+            nodes = {node for node in self._changes[self._seen :] if node in self._place}
+            self._seen = len(self._changes)
+            self._look(sorted(nodes))
+
+    def _look(self, nodes: Sequence[int]) -> None:
+        at = [self._place[node] for node in nodes]
+        if len(nodes) > FEW:
+            needs = np.array([self._need], dtype=np.int64)
+            slots, closing = slots_left(self._state, needs, nodes, (0, 0))
+            self.slots[at], self.closing[at] = slots[0], closing[0]
+        else:
+            for place, node in zip(at, nodes):
+                self.slots[place], self.closing[place] = self._count(node, (0, 0))
+        self._sums = int(self.slots.sum()), int(self.closing.sum())
+
+    def _count(self, node: int, taken: Need) -> tuple[int, int]:
+        """Slots of `node`, and the MiB that close it; some memory and disk must remain."""
+        memory, disk = self._need
+        free = ceil(self._state.columns[MEMORY][node]) - taken[0] - 1
+        slots = (free // memory if memory else ANY_NUMBER) if free >= 0 else 0
+        if disk:
+            slots = min(slots, (ceil(self._state.columns[DISK][node]) - taken[1] - 1) // disk)
+        return max(0, slots), max(0, free - memory + 1)
+
 
 ABSENT = -1
 """So many slots are wanted of a size that nobody has, and so much closed before it."""
 
 
-class _Demands:
+class _FailureSlots:
     """The failures of one group, sizes × failures, and room, sizes × nodes: those that may fail
     come first, then other targets.
 
@@ -104,14 +212,14 @@ class _Demands:
             self._before = np.concatenate((self._before, absent))
             self._taken = np.concatenate((self._taken, absent))
             nodes = list(self._place)
-            slots, closing = room_left(self._state, self._needs[-1:], nodes, (0, 0))
+            slots, closing = slots_left(self._state, self._needs[-1:], nodes, (0, 0))
             self._slots = np.concatenate((self._slots, slots * self._targets))
             self._closing = np.concatenate((self._closing, closing * self._targets))
         return found
 
     def _room(self, nodes: Sequence[int], taken: Need) -> tuple[Integers, Integers]:
         """Sizes × nodes: slots, and what closes them, once each has given `taken`."""
-        slots, closing = room_left(self._state, self._needs, nodes, taken)
+        slots, closing = slots_left(self._state, self._needs, nodes, taken)
         usable = self._targets[[self._place[node] for node in nodes]]
         return slots * usable, closing * usable
 
@@ -123,7 +231,7 @@ class _Demands:
         return slots[:, None] - self._slots[:, :count], closing[:, None] - self._closing[:, :count]
 
 
-class Doubts(_Demands):
+class UndecidedFailures(_FailureSlots):
     """The failures that counting leaves in doubt, or knows to be lost."""
 
     def after(
@@ -149,7 +257,7 @@ class Doubts(_Demands):
         return doubts, [True if one else False if no else None for one, no in told]
 
     def without(self, need: Need, failing: int) -> tuple[int, int] | None:
-        """What `Room.without` says of the failure of one of the queues; None: not counted here."""
+        """Return `SlotCounts.without` for a failure; None if the size has no row here."""
         self._renew()
         size = self._sizes.get(need)
         if size is None:
@@ -212,7 +320,7 @@ class Margin:
         return self._second if node == self._node else self._least
 
 
-class Spare(_Demands):
+class SpareSlots(_FailureSlots):
     """How many more like one instance may come, wherever each of them goes."""
 
     def __init__(

@@ -1,8 +1,8 @@
-"""Placements of equal instances, one after the other, judged at once.
+"""Speculation: placements of equal instances, one after the other, checked at once.
 
-Where they come to is guessed: to the best node that rejects nobody, as far as is known.  What
-counting leaves in doubt of all of them is played through together, which takes little longer
-than for one; the first guess that turns out wrong ends what is believed, and is learnt.
+The next nodes are predicted: each instance is expected on the best node that is not known to reject
+it.  All failures that counting leaves undecided are simulated together, which takes little longer
+than one of them.  The first wrong prediction ends the accepted sequence, and is remembered.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from iallocator.model.instance import Instance
-    from iallocator.n1.counting.group_headroom import GroupHeadroom
-    from iallocator.n1.counting.playback import Coming
-    from iallocator.n1.counting.queues import Queue
-    from iallocator.n1.counting.trials import Doubt, Trials
+    from iallocator.n1.batched_simulation import Arrivals
+    from iallocator.n1.counting import Doubt, GroupHeadroom, Trials
+    from iallocator.n1.queues import Queue
 
-__all__ = ["Rehearsal"]
+__all__ = ["Speculation"]
+
 
 RECENT = 16
 """So many failures that rejected somebody are asked before all others."""
@@ -27,7 +27,7 @@ AT_ONCE = 160
 """To play so many failures through takes no more than twice as long as a few of them."""
 
 
-class _Guess:
+class _Prediction:
     """One failure that has to be played through, and how that should end.
 
     Attributes
@@ -42,28 +42,28 @@ class _Guess:
 
     __slots__ = ("coming", "doubt", "node", "rejected")
 
-    def __init__(self, doubt: Doubt, coming: Coming, rejected: bool) -> None:
+    def __init__(self, doubt: Doubt, coming: Arrivals, rejected: bool) -> None:
         self.doubt = doubt
         self.coming = coming
         self.node = coming[1][-1]
         self.rejected = rejected
 
 
-class Rehearsal:
+class Speculation:
     """Judges placements in the group of `counting`, with ``strict``.
 
     From `start` to `end`, which belong around a trial of the state, `expect` and `placed` are
-    called in turn; `come_true` then says how much of it is so.
+    called in turn; `confirmed` then says how much of it is so.
     """
 
     def __init__(self, trials: Trials, counting: GroupHeadroom) -> None:
         self._trials = trials
         self._counting = counting
-        self._guesses: list[list[_Guess]] = []
+        self._predictions: list[list[_Prediction]] = []
         self._path: tuple[int, ...] = ()
         self._queues: dict[int, Queue] = {}
-        self._recent: list[int] = []  # failures that showed a guess to be wrong, the last ones
-        self._wrong: _Guess | None = None  # the one that ended what is believed
+        self._recent: list[int] = []  # failures that showed a prediction to be wrong, the last ones
+        self._wrong: _Prediction | None = None  # the one that ended what is believed
 
     def judges(self, instance: Instance) -> bool:
         """Whether it can tell of `instance`."""
@@ -76,7 +76,7 @@ class Rehearsal:
 
     def start(self) -> None:
         """Forget what was asked before."""
-        self._guesses = []
+        self._predictions = []
         self._path = ()
         self._queues = {}
 
@@ -85,27 +85,27 @@ class Rehearsal:
 
         False: it is known that this is not so, and why is learnt.
         """
-        guesses: list[_Guess] = []
+        predictions: list[_Prediction] = []
         asked = [(self._trials.refuters[other], other) for other in rejected]
         unsettled, verdicts = self._counting.unsettled_and(instance, node, asked)
         for (failing, other), survives in zip(asked, verdicts):
             if survives:
                 self._trials.learn(other, None)
             elif survives is None:
-                guesses.append(self._guess(failing, instance, other, True))
+                predictions.append(self._predict(failing, instance, other, True))
         if True in verdicts:
             return False
         for failing, survives in unsettled.items():
             if survives is False:
                 self._trials.learn(node, failing)
                 return False
-            guesses.append(self._guess(failing, instance, node, False))
-        self._guesses.append(guesses)
+            predictions.append(self._predict(failing, instance, node, False))
+        self._predictions.append(predictions)
         return True
 
-    def _guess(self, failing: int, instance: Instance, node: int, rejected: bool) -> _Guess:
+    def _predict(self, failing: int, instance: Instance, node: int, rejected: bool) -> _Prediction:
         doubt = failing, self._counting.leaving(failing, instance, node)
-        return _Guess(doubt, (instance, (*self._path, node)), rejected)
+        return _Prediction(doubt, (instance, (*self._path, node)), rejected)
 
     def placed(self, instance: Instance, node: int) -> None:
         """`instance` has come to `node`, for as long as the trial lasts."""
@@ -121,24 +121,24 @@ class Rehearsal:
         for node in set(self._path):
             self._counting.undo(node, self._queues.get(node))
 
-    def come_true(self) -> int | None:
-        """How many of the guesses are so, from the first on; None: it cannot be told.
+    def confirmed(self) -> int | None:
+        """How many of the predictions are so, from the first on; None: it cannot be told.
 
         Where there are many, asked first are the failures that have rejected somebody: mostly it
         is one of them that shows what is wrong, and the others need not be played through then.
         """
-        if sum(map(len, self._guesses)) <= AT_ONCE:
-            return self._so(len(self._guesses), lambda one: True)
+        if sum(map(len, self._predictions)) <= AT_ONCE:
+            return self._so(len(self._predictions), lambda one: True)
         likely = {*self._trials.refuters.values(), *self._recent}
-        known = self._so(len(self._guesses), lambda one: one.rejected or one.doubt[0] in likely)
+        known = self._so(len(self._predictions), lambda one: one.rejected or one.doubt[0] in likely)
         if not known:
             return known
         return self._so(known, lambda one: not (one.rejected or one.doubt[0] in likely))
 
     def look_around(self, nodes: Collection[int]) -> None:
-        """See where else that failure rejects the next instance that showed a guess to be wrong.
+        """Find the other nodes on which the failure of the last wrong prediction rejects.
 
-        What is rejected at one node for want of a large place elsewhere mostly is so at many.
+        A failure that rejects an instance on one node mostly rejects it on many nodes.
         """
         wrong, self._wrong = self._wrong, None
         if wrong is None or wrong.node == wrong.doubt[0]:
@@ -154,23 +154,25 @@ class Rehearsal:
             elif self._trials.refuters.get(node) == failing:
                 self._trials.learn(node, None)
 
-    def _so(self, count: int, asked: Callable[[_Guess], bool]) -> int | None:
-        """How many of the first `count` guesses are so as far as those tell that are `asked`."""
-        chosen = [[one for one in guesses if asked(one)] for guesses in self._guesses[:count]]
-        every = [one for guesses in chosen for one in guesses]
+    def _so(self, count: int, asked: Callable[[_Prediction], bool]) -> int | None:
+        """Return how many of the first `count` predictions hold, as far as `asked` ones tell."""
+        chosen = [
+            [one for one in predictions if asked(one)] for predictions in self._predictions[:count]
+        ]
+        every = [one for predictions in chosen for one in predictions]
         lost = self._trials.lost([one.doubt for one in every], [one.coming for one in every])
         if lost is None:
             return None
         found = iter(lost)
-        for number, guesses in enumerate(chosen):
-            wrong = [one for one, gone in zip(guesses, found) if gone is not one.rejected]
-            for guess in wrong:
-                self._learn(guess)
+        for number, predictions in enumerate(chosen):
+            wrong = [one for one, gone in zip(predictions, found) if gone is not one.rejected]
+            for prediction in wrong:
+                self._learn(prediction)
             if wrong:
                 return number
         return count
 
-    def _learn(self, wrong: _Guess) -> None:
+    def _learn(self, wrong: _Prediction) -> None:
         """Remember how that failure ends indeed."""
         self._wrong = wrong
         self._trials.learn(wrong.node, None if wrong.rejected else wrong.doubt[0])

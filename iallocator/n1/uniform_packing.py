@@ -1,6 +1,7 @@
-"""Who is left over when items go to nodes of which only free memory, or disk as well, matters.
+"""Packing where every item can go to every node: which items are left over.
 
-Greedy first, then bounds, then a search for fewer as long as there is work to spend.
+Only free memory matters, or memory and disk.  Greedy first, then bounds, then a search for fewer
+left-over items as long as there is work to spend.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
     Size = tuple[float, float]
     """MiB of memory and of disk."""
 
-__all__ = ["WORK", "LeftOver", "at_least"]
+__all__ = ["WORK", "UniformPacking", "at_least"]
+
 
 INFINITE = float("inf")
 
@@ -24,7 +26,7 @@ WORK = 300_000
 """Places that all searches together look at: less than a second."""
 
 
-class LeftOver:
+class UniformPacking:
     """Finds for lists of sizes which find no room; all calls share `work`, what is searched."""
 
     __slots__ = ("_best", "_free", "_sizes", "_work")
@@ -137,7 +139,7 @@ def _greedy_with_disk(
 
 
 def at_least(sizes: Sequence[float], capacities: Sequence[float]) -> int:
-    """How many find no place, whatever goes where; in the orders of `LeftOver.of`."""
+    """How many find no place, whatever goes where; in the orders of `UniformPacking.of`."""
     largest = capacities[-1] if capacities else -1
     over = sum(sizes) - sum(capacities[bisect_left(capacities, 0) :])
     count = 0

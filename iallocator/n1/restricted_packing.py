@@ -1,7 +1,8 @@
-"""Who is left over when items go to nodes of which each may reach some only: storage pools.
+"""Packing where items have access to some nodes only (storage pools): which items are left over.
 
-Sums first; then best fit, those first that reach the fewest nodes; then bounds; then a search for
-fewer as long as there is work to spend.  What a pool itself has left is another matter.
+Sums first; then best fit, beginning with the items that have access to the fewest nodes; then
+bounds; then a search for fewer left-over items as long as there is work to spend.  The space in the
+pools themselves is not considered.
 """
 
 from __future__ import annotations
@@ -9,8 +10,8 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 
 from iallocator.model.columns import DISK, MEMORY
-from iallocator.n1.bounds import Room
-from iallocator.n1.loss.by_size import at_least
+from iallocator.n1.bounds import TargetCapacity
+from iallocator.n1.uniform_packing import at_least
 from iallocator.packing import LIMIT, Bins, Item, Packing
 
 TYPE_CHECKING = False
@@ -24,24 +25,25 @@ if TYPE_CHECKING:
 
     Reach = frozenset[int] | None
     Reaching = tuple[float, float, Sequence[Instance], Reach]
-    """MiB of memory and of disk, who it is, and the nodes that it reaches; None: all."""
+    """MiB of memory and of disk, the instances, and the nodes they have access to; None: all."""
 
-__all__ = ["ByReach"]
+__all__ = ["RestrictedPacking"]
+
 
 WORK = 300_000
 """Places that all searches together look at: less than a second."""
 
 
-class ByReach:
+class RestrictedPacking:
     """Finds who is left over; all calls share `work`.  `state` must not change meanwhile."""
 
-    __slots__ = ("_fields", "_rules", "_state", "_work")
+    __slots__ = ("_accessible", "_rules", "_state", "_work")
 
     def __init__(self, state: State, rules: Rules, work: int = WORK) -> None:
         self._state = state
         self._rules = rules
         self._work = work
-        self._fields: dict[tuple[int, Reach], _Field] = {}
+        self._accessible: dict[tuple[int, Reach], _AccessibleNodes] = {}
 
     def left_over(
         self,
@@ -57,35 +59,37 @@ class ByReach:
         classes: dict[Reach, list[int]] = {}
         for position, (*_, reach) in enumerate(items):
             classes.setdefault(reach, []).append(position)
-        fields = {reach: self._field(group, reach) for reach in classes}
-        question = _Question(items, classes, fields, failed, taken)
-        if question.surely_fits():
+        accessible = {reach: self._nodes_with(group, reach) for reach in classes}
+        problem = _Problem(items, classes, accessible, failed, taken)
+        if problem.surely_fits():
             return []
-        left = self._best_fit(question)
+        left = self._best_fit(problem)
         if not left or self._work <= 0:
             return left
-        if all(len(members) == 1 for _, _, members, _ in items) and len(left) <= question.least():
+        if all(len(members) == 1 for _, _, members, _ in items) and len(left) <= problem.least():
             return left
-        return self._searched(question, left)
+        return self._searched(problem, left)
 
-    def _field(self, group: Group, reach: Reach) -> _Field:
-        found = self._fields.get((group.index, reach))
+    def _nodes_with(self, group: Group, reach: Reach) -> _AccessibleNodes:
+        found = self._accessible.get((group.index, reach))
         if found is None:
             targets = self._rules.targets(self._state.cluster, group)
             nodes = targets if reach is None else [t for t in targets if t in reach]
-            found = self._fields[group.index, reach] = _Field(self._state, nodes)
+            found = self._accessible[group.index, reach] = _AccessibleNodes(self._state, nodes)
         return found
 
-    def _best_fit(self, asked: _Question) -> list[int]:
+    def _best_fit(self, problem: _Problem) -> list[int]:
         """Each in turn goes to the fullest node that takes it; the positions of the others."""
         memory, disk = self._state.columns[MEMORY], self._state.columns[DISK]
-        now = {node: memory[node] - 1 - amount for node, amount in asked.taken.items()}
+        now = {node: memory[node] - 1 - amount for node, amount in problem.taken.items()}
         free = dict[int, float]()
         left = []
-        for reach in sorted(asked.classes, key=lambda reach: len(asked.fields[reach].nodes)):
-            order = asked.fields[reach].order(asked.failed, now)
-            for position in asked.classes[reach]:
-                need, space, *_ = asked.items[position]
+        for reach in sorted(
+            problem.classes, key=lambda reach: len(problem.accessible[reach].nodes)
+        ):
+            order = problem.accessible[reach].order(problem.failed, now)
+            for position in problem.classes[reach]:
+                need, space, *_ = problem.items[position]
                 place = bisect_left(order, (need, -1))
                 while space and place < len(order):
                     node = order[place][1]
@@ -102,19 +106,19 @@ class ByReach:
                     free[node] -= space
         return left
 
-    def _searched(self, asked: _Question, left: list[int]) -> list[int]:
+    def _searched(self, problem: _Problem, left: list[int]) -> list[int]:
         """Fewer than `left`, if a search finds that."""
-        columns, items, fields = self._state.columns, asked.items, asked.fields
-        reached = {node for field in fields.values() for node in field.nodes}
-        nodes = sorted(reached.difference(asked.failed))
+        columns, items, accessible = self._state.columns, problem.items, problem.accessible
+        reached = {node for field in accessible.values() for node in field.nodes}
+        nodes = sorted(reached.difference(problem.failed))
         bins = {
             reach: frozenset(b for b, node in enumerate(nodes) if node in field.nodes)
-            for reach, field in fields.items()
+            for reach, field in accessible.items()
         }
         packing = Packing(
             [Item(memory, disk, bins[r], len(some)) for memory, disk, some, r in items],
             Bins(
-                [columns[MEMORY][node] - 1 - asked.taken.get(node, 0) for node in nodes],
+                [columns[MEMORY][node] - 1 - problem.taken.get(node, 0) for node in nodes],
                 [max(0, columns[DISK][node] - 1) for node in nodes],
             ),
             limit=min(LIMIT, self._work),
@@ -125,26 +129,26 @@ class ByReach:
         return min(left, found, key=lambda some: sum(len(items[k][2]) for k in some))
 
 
-class _Question:
+class _Problem:
     """Which of `items` find no place when the nodes in `failed` are gone.
 
-    `classes`: the positions of those that reach the same nodes, in their order; `fields`: these
+    `classes`: the positions of those that reach the same nodes, in their order; `accessible`: these
     nodes; `taken`: node -> MiB that go there before.
     """
 
-    __slots__ = ("classes", "failed", "fields", "items", "taken")
+    __slots__ = ("accessible", "classes", "failed", "items", "taken")
 
     def __init__(
         self,
         items: Sequence[Reaching],
         classes: Mapping[Reach, Sequence[int]],
-        fields: Mapping[Reach, _Field],
+        accessible: Mapping[Reach, _AccessibleNodes],
         failed: Collection[int],
         taken: Mapping[int, float],
     ) -> None:
         self.items = items
         self.classes = classes
-        self.fields = fields
+        self.accessible = accessible
         self.failed = failed
         self.taken = taken
 
@@ -155,7 +159,7 @@ class _Question:
         moved = sum(memory for memory, *_ in self.items)
         for reach, positions in self.classes.items():
             largest = self.items[positions[0]][0]
-            closing = self.fields[reach].room.closing(largest, self.failed, self.taken)
+            closing = self.accessible[reach].room.closing(largest, self.failed, self.taken)
             if closing <= moved - largest:
                 return False
         return True
@@ -163,18 +167,18 @@ class _Question:
     def least(self) -> int:
         """How many find no place at least: of each class alone, and of all on all nodes."""
         found = 0
-        if None in self.fields:
-            found = self._at_least(range(len(self.items)), self.fields[None])
+        if None in self.accessible:
+            found = self._at_least(range(len(self.items)), self.accessible[None])
         for reach, some in self.classes.items():
-            found = max(found, self._at_least(some, self.fields[reach]))
+            found = max(found, self._at_least(some, self.accessible[reach]))
         return found
 
-    def _at_least(self, positions: Iterable[int], field: _Field) -> int:
+    def _at_least(self, positions: Iterable[int], field: _AccessibleNodes) -> int:
         sizes = [self.items[position][0] for position in positions]
         return at_least(sizes, field.room.capacities(self.failed, self.taken))
 
 
-class _Field:
+class _AccessibleNodes:
     """The nodes that one kind of item reaches, by the memory that they have left.
 
     Attributes
@@ -189,7 +193,7 @@ class _Field:
 
     def __init__(self, state: State, nodes: Sequence[int]) -> None:
         self.nodes = frozenset(nodes)
-        self.room = Room(state, nodes)
+        self.room = TargetCapacity(state, nodes)
         memory = state.columns[MEMORY]
         self._place = {node: (memory[node] - 1, node) for node in nodes}
         self._order = sorted(self._place.values())

@@ -1,20 +1,19 @@
-"""The cheap test of N+1 where instances may not go to every node: storage pools.
+"""Bounds of N+1 where instances can run on some nodes only: storage pools.
 
-A share is what a failing node has to give to one set of nodes.  Shares may overlap: what
-goes to the nodes of one takes room from the others.  The argument of
-`iallocator.n1.bounds` holds for each share by itself, as soon as everything is
-counted against it that the other shares could put on its nodes: of each no more than
-it has, and no more than the nodes that they have in common can hold.
+A share is the part of a failure's demand that can go to one set of nodes.  Shares can overlap: an
+instance placed on a node of one share takes capacity from the others.  The argument of
+`iallocator.n1.bounds` holds for each share if everything counts against it that the other shares
+can place on its nodes: of each share at most what it has, and at most the capacity of the nodes
+that both have in common.
 
-Loaded only where a document tells which nodes reach which pools.
+Cost: O(s^2 n) for *s* shares and *n* targets.  Loaded only for documents with storage pools.
 """
 
 from __future__ import annotations
 
 from iallocator.model.columns import DISK, MEMORY
 from iallocator.model.storage import LVM, pools_of
-from iallocator.n1.pools.share import Share
-from iallocator.n1.verdicts import INFINITE, LOST, SAFE, UNKNOWN, share_of
+from iallocator.n1.rules import INFINITE, LOST, SAFE, UNKNOWN, share_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +23,41 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance, Pool
     from iallocator.model.state import State
 
-__all__ = ["judge_shares", "shares_of"]
+__all__ = ["Share", "check_shares", "shares_of"]
+
+
+class Share:
+    """Instances that need a new node, may go to the same nodes, and need room in the same pool.
+
+    Attributes
+    ----------
+    reach:
+        The nodes that they may go to; None: all.
+    pool:
+        Where they need disk space; `LVM` for the nodes' free disk, None: nowhere.
+    moved, largest:
+        MiB of memory of them all, and of the largest.
+    space, largest_space:
+        MiB that they need in the pool, and the largest of them.
+    """
+
+    __slots__ = ("largest", "largest_space", "moved", "pool", "reach", "space")
+
+    def __init__(self, reach: frozenset[int] | None, pool: Pool | None) -> None:
+        self.reach = reach
+        self.pool = pool
+        self.moved = 0
+        self.largest = 0
+        self.space = 0
+        self.largest_space = 0
+
+    def add(self, instance: Instance, space: int) -> None:
+        """Count one more instance."""
+        memory = instance.memory if instance.uses_memory else 0
+        self.moved += memory
+        self.largest = max(self.largest, memory)
+        self.space += space
+        self.largest_space = max(self.largest_space, space)
 
 
 def shares_of(cluster: Cluster, movers: Iterable[Instance]) -> list[Share] | None:
@@ -50,7 +83,7 @@ def _space(instance: Instance) -> tuple[Pool | None, int | None]:
     return instance.draws[0]
 
 
-def judge_shares(
+def check_shares(
     state: State, shares: Sequence[Share], failovers: Mapping[int, float], targets: Sequence[int]
 ) -> tuple[int, float]:
     """As `iallocator.n1.bounds.verdict`, of a demand in `shares`.

@@ -1,0 +1,516 @@
+"""Batched simulation: many failures simulated at once in arrays, one failure in each row.
+
+The same steps as in `iallocator.n1.simulation`, for instances on one node without tags, where only
+memory and disk decide whether a node accepts them.  The amount that an instance adds to a statistic
+is linear in its resources, so no formula is evaluated twice.  As soon as all instances left in a
+row are equal, each of them takes one slot, whatever is chosen, and the slots are counted.  Only the
+nodes that have capacity for an instance are scored; every other node changes only the sums.
+
+Cost: O(f n) per step for *f* failures and *n* nodes, in blocks of `CELLS` elements.
+"""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from iallocator.model.columns import COLUMNS, DISK, MEMORY
+from iallocator.model.node_view import NodeView
+from iallocator.n1.variance_sums import InitialSums, NodeVarianceSums, UniformVarianceSums
+from iallocator.scoring.candidates import DECIMALS
+from iallocator.scoring.equivalent import SPREADS, joined, merged, still_merged
+from iallocator.scoring.metrics import STATISTICS
+from iallocator.scoring.score_delta import NO_CENTRES, RESERVING, ROUNDING, counting, values
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from iallocator.aliases import Floats, Indices, Truths
+    from iallocator.model.instance import Instance
+    from iallocator.model.state import State
+    from iallocator.n1.queues import Leaving, Vector
+    from iallocator.n1.variance_sums import VarianceChange, VarianceSums
+    from iallocator.scoring.equivalent import Stood
+
+    Arrivals = tuple[Instance, Sequence[int]]
+    """An instance, and the nodes to which equal instances come one after the other."""
+
+__all__ = ["Arrivals", "BatchedSimulation", "SharedBatchCache"]
+
+
+ANY_NUMBER = float(1 << 40)
+
+
+def slots_for(memory: Floats, disk: Floats, need: Floats) -> Floats:
+    """How many equal instances fit; some memory, and disk where they need any, must remain.
+
+    `need` has memory and disk in its last dimension; all others are those of `memory` and `disk`.
+    """
+    found = _slots(memory, need[..., 0])
+    if not need[..., 1].any():
+        return found
+    return np.minimum(found, np.where(need[..., 1] > 0, _slots(disk, need[..., 1]), ANY_NUMBER))
+
+
+def _slots(free: Floats, each: Floats) -> Floats:
+    """How often `each` can be taken so that something is left; of nothing any number."""
+    some = np.maximum(np.ceil(free / np.maximum(each, 1.0)) - 1.0, 0.0)
+    return np.where(each > 0, some, np.where(free > 0, ANY_NUMBER, 0.0))
+
+
+class BatchInput(NamedTuple):
+    """What all rows begin with, over the nodes.
+
+    Attributes
+    ----------
+    columns, values:
+        Of the state; values of statistics are less their means.
+    per_amount:
+        Columns × statistics × nodes: what one more in a column adds to a statistic.
+    counted:
+        Statistics × nodes: 1 where a node counts, else 0.
+    allowed:
+        Which nodes take over.
+    """
+
+    columns: Floats
+    values: Floats
+    per_amount: Floats
+    counted: Floats
+    allowed: NDArray[np.bool_]
+
+
+SUMMED = [k for k, one in enumerate(STATISTICS) if not one.spread and k not in RESERVING]
+
+
+MOST = 64
+"""So many sets of kinds are known at a time."""
+
+
+class SharedBatchData(NamedTuple):
+    """What is played with.
+
+    Attributes
+    ----------
+    used, kept:
+        Positions of the columns, and of the statistics.
+    weights, counts:
+        Of those statistics; and how many nodes count for each.
+    everywhere:
+        Nodes × columns × statistics: what one more in a column adds to a statistic.
+    plain:
+        Columns × nodes: what one more adds to the part of the score that is summed up.
+    """
+
+    used: list[int]
+    kept: list[int]
+    weights: Floats
+    counts: Floats
+    everywhere: Floats
+    plain: Floats
+
+
+class _Kinds:
+    """What is known of some kinds: columns, and which statistics stood for others last."""
+
+    __slots__ = ("linear", "most", "others", "shared", "used", "version")
+
+    def __init__(self, used: list[int], linear: Floats) -> None:
+        self.used = used
+        self.linear = linear
+        self.most = np.abs(linear).max(axis=(0, 2), initial=0.0)
+        self.others: list[Stood] = []
+        self.shared: SharedBatchData | None = None
+        self.version = -1
+
+
+class SharedBatchCache:
+    """Keeps a shared for each set of kinds; for `per_amount` and `counted` see `BatchInput`."""
+
+    def __init__(self, per_amount: Floats, counted: Floats) -> None:
+        self._per_amount = per_amount
+        self._counted = counted
+        self._known: dict[frozenset[Vector], _Kinds] = {}
+
+    def of(self, kinds: Iterable[Vector], values: Floats, version: int) -> SharedBatchData:
+        """The shared for instances that add these vectors, with `values` as of `version`."""
+        key = frozenset(kinds)
+        known = self._known.get(key)
+        if known is None:
+            if len(self._known) >= MOST:
+                self._known.clear()
+            vectors = np.array(list(key), dtype=np.float64).reshape(-1, len(self._per_amount))
+            known = self._known[key] = _Kinds(*joined(vectors, self._per_amount))
+        fresh = known.version == version or still_merged(known.others, values, known.most)
+        if known.shared is None or not fresh:
+            known.shared = self._make(known, values)
+        known.version = version
+        return known.shared
+
+    def _make(self, kinds: _Kinds, values: Floats) -> SharedBatchData:
+        linear, counted = kinds.linear, self._counted
+        changing = [k for k in SPREADS if linear[:, k].any()]
+        whole = np.concatenate((values, *linear), axis=1)
+        weights, kinds.others = merged(changing, whole, counted)
+        kept = list(weights)
+        summed = np.array([STATISTICS[k].weight for k in SUMMED])
+        return SharedBatchData(
+            kinds.used,
+            kept,
+            np.array([weights[k] for k in kept]),
+            np.array([max(float(counted[k].sum()), 1.0) for k in kept]),
+            np.ascontiguousarray(linear[:, kept].transpose(2, 0, 1)),
+            np.einsum("k,ckn->cn", summed, linear[:, SUMMED]),
+        )
+
+
+class _Batch:
+    """One batch: the failures of the nodes at positions `own`, a row for each.
+
+    `shared` is the data shared by all these instances.  Vector ``coming[i]`` is added at each of
+    the positions ``at[i]``; see `BatchedSimulation.lost`.  ``heads[i]`` has a row of amounts for
+    each instance of ``leaving[i].head``.
+
+    Rows are sorted by the lengths of their queues, the longest first.  So the rows with an instance
+    left to restart are always the first ones; the other rows keep their last values.
+    """
+
+    def __init__(
+        self,
+        batch_input: BatchInput,
+        shared: SharedBatchData,
+        own: Indices,
+        leaving: Sequence[Leaving],
+        heads: Sequence[Floats],
+        coming: Sequence[Vector | None],
+        at: Sequence[Sequence[int]],
+    ) -> None:
+        self._input, self._shared = batch_input, shared
+        lengths = np.array([len(head) for head in heads], dtype=np.intp)
+        self._rows: Indices = np.argsort(-lengths, kind="stable")
+        self._left = lengths[self._rows]
+        self._busy = lengths.size  # so many rows, the first ones, still move somebody
+        self._own = own[self._rows]
+        order = self._rows.tolist()
+        tails = [(*leaving[old].need, leaving[old].times) for old in order]
+        self._tails = np.array(tails, dtype=np.float64).reshape(-1, 3)
+        self._lost = np.zeros(lengths.size, dtype=bool)  # in the order of the arguments
+        self._memory = np.repeat(batch_input.columns[None, MEMORY], lengths.size, axis=0)
+        self._disk = np.repeat(batch_input.columns[None, DISK], lengths.size, axis=0)
+        kinds: dict[tuple[int, int], Floats] = {}  # by their owners, in the order of rows
+        keys = [(id(heads[old]), node) for old, node in zip(order, self._own.tolist())]
+        kinds.update(zip(keys, (heads[old] for old in order)))
+        place = {key: number for number, key in enumerate(kinds)}
+        self._kinds: Indices = np.array([place[key] for key in keys], dtype=np.intp)
+        moved = np.concatenate([*kinds.values(), np.empty((0, len(COLUMNS)))])
+        self._open_positions(moved)
+        self._start_values()
+        nothing = (0.0,) * len(COLUMNS)
+        vectors = np.array([coming[old] or nothing for old in order])
+        self._arrive(vectors, [at[old] for old in order])
+        self._start_room()
+        self._start_steps(moved, np.array([node for _, node in kinds], dtype=np.intp))
+
+    def _open_positions(self, vectors: Floats) -> None:
+        """Find the nodes that have room for any of `vectors`, in the best case."""
+        batch_input = self._input
+        open_to = batch_input.allowed.copy()
+        self._disks = bool(vectors[:, DISK].any())
+        if len(vectors):
+            open_to &= batch_input.columns[MEMORY] + vectors[:, MEMORY].max() > 0
+            least = vectors[:, DISK].max()
+            if least < 0:
+                open_to &= batch_input.columns[DISK] + least > 0
+        self._open: Indices = np.flatnonzero(open_to)
+        column = np.full(open_to.size, -1, dtype=np.intp)
+        column[self._open] = np.arange(self._open.size)
+        self._column = column
+
+    def _start_values(self) -> None:
+        """Take the statistics that change, less their means and times their weights."""
+        shared, rows = self._shared, self._rows.size
+        self._everywhere = shared.everywhere * shared.weights  # nodes × columns × statistics
+        linear = self._everywhere[self._open].transpose(2, 1, 0)
+        self._alike = not self._open.size or not np.ptp(linear, axis=2).any()
+        if self._alike:  # one node stands for all
+            one = self._open[0] if self._open.size else self._own[0]
+            linear = self._everywhere[[one]].transpose(2, 1, 0)
+        self._linear = np.ascontiguousarray(linear)
+        plain = shared.plain[:, self._open]
+        apart = self._open.size > 0 and np.ptp(plain, axis=1).any()
+        self._plain = plain if apart else plain[:, :1]
+        self._base = self._input.values[shared.kept] * shared.weights[:, None]
+        self._x_own = self._base[:, self._own]
+        self._sums = np.zeros(self._x_own.shape)
+        squares = np.einsum("kn,kn->k", self._base, self._base)
+        self._squares = np.repeat(squares[:, None], rows, axis=1)
+        self._x = np.repeat(self._base[:, None, self._open], rows, axis=1)
+
+    def _arrive(self, vectors: Floats, at: Sequence[Sequence[int]]) -> None:
+        """Add the vector of each row at the nodes in `at`, as often as they are named."""
+        nodes = self._memory.shape[1]
+        came = np.fromiter(chain.from_iterable(at), dtype=np.intp)
+        if not came.size:
+            return
+        keys = np.repeat(np.arange(len(at)) * nodes, [len(path) for path in at]) + came
+        times = np.bincount(keys)
+        keys = np.flatnonzero(times)
+        row, node = np.divmod(keys, nodes)
+        added = vectors[row] * times[keys, None]
+        self._memory[row, node] += added[:, MEMORY]
+        self._disk[row, node] += added[:, DISK]
+        change = np.einsum("eu,euk->ke", added[:, self._shared.used], self._everywhere[node])
+        squares = change * (2 * self._base[:, node] + change)
+        first = np.flatnonzero(np.diff(row, prepend=-1))
+        self._sums[:, row[first]] += np.add.reduceat(change, first, axis=1)
+        self._squares[:, row[first]] += np.add.reduceat(squares, first, axis=1)
+        column = self._column[node]
+        inside = column >= 0
+        self._x[:, row[inside], column[inside]] += change[:, inside]
+        mine = self._own[row] == node
+        self._x_own[:, row[mine]] += change[:, mine]
+
+    def _start_room(self) -> None:
+        """Memory and disk of the open nodes; none on the node that fails."""
+        self._free = np.take(self._memory, self._open, axis=1)
+        self._free_disk = np.take(self._disk, self._open, axis=1)
+        mine = self._column[self._own]
+        self._free[np.flatnonzero(mine >= 0), mine[mine >= 0]] = -np.inf
+        self._every: Indices = np.arange(self._rows.size)
+        self._first: Indices = self._every * self._open.size  # of each row, among all
+
+    def _start_steps(self, moved: Floats, own: Indices) -> None:
+        """What each step moves: the room that it needs, and what it does to statistics.
+
+        `moved` and `own` are those of each kind of rows, which have the same head.
+        """
+        kinds = self._kinds
+        lengths = np.zeros(own.size, dtype=np.intp)
+        lengths[kinds] = self._left
+        used = np.arange(lengths.max(initial=0)) < lengths[:, None]
+        vectors = np.zeros((*used.shape, len(COLUMNS)))
+        vectors[used] = moved
+        vectors = vectors.transpose(1, 2, 0)  # steps × columns × kinds
+        self._needed = -vectors[:, (MEMORY, DISK)].take(kinds, axis=2)
+        amounts = np.ascontiguousarray(vectors[:, self._shared.used])
+        self._rest = None
+        if self._plain.any():
+            self._rest = (amounts.transpose(0, 2, 1) @ self._plain).take(kinds, axis=1)
+        taken = np.einsum("sur,ruk->skr", amounts, -self._everywhere[own])
+        first = InitialSums(
+            self._sums, self._squares, taken, self._x_own, self._shared.counts, kinds
+        )
+        self._variances: VarianceSums
+        if self._alike:
+            self._variances = UniformVarianceSums(first, np.matmul(self._linear[:, :, 0], amounts))
+        else:
+            self._variances = NodeVarianceSums(first, amounts.transpose(0, 2, 1), self._linear)
+
+    def run(self) -> Truths:
+        """Move everything: per row whether somebody is left over."""
+        for step in range(len(self._needed)):
+            while self._busy and self._left[self._busy - 1] <= step:
+                self._busy -= 1
+            if self._busy and self._open.size:
+                self._move(step, self._busy)
+            elif self._busy:
+                self._strand(np.arange(self._rows.size) < self._busy)
+        self._count_tails()
+        return self._lost
+
+    def _count_tails(self) -> None:
+        """Decide the rows in which all that is left is equal."""
+        if not self._rows.size:
+            return
+        memory, disk = self._memory, self._disk
+        memory[:, self._open], disk[:, self._open] = self._free, self._free_disk
+        slots = slots_for(memory, disk, self._tails[:, None, :2]) * self._input.allowed
+        slots[self._every[: self._rows.size], self._own] = 0
+        self._lost[self._rows] = slots.sum(axis=1) < self._tails[:, 2]
+
+    def _keep(self, rows: Truths) -> None:
+        """Go on with these rows only."""
+        self._rows, self._left, self._own = self._rows[rows], self._left[rows], self._own[rows]
+        self._tails = self._tails[rows]
+        self._memory, self._disk = self._memory[rows], self._disk[rows]
+        self._free, self._free_disk = self._free[rows], self._free_disk[rows]
+        self._needed = self._needed.compress(rows, axis=2)
+        self._rest = None if self._rest is None else self._rest.compress(rows, axis=1)
+        self._x = self._x.compress(rows, axis=1)
+        self._variances.keep(rows)
+
+    def _strand(self, stuck: Truths) -> None:
+        """In these rows somebody finds no place."""
+        self._lost[self._rows[stuck]] = True
+        self._busy -= int(np.count_nonzero(stuck))
+        self._keep(~stuck)
+
+    def _move(self, step: int, active: int) -> None:
+        """Move number `step` of each of the `active` rows to the node with the best score."""
+        needed = self._needed[step, :, :active, None]
+        closed = self._free[:active] <= needed[0]
+        if self._disks:
+            closed |= (needed[1] != 0) & (self._free_disk[:active] <= needed[1])
+        moves = self._variances.at(step, active)
+        spread = self._x[:, :active] * moves.slope
+        spread += moves.rest
+        if not np.minimum.reduce(spread, axis=None) > self._variances.rounding:
+            square = self._variances.square(step, active)
+            spread *= spread > (ROUNDING * square)[:, :, None]
+        scores = np.add.reduce(np.sqrt(spread, out=spread), axis=0)
+        if self._rest is not None:
+            scores += self._rest[step, :active]
+        scores *= 10.0**DECIMALS
+        np.putmask(np.rint(scores, out=scores), closed, np.inf)
+        best = scores.argmin(axis=1)
+        stuck = closed.take(self._first[:active] + best)
+        if np.logical_or.reduce(stuck):
+            self._strand(np.concatenate((stuck, np.zeros(self._rows.size - active, dtype=bool))))
+            best, moves = best[~stuck], moves.of(~stuck)
+        if best.size:
+            self._add(step, moves, best)
+
+    def _add(self, step: int, moves: VarianceChange, best: Indices) -> None:
+        """What is moved arrives at the open nodes `best`, of the first rows."""
+        rows = best.size
+        places = self._first[:rows] + best
+        self._free.reshape(-1)[places] -= self._needed[step, 0, :rows]
+        if self._disks:
+            self._free_disk.reshape(-1)[places] -= self._needed[step, 1, :rows]
+        x = self._x.reshape(len(self._x), -1)
+        x[:, places] = self._variances.add(moves, best, x.take(places, axis=1))
+
+
+CELLS = 60_000
+"""Failures × nodes that are worked on at a time: all their statistics should stay near the
+processor."""
+
+
+class _Head(NamedTuple):
+    """What leaves a node before the last run: in order, as an array, and which kinds there are."""
+
+    vectors: list[Vector]
+    amounts: Floats
+    kinds: frozenset[Vector]
+
+
+class BatchedSimulation:
+    """Plays failures through over the nodes in `scope`; one group's `targets` take over.
+
+    `matrix` holds the capacities of all nodes, see `iallocator.scoring.arrays`.
+    """
+
+    def __init__(
+        self, state: State, matrix: Floats, scope: Sequence[int], targets: Sequence[int]
+    ) -> None:
+        self._state = state
+        self._scope = np.array(scope, dtype=np.intp)
+        self._position = {index: k for k, index in enumerate(scope)}
+        self._every = all(index == k for index, k in self._position.items())
+        self._allowed = np.zeros(len(scope), dtype=bool)
+        self._allowed[[self._position[index] for index in targets]] = True
+        self._fixed = list(matrix[:, self._scope])
+        self._per_amount = self._coefficients()
+        view = self._view([np.zeros(len(scope))] * len(COLUMNS))
+        self._counted = np.stack(
+            [np.broadcast_to(counting(k, view), (len(scope),)) for k in range(len(STATISTICS))]
+        ).astype(np.float64)
+        self._version = -1
+        self._heads: dict[int, _Head] = {}
+        self._shared_cache = SharedBatchCache(self._per_amount, self._counted)
+        self._columns: Floats = np.empty(0)
+        self._values: Floats = np.empty(0)
+
+    def lost(
+        self,
+        failing: Sequence[int],
+        leaving: Sequence[Leaving],
+        coming: Sequence[Arrivals | None],
+    ) -> list[bool]:
+        """Whether each of the failures loses somebody.
+
+        Number i is the failure of node ``failing[i]``, from which ``leaving[i]`` has to be moved,
+        with the instances ``coming[i]`` on their nodes beside what `state` holds; those on the
+        node that fails are among what leaves already.
+        """
+        if not failing:  # there may be no node at all that could
+            return []
+        self._renew()
+        size = max(1, CELLS // len(self._scope))
+        found: list[bool] = []
+        for start in range(0, len(failing), size):
+            part = slice(start, start + size)
+            found += self._batch(failing[part], leaving[part], coming[part]).run().tolist()
+        return found
+
+    @property
+    def _input(self) -> BatchInput:
+        return BatchInput(
+            self._columns, self._values, self._per_amount, self._counted, self._allowed
+        )
+
+    def _batch(
+        self,
+        failing: Sequence[int],
+        leaving: Sequence[Leaving],
+        coming: Sequence[Arrivals | None],
+    ) -> _Batch:
+        heads = [self._head_of(node, one) for node, one in zip(failing, leaving)]
+        vectors = [None if one is None else one[0].as_primary for one in coming]
+        different = {id(head): head.kinds for head in heads}.values()
+        kinds = {one for one in vectors if one is not None}.union(*different)
+        return _Batch(
+            self._input,
+            self._shared_cache.of(kinds, self._values, self._version),
+            np.array(self._positions(failing), dtype=np.intp),
+            leaving,
+            [head.amounts for head in heads],
+            vectors,
+            [() if one is None else self._positions(one[1]) for one in coming],
+        )
+
+    def _positions(self, nodes: Sequence[int]) -> Sequence[int]:
+        """Where they are in the scope."""
+        return nodes if self._every else [self._position[node] for node in nodes]
+
+    def _head_of(self, node: int, leaving: Leaving) -> _Head:
+        """The head of what leaves `node`; kept for as long as it is the same."""
+        known = self._heads.get(node)
+        if known is None or known.vectors is not leaving.head:
+            amounts = np.array(leaving.head, dtype=np.float64).reshape(-1, len(COLUMNS))
+            known = self._heads[node] = _Head(leaving.head, amounts, frozenset(leaving.head))
+        return known
+
+    def _renew(self) -> None:
+        """Look at the state again if it has changed."""
+        if self._version == self._state.version:
+            return
+        whole = np.array(self._state.columns, dtype=np.float64)
+        self._columns = whole[:, self._scope]
+        found = values(self._view(list(self._columns)), NO_CENTRES)
+        stacked = np.stack(np.broadcast_arrays(*found, self._columns[0])[:-1])
+        count = np.maximum(self._counted.sum(axis=1, keepdims=True), 1.0)
+        self._values = stacked - self._counted * (stacked.sum(axis=1, keepdims=True) / count)
+        self._version = self._state.version
+
+    def _view(self, columns: Sequence[Floats]) -> NodeView:
+        return NodeView(columns, self._fixed, np.zeros(self._scope.size))
+
+    def _coefficients(self) -> Floats:
+        """Columns × statistics × nodes: what one more in a column adds to a statistic there.
+
+        Made of nothing and one, so that they are exact.
+        """
+        nothing, one = np.zeros(self._scope.size), np.ones(self._scope.size)
+        found = np.empty((len(COLUMNS), len(STATISTICS), self._scope.size))
+        none = [nothing] * len(COLUMNS)
+        start = values(self._view(none), NO_CENTRES)
+        for column in range(len(COLUMNS)):
+            after = values(self._view([*none[:column], one, *none[column + 1 :]]), NO_CENTRES)
+            for k, (new, old) in enumerate(zip(after, start)):
+                found[column, k] = new - old
+        return found

@@ -1,1 +1,0 @@
-"""N+1 of many equal instances: by counting, and what that leaves in doubt played through."""

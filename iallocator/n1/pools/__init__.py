@@ -1,1 +1,0 @@
-"""Global N+1 where storage pools say who may go where."""
