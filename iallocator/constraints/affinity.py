@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from iallocator.aliases import Nodes
-    from iallocator.constraints.census import Census, LiveCensus
     from iallocator.constraints.relations import Relations
+    from iallocator.constraints.rule_counts import LiveRuleCounts, RuleCounts
     from iallocator.model.constraints import Constraint
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
@@ -73,7 +73,7 @@ class Affinity(NoAffinity):
     node can take an instance, which is off the state, as its primary by the limits.
     """
 
-    __slots__ = ("_census", "_fits", "_known", "_new", "_relations", "_state")
+    __slots__ = ("_fits", "_known", "_new", "_relations", "_rule_counts", "_state")
 
     def __init__(
         self,
@@ -87,14 +87,14 @@ class Affinity(NoAffinity):
         self._state = state
         self._new = new
         self._fits = fits
-        self._census: LiveCensus | None = None
+        self._rule_counts: LiveRuleCounts | None = None
         self._known: dict[str, Instance] = {}
 
-    def _now(self) -> Census:
+    def _now(self) -> RuleCounts:
         """Who is where at present; `pending` ones are nowhere."""
-        if self._census is None:
-            self._census = self._relations.live(self._state)
-        return self._census.now(self.pending)
+        if self._rule_counts is None:
+            self._rule_counts = self._relations.live(self._state)
+        return self._rule_counts.now(self.pending)
 
     def _named(self, name: str) -> Instance | None:
         """An instance of the cluster or of the request; of the latter if both have one."""

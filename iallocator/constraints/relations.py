@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from itertools import islice
 
-from iallocator.constraints.chains import dependents_of_failed, unsupported
-from iallocator.constraints.memberships import Memberships
-from iallocator.constraints.outlook import Outlook, breaks, newly_parted, others_broken
+from iallocator.constraints.affinity_groups import AffinityGroups
+from iallocator.constraints.order_chains import dependents_of_failed, unsupported
+from iallocator.constraints.rule_violations import (
+    RuleViolations,
+    breaks,
+    newly_parted,
+    others_broken,
+)
 from iallocator.model.constraints import APART, ORDER, domains_between
 from iallocator.tags.affinity import bond_between, bond_to_many
 
@@ -14,9 +19,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-    from iallocator.constraints.census import Census
-    from iallocator.constraints.memberships import Where
-    from iallocator.constraints.outlook import Pair
+    from iallocator.constraints.affinity_groups import Where
+    from iallocator.constraints.rule_counts import RuleCounts
+    from iallocator.constraints.rule_violations import Pair
     from iallocator.model.constraints import Constraint, Member
     from iallocator.model.instance import Instance
 
@@ -62,11 +67,11 @@ NAMED = 3
 """How many of the others that sentence names."""
 
 
-class Relations(Memberships):
+class Relations(AffinityGroups):
     """What is broken where, of the constraints between instances and to nodes.
 
     All questions are about primaries: that is where an instance runs.  Those that are
-    nowhere yet bind nobody.  A rule between many is never written out as pairs: a `Census`
+    nowhere yet bind nobody.  A rule between many is never written out as pairs: a `RuleCounts`
     counts who is where, and only what is told to people names the others.
     """
 
@@ -74,28 +79,30 @@ class Relations(Memberships):
 
     # What breaks
 
-    def _outlooks(self, instance: str, census: Census) -> list[Outlook]:
-        every = (Outlook(m, census, self.domains) for m in self.memberships(instance))
-        return [outlook for outlook in every if outlook]
+    def _violations(self, instance: str, rule_counts: RuleCounts) -> list[RuleViolations]:
+        every = (RuleViolations(m, rule_counts, self.domains) for m in self.memberships(instance))
+        return [one for one in every if one]
 
     def _out(self, instance: str, node: int) -> list[Constraint]:
         """The location musts that `instance` on `node` would break."""
         return [] if self.locations is None else self.locations.broken(instance, node)
 
-    def rejected(self, instance: str, nodes: Iterable[int], census: Census) -> list[int]:
+    def rejected(self, instance: str, nodes: Iterable[int], rule_counts: RuleCounts) -> list[int]:
         """Those of `nodes` where `instance` would break a must, as the others are."""
-        outlooks = self._outlooks(instance, census)
-        if not outlooks and self.locations is None:
+        violations = self._violations(instance, rule_counts)
+        if not violations and self.locations is None:
             return []
         return [
             node
             for node in nodes
-            if self._out(instance, node) or any(one.musts(node) for one in outlooks)
+            if self._out(instance, node) or any(one.musts(node) for one in violations)
         ]
 
-    def rejected_passing(self, instance: str, nodes: Iterable[int], census: Census) -> list[int]:
+    def rejected_passing(
+        self, instance: str, nodes: Iterable[int], rule_counts: RuleCounts
+    ) -> list[int]:
         """Those where it must not even be on its way: its partners come after it."""
-        apart = [o for o in self._outlooks(instance, census) if o.member.rule.kind == APART]
+        apart = [o for o in self._violations(instance, rule_counts) if o.member.rule.kind == APART]
         if not apart and self.locations is None:
             return []
         return [
@@ -116,72 +123,80 @@ class Relations(Memberships):
             for other in member.rule.members
         )  # fmt: skip
 
-    def musts_broken(self, instance: str, node: int, census: Census) -> int:
+    def musts_broken(self, instance: str, node: int, rule_counts: RuleCounts) -> int:
         """How many musts `instance` on `node` would break."""
-        outlooks = self._outlooks(instance, census)
-        return len(self._out(instance, node)) + sum(one.musts(node) for one in outlooks)
+        violations = self._violations(instance, rule_counts)
+        return len(self._out(instance, node)) + sum(one.musts(node) for one in violations)
 
-    def costs(self, instance: str, nodes: Iterable[int], census: Census) -> dict[int, float]:
+    def costs(
+        self, instance: str, nodes: Iterable[int], rule_counts: RuleCounts
+    ) -> dict[int, float]:
         """What `instance` on each of `nodes` costs by the shoulds it breaks, where it costs."""
-        outlooks = self._outlooks(instance, census)
-        if not outlooks:
+        violations = self._violations(instance, rule_counts)
+        if not violations:
             return {}
-        sums = {node: sum(one.cost(node) for one in outlooks) for node in nodes}
+        sums = {node: sum(one.cost(node) for one in violations) for node in nodes}
         return {node: cost for node, cost in sums.items() if cost > 0}
 
-    def first_broken(self, instance: str, node: int, census: Census) -> Constraint | None:
+    def first_broken(self, instance: str, node: int, rule_counts: RuleCounts) -> Constraint | None:
         """The first must that `instance` on `node` would break, or None."""
         for must in self._out(instance, node):
             return must
-        for outlook in self._outlooks(instance, census):
-            if outlook.musts(node):
-                return bond_between(*next(self._in_turn(outlook.member, node, census, must=True)))
+        for one in self._violations(instance, rule_counts):
+            if one.musts(node):
+                return bond_between(*next(self._in_turn(one.member, node, rule_counts, must=True)))
         return None
 
     def rejections(
-        self, instance: str, nodes: Iterable[int], census: Census
+        self, instance: str, nodes: Iterable[int], rule_counts: RuleCounts
     ) -> dict[int, Constraint]:
         """Those of `nodes` that break a must of `instance`, and the first that they break."""
-        found = ((node, self.first_broken(instance, node, census)) for node in nodes)
+        found = ((node, self.first_broken(instance, node, rule_counts)) for node in nodes)
         return {node: bond for node, bond in found if bond is not None}
 
-    def broken_musts(self, instance: str, node: int, census: Census) -> list[Constraint]:
+    def broken_musts(self, instance: str, node: int, rule_counts: RuleCounts) -> list[Constraint]:
         """The musts that `instance` on `node` would break, as the others are, to be told.
 
         Where there are many others by one tag, some are named and all of them counted.
         """
         found = self._out(instance, node)
-        for outlook in self._outlooks(instance, census):
-            found += self._broken_bonds(
-                outlook.member, node, census, True, outlook.musts(node), 0.0
-            )
+        for one in self._violations(instance, rule_counts):
+            found += self._broken_bonds(one.member, node, rule_counts, True, one.musts(node), 0.0)
         return found
 
-    def broken_wishes(self, instance: str, node: int, census: Census) -> list[Constraint]:
+    def broken_wishes(self, instance: str, node: int, rule_counts: RuleCounts) -> list[Constraint]:
         """The same of shoulds."""
         found: list[Constraint] = []
-        for outlook in self._outlooks(instance, census):
-            count, cost = outlook.wishes(node), outlook.cost(node)
-            found += self._broken_bonds(outlook.member, node, census, False, count, cost)
+        for one in self._violations(instance, rule_counts):
+            count, cost = one.wishes(node), one.cost(node)
+            found += self._broken_bonds(one.member, node, rule_counts, False, count, cost)
         return found
 
     def _broken_bonds(
-        self, member: Member, node: int, census: Census, must: bool, count: int, cost: float
+        self,
+        member: Member,
+        node: int,
+        rule_counts: RuleCounts,
+        must: bool,
+        count: int,
+        cost: float,
     ) -> list[Constraint]:
         """The `count` broken bonds of `member` on `node` that must, or only should, hold."""
         if not count:
             return []
         if count > FEW:
-            some = list(islice(self._in_turn(member, node, census, must), NAMED))
+            some = list(islice(self._in_turn(member, node, rule_counts, must), NAMED))
             return [bond_to_many(some, count, cost)]
-        pairs = others_broken(member, node, census, self.domains)
+        pairs = others_broken(member, node, rule_counts, self.domains)
         wanted = (pair for pair in pairs if (pair[0].must and pair[1].must) == must)
         return [bond_between(*pair) for pair in sorted(wanted, key=_place)]
 
-    def _in_turn(self, member: Member, node: int, census: Census, must: bool) -> Iterator[Pair]:
+    def _in_turn(
+        self, member: Member, node: int, rule_counts: RuleCounts, must: bool
+    ) -> Iterator[Pair]:
         """The same bonds in the order of the members.  Cost: members up to where one stops."""
         for other in member.rule.members:
-            home = census.homes.get(other.instance)
+            home = rule_counts.homes.get(other.instance)
             if home is None or other.instance == member.instance:
                 continue
             if (member.must and other.must) == must:
@@ -189,7 +204,7 @@ class Relations(Memberships):
                     yield member, other, domain
 
     def newly_broken(
-        self, moved: Mapping[str, int | None], where: Where, census: Census
+        self, moved: Mapping[str, int | None], where: Where, rule_counts: RuleCounts
     ) -> Iterator[tuple[str, Constraint]]:
         """Musts of `moved` instances that held where they were (name -> node), and are broken now.
 
@@ -201,7 +216,7 @@ class Relations(Memberships):
             now = where[name][0]
             yield from ((name, must) for must in self._out(name, now) if now != before)
             for member in self.memberships(name):
-                for pair in self._parted(member, before, now, moved, census):
+                for pair in self._parted(member, before, now, moved, rule_counts):
                     yield name, bond_between(*pair)
 
     def _parted(
@@ -210,29 +225,31 @@ class Relations(Memberships):
         before: int | None,
         now: int,
         moved: Mapping[str, int | None],
-        census: Census,
+        rule_counts: RuleCounts,
     ) -> Iterator[Pair]:
         """The musts of one that was on `before` and is on `now` that held and are broken."""
         if not member.must:
             return
-        for one, other, domain in newly_parted(member, before, now, moved, census, self.domains):
+        for one, other, domain in newly_parted(
+            member, before, now, moved, rule_counts, self.domains
+        ):
             if other.must:
                 yield one, other, domain
 
     def mending(
-        self, instance: str, node: int, targets: Iterable[int], census: Census
+        self, instance: str, node: int, targets: Iterable[int], rule_counts: RuleCounts
     ) -> dict[int, int]:
         """How many more musts `instance` breaks on `targets` than on `node`, where it is fewer.
 
         Only where it keeps all that hold, as the others are.
         """
-        outlooks = self._outlooks(instance, census)
-        present = self.musts_broken(instance, node, census)
+        violations = self._violations(instance, rule_counts)
+        present = self.musts_broken(instance, node, rule_counts)
         more = {
-            target: sum(one.musts(target) for one in outlooks) - present
+            target: sum(one.musts(target) for one in violations) - present
             for target in targets
             if not self._out(instance, target)
-            and not any(one.parts(node, target) for one in outlooks)
+            and not any(one.parts(node, target) for one in violations)
         }
         return {target: count for target, count in more.items() if count < 0}
 

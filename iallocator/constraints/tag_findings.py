@@ -5,7 +5,7 @@ Requests, `check` and `constraints` show the same list.
 
 from __future__ import annotations
 
-from iallocator.constraints.memberships import units_of
+from iallocator.constraints.affinity_groups import units_of
 from iallocator.model.constraints import APART, ORDER, TOGETHER, TagFinding, domains_between
 from iallocator.requests import SETTINGS
 from iallocator.tags.foreign import misspelt, misspelt_foreign

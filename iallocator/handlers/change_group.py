@@ -136,4 +136,4 @@ def mover_into(context: Context, group: Group) -> Evaluator:
     """What decides on moves into `group`; hail ignores soft errors when it chooses that only."""
     evaluator = context.evaluator(group)
     spares = context.settings.behaviour.spares_soft_limits_after_group
-    return evaluator if spares else evaluator.heeding_soft_limits()
+    return evaluator if spares else evaluator.enforcing_soft_limits()

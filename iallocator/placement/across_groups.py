@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.placement.context import Context
-    from iallocator.placement.motions import Motion
+    from iallocator.placement.limit_policy import LimitPolicy
     from iallocator.scoring import Kernel
     from iallocator.scoring.candidates import Candidates
 
@@ -108,13 +108,13 @@ class AcrossGroups:
         nodes = evaluator.online_nodes(context.settings.restrict_allocation_to)
         rejections = may_not_receive(context.cluster, instance.nodes[0], nodes)
         rejections |= context.bonds.rejected(instance, nodes)
-        kernel, motion = self.kernel, evaluator.motions.new
+        kernel, limit_policy = self.kernel, evaluator.limit_policies.new
         if instance.required_nodes == 2:
             found = kernel.pairs(
-                instance, nodes, nodes, rejections, motion.primary, motion.secondary
+                instance, nodes, nodes, rejections, limit_policy.primary, limit_policy.secondary
             )
         else:
-            found = kernel.singles(instance, nodes, rejections, motion.primary)
+            found = kernel.singles(instance, nodes, rejections, limit_policy.primary)
         return context.bonds.with_soft_costs(instance, found)[0]
 
     def _singles(self, instance: Instance, groups: Sequence[Group]) -> Ranked:
@@ -234,9 +234,9 @@ class AcrossGroups:
         return rejections
 
     @property
-    def _limits(self) -> Motion:
+    def _limits(self) -> LimitPolicy:
         """Those of a new instance; asked only where all groups have the same settings."""
-        return self.context.motions(self.context.settings).new
+        return self.context.limit_policies(self.context.settings).new
 
     @property
     def kernel(self) -> Kernel:

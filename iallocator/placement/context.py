@@ -10,7 +10,7 @@ from iallocator.n1.rules import WORK, Effort, Rules
 from iallocator.n1.tolerance import FailureTolerance, N1Cache
 from iallocator.options.settings import PLANNING_SECONDS
 from iallocator.placement.evaluator import Evaluator
-from iallocator.placement.motions import motions_for
+from iallocator.placement.limit_policy import limit_policies_for
 from iallocator.placement.score_scope import ScoreScope
 from iallocator.scoring import Kernels
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.n1.growth import Growth
     from iallocator.options.settings import Settings
-    from iallocator.placement.motions import Motions
+    from iallocator.placement.limit_policy import LimitPolicies
     from iallocator.placement.trace import Trace
     from iallocator.ranking.base import ScheduledInstance
     from iallocator.scoring import Kernel
@@ -33,7 +33,7 @@ __all__ = ["Context"]
 
 
 class Context:
-    """The working set of one request.
+    """The context set of one request.
 
     ``candidates`` says how many nodes and pairs of nodes will be scored for each
     instance of the request, in how many ``groups``; that chooses the form of the kernel.
@@ -166,14 +166,14 @@ class Context:
                 known = self._scopes[id(nodes)] = ScoreScope(self, nodes)
             settings = self.settings_of(group)
             found = Evaluator(
-                self, group, settings, self.motions(settings), self.rules(settings.n1), known
+                self, group, settings, self.limit_policies(settings), self.rules(settings.n1), known
             )
             self._evaluators[key] = found
         return found
 
-    def motions(self, settings: Settings) -> Motions:
+    def limit_policies(self, settings: Settings) -> LimitPolicies:
         """Which limits count for whom in a group with these `settings`."""
-        return motions_for(settings)
+        return limit_policies_for(settings)
 
     def rules(self, mode: str) -> Rules:
         """How N+1 is judged in this `mode`."""

@@ -20,8 +20,8 @@ Checks
 Scores
     `score` is the score of the cluster, or the group, after one move.
 
-Which limits count follows from the *motion*: how an instance comes to its place, see
-`Motions`.  Requests that move instances are not held to global N+1, as in hail: whoever
+Which limits count follows from the *limit_policy*: how an instance comes to its place, see
+`LimitPolicies`.  Requests that move instances are not held to global N+1, as in hail: whoever
 leaves a node has to go somewhere.  A move that a planner makes of its own accord is.
 """
 
@@ -30,8 +30,10 @@ from __future__ import annotations
 from iallocator.limits.group import rejected_by_policy
 from iallocator.limits.migration import may_not_receive
 from iallocator.limits.node import FORCED_LIMITS, PRIMARY, checks_for
-from iallocator.placement.motions import ALL_FORCED, heeding
+from iallocator.placement.limit_policy import ALL_FORCED, enforcing
+from iallocator.placement.results import RankedMoves
 from iallocator.placement.score_scope import Unscored
+from iallocator.ranking import ranks_nodes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,17 +48,16 @@ if TYPE_CHECKING:
     from iallocator.model.moves import Move
     from iallocator.n1.rules import Rules
     from iallocator.options.settings import Settings
-    from iallocator.placement.motions import Motion, Motions
-    from iallocator.placement.results import RankedMoves
+    from iallocator.placement.limit_policy import LimitPolicies, LimitPolicy
+    from iallocator.placement.move_check import MoveChecks
     from iallocator.placement.score_scope import ScoreScope
+    from iallocator.placement.shared_context import SharedContext
     from iallocator.placement.trace import Trace
-    from iallocator.placement.verdict.verdict import Verdicts
-    from iallocator.placement.verdict.what_if import WhatIf
-    from iallocator.placement.working import Working
+    from iallocator.placement.what_if import WhatIf
     from iallocator.scoring.candidates import Candidates
 
-    class Shared(Working, Protocol):
-        """What all evaluators of a request share, and who hears of what they decide."""
+    class TracedContext(SharedContext, Protocol):
+        """A context that may have a trace, which is told each decision."""
 
         trace: Trace | None
 
@@ -71,7 +72,7 @@ class Evaluator:
     ----------
     group, settings:
         The group that instances go to, and its settings.
-    motions:
+    limit_policies:
         Which limits count for whom.
     rules:
         How N+1 is judged.
@@ -79,46 +80,56 @@ class Evaluator:
         The nodes that scores run over.
     """
 
-    __slots__ = ("_known_verdicts", "_working", "group", "motions", "rules", "scope", "settings")
+    __slots__ = (
+        "_context",
+        "_known_checks",
+        "group",
+        "limit_policies",
+        "rules",
+        "scope",
+        "settings",
+    )
 
     def __init__(
         self,
-        working: Shared,
+        context: TracedContext,
         group: Group,
         settings: Settings,
-        motions: Motions,
+        limit_policies: LimitPolicies,
         rules: Rules,
         scope: ScoreScope,
     ) -> None:
-        self._working = working
+        self._context = context
         self.group = group
         self.settings = settings
-        self.motions = motions
+        self.limit_policies = limit_policies
         self.rules = rules
         self.scope = scope
-        self._known_verdicts: Verdicts | None = None
+        self._known_checks: MoveChecks | None = None
 
-    def heeding_soft_limits(self) -> Evaluator:
+    def enforcing_soft_limits(self) -> Evaluator:
         """The same, but that soft limits count, whatever the settings say."""
-        return self._with(heeding(self.settings), self.scope)
+        return self._with(enforcing(self.settings), self.scope)
 
-    def unhurried(self) -> Evaluator:
+    def with_normal_limits(self) -> Evaluator:
         """The same, but that who leaves a node that is not online is held to as much as others."""
-        return self._with(self.motions.unhurried(), self.scope)
+        return self._with(self.limit_policies.with_normal_limits(), self.scope)
 
     def for_steps(self) -> Evaluator:
         """For the steps that lead to a place which was asked for before: all moves are forced.
 
         Nobody asks for their scores, which are of no nodes.
         """
-        return self._with(ALL_FORCED, Unscored(self._working, ()))
+        return self._with(ALL_FORCED, Unscored(self._context, ()))
 
-    def _with(self, motions: Motions, scope: ScoreScope) -> Evaluator:
-        return Evaluator(self._working, self.group, self.settings, motions, self.rules, scope)
+    def _with(self, limit_policies: LimitPolicies, scope: ScoreScope) -> Evaluator:
+        return Evaluator(
+            self._context, self.group, self.settings, limit_policies, self.rules, scope
+        )
 
     def online_nodes(self, allowed: Collection[str] | None = None) -> list[int]:
         """Online nodes of the group, of those named in `allowed` if that is given."""
-        nodes = self._working.cluster.nodes
+        nodes = self._context.cluster.nodes
         return [
             i
             for i in self.group.nodes
@@ -151,39 +162,41 @@ class Evaluator:
         kernel, behaviour = self.scope.kernel, self.settings.behaviour
         if role == "any pair":
             return kernel.pairs(instance, nodes, nodes, {}, FORCED_LIMITS)
-        bonds, seconds = self._working.bonds, nodes if secondaries is None else secondaries
+        bonds, seconds = self._context.bonds, nodes if secondaries is None else secondaries
         rejections: dict[int, str] = {}
         if role == "new":
-            motion = self.motions.new
+            limit_policy = self.limit_policies.new
             rejections = bonds.rejected(instance, nodes) if bound else {}
             rejections |= rejected_by_policy(
-                self._working.cluster, self.group, instance, behaviour.policy_reason
+                self._context.cluster, self.group, instance, behaviour.policy_reason
             )
         elif role == "moved":
-            motion, seconds = self._motion_off(present[0]), ()
+            limit_policy, seconds = self._limit_policy_off(present[0]), ()
             rejections = self._barred(instance, present[0], nodes)
         elif role == "mirror":
-            motion, nodes = self._motion_off(present[-1]), present[:1]
+            limit_policy, nodes = self._limit_policy_off(present[-1]), present[:1]
         else:
-            motion = self._motion_off(present[0])
+            limit_policy = self._limit_policy_off(present[0])
             rejections = self._rejected_on_the_way(instance, present, nodes)
         out = {} if role == "moved" else bonds.rejected_mirrors(instance, seconds)
-        if self._working.trace is not None:
-            from iallocator.placement.question import Question
+        if self._context.trace is not None:
+            from iallocator.placement.trace import NodeQuery
 
-            question = Question(role, instance, present, nodes, seconds, rejections, out, motion)
-            self._working.trace.asked(self, question)
+            query = NodeQuery(
+                role, instance, present, nodes, seconds, rejections, out, limit_policy
+            )
+            self._context.trace.asked(self, query)
         if role == "moved" or (role == "new" and instance.required_nodes != 2):
-            return kernel.singles(instance, nodes, rejections, motion.primary)
+            return kernel.singles(instance, nodes, rejections, limit_policy.primary)
         if role == "mirror" and behaviour.tests_primary_again:
-            return kernel.pairs(instance, nodes, seconds, {}, FORCED_LIMITS, motion.secondary)
+            return kernel.pairs(instance, nodes, seconds, {}, FORCED_LIMITS, limit_policy.secondary)
         if out:
             seconds = [index for index in seconds if index not in out]
         if role == "mirror":
-            found = kernel.secondaries(instance, present[0], seconds, motion.secondary)
+            found = kernel.secondaries(instance, present[0], seconds, limit_policy.secondary)
         else:
             found = kernel.pairs(
-                instance, nodes, seconds, rejections, motion.primary, motion.secondary
+                instance, nodes, seconds, rejections, limit_policy.primary, limit_policy.secondary
             )
         for index, reason in out.items():  # no pair is counted for these secondaries yet
             number = len(nodes) - (index in nodes)
@@ -198,21 +211,34 @@ class Evaluator:
         present: Nodes,
         primary_given: bool = False,
     ) -> RankedMoves:
-        """`candidates` for an instance that was on `present`, in the order of the strategy."""
-        from iallocator.placement.ranked_moves import rank_moves
+        """Return `candidates` for an instance that was on `present`, in the order of the strategy.
 
-        found = rank_moves(
-            self._working, self.settings.strategy, self.group, instance, candidates, present,
-            primary_given,
-        )  # fmt: skip
+        The instance must be off the state.  `primary_given`: only the secondary is chosen.
+        """
+        context, strategy = self._context, self.settings.strategy
+        if strategy == "score":
+            found = RankedMoves(*context.bonds.with_soft_costs(instance, candidates))
+        elif ranks_nodes(strategy):
+            from iallocator.ranking.pairs import order_candidates
+
+            ordered = order_candidates(
+                strategy, context, instance, candidates, present, primary_given
+            )
+            found = RankedMoves(ordered, ordered.scores, ordered)
+        else:
+            from iallocator.ranking.lost_allocations import rank
+
+            found = RankedMoves(
+                *rank(context.state, self.group, instance, candidates, context.bonds)
+            )
         if self._decides_by_rounding(found.candidates):
             from iallocator.scoring.rounding import decided_now
 
             found.candidates = decided_now(
-                self._working.state, self.scope.nodes, instance, found.candidates
+                self._context.state, self.scope.nodes, instance, found.candidates
             )
-        if self._working.trace is not None:
-            self._working.trace.ranked(self, instance, found)
+        if self._context.trace is not None:
+            self._context.trace.ranked(self, instance, found)
         return found
 
     def decided(self, instance: Instance, candidates: Candidates) -> Candidates:
@@ -221,7 +247,7 @@ class Evaluator:
             return candidates
         from iallocator.scoring.rounding import decided
 
-        return decided(self._working.state, self.scope.nodes, instance, candidates)
+        return decided(self._context.state, self.scope.nodes, instance, candidates)
 
     def _decides_by_rounding(self, candidates: Candidates) -> bool:
         by_score = self.settings.strategy == "score"
@@ -230,35 +256,35 @@ class Evaluator:
     def takes_primary(self, instance: Instance, index: int) -> bool:
         """Whether node `index` can be the primary of `instance` by its limits alone."""
         source = instance.nodes[:1]
-        motion = self._motion_off(source[0]) if source else self.motions.new
-        checker = self._working.kernels.checker(self._working.state)
-        checks = checks_for(PRIMARY, instance, motion.primary)
+        limit_policy = self._limit_policy_off(source[0]) if source else self.limit_policies.new
+        checker = self._context.kernels.checker(self._context.state)
+        checks = checks_for(PRIMARY, instance, limit_policy.primary)
         return checker.primary_rejection(instance, index, checks) is None
 
     def keeps_n1(self, instance: Instance, nodes: Nodes) -> bool:
         """Whether `instance`, which is off the state, may be on `nodes` as far as N+1 goes."""
         return self.scope.n1_check(self.rules).accepts(instance, nodes)
 
-    def _motion_off(self, source: int) -> Motion:
-        return self.motions.off(self._working.cluster.nodes[source])
+    def _limit_policy_off(self, source: int) -> LimitPolicy:
+        return self.limit_policies.off(self._context.cluster.nodes[source])
 
     def _barred(self, instance: Instance, source: int, nodes: Sequence[int]) -> dict[int, str]:
         """Those of `nodes` that an instance must not move to from `source`, whatever is free."""
-        rejections = self._working.bonds.rejected(instance, nodes)
-        return rejections | may_not_receive(self._working.cluster, source, nodes)
+        rejections = self._context.bonds.rejected(instance, nodes)
+        return rejections | may_not_receive(self._context.cluster, source, nodes)
 
     def _rejected_on_the_way(
         self, instance: Instance, present: Nodes, nodes: Sequence[int]
     ) -> dict[int, str]:
         """Why one of `nodes` cannot be the new primary, before its own limits as that count."""
         old, mirror = present
-        state = self._working.state
+        state = self._context.state
         rejections = self._barred(instance, old, nodes)
-        limits = self._motion_off(mirror).secondary
+        limits = self._limit_policy_off(mirror).secondary
         mirrors = self.scope.kernel.mirror_rejections(instance, old, nodes, limits)
         rejections = mirrors | rejections
-        checker = self._working.kernels.checker(state)
-        left = self.motions.old_primary_checks(instance, self._working.cluster.nodes[old])
+        checker = self._context.kernels.checker(state)
+        left = self.limit_policies.old_primary_checks(instance, self._context.cluster.nodes[old])
         if self.settings.behaviour.tests_primary_again:
             again = checks_for(PRIMARY, instance, FORCED_LIMITS)
             reason = checker.primary_rejection(instance, old, again)
@@ -274,31 +300,31 @@ class Evaluator:
                 rejections[index] = reason
         return rejections
 
-    def what_if(self, instance: Instance, motion: Motion, **asked: RoleLimits) -> WhatIf:
-        """Every limit that single nodes break, with the numbers, by the limits of `motion`.
+    def what_if(self, instance: Instance, limit_policy: LimitPolicy, **asked: RoleLimits) -> WhatIf:
+        """Every limit that single nodes break, with the numbers, by the limits of `limit_policy`.
 
         `on_primary` and `on_secondary`, if given, are the checks that are asked.
         """
-        from iallocator.placement.verdict.what_if import WhatIf
+        from iallocator.placement.what_if import WhatIf
 
-        return WhatIf(self._working.state, self._working.kernels, instance, motion, **asked)
+        return WhatIf(self._context.state, self._context.kernels, instance, limit_policy, **asked)
 
     # Checks of one move
 
     @property
-    def _verdicts(self) -> Verdicts:
-        if self._known_verdicts is None:  # they keep what they know of a state while it is the same
-            from iallocator.placement.verdict.verdict import Verdicts
+    def _move_checks(self) -> MoveChecks:
+        if self._known_checks is None:  # they keep what they know of a state while it is the same
+            from iallocator.placement.move_check import MoveChecks
 
-            self._known_verdicts = Verdicts(
-                self._working,
+            self._known_checks = MoveChecks(
+                self._context,
                 self.group,
-                self.motions,
+                self.limit_policies,
                 self.rules,
                 self.scope.nodes,
                 self.settings.behaviour.policy_reason,
             )
-        return self._known_verdicts
+        return self._known_checks
 
     def check(self, move: Move, *, n1: bool = True, passing: bool = False) -> Rejection | None:
         """Return why `move` is not allowed as the state is, with the numbers, or None.
@@ -318,9 +344,9 @@ class Evaluator:
             Whether the instance leaves `move.after` at once: instances that must be with it
             may be elsewhere.
         """
-        found = self._verdicts.check(move, n1, passing)
-        if not n1 and self._working.trace is not None:
-            self._working.trace.exchanged(self, move.instance, move.before, found)
+        found = self._move_checks.check(move, n1, passing)
+        if not n1 and self._context.trace is not None:
+            self._context.trace.exchanged(self, move.instance, move.before, found)
         return found
 
     def rejections(
@@ -331,11 +357,11 @@ class Evaluator:
         They are checked as its primary, or as its secondary if `primary` is given, which is
         not checked then.
         """
-        return self._verdicts.rejections(instance, before, nodes, primary)
+        return self._move_checks.rejections(instance, before, nodes, primary)
 
     def score(self, move: Move) -> float:
         """Return the score after `move`; lower is better."""
-        state = self._working.state
+        state = self._context.state
         with state.trial():
             if move.before:
                 state.remove(move.instance, move.before)

@@ -139,7 +139,7 @@ def fill_offer(
 
 
 def may_offer(context: Context, wish: AllocationRequest, group: Group, nodes: int) -> bool:
-    """Whether `group`, so many `nodes` of which come into question, may offer any place."""
+    """Whether `group`, so many `nodes` of which come into query, may offer any place."""
     unallocable = group.alloc_policy == "unallocable" and not wish.named
     return not unallocable and not _obstacle(context, wish, group, nodes)
 

@@ -45,7 +45,7 @@ def least_loss(
     candidates, present = found.candidates, state.where[instance.name]
     source = context.cluster.nodes[present[0]]
     stays = source.group is evaluator.group
-    rejects = not stays and evaluator.motions.off(source).asks_n1
+    rejects = not stays and evaluator.limit_policies.off(source).asks_n1
     if (candidates.feasible == 1 and not rejects) or context.effort.spent:
         return list(islice(candidates.ranked(), top))
     if stays:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from iallocator.limits.group import out_of_reach
 from iallocator.model.moves import FAILOVER, FAILOVER_TO, REPLACE_SECONDARY, Move
 from iallocator.placement.new import other_nodes
-from iallocator.placement.ranked_moves import unranked_extra
 from iallocator.placement.results import MoveOption, MoveResult
+from iallocator.ranking import ranks_nodes
 from iallocator.ranking.advertised import memory_lack
 from iallocator.reply import tally
 
@@ -124,9 +124,14 @@ def fail_over(context: Context, evaluator: Evaluator, instance: Instance) -> Mov
     lack = memory_lack(state, new, instance, overhead)
     if lack:
         return MoveResult(message=f"Its secondary {context.cluster.nodes[new].name} {lack}")
-    with state.trial():
-        state.remove(instance, present)
-        extra = unranked_extra(context, evaluator.settings.strategy, instance, present, new)
+    extra: dict[str, Any] = {}
+    if ranks_nodes(settings.strategy):
+        from iallocator.ranking.base import RankQuery, strategy_module
+
+        query = RankQuery(settings.strategy, context, instance, present)
+        with state.trial():
+            state.remove(instance, present)
+            extra = strategy_module(settings.strategy).order(query, [new]).extra(new)
     score = evaluator.score(exchange)
     move = MoveOption(score, (new, old), [(FAILOVER, new)])
     move.extra = extra | _wishes(context, instance, (new, old))
@@ -186,7 +191,7 @@ def move_pair(
         ],
     )
     if outcome.best is None:
-        return _no_pair(_tally(outcome.failures), outcome.failures)
+        return _no_pair(tally(outcome.failures), outcome.failures)
     return outcome
 
 
@@ -218,7 +223,7 @@ def _outcome(
     outcome = MoveResult(failures=candidates.failures)
     outcome.order = order
     if not candidates.feasible:
-        outcome.message = f"Can't find any good node: {_tally(candidates.failures)}"
+        outcome.message = f"Can't find any good node: {tally(candidates.failures)}"
         return outcome
     settings = evaluator.settings
     ranked: Iterable[Placement] = candidates.ranked()
@@ -251,7 +256,7 @@ def _rejected_by_n1(
     from iallocator.placement.nearest.miss import miss_of_n1
 
     failures = {**candidates.failures, "FailN1": candidates.feasible}
-    outcome = MoveResult(message=f"Can't find any good node: {_tally(failures)}", failures=failures)
+    outcome = MoveResult(message=f"Can't find any good node: {tally(failures)}", failures=failures)
     outcome.nearest = miss_of_n1(context, evaluator, instance, next(candidates.ranked())[1])
     return outcome
 
@@ -260,8 +265,3 @@ def _wishes(context: Context, instance: Instance, nodes: tuple[int, ...]) -> dic
     """What the entry of ``solutions`` says of wishes that the place breaks."""
     broken = context.bonds.broken(instance, nodes[0])
     return {"broken": broken} if broken else {}
-
-
-def _tally(failures: dict[str, int]) -> str:
-
-    return tally(failures)

@@ -1,4 +1,4 @@
-"""What a trace hears while a request is decided, for the type checker.
+"""The interface of a trace: what it is told while a request is decided.
 
 A context without a trace, as for every answer, tells nobody.  One with a trace calls it
 while the state is as it was for the decision: what a trace wants to know of the state
@@ -8,7 +8,7 @@ the state as it is.  `iallocator.explain.record.recorder` is the one that there 
 For each instance and each group that is asked, in this order:
 
 ``asked``
-    Which nodes come into question, and what was rejected before their limits were looked at.
+    Which nodes come into query, and what was rejected before their limits were looked at.
 ``placed`` or ``ranked``
     The candidates in their order; of new instances also what was taken, after N+1.
 ``preferred``
@@ -27,7 +27,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any, Protocol
 
     from iallocator.aliases import Nodes
@@ -38,8 +38,7 @@ if TYPE_CHECKING:
     from iallocator.n1.rules import Rules
     from iallocator.n1.tolerance import FailureTolerance
     from iallocator.options.settings import Settings
-    from iallocator.placement.motions import Motion, Motions
-    from iallocator.placement.question import Question
+    from iallocator.placement.limit_policy import LimitPolicies, LimitPolicy
     from iallocator.placement.results import (
         AllocationRequest,
         GroupPlacements,
@@ -48,21 +47,23 @@ if TYPE_CHECKING:
         RankedMoves,
     )
     from iallocator.placement.score_scope import ScoreScope
-    from iallocator.placement.verdict.what_if import WhatIf
+    from iallocator.placement.what_if import WhatIf
     from iallocator.scoring.candidates import Candidates, Placement
 
     Accepts = Callable[[Instance, Nodes], bool]
 
-    class Deciding(Protocol):
-        """Who decides: an `iallocator.placement.evaluator.Evaluator`."""
+    class TracedEvaluator(Protocol):
+        """The evaluator that decides; see `iallocator.placement.evaluator.Evaluator`."""
 
         group: Group
         settings: Settings
-        motions: Motions
+        limit_policies: LimitPolicies
         rules: Rules
         scope: ScoreScope
 
-        def what_if(self, instance: Instance, motion: Motion, **asked: RoleLimits) -> WhatIf:
+        def what_if(
+            self, instance: Instance, limit_policy: LimitPolicy, **asked: RoleLimits
+        ) -> WhatIf:
             """Every limit that single nodes break, with the numbers."""
 
         def keeps_n1(self, instance: Instance, nodes: Nodes) -> bool:
@@ -78,12 +79,12 @@ if TYPE_CHECKING:
         def begin(self, context: Any) -> None:
             """The request is about to be decided with this `Context`."""
 
-        def asked(self, evaluator: Deciding, question: Question) -> None:
+        def asked(self, evaluator: TracedEvaluator, query: NodeQuery) -> None:
             """Nodes of a group are asked to take an instance."""
 
         def placed(
             self,
-            evaluator: Deciding,
+            evaluator: TracedEvaluator,
             instance: Instance,
             candidates: Candidates,
             accepts: Accepts,
@@ -91,12 +92,14 @@ if TYPE_CHECKING:
         ) -> None:
             """`found` was made of the ranked `candidates`; N+1 was asked by `accepts`."""
 
-        def ranked(self, evaluator: Deciding, instance: Instance, found: RankedMoves) -> None:
+        def ranked(
+            self, evaluator: TracedEvaluator, instance: Instance, found: RankedMoves
+        ) -> None:
             """Places of an instance that moves, which is off the state, are ranked."""
 
         def preferred(
             self,
-            evaluator: Deciding,
+            evaluator: TracedEvaluator,
             instance: Instance,
             found: RankedMoves,
             places: Sequence[Placement],
@@ -105,7 +108,11 @@ if TYPE_CHECKING:
             """Of those ranked last, `places` lose least, of which `check` was asked."""
 
         def exchanged(
-            self, evaluator: Deciding, instance: Instance, present: Nodes, found: Rejection | None
+            self,
+            evaluator: TracedEvaluator,
+            instance: Instance,
+            present: Nodes,
+            found: Rejection | None,
         ) -> None:
             """The nodes `present` were asked to exchange their roles; `found` is in the way."""
 
@@ -117,3 +124,59 @@ if TYPE_CHECKING:
 
         def ended(self) -> None:
             """Time was up before there was an answer: what was heard is part of a decision."""
+
+
+__all__ = ["NodeQuery"]
+
+
+class NodeQuery:
+    """A query for nodes that can host `instance`, which is off the state.
+
+    Attributes
+    ----------
+    kind:
+        How the instance comes to the nodes: ``new``, ``moved``, ``mirror``, ``pair``, ``exchange``.
+    present:
+        Its present nodes, primary first; () for a new instance.
+    primaries, secondaries:
+        The nodes that are tested in each role.
+    rejections, mirrors:
+        The nodes rejected before their limits are tested, each with the reason counted.
+    limit_policy:
+        The limits that are enforced.
+    answer:
+        For ``exchange`` the rejection of the exchange of roles.
+    """
+
+    __slots__ = (
+        "answer",
+        "instance",
+        "kind",
+        "limit_policy",
+        "mirrors",
+        "present",
+        "primaries",
+        "rejections",
+        "secondaries",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        kind: str,
+        instance: Instance,
+        present: Nodes,
+        primaries: Sequence[int],
+        secondaries: Sequence[int],
+        rejections: Mapping[int, str],
+        mirrors: Mapping[int, str],
+        limit_policy: LimitPolicy,
+    ) -> None:
+        self.kind = kind
+        self.instance = instance
+        self.present = present
+        self.primaries = primaries
+        self.secondaries = secondaries
+        self.rejections = rejections
+        self.mirrors = mirrors
+        self.limit_policy = limit_policy
+        self.answer: Rejection | None = None

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from random import Random
 
-    from iallocator.constraints.outlook import Pair
+    from iallocator.constraints.rule_violations import Pair
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
     from iallocator.planners.plan_limits import PlanLimits

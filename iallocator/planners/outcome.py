@@ -113,7 +113,9 @@ class Outcome:
             for name, before in self._before.items()
             if state.where.get(name, ())[:1] != before[:1]
         }
-        for name, bond in relations.newly_broken(moved, state.where, relations.census(state.where)):
+        for name, bond in relations.newly_broken(
+            moved, state.where, relations.rule_counts(state.where)
+        ):
             yield name, f"{name}: must be {bond.text}"
 
     def _of_group(

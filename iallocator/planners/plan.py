@@ -219,10 +219,10 @@ def note_broken(state: State, moves: Iterable[PlannedMove], relations: Relations
     """
     if relations is None:
         return
-    census = relations.live(state)
+    rule_counts = relations.live(state)
     with state.trial():
         for move in moves:
             name = move.instance.name
             apply_steps(state, move.instance, move.steps)
-            broken = relations.broken_wishes(name, state.where[name][0], census.now())
+            broken = relations.broken_wishes(name, state.where[name][0], rule_counts.now())
             move.broken = [bond.text_with_price for bond in broken]

@@ -80,7 +80,7 @@ def verify_moves(
     outcome = Outcome(state, touched, limits, failures)
     with state.trial():
         execution = Execution(state, limits.leaving, limits.coming)
-        census = None if limits.relations is None else limits.relations.live(state)
+        rule_counts = None if limits.relations is None else limits.relations.live(state)
         held: dict[str, int | None] = {}
         final = {move.instance.name: number for number, move in enumerate(moves, start=1)}
         first = {move.instance.name: state.where.get(move.instance.name) for move in moves}
@@ -91,8 +91,8 @@ def verify_moves(
             if state.where.get(move.instance.name) != move.after:
                 return problems  # whatever follows begins elsewhere
             held.setdefault(move.instance.name, move.before[0])
-            if last and limits.relations is not None and census is not None:
-                broken = limits.relations.newly_broken(held, state.where, census.now())
+            if last and limits.relations is not None and rule_counts is not None:
+                broken = limits.relations.newly_broken(held, state.where, rule_counts.now())
                 texts = (
                     f"{name}: must be {bond.text}"
                     for name, bond in broken

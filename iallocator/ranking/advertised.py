@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["advertise", "memory_lack", "really_free"]
 
-HEEDING = ("pacemaker-utilization", "pacemaker-balanced", "pacemaker-minimal")
+ENFORCING = ("pacemaker-utilization", "pacemaker-balanced", "pacemaker-minimal")
 """The strategies that look at the capacities that nodes advertise."""
 
 MEMORY = "memory"
@@ -35,7 +35,7 @@ def advertise(cluster: Cluster, strategy_of: Callable[[Group], str], prefix: str
             from iallocator.tags.placement_keys import NodeTags
 
             ratio = NodeTags(prefix, node, []).ram_contention or 1
-        elif strategy in HEEDING and node.total_memory:
+        elif strategy in ENFORCING and node.total_memory:
             if capacity is None:
                 from iallocator.tags.pacemaker import PacemakerTags
 

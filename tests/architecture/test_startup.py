@@ -49,7 +49,15 @@ def test_small_allocate_loads_only_its_own_handler() -> None:
     handlers = {m.split(".")[2] for m in modules if m.startswith("iallocator.handlers.")}
     assert handlers == {"allocate"}
     engine = {m.split(".")[2] for m in modules if m.startswith("iallocator.placement.")}
-    assert engine == {"context", "evaluator", "groups", "motions", "new", "results", "score_scope"}
+    assert engine == {
+        "context",
+        "evaluator",
+        "groups",
+        "limit_policy",
+        "new",
+        "results",
+        "score_scope",
+    }
     rooms = {m.split(".")[1] for m in modules if m.startswith("iallocator.")}
     assert not rooms & {"explain", "render", "replay", "transition"}
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from iallocator.constraints.affinity_factory import relations_of
-from iallocator.constraints.census import Census, LiveCensus
 from iallocator.constraints.relations import Relations
+from iallocator.constraints.rule_counts import LiveRuleCounts, RuleCounts
 from iallocator.model.instance import Instance
 from iallocator.model.node_view import Capacities
 from iallocator.model.state import State
@@ -44,16 +44,19 @@ def counted(counts: dict[Any, dict[int, int]]) -> dict[Any, dict[int, int]]:
     return {key: some for key, some in counts.items() if some}
 
 
-def compare(census: Census, plain: Census, relations: Relations) -> None:
+def compare(rule_counts: RuleCounts, plain: RuleCounts, relations: Relations) -> None:
     """Both count the same, in every way that one may ask."""
-    assert census.homes == plain.homes
+    assert rule_counts.homes == plain.homes
     for rule in relations.rules:
-        mine, theirs = census.musts(rule, relations.domains), plain.musts(rule, relations.domains)
+        mine, theirs = (
+            rule_counts.musts(rule, relations.domains),
+            plain.musts(rule, relations.domains),
+        )
         assert mine.every == theirs.every
-        assert census.named(rule, relations.domains) >= plain.named(rule, relations.domains)
+        assert rule_counts.named(rule, relations.domains) >= plain.named(rule, relations.domains)
         assert counted(mine.named) == counted(theirs.named)
         assert counted(mine.by_domain) == counted(theirs.by_domain)
-        present, others = census.present(rule), plain.present(rule)
+        present, others = rule_counts.present(rule), plain.present(rule)
         assert {n: set(m) for n, m in present.items() if m} == {
             n: set(m) for n, m in others.items()
         }
@@ -64,15 +67,15 @@ def test_census_kept_while_instances_move_counts_as_one_made_anew(seed: int) -> 
     """In trials and after them, some of them not counted for a while."""
     state, relations = world(seed)
     rng, members = Random(seed), sorted(relations.members_of)
-    census = LiveCensus(relations.members_of, state)
+    rule_counts = LiveRuleCounts(relations.members_of, state)
     for number in range(12):
         pending = set(rng.sample(members, 2)) if number % 3 == 0 else set()
         with state.trial():
             wander(state, rng)
             there = {n: w for n, w in state.where.items() if n not in pending}
-            compare(census.now(pending), Census(relations.members_of, there), relations)
+            compare(rule_counts.now(pending), RuleCounts(relations.members_of, there), relations)
         wander(state, rng)
-        compare(census.now(), Census(relations.members_of, state.where), relations)
+        compare(rule_counts.now(), RuleCounts(relations.members_of, state.where), relations)
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -89,7 +92,7 @@ def test_bonds_of_a_scan_kept_while_instances_move_are_those_made_anew(seed: int
         state.remove(moved, state.where[moved.name])
         state.place(moved, tuple(rng.sample(scope, len(moved.nodes))))
         places.refresh()
-        fresh = BondCosts(relations, LiveCensus(relations.members_of, state))
+        fresh = BondCosts(relations, LiveRuleCounts(relations.members_of, state))
         assert bonds.penalty(table.position) == pytest.approx(fresh.penalty(table.position))
         anew = MoveBonds(table, instances, fresh)
         assert np.allclose(places.costs, anew.costs)

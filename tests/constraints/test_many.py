@@ -99,10 +99,10 @@ def test_counts_say_what_pairs_say(seed: int) -> None:
     """Musts, prices and what moves newly break, in the scalar and in the array form."""
     chances = random.Random(seed)
     state, relations = _world(chances)
-    census = relations.live(state)
+    rule_counts = relations.live(state)
     names = [instance.name for instance in state.cluster.instances]
     table = NodeTable(state, range(5), Capacities(state.cluster.nodes))
-    bonds = BondCosts(relations, census)
+    bonds = BondCosts(relations, rule_counts)
     arrays = MoveBonds(table, state.cluster.instances, bonds)
     for _ in range(4):
         homes = {name: nodes[0] for name, nodes in state.where.items()}
@@ -118,18 +118,20 @@ def test_counts_say_what_pairs_say(seed: int) -> None:
 
 
 def _same_sums(relations: Relations, state: State, arrays: MoveBonds, names: list[str]) -> None:
-    census = relations.live(state).now()
+    rule_counts = relations.live(state).now()
     homes = {name: nodes[0] for name, nodes in state.where.items()}
     for row, name in enumerate(names):
         plain = [_sums(relations, name, node, homes) for node in range(5)]
         rejected = [node for node, (musts, _) in enumerate(plain) if musts]
-        assert relations.rejected(name, range(5), census) == rejected
-        assert [relations.musts_broken(name, n, census) for n in range(5)] == [m for m, _ in plain]
-        costs = relations.costs(name, range(5), census)
+        assert relations.rejected(name, range(5), rule_counts) == rejected
+        assert [relations.musts_broken(name, n, rule_counts) for n in range(5)] == [
+            m for m, _ in plain
+        ]
+        costs = relations.costs(name, range(5), rule_counts)
         assert [costs.get(n, 0.0) for n in range(5)] == pytest.approx([c for _, c in plain])
         assert np.flatnonzero(arrays.barred[row]).tolist() == rejected
         assert arrays.costs[row] == pytest.approx([cost for _, cost in plain])
-        told = relations.broken_musts(name, rejected[0], census) if rejected else []
+        told = relations.broken_musts(name, rejected[0], rule_counts) if rejected else []
         assert len(told) == (plain[rejected[0]][0] if rejected else 0)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from iallocator.cli import main
-from iallocator.constraints import outlook
+from iallocator.constraints import rule_violations
 from tests import builders
 
 MEMBERS = 60
@@ -30,14 +30,14 @@ def test_members_that_ask_for_different_things_cost_a_few_sums_each(
 ) -> None:
     """Others that mean the same are summed once, so that nobody looks at each of them."""
     made = 0
-    plain = outlook._Term.add
+    plain = rule_violations._Term.add
 
-    def counted(self: outlook._Term, *arguments: object) -> None:
+    def counted(self: rule_violations._Term, *arguments: object) -> None:
         nonlocal made
         made += 1
         plain(self, *arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(outlook._Term, "add", counted)
+    monkeypatch.setattr(rule_violations._Term, "add", counted)
     instances = {
         f"inst{k}": builders.instance(
             f"node{k % 3 + 1}", disk_template="rbd", memory=64, tags=[tag.format(k + 1)]

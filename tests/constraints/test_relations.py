@@ -36,14 +36,14 @@ def test_colocate_must_rejects_every_other_node() -> None:
     """Only the node of the one that is there will do."""
     relations = _relations({"a": ("iallocator:colocate:must:web",),
                             "d": ("iallocator:colocate:must:web",)})  # fmt: skip
-    assert sorted(relations.rejections("d", range(4), relations.census(WHERE))) == [1, 2, 3]
+    assert sorted(relations.rejections("d", range(4), relations.rule_counts(WHERE))) == [1, 2, 3]
 
 
 def test_separate_must_rejects_the_nodes_of_the_others() -> None:
     """Each of the others keeps its node for itself."""
     tag = ("iallocator:separate:must:web",)
     relations = _relations({"a": tag, "c": tag, "d": tag})
-    assert sorted(relations.rejections("d", range(4), relations.census(WHERE))) == [0, 2]
+    assert sorted(relations.rejections("d", range(4), relations.rule_counts(WHERE))) == [0, 2]
 
 
 def test_separate_must_with_a_domain_rejects_the_whole_domain() -> None:
@@ -51,23 +51,23 @@ def test_separate_must_with_a_domain_rejects_the_whole_domain() -> None:
     tag = ("iallocator:separate:must:web:rack",)
     racks = {"node0": ("rack:1",), "node1": ("rack:1",), "node2": ("rack:2",)}
     relations = _relations({"a": tag, "d": tag}, racks)
-    assert sorted(relations.rejections("d", range(4), relations.census(WHERE))) == [0, 1]
+    assert sorted(relations.rejections("d", range(4), relations.rule_counts(WHERE))) == [0, 1]
 
 
 def test_should_costs_its_weight_and_rejects_nothing() -> None:
     """A should is a price."""
     tag = ("iallocator:separate:should:web:0.25",)
     relations = _relations({"a": tag, "b": tag, "d": tag})
-    assert relations.rejections("d", range(4), relations.census(WHERE)) == {}
-    assert relations.costs("d", range(4), relations.census(WHERE)) == {0: 0.25, 1: 0.25}
+    assert relations.rejections("d", range(4), relations.rule_counts(WHERE)) == {}
+    assert relations.costs("d", range(4), relations.rule_counts(WHERE)) == {0: 0.25, 1: 0.25}
 
 
 def test_must_with_should_is_a_should() -> None:
     """The weaker of the two strengths binds the pair."""
     relations = _relations({"a": ("iallocator:separate:must:web",),
                             "d": ("iallocator:separate:should:web",)})  # fmt: skip
-    assert relations.rejections("d", range(4), relations.census(WHERE)) == {}
-    assert relations.costs("d", range(4), relations.census(WHERE)) == {0: 1.0}
+    assert relations.rejections("d", range(4), relations.rule_counts(WHERE)) == {}
+    assert relations.costs("d", range(4), relations.rule_counts(WHERE)) == {0: 1.0}
 
 
 def test_in_order_puts_priorities_first_and_followers_after_their_leaders() -> None:

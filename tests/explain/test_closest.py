@@ -13,7 +13,7 @@ from iallocator.model.instance import Instance
 from iallocator.options.settings import Settings
 from iallocator.placement.context import Context
 from iallocator.placement.nearest.search import Search
-from iallocator.placement.verdict.what_if import WhatIf
+from iallocator.placement.what_if import WhatIf
 from iallocator.requests import Allocate
 from tests.builders import Json, allocate, as_bytes, cluster
 from tests.conformance.documents import document
@@ -33,8 +33,8 @@ def prospects(seeds: range) -> Iterator[tuple[WhatIf, Instance, list[int]]]:
         context = Context(found, Settings())
         for group in found.groups:
             nodes = [index for index in group.nodes if found.nodes[index].online]
-            motion = context.evaluator(group).motions.new
-            prospect = WhatIf(context.state, context.kernels, request.instance, motion)
+            limit_policy = context.evaluator(group).limit_policies.new
+            prospect = WhatIf(context.state, context.kernels, request.instance, limit_policy)
             yield prospect, request.instance, nodes
 
 

@@ -21,7 +21,7 @@ def one_by_one(context: Context, group: Group, instance: Instance) -> dict[int, 
     """The verdict of an evaluator that remembers nothing, node by node."""
     found = {}
     for index in group.nodes:
-        fresh = context.evaluator(group).unhurried().heeding_soft_limits()
+        fresh = context.evaluator(group).with_normal_limits().enforcing_soft_limits()
         rejection = fresh.check(Move(instance, instance.nodes, (index,)))
         if rejection is not None:
             found[index] = str(rejection)
@@ -34,7 +34,7 @@ def mirrors_one_by_one(
     """The same for mirrors, where the primary is given."""
     found = {}
     for index in group.nodes:
-        fresh = context.evaluator(group).unhurried().heeding_soft_limits()
+        fresh = context.evaluator(group).with_normal_limits().enforcing_soft_limits()
         pair = (primary, index)
         rejection = None if index == primary else fresh.check(Move(instance, instance.nodes, pair))
         if rejection is not None:
@@ -48,7 +48,9 @@ def test_arrivals_asked_at_once_are_rejected_as_one_by_one(seed: int) -> None:
     document = tagged(seed) if seed % 4 else super_cluster(Random(seed))
     context = Context(read_cluster(document, Reading()), Settings())
     cluster, state, rng = context.cluster, context.state, Random(seed)
-    kept = {g: context.evaluator(g).unhurried().heeding_soft_limits() for g in cluster.groups}
+    kept = {
+        g: context.evaluator(g).with_normal_limits().enforcing_soft_limits() for g in cluster.groups
+    }
     for _ in range(30):
         moved = rng.choice(cluster.instances)
         where = state.where[moved.name]

@@ -9,8 +9,8 @@ import pytest
 from iallocator.model.moves import Move
 from iallocator.options.settings import Settings
 from iallocator.placement.context import Context
-from iallocator.placement.motions import motions_for
-from iallocator.placement.verdict.move_limits import MoveLimits
+from iallocator.placement.limit_policy import limit_policies_for
+from iallocator.placement.move_limits import MoveLimits
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
 from tests.builders import Json, cluster, instance
@@ -26,8 +26,10 @@ def allowed(after: tuple[int, ...], **changes: Json) -> bool:
     assert web is not None
     before = context.state.where["web"]
     context.state.remove(web, before)
-    motions = motions_for(context.settings)
-    return MoveLimits(context.state, context.kernels.fixed, motions).allow(web, before, after)
+    limit_policies = limit_policies_for(context.settings)
+    return MoveLimits(context.state, context.kernels.fixed, limit_policies).allow(
+        web, before, after
+    )
 
 
 @pytest.mark.parametrize(
@@ -89,13 +91,13 @@ def test_nodes_open_after_moves_are_those_of_limits_made_anew() -> None:
     made = {f"i{k}": instance(names[k % 4], memory=900, disk_template="rbd") for k in range(24)}
     context = Context(read_cluster(cluster(4, instances=made), Reading()), Settings())
     state, every, rng = context.state, range(4), Random(3)
-    motions = motions_for(context.settings)
-    kept = MoveLimits(state, context.kernels.fixed, motions, every)
+    limit_policies = limit_policies_for(context.settings)
+    kept = MoveLimits(state, context.kernels.fixed, limit_policies, every)
     seen = set()
     for one in context.cluster.instances:
         (home,) = state.where[one.name]
         state.remove(one, (home,))
-        fresh = MoveLimits(state, context.kernels.fixed, motions, every)
+        fresh = MoveLimits(state, context.kernels.fixed, limit_policies, every)
         found = kept.open_to(one, home, every, {})
         assert found == fresh.open_to(one, home, every, {})
         seen.add(tuple(found))

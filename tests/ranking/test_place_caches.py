@@ -9,7 +9,7 @@ import pytest
 
 from iallocator.cli import main
 from iallocator.placement.evaluator import Evaluator
-from iallocator.placement.verdict.verdict import Verdicts
+from iallocator.placement.move_check import MoveChecks
 from iallocator.planners.place.planned_place import PlannedPlace
 from iallocator.planners.place.survival import Survival
 from tests import builders
@@ -38,10 +38,12 @@ def test_place_without_what_is_kept_finds_the_same(
         self._known.clear()
         return judge(self, node, place)
 
-    def verdicts(one: Evaluator) -> Verdicts:
-        return Verdicts(one._working, one.group, one.motions, one.rules, one.scope.nodes, "")
+    def verdicts(one: Evaluator) -> MoveChecks:
+        return MoveChecks(
+            one._context, one.group, one.limit_policies, one.rules, one.scope.nodes, ""
+        )
 
     monkeypatch.setattr(Survival, "judge", forgetful)
-    monkeypatch.setattr(Evaluator, "_verdicts", property(verdicts))
+    monkeypatch.setattr(Evaluator, "_move_checks", property(verdicts))
     assert (main(command), capsys.readouterr().out) == kept
     assert asked

@@ -75,8 +75,8 @@ def _cost(
     for instance in instances:
         (node,) = nodes[instance.name]
         if relations is not None:
-            census = relations.census(context.state.where)
-            cost += relations.costs(instance.name, (node,), census).get(node, 0.0)
+            rule_counts = relations.rule_counts(context.state.where)
+            cost += relations.costs(instance.name, (node,), rule_counts).get(node, 0.0)
         context.state.place(instance, (node,))
     cost += context.kernel(context.all_nodes()).score()
     for instance in instances:

@@ -134,7 +134,7 @@ class Moves:
         return decision
 
     def _report(self, done: Decided) -> GroupReport | None:
-        """What the group said; None where it was not a question of nodes at all."""
+        """What the group said; None where it was not a query of nodes at all."""
         said, outcome = done.said, done.outcome
         if said is None:
             return self._not_asked(done)

@@ -23,7 +23,7 @@ from iallocator.explain.record.standings import best_of_nodes
 from iallocator.explain.record.survey import Survey
 from iallocator.model.state import derived
 from iallocator.n1.rules import WORK
-from iallocator.placement.question import Question
+from iallocator.placement.trace import NodeQuery
 from iallocator.scoring.state_score import kernel_of
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
         RankedGroups,
         RankedMoves,
     )
-    from iallocator.placement.trace import Accepts, Deciding
+    from iallocator.placement.trace import Accepts, TracedEvaluator
     from iallocator.scoring.candidates import Candidates, Placement
     from iallocator.scoring.scalar import ScalarKernel
 
@@ -108,12 +108,12 @@ class Recorder:
 
     @property
     def context(self) -> Context:
-        """The working set of the request."""
+        """The context set of the request."""
         assert self._context is not None
         return self._context
 
     def begin(self, context: Context) -> None:
-        """Note the working set."""
+        """Note the context set."""
         self._context = context
 
     def ended(self) -> None:
@@ -121,11 +121,11 @@ class Recorder:
         self.late = True
 
     @aside
-    def asked(self, evaluator: Deciding, question: Question) -> None:
+    def asked(self, evaluator: TracedEvaluator, query: NodeQuery) -> None:
         """Note what every node of the group says."""
-        instance = question.instance
-        survey = Survey(self.context, evaluator, question)
-        said = self._begin(evaluator, question, survey)
+        instance = query.instance
+        survey = Survey(self.context, evaluator, query)
+        said = self._begin(evaluator, query, survey)
         nodes = evaluator.scope.nodes
         before = self._before(instance, nodes)
         said.scores = Contributions(self._kernel(nodes), instance, before)
@@ -136,7 +136,7 @@ class Recorder:
     @aside
     def placed(
         self,
-        evaluator: Deciding,
+        evaluator: TracedEvaluator,
         instance: Instance,
         candidates: Candidates,
         accepts: Accepts,
@@ -165,7 +165,11 @@ class Recorder:
             report.closest = said.survey.closest(check, nearest, instance)
 
     def _check_best(
-        self, candidates: Candidates, check: RecordingN1Check, instance: Instance, group: Group
+        self,
+        candidates: Candidates,
+        check: RecordingN1Check,
+        instance: Instance,
+        group: Group,
     ) -> set[Nodes]:
         """Have N+1 checked for the best placement of every node, which the answer may not need.
 
@@ -193,7 +197,7 @@ class Recorder:
         return unchecked
 
     @aside
-    def ranked(self, evaluator: Deciding, instance: Instance, found: RankedMoves) -> None:
+    def ranked(self, evaluator: TracedEvaluator, instance: Instance, found: RankedMoves) -> None:
         """Note where an instance that moves may go."""
         said, candidates = self._opened(), found.candidates
         said.report.successes = possible(said.report.nodes)
@@ -206,7 +210,7 @@ class Recorder:
     @aside
     def preferred(
         self,
-        evaluator: Deciding,
+        evaluator: TracedEvaluator,
         instance: Instance,
         found: RankedMoves,
         places: Sequence[Placement],
@@ -245,20 +249,24 @@ class Recorder:
 
     @aside
     def exchanged(
-        self, evaluator: Deciding, instance: Instance, present: Nodes, found: Rejection | None
+        self,
+        evaluator: TracedEvaluator,
+        instance: Instance,
+        present: Nodes,
+        found: Rejection | None,
     ) -> None:
         """Note whether the nodes of an instance can exchange their roles."""
         state, nodes = self.context.state, evaluator.scope.nodes
         rejections = {present[1]: found.reason} if found else {}
         with state.trial():
             state.remove(instance, present)
-            motion = evaluator.motions.off(self.context.cluster.nodes[present[0]])
-            question = Question(
-                "exchange", instance, present, present[1:], (), rejections, {}, motion
+            limit_policy = evaluator.limit_policies.off(self.context.cluster.nodes[present[0]])
+            query = NodeQuery(
+                "exchange", instance, present, present[1:], (), rejections, {}, limit_policy
             )
-            question.answer = found
-            survey = Survey(self.context, evaluator, question)
-            said = self._begin(evaluator, question, survey)
+            query.answer = found
+            survey = Survey(self.context, evaluator, query)
+            said = self._begin(evaluator, query, survey)
             said.report.nodes = survey.reports(self.left, None)
             before = self._before(instance, nodes)
             if found is None:
@@ -315,11 +323,11 @@ class Recorder:
         assert self._open is not None
         return self._open
 
-    def _begin(self, evaluator: Deciding, question: Question, survey: Survey) -> Asked:
+    def _begin(self, evaluator: TracedEvaluator, query: NodeQuery, survey: Survey) -> Asked:
         group = evaluator.group
         report = GroupReport(group.name, group.uuid, group.alloc_policy)
-        said = Asked(self._next(), question.kind, question.instance, group, report, survey)
-        self.asked_of.setdefault(question.instance.name, []).append(said)
+        said = Asked(self._next(), query.kind, query.instance, group, report, survey)
+        self.asked_of.setdefault(query.instance.name, []).append(said)
         return said
 
     def _earlier(self, said: Asked) -> GroupReport | None:

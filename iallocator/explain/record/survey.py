@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.n1.tolerance import FailureTolerance
     from iallocator.placement.context import Context
-    from iallocator.placement.question import Question
-    from iallocator.placement.trace import Deciding
+    from iallocator.placement.trace import NodeQuery, TracedEvaluator
 
 
 __all__ = ["LEFT", "Survey"]
@@ -37,12 +36,12 @@ STAYS = {
 class Survey:
     """The nodes of a group that are asked to take an instance, which is off the state."""
 
-    def __init__(self, context: Context, evaluator: Deciding, question: Question) -> None:
+    def __init__(self, context: Context, evaluator: TracedEvaluator, query: NodeQuery) -> None:
         self._context = context
         self._group = evaluator.group
-        self._kind = question.kind
-        self._instance = question.instance
-        self._seats = roles_of(context, evaluator, question)
+        self._kind = query.kind
+        self._instance = query.instance
+        self._seats = roles_of(context, evaluator, query)
 
     def reports(self, left: Collection[int], earlier: GroupReport | None) -> list[NodeReport]:
         """A report on every node of the group.

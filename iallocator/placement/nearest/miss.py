@@ -10,7 +10,7 @@ from iallocator.deadline import TimeIsUp
 from iallocator.names import domain_of
 from iallocator.placement.nearest.roles import roles_of
 from iallocator.placement.nearest.search import NO_HELP, Miss, closest, lost_by_n1
-from iallocator.placement.question import Question
+from iallocator.placement.trace import NodeQuery
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from iallocator.placement.context import Context
     from iallocator.placement.evaluator import Evaluator
     from iallocator.placement.results import AllocationRequest, RankedGroups
-    from iallocator.placement.trace import Deciding
+    from iallocator.placement.trace import TracedEvaluator
 
 
 __all__ = ["miss_of_mirror", "miss_of_move", "miss_of_n1", "miss_of_new"]
@@ -125,7 +125,7 @@ def _miss(
 
 
 def _heard(context: Context, again: Callable[[], object]) -> Miss | None:
-    """What came closest to the first question that `again` asks; None: it asks none."""
+    """What came closest to the first query that `again` asks; None: it asks none."""
     listener, before = _Listener(context), context.trace
     context.trace = listener  # type: ignore[assignment]  # nothing but questions is heard
     try:
@@ -144,11 +144,11 @@ def _short(cluster: Cluster) -> Callable[[str], str]:
 
 
 class _HeardError(Exception):
-    """The question was heard; nobody needs the answer."""
+    """The query was heard; nobody needs the answer."""
 
 
 class _Listener:
-    """A trace that hears the first question."""
+    """A trace that hears the first query."""
 
     n1_check: Any = None  # it ends the asking before anything is judged
 
@@ -156,14 +156,18 @@ class _Listener:
         self._context = context
         self.miss: Miss | None = None
 
-    def asked(self, evaluator: Deciding, question: Question) -> None:
+    def asked(self, evaluator: TracedEvaluator, query: NodeQuery) -> None:
         """Note what came closest, and go no further."""
-        roles = roles_of(self._context, evaluator, question)
+        roles = roles_of(self._context, evaluator, query)
         self.miss = closest(self._context.cluster, roles, _short(self._context.cluster))
         raise _HeardError
 
     def exchanged(
-        self, evaluator: Deciding, instance: Instance, present: Nodes, found: Rejection | None
+        self,
+        evaluator: TracedEvaluator,
+        instance: Instance,
+        present: Nodes,
+        found: Rejection | None,
     ) -> None:
         """Note what the secondary lacks that cannot take over."""
         if found is None:
@@ -172,9 +176,9 @@ class _Listener:
         rejections = {present[1]: found.reason}
         with state.trial():
             state.remove(instance, present)
-            motion = evaluator.motions.off(self._context.cluster.nodes[present[0]])
-            question = Question(
-                "exchange", instance, present, present[1:], (), rejections, {}, motion
+            limit_policy = evaluator.limit_policies.off(self._context.cluster.nodes[present[0]])
+            query = NodeQuery(
+                "exchange", instance, present, present[1:], (), rejections, {}, limit_policy
             )
-            question.answer = found
-            self.asked(evaluator, question)
+            query.answer = found
+            self.asked(evaluator, query)

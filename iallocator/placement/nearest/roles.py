@@ -9,7 +9,7 @@ from __future__ import annotations
 from iallocator.limits.breach import policy_breach
 from iallocator.limits.node import ABANDONED, FORCED_LIMITS, PRIMARY, SECONDARY, RoleLimits
 from iallocator.limits.rejection import Rejection, migration_rejection
-from iallocator.placement.motions import Motion
+from iallocator.placement.limit_policy import LimitPolicy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,9 +17,8 @@ if TYPE_CHECKING:
 
     from iallocator.limits.node import Check
     from iallocator.placement.context import Context
-    from iallocator.placement.question import Question
-    from iallocator.placement.trace import Deciding
-    from iallocator.placement.verdict.what_if import WhatIf
+    from iallocator.placement.trace import NodeQuery, TracedEvaluator
+    from iallocator.placement.what_if import WhatIf
 
 
 __all__ = ["RolesTested", "first_of", "roles_of"]
@@ -80,28 +79,28 @@ def first_of(failures: Sequence[tuple[Check, str]]) -> Rejection | None:
     return Rejection(failures[0][0].reason, failures[0][1]) if failures else None
 
 
-def roles_of(context: Context, evaluator: Deciding, question: Question) -> RolesTested:
-    """What `question` tests of whom; its instance is off the state."""
-    return _Reader(context, evaluator, question).roles()
+def roles_of(context: Context, evaluator: TracedEvaluator, query: NodeQuery) -> RolesTested:
+    """What `query` tests of whom; its instance is off the state."""
+    return _Reader(context, evaluator, query).roles()
 
 
 class _Reader:
-    """Makes roles of one question."""
+    """Makes roles of one query."""
 
-    def __init__(self, context: Context, evaluator: Deciding, question: Question) -> None:
+    def __init__(self, context: Context, evaluator: TracedEvaluator, query: NodeQuery) -> None:
         self._context = context
         self._evaluator = evaluator
-        self._question = question
-        self._instance = question.instance
+        self._query = query
+        self._instance = query.instance
 
     def roles(self) -> RolesTested:
         """What is tested of whom."""
-        asked, motion, on_primary = self._question, self._question.motion, PRIMARY
+        asked, limit_policy, on_primary = self._query, self._query.limit_policy, PRIMARY
         if asked.kind == "mirror" and self._context.settings.behaviour.tests_primary_again:
-            motion = Motion("mirror", FORCED_LIMITS, motion.secondary)
+            limit_policy = LimitPolicy("mirror", FORCED_LIMITS, limit_policy.secondary)
         elif asked.kind == "mirror":
             on_primary = RoleLimits()
-        prospect = self._evaluator.what_if(self._instance, motion, on_primary=on_primary)
+        prospect = self._evaluator.what_if(self._instance, limit_policy, on_primary=on_primary)
         worded, breach = self._worded()
         barred = set(worded)
         mirror = source = None
@@ -125,7 +124,7 @@ class _Reader:
 
     def _seconds(self) -> list[int] | None:
         """Who is asked as the secondary; None for instances on one node."""
-        asked = self._question
+        asked = self._query
         new_pair = asked.kind == "new" and self._instance.required_nodes == 2
         if asked.kind not in ("mirror", "pair") and not new_pair:
             return None
@@ -133,16 +132,16 @@ class _Reader:
 
     def _out_as_mirrors(self) -> dict[int, Rejection]:
         """Why nodes may not be the secondary of any primary."""
-        mirrors = self._question.mirrors
+        mirrors = self._query.mirrors
         told = self._context.bonds.rejection_texts(self._instance, mirrors) if mirrors else {}
         return {index: Rejection(why, told[index]) for index, why in mirrors.items()}
 
-    def _off(self, source: int) -> Motion:
-        return self._evaluator.motions.off(self._context.cluster.nodes[source])
+    def _off(self, source: int) -> LimitPolicy:
+        return self._evaluator.limit_policies.off(self._context.cluster.nodes[source])
 
     def _worded(self) -> tuple[dict[int, Rejection], str]:
         """The rejections that no resource would help against; what the policy says, or ""."""
-        asked, bonds, cluster = self._question, self._context.bonds, self._context.cluster
+        asked, bonds, cluster = self._query, self._context.bonds, self._context.cluster
         bound = bonds.rejected(self._instance, asked.rejections) if asked.rejections else {}
         told = bonds.rejection_texts(self._instance, bound) if bound else {}
         found, last = {}, ""
@@ -169,7 +168,7 @@ class _Reader:
 
         And those of them that no resource of their own would help.
         """
-        asked = self._question
+        asked = self._query
         old = asked.present[0]
         source = self._context.cluster.nodes[old]
         checks = SECONDARY if source.online else ABANDONED

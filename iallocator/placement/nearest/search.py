@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from iallocator.model.node_view import NodeView
     from iallocator.n1.tolerance import FailureTolerance
     from iallocator.placement.nearest.roles import RolesTested
-    from iallocator.placement.verdict.what_if import WhatIf
+    from iallocator.placement.what_if import WhatIf
 
     Shown = Callable[[str], str]
     """A name of a node or an instance as people are to see it."""

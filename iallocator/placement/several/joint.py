@@ -112,7 +112,7 @@ def _lenient(context: Context) -> set[int]:
     return {
         index
         for group in context.cluster.groups
-        if context.evaluator(group).motions.new.primary.spares
+        if context.evaluator(group).limit_policies.new.primary.spares
         for index in group.nodes
     }
 

@@ -254,8 +254,8 @@ def _lenient(context: Context, tasks: Sequence[MoveTask]) -> Collection[int]:
     return {
         index
         for group in context.cluster.groups
-        for motions in (context.evaluator(group).motions,)
-        if any(motions.off(source).primary.spares for source in sources)
+        for limit_policies in (context.evaluator(group).limit_policies,)
+        if any(limit_policies.off(source).primary.spares for source in sources)
         for index in group.nodes
     }
 

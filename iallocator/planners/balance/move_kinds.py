@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from iallocator.compat import OURS
 from iallocator.model.moves import FAILOVER, FAILOVER_TO, REPLACE_SECONDARY
-from iallocator.placement.motions import motions_of_plan
+from iallocator.placement.limit_policy import limit_policies_of_plan
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Node
     from iallocator.model.instance import Instance
     from iallocator.model.moves import ElementaryMove
-    from iallocator.placement.motions import Motions
+    from iallocator.placement.limit_policy import LimitPolicies
 
 __all__ = ["KINDS", "FoundMove", "MoveKind", "MoveRules"]
 
@@ -152,9 +152,9 @@ class MoveRules:
         return self._with(leaving=nodes if self.behaviour.frees_online_nodes else ())
 
     @property
-    def motions(self) -> Motions:
+    def limit_policies(self) -> LimitPolicies:
         """Which limits count for whom."""
-        return motions_of_plan(self.ignore_soft, self.leaving)
+        return limit_policies_of_plan(self.ignore_soft, self.leaving)
 
     def _with(self, **changes: bool | Collection[int]) -> MoveRules:
         options: dict[str, Any] = {name: getattr(self, name) for name in self.__slots__}
@@ -162,7 +162,9 @@ class MoveRules:
 
     def allows_of(self, kind: MoveKind, primary: Node, secondary: Node) -> bool:
         """Whether an instance on these nodes may make a move of `kind`."""
-        return self.allows(kind, primary.online, secondary.online, self.motions.reaches(primary))
+        return self.allows(
+            kind, primary.online, secondary.online, self.limit_policies.reaches(primary)
+        )
 
     def allows(
         self, kind: MoveKind, primary_online: bool, secondary_online: bool, primary_up: bool

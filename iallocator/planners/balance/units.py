@@ -9,7 +9,7 @@ by every way whose steps all keep the limits.
 from __future__ import annotations
 
 from iallocator.model.moves import apply_steps, places_after
-from iallocator.placement.verdict.move_limits import MoveLimits
+from iallocator.placement.move_limits import MoveLimits
 from iallocator.planners.balance.move_kinds import KINDS, FoundMove
 from iallocator.planners.balance.scan.constraints.affinity import BondCosts
 from iallocator.planners.plan import traffic
@@ -59,7 +59,7 @@ def possible(
     """
     present = state.where[instance.name]
     nodes = [state.cluster.nodes[index] for index in present]
-    limits = MoveLimits(state, fixed, rules.motions.all_the_way(nodes))
+    limits = MoveLimits(state, fixed, rules.limit_policies.all_the_way(nodes))
     for step in steps:
         after = places_after(present, [step])
         state.remove(instance, present)
@@ -130,8 +130,8 @@ class UnitMoves:
         self._fixed = problem.fixed
         self._rules = problem.rules
         self._relations = relations
-        self._census = relations.live(problem.state)
-        self._bonds = BondCosts(relations, self._census)
+        self._rule_counts = relations.live(problem.state)
+        self._bonds = BondCosts(relations, self._rule_counts)
         self._position = {index: k for k, index in enumerate(problem.scope)}
         self._movable = {instance.name: instance for instance in problem.instances}
         nodes = problem.state.cluster.nodes
@@ -233,13 +233,13 @@ class UnitMoves:
         those of one, by how much they mend.
         """
         single: list[tuple[float, int, Unit, int | None]] = []
-        census, where = self._census.now(), self._state.where
+        rule_counts, where = self._rule_counts.now(), self._state.where
         for place, unit in enumerate(units):
             if len(unit) > 1 or len(unit[0]) > 1:
                 yield -INFINITE, place, unit, None
                 continue
             name = unit[0][0]
-            more = self._relations.mending(name, where[name][0], self._targets, census)
+            more = self._relations.mending(name, where[name][0], self._targets, rule_counts)
             single += ((less, place, unit, target) for target, less in more.items())
         yield from sorted(single, key=lambda one: one[:2])
 
@@ -248,8 +248,8 @@ class UnitMoves:
 
     def _broken(self, names: Iterable[str]) -> int:
         """How many musts of `names` are broken now."""
-        census, where = self._census.now(), self._state.where
-        return sum(self._relations.musts_broken(n, where[n][0], census) for n in names)
+        rule_counts, where = self._rule_counts.now(), self._state.where
+        return sum(self._relations.musts_broken(n, where[n][0], rule_counts) for n in names)
 
     # Moves of one unit
 
@@ -275,8 +275,8 @@ class UnitMoves:
                     yield UnitMove(moves, self._score(moves), self._broken(before))
 
     def _newly_broken(self, moved: Mapping[str, int | None]) -> Iterator[object]:
-        where, census = self._state.where, self._census.now()
-        return self._relations.newly_broken(moved, where, census)
+        where, rule_counts = self._state.where, self._rule_counts.now()
+        return self._relations.newly_broken(moved, where, rule_counts)
 
     def _rules_for(self, unit: Unit) -> MoveRules | None:
         """What the members may do; all or nobody leaves where only offline nodes are left."""
@@ -362,7 +362,9 @@ class UnitMoves:
 
     def _barred(self, instance: Instance, node: int) -> bool:
         """Whether `instance` must be apart from something on `node`, even for a while."""
-        return bool(self._relations.rejected_passing(instance.name, (node,), self._census.now()))
+        return bool(
+            self._relations.rejected_passing(instance.name, (node,), self._rule_counts.now())
+        )
 
     # Scores
 

@@ -16,10 +16,10 @@ from iallocator.limits.group import rejected_by_policy
 from iallocator.limits.node import ALL_LIMITS, HARD_LIMITS
 from iallocator.model.state import State
 from iallocator.names import domain_of
-from iallocator.placement.motions import Motion
+from iallocator.placement.limit_policy import LimitPolicy
 from iallocator.placement.nearest.roles import RolesTested
 from iallocator.placement.nearest.search import closest
-from iallocator.placement.verdict.what_if import WhatIf
+from iallocator.placement.what_if import WhatIf
 from iallocator.planners.capacity.fill import FillResult, fill
 from iallocator.planners.capacity.site import CapacityState
 from iallocator.planners.capacity.survival import CapacityRules, failing_nodes, unhealthy_groups
@@ -51,8 +51,8 @@ def closest_of(site: CapacityState, instance: Instance) -> str:
     pair = instance.required_nodes == 2
     misses = []
     for limits, nodes in site.open_to(instance):
-        motion = Motion("new", limits, limits)
-        prospect = WhatIf(site.state, site.kernels, instance, motion)
+        limit_policy = LimitPolicy("new", limits, limits)
+        prospect = WhatIf(site.state, site.kernels, instance, limit_policy)
         roles = RolesTested(prospect, nodes, nodes if pair else None, {})
         misses.append(closest(cluster, roles, lambda name: name.removesuffix(domain)))
     told = [miss for miss in misses if miss.text]

@@ -30,13 +30,13 @@ class BrokenMusts:
     def __init__(self, state: State, relations: Relations) -> None:
         self._state = state
         self._relations = relations
-        self._census = relations.census(state.where)
+        self._rule_counts = relations.rule_counts(state.where)
         self._chains = relations.unsupported()
 
     def of(self, instance: Instance) -> Iterator[str]:
         """What an instance must be and is not, for people: the others, where they are, the tags."""
         name, where, nodes = instance.name, self._state.where, self._state.cluster.nodes
-        for bond in self._relations.broken_musts(name, where[name][0], self._census):
+        for bond in self._relations.broken_musts(name, where[name][0], self._rule_counts):
             home = where.get(bond.other)
             yield f"must be {bond.text}" + (f", which is on {nodes[home[0]].name}" if home else "")
         if instance.running and name in self._chains:

@@ -8,7 +8,7 @@ from iallocator.deadline import Stopped
 from iallocator.model.state import State
 from iallocator.n1.rules import Rules
 from iallocator.placement.context import Context
-from iallocator.placement.motions import Motions, motions_for
+from iallocator.placement.limit_policy import LimitPolicies, limit_policies_for
 from iallocator.planners.result import GroupRow, PlanResult
 from iallocator.solver.budget import Budget
 
@@ -105,10 +105,10 @@ class IntergroupContext(Context):
             self._simulations = max(0.0, self._simulations - (given - effort.left))
             effort.left += rest
 
-    def motions(self, settings: Settings) -> Motions:
+    def limit_policies(self, settings: Settings) -> LimitPolicies:
         """Wherever an instance comes from, it is held to the limits of a new one."""
-        new = motions_for(settings).new
-        return Motions(new, new, new)
+        new = limit_policies_for(settings).new
+        return LimitPolicies(new, new, new)
 
     def make_rules(self, mode: str, units: Mapping[str, Sequence[str]] | None) -> Rules:
         """Return the N+1 rules of `mode`, the same for every group that has this mode."""

@@ -86,10 +86,10 @@ class Chooser:
         position: int,
         place: PlannedPlace,
         nodes: Sequence[int],
-        unhurried: bool,
+        with_normal_limits: bool,
     ) -> Nodes | None:
         usable = [index for index in nodes if self._facts.usable[index]]
-        rejected = self._openings.rejections(place, usable, unhurried)
+        rejected = self._openings.rejections(place, usable, with_normal_limits)
         possible = [index for index in usable if index not in rejected]
         home = self._homes.get(place.instance.name)
         choice = choose_for(
@@ -98,7 +98,7 @@ class Chooser:
         )  # fmt: skip
         for index in choice.ranked:
             judge = self._survival.judge(index, place)
-            for pair in self._pairs(place, index, unhurried):
+            for pair in self._pairs(place, index, with_normal_limits):
                 if judge is None or judge.accepts(place.instance, pair):
                     place.why = _reason(choice, index)
                     return pair
@@ -114,12 +114,12 @@ class Chooser:
                 sums[index] = sums.get(index, 0) + cost
         return sums
 
-    def _pairs(self, place: PlannedPlace, primary: int, unhurried: bool) -> list[Nodes]:
+    def _pairs(self, place: PlannedPlace, primary: int, with_normal_limits: bool) -> list[Nodes]:
         """The placements with this primary, best first."""
         instance = place.instance
         if instance.required_nodes == 1:
             return [(primary,)]
-        possible = self._openings.mirrors(place, primary, unhurried)
+        possible = self._openings.mirrors(place, primary, with_normal_limits)
         if possible and not self._facts.usable[possible[0]]:
             return [(primary, possible[0])]
         present = _mirror_now(place.before, primary)
@@ -220,29 +220,29 @@ class Openings:
         return wanted.restrict_to if option is None else option
 
     def rejection(
-        self, place: PlannedPlace, nodes: tuple[int, ...], unhurried: bool = False
+        self, place: PlannedPlace, nodes: tuple[int, ...], with_normal_limits: bool = False
     ) -> str | None:
         """Why an instance that is off the state may not come to `nodes`, ranks and N+1 aside.
 
         `nodes` of one that needs two may be the primary alone.  Who is where it was, beside
         nobody new, may stay there even if the node has too little for all of them.
-        `unhurried`: all limits count, even for who leaves a node that is not online.
+        `with_normal_limits`: all limits count, even for who leaves a node that is not online.
         """
         if len(nodes) > 1 and self._dead_mirror(place, nodes[0]) == [nodes[1]]:
             nodes = nodes[:1]
-        evaluator = self._evaluator(self.context.cluster.nodes[nodes[0]].group, unhurried)
+        evaluator = self._evaluator(self.context.cluster.nodes[nodes[0]].group, with_normal_limits)
         found = evaluator.check(Move(place.instance, place.before, nodes))
         if found is None:
             return self._really_full(place, nodes[0])
         return self._objection(place, nodes, found)
 
     def rejections(
-        self, place: PlannedPlace, nodes: Sequence[int], unhurried: bool = False
+        self, place: PlannedPlace, nodes: Sequence[int], with_normal_limits: bool = False
     ) -> dict[int, str]:
         """The same for each of `nodes` as the primary alone; those that are rejected."""
         told: dict[int, str | None] = {}
         for group, members in self._by_group(nodes).items():
-            evaluator = self._evaluator(group, unhurried)
+            evaluator = self._evaluator(group, with_normal_limits)
             found = evaluator.rejections(place.instance, place.before, members)
             told |= {i: _wording(rejection) for i, rejection in found.items()}
             told |= {
@@ -260,12 +260,12 @@ class Openings:
             return dict.fromkeys(found, nodes)
         return {group: [index for index in nodes if of[index] is group] for group in found}
 
-    def _evaluator(self, group: Group, unhurried: bool) -> Evaluator:
+    def _evaluator(self, group: Group, with_normal_limits: bool) -> Evaluator:
         evaluator = self.context.evaluator(group)
-        if not unhurried:
+        if not with_normal_limits:
             return evaluator
         if group not in self._unhurried:
-            self._unhurried[group] = evaluator.unhurried()
+            self._unhurried[group] = evaluator.with_normal_limits()
         return self._unhurried[group]
 
     def _objection(
@@ -296,7 +296,9 @@ class Openings:
             i.nodes[1:] == (index,) for i in state.secondaries[index].values()
         )
 
-    def mirrors(self, place: PlannedPlace, primary: int, unhurried: bool = False) -> list[int]:
+    def mirrors(
+        self, place: PlannedPlace, primary: int, with_normal_limits: bool = False
+    ) -> list[int]:
         """The nodes that may take the mirror of an instance on `primary`.
 
         If none may, an instance that has its disks on `primary` leaves the other half even
@@ -309,7 +311,7 @@ class Openings:
             for index in _of([group], self._restricted(place.instance), nodes)
             if index != primary and self.facts.usable[index]
         ]
-        evaluator = self._evaluator(group, unhurried)
+        evaluator = self._evaluator(group, with_normal_limits)
         rejected = evaluator.rejections(place.instance, place.before, usable, primary)
         found = [
             index

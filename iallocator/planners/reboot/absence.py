@@ -102,7 +102,9 @@ class Remaining:
         if relations is None:
             return ""
         moved: dict[str, int | None] = {m.instance.name: m.before[0] for m in away.moves}
-        for name, bond in relations.newly_broken(moved, state.where, relations.census(state.where)):
+        for name, bond in relations.newly_broken(
+            moved, state.where, relations.rule_counts(state.where)
+        ):
             return f"{name} must be {bond.text}"
         return ""
 
@@ -181,8 +183,8 @@ class Returns:
         name = context.cluster.nodes[home].name
         relations = context.bonds.relations
         if relations is not None and relations.binds(instance.name):
-            census = relations.census(context.state.where)
-            if relations.musts_broken(instance.name, home, census):
+            rule_counts = relations.rule_counts(context.state.where)
+            if relations.musts_broken(instance.name, home, rule_counts):
                 return f"could not come back to {name}, where it breaks a must"
         evaluator = context.evaluator(context.cluster.nodes[home].group)
         with context.state.trial():
@@ -461,7 +463,7 @@ class Absence:
     ) -> tuple[list[ElementaryMove], str]:
         """To the best node of the group that its instance can also come back from."""
         context, home = self._context, before[0]
-        evaluator = context.evaluator(context.cluster.nodes[home].group).unhurried()
+        evaluator = context.evaluator(context.cluster.nodes[home].group).with_normal_limits()
         targets = [
             index
             for index in evaluator.online_nodes()
@@ -503,7 +505,7 @@ class Absence:
         """Another secondary for one whose secondary is to be away."""
         context = self._context
         present = context.state.where[instance.name]
-        evaluator = context.evaluator(context.cluster.nodes[present[0]].group).unhurried()
+        evaluator = context.evaluator(context.cluster.nodes[present[0]].group).with_normal_limits()
         return self._best(
             instance,
             evaluator.online_nodes(),

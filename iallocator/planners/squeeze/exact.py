@@ -12,7 +12,7 @@ from iallocator.deadline import check
 from iallocator.model.moves import FAILOVER_TO, apply_steps
 from iallocator.model.node_view import Capacities
 from iallocator.model.state import State
-from iallocator.placement.verdict.move_limits import MoveLimits
+from iallocator.placement.move_limits import MoveLimits
 from iallocator.planners.plan import PlannedMove, mark_units, replay, traffic
 from iallocator.scoring.state_score import score_of
 from iallocator.solver.placement_problem import PlacementProblem
@@ -129,9 +129,11 @@ class Arrangement:
         state = State(self._cluster)
         for instance in flexible:
             state.remove(instance, instance.nodes)
-        motions, nodes = self._rules.motions, self._cluster.nodes
-        forced = any(motions.off(nodes[i.nodes[0]]).primary.spares_unforced for i in flexible)
-        limits = MoveLimits(state, self._fixed, motions, self._scope)
+        limit_policies, nodes = self._rules.limit_policies, self._cluster.nodes
+        forced = any(
+            limit_policies.off(nodes[i.nodes[0]]).primary.spares_unforced for i in flexible
+        )
+        limits = MoveLimits(state, self._fixed, limit_policies, self._scope)
         places = PlacementProblem(state, self._scope if forced else ())
         whole = sum(instance.memory for instance in flexible) + 1
         for instance in flexible:
@@ -207,7 +209,7 @@ class Arrangement:
 
     def _allowed(self, state: State, unit: Sequence[Instance], wanted: Places) -> bool:
         """Whether those of one `unit` may move now, one after the other."""
-        limits = MoveLimits(state, self._fixed, self._rules.motions)
+        limits = MoveLimits(state, self._fixed, self._rules.limit_policies)
         with state.trial():
             for instance in unit:
                 before, after = state.where[instance.name], wanted[instance.name]
@@ -223,7 +225,7 @@ class Arrangement:
         if relations is None or not relations.binds(instance.name):
             return False
         home = state.where[instance.name][0]
-        return bool(relations.rejected(instance.name, (home,), relations.census(state.where)))
+        return bool(relations.rejected(instance.name, (home,), relations.rule_counts(state.where)))
 
     def _made(self, state: State, instance: Instance, target: int) -> PlannedMove:
         """Carry out a move."""

@@ -12,7 +12,7 @@ from iallocator.deadline import check
 from iallocator.limits.migration import missing_migration_tags
 from iallocator.model.columns import CPUS, MEMORY, MEMORY_LATER
 from iallocator.model.moves import places_after
-from iallocator.placement.verdict.move_limits import MoveLimits
+from iallocator.placement.move_limits import MoveLimits
 from iallocator.planners.balance.move_kinds import KINDS
 from iallocator.planners.balance.units import possible
 from iallocator.planners.kept_order import KeptOrder
@@ -115,7 +115,7 @@ class _Packing:
         online = [index for index in problem.scope if nodes[index].online]
         self._down = frozenset(problem.scope).difference(online)
         self._off = off | self._down
-        self._limits = MoveLimits(problem.state, problem.fixed, problem.rules.motions)
+        self._limits = MoveLimits(problem.state, problem.fixed, problem.rules.limit_policies)
         self._rooms = Rooms(problem.state, online, reserve)
         self._known: dict[tuple[bool, ...], list[tuple[MoveKind, Nodes]]] = {}
 
@@ -193,7 +193,7 @@ class _Packing:
         """The kinds of moves that leave fewer nodes to be left; -1 stands for the target."""
         ends = [self._state.cluster.nodes[index] for index in before]
         left = tuple(index in self._off for index in before)
-        reaches = self._problem.rules.motions.reaches(ends[0])
+        reaches = self._problem.rules.limit_policies.reaches(ends[0])
         condition = (*left, ends[0].online, ends[1].online, reaches)
         known = self._known.get(condition)
         if known is None:

@@ -147,5 +147,5 @@ class _Routes:
         relations, where = self._relations, self._state.where
         if relations is None or not any(map(relations.binds, names)):
             return set()
-        census = relations.census(where)
-        return {name for name in names if relations.rejected(name, where[name][:1], census)}
+        rule_counts = relations.rule_counts(where)
+        return {name for name in names if relations.rejected(name, where[name][:1], rule_counts)}

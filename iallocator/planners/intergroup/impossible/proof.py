@@ -112,8 +112,8 @@ class Arrivals:
         survived: Collection[int] | None,
     ) -> None:
         self.group = group
-        state, motion = context.state, context.evaluator(group).motions.new
-        heeds = not (motion.primary.spares or motion.secondary.spares)
+        state, limit_policy = context.state, context.evaluator(group).limit_policies.new
+        heeds = not (limit_policy.primary.spares or limit_policy.secondary.spares)
         self._free = {index: _below(state.columns[MEMORY][index]) for index in group.nodes}
         self._failing = self._judged(context, survived or ())
         self._caps: list[dict[int, float]] = [

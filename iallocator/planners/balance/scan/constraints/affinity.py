@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from iallocator.aliases import Floats, Truths
-    from iallocator.constraints.census import LiveCensus
     from iallocator.constraints.domains import Domains, Zones
     from iallocator.constraints.relations import Relations
+    from iallocator.constraints.rule_counts import LiveRuleCounts
     from iallocator.model.constraints import Rule
     from iallocator.model.instance import Instance
     from iallocator.model.state import Kept
@@ -190,9 +190,9 @@ class BondCosts:
     What did not change since one last asked is not counted again.
     """
 
-    def __init__(self, relations: Relations, census: LiveCensus) -> None:
+    def __init__(self, relations: Relations, rule_counts: LiveRuleCounts) -> None:
         self.relations = relations
-        self.census = census
+        self.rule_counts = rule_counts
         self.nodes = len(relations.cluster.nodes)
         self._shares = ShareMatrices(relations.domains, self.nodes)
         self._rules: dict[Rule, RuleCosts] = {}
@@ -210,19 +210,19 @@ class BondCosts:
 
     def costs(self, rule: Rule) -> Costs:
         """What one more member of each shape would break, all that are there counted."""
-        version = self.census.now().versions.get(rule, 0)
+        version = self.rule_counts.now().versions.get(rule, 0)
         return derived(
             self._costs, rule, version, lambda: self.rule(rule).costs(self._matrix(rule))
         )
 
     def _matrix(self, rule: Rule) -> Floats:
         """Shapes × nodes: how many members are there."""
-        census, version = self.census, self.census.versions.get(rule, 0)
+        rule_counts, version = self.rule_counts, self.rule_counts.versions.get(rule, 0)
         return derived(
             self._counts,
             rule,
             version,
-            lambda: self.rule(rule).matrix(census.counts(rule), self.nodes),
+            lambda: self.rule(rule).matrix(rule_counts.counts(rule), self.nodes),
         )
 
     def penalty(self, scope: Mapping[int, int]) -> float:
@@ -230,7 +230,7 @@ class BondCosts:
 
         `scope` has to be the same whenever one asks.
         """
-        versions = self.census.now().versions
+        versions = self.rule_counts.now().versions
         total = 0.0
         for rule in self._wished:
             compute = partial(self._penalty, rule, scope)
@@ -257,7 +257,7 @@ class BondCosts:
             seen.add(member.instance)
         total = 0.0
         for name in several:
-            home = self.census.homes.get(name)
+            home = self.rule_counts.homes.get(name)
             members = self.relations.members_of[name][rule]
             for one, other in permutations(members, 2) if home in scope else ():
                 weight = weight_between(one.weight, other.weight)
@@ -308,7 +308,7 @@ class MoveBonds:
         return rows
 
     def _versions(self) -> Whole:
-        versions = self._bonds.census.now().versions
+        versions = self._bonds.rule_counts.now().versions
         found = [versions.get(entries.rule, 0) for entries in self._entries]
         return np.array(found, dtype=np.intp)
 
@@ -390,7 +390,7 @@ class _Entries:
         self._leave_out_own(musts, costs, wanted)
 
     def _own_pairs(self, bonds: BondCosts) -> dict[tuple[str, str], tuple[Whole, Floats]]:
-        """Memberships with each of the same instance's, itself among them, by their domains.
+        """AffinityGroups with each of the same instance's, itself among them, by their domains.
 
         Positions in `rows`, and what the two owe each other.
         """
@@ -406,7 +406,7 @@ class _Entries:
 
     def _leave_out_own(self, musts: Floats, costs: Floats, wanted: Truths) -> None:
         """Take away what each of the `wanted` rows was counted for among the others."""
-        arrays, homes = self._bonds.rule(self.rule), self._bonds.census.homes
+        arrays, homes = self._bonds.rule(self.rule), self._bonds.rule_counts.homes
         home: Whole = np.array([homes.get(m.instance, -1) for m in self._members], np.intp)
         counts = wanted[self.rows] & (home >= 0)
         for domains, (numbers, weights) in self._pairs.items():

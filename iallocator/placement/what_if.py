@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.model.node_view import NodeView
     from iallocator.model.state import State
-    from iallocator.placement.motions import Motion
+    from iallocator.placement.limit_policy import LimitPolicy
     from iallocator.scoring import Kernels
 
 __all__ = ["WhatIf"]
@@ -27,7 +27,7 @@ class WhatIf:
     Attributes
     ----------
     limits, mirror_limits:
-        Which limits count for primaries and for secondaries: those of `motion`.
+        Which limits count for primaries and for secondaries: those of `limit_policy`.
     """
 
     def __init__(
@@ -35,13 +35,13 @@ class WhatIf:
         state: State,
         kernels: Kernels,
         instance: Instance,
-        motion: Motion,
+        limit_policy: LimitPolicy,
         on_primary: RoleLimits = PRIMARY,
         on_secondary: RoleLimits = SECONDARY,
     ) -> None:
         self.instance = instance
-        self.limits = motion.primary
-        self.mirror_limits = motion.secondary
+        self.limits = limit_policy.primary
+        self.mirror_limits = limit_policy.secondary
         self._state = state
         self._checker = kernels.checker(state)
         self._primary = checks_for(on_primary, instance, self.limits)

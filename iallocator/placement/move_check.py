@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from iallocator.limits.rejection import Rejection, group_rejections, migration_rejection
 from iallocator.n1.tolerance import FailureTolerance, N1Cache
-from iallocator.placement.verdict.move_limits import MoveLimits
+from iallocator.placement.move_limits import MoveLimits
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,37 +21,45 @@ if TYPE_CHECKING:
     from iallocator.model.moves import Move
     from iallocator.model.state import State
     from iallocator.n1.rules import Rules
-    from iallocator.placement.motions import Motions
-    from iallocator.placement.working import Working
+    from iallocator.placement.limit_policy import LimitPolicies
+    from iallocator.placement.shared_context import SharedContext
     from iallocator.scoring import Kernels
 
-__all__ = ["Verdicts", "n1_rejection"]
+__all__ = ["MoveChecks", "n1_rejection"]
 
 
-class Verdicts:
-    """Verdicts on single placements in `group`; N+1 by `rules`, scores run over `nodes`.
+class MoveChecks:
+    """MoveChecks on single placements in `group`; N+1 by `rules`, scores run over `nodes`.
 
     `policy_reason` is as `Behaviour.policy_reason`.
     """
 
-    __slots__ = ("_limits", "_policy_reason", "_working", "group", "motions", "nodes", "rules")
+    __slots__ = (
+        "_context",
+        "_limits",
+        "_policy_reason",
+        "group",
+        "limit_policies",
+        "nodes",
+        "rules",
+    )
 
     def __init__(
         self,
-        working: Working,
+        context: SharedContext,
         group: Group,
-        motions: Motions,
+        limit_policies: LimitPolicies,
         rules: Rules,
         nodes: Sequence[int],
         policy_reason: str,
     ) -> None:
-        self._working = working
+        self._context = context
         self.group = group
-        self.motions = motions
+        self.limit_policies = limit_policies
         self.rules = rules
         self.nodes = nodes
         self._policy_reason = policy_reason
-        self._limits = MoveLimits(working.state, working.kernels.fixed, motions)
+        self._limits = MoveLimits(context.state, context.kernels.fixed, limit_policies)
 
     def check(self, move: Move, n1: bool, passing: bool) -> Rejection | None:
         """Return why `move` is not allowed; see `iallocator.placement.evaluator.Evaluator.check`.
@@ -61,7 +69,7 @@ class Verdicts:
         whose role changes; global N+1 unless the instance leaves a node that is not online.
         """
         instance, before, after = move.instance, move.before, move.after
-        if instance.name not in self._working.state.where:  # both roles of a pair may be new
+        if instance.name not in self._context.state.where:  # both roles of a pair may be new
             return (
                 self._group_rejection(instance, before, after)
                 or self._bar(instance, before, after[0])
@@ -100,11 +108,11 @@ class Verdicts:
         self, instance: Instance, before: Nodes, after: Nodes
     ) -> Rejection | None:
         """Return what affinity and migration tags say if the instance then goes on at once."""
-        bonds = self._working.bonds
+        bonds = self._context.bonds
         reason = bonds.rejected_passing(instance, after[:1]).get(after[0])
         if reason is not None:
             return Rejection(reason, bonds.rejection_texts(instance, after[:1])[after[0]], after[0])
-        return migration_rejection(self._working.cluster, *before)
+        return migration_rejection(self._context.cluster, *before)
 
     def _group_rejection(self, instance: Instance, before: Nodes, after: Nodes) -> Rejection | None:
         found = self._group_rejections(instance, before, after)
@@ -114,7 +122,7 @@ class Verdicts:
         self, instance: Instance, before: Nodes, nodes: Sequence[int]
     ) -> dict[int, Rejection]:
         """What the group has against one that is not from it, for each of `nodes`."""
-        cluster = self._working.cluster
+        cluster = self._context.cluster
         if before and cluster.nodes[before[0]].group is self.group:
             return {}
         return group_rejections(cluster, self.group, instance, nodes, self._policy_reason)
@@ -134,7 +142,7 @@ class Verdicts:
         self, instance: Instance, before: Nodes, targets: Sequence[int]
     ) -> dict[int, Rejection]:
         """The same for each of `targets` that it is kept off."""
-        bonds = self._working.bonds
+        bonds = self._context.bonds
         found: dict[int, Rejection] = {}
         rejected = bonds.rejected(instance, targets)
         if rejected:
@@ -146,10 +154,10 @@ class Verdicts:
 
     def _way_bars(self, before: Nodes, targets: Sequence[int]) -> dict[int, Rejection]:
         """What keeps it off by migration tags; off a dead primary all ways begin at the mirror."""
-        cluster, source = self._working.cluster, before[0]
-        reached = self.motions.reaches(cluster.nodes[source])
+        cluster, source = self._context.cluster, before[0]
+        reached = self.limit_policies.reaches(cluster.nodes[source])
         if len(before) > 1 and not (
-            reached or self._working.settings.behaviour.copies_from_offline
+            reached or self._context.settings.behaviour.copies_from_offline
         ):
             failover = self._failover_bar(*before)
             if failover is not None:
@@ -162,9 +170,9 @@ class Verdicts:
 
     def _failover_bar(self, dead: int, mirror: int) -> Rejection | None:
         """Why what has its disks on `dead`, too, cannot start on `mirror`, whatever that has."""
-        nodes = self._working.cluster.nodes
+        nodes = self._context.cluster.nodes
         if nodes[mirror].online:
-            return migration_rejection(self._working.cluster, dead, mirror)
+            return migration_rejection(self._context.cluster, dead, mirror)
         names = nodes[dead].name, nodes[mirror].name
         return Rejection(
             "FailMig", "neither {} nor {}, where its disks are, is online".format(*names)
@@ -178,7 +186,7 @@ class Verdicts:
         self, instance: Instance, before: Nodes, targets: Sequence[int]
     ) -> dict[int, Rejection]:
         """The same for each of `targets` that it is kept off."""
-        bonds = self._working.bonds
+        bonds = self._context.bonds
         reasons = bonds.rejected_mirrors(instance, targets)
         rejected = {index: why for index, why in reasons.items() if index not in before}
         if not rejected:
@@ -188,7 +196,7 @@ class Verdicts:
 
     def _limit_rejection(self, instance: Instance, before: Nodes, after: Nodes) -> Rejection | None:
         """The first limit that a node breaks whose role changes."""
-        state = self._working.state
+        state = self._context.state
         with state.trial():
             if before:
                 state.remove(instance, before)
@@ -197,13 +205,13 @@ class Verdicts:
 
     def _n1_rejection(self, instance: Instance, before: Nodes, after: Nodes) -> Rejection | None:
         """Which failure could not be survived any more; see `iallocator.n1.rules.Rules`."""
-        nodes, motion = self._working.cluster.nodes, self.motions.new
+        nodes, limit_policy = self._context.cluster.nodes, self.limit_policies.new
         if before:
-            motion = self.motions.off(nodes[before[0]])
-        if self.rules.mode == "off" or not motion.asks_n1:
+            limit_policy = self.limit_policies.off(nodes[before[0]])
+        if self.rules.mode == "off" or not limit_policy.asks_n1:
             return None
 
-        state, kernels = self._working.state, self._working.kernels
+        state, kernels = self._context.state, self._context.kernels
         return n1_rejection(state, kernels, self.rules, self.nodes, instance, before, after)
 
 

@@ -1,4 +1,4 @@
-"""What evaluators of all groups share, for the type checker: what a context offers them."""
+"""What the evaluators of all groups share: the part of a context that they use, as a type."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from iallocator.ranking.base import WorkingSet
     from iallocator.scoring import Kernel, Kernels
 
-    class Working(WorkingSet, Protocol):
-        """What strategies see, and the makers of kernels and checks."""
+    class SharedContext(WorkingSet, Protocol):
+        """The context of one request; see `iallocator.placement.context.Context`."""
 
         kernels: Kernels
         bonds: NoAffinity
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
             """The settings of the request."""
 
         def kernel(self, scope: Sequence[int]) -> Kernel:
-            """Scores over `scope`, as the state is now."""
+            """Return a kernel that scores the nodes of `scope` on the present state."""
 
         def judge(self, scope: Sequence[int], rules: Rules) -> FailureTolerance:
-            """N+1 by `rules` as the state is now; `scope` as for the allocation."""
+            """Return the N+1 check by `rules` on the present state; `scope` as for a request."""

@@ -8,14 +8,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from iallocator.constraints.census import Census
     from iallocator.constraints.domains import Domains, Zones
+    from iallocator.constraints.rule_counts import RuleCounts
     from iallocator.model.constraints import Member
 
     Pair = tuple[Member, Member, str]
     """Two members of a rule, and a failure domain that it asks of them."""
 
-__all__ = ["Outlook", "breaks", "others_broken"]
+__all__ = ["RuleViolations", "breaks", "others_broken"]
 
 
 class _Term:
@@ -63,39 +63,39 @@ class _Term:
         return any(found.get(zone, 0) and zone not in far for zone in near)
 
 
-class Outlook:
+class RuleViolations:
     """One member of a rule, and where the others are, as they are while it is asked.
 
     Cost: of musts the failure domains that differ, times nodes, to make; to ask, those
     domains.  Of shoulds the shapes of the rule instead, but only once they are asked of.
     """
 
-    __slots__ = ("_census", "_domains", "_must_terms", "_wish_terms", "member")
+    __slots__ = ("_domains", "_must_terms", "_rule_counts", "_wish_terms", "member")
 
-    def __init__(self, member: Member, census: Census, domains: Domains) -> None:
+    def __init__(self, member: Member, rule_counts: RuleCounts, domains: Domains) -> None:
         self.member = member
-        self._census = census
+        self._rule_counts = rule_counts
         self._domains = domains
         self._must_terms: list[_Term] | None = None
         self._wish_terms: list[_Term] | None = None
 
     def __bool__(self) -> bool:
         """Whether there are others at all."""
-        census, rule, name = self._census, self.member.rule, self.member.instance
-        own = len(census.of(name, rule)) if name in census.homes else 0
-        return sum(map(len, census.present(rule).values())) > own
+        rule_counts, rule, name = self._rule_counts, self.member.rule, self.member.instance
+        own = len(rule_counts.of(name, rule)) if name in rule_counts.homes else 0
+        return sum(map(len, rule_counts.present(rule).values())) > own
 
     @property
     def _musts(self) -> list[_Term]:
         if self._must_terms is None:
-            found = _must_terms(self.member, self._census, self._domains)
+            found = _must_terms(self.member, self._rule_counts, self._domains)
             self._must_terms = list(found) if self.member.must else []
         return self._must_terms
 
     @property
     def _wishes(self) -> list[_Term]:
         if self._wish_terms is None:
-            found = _wish_terms(self.member, self._census, self._domains)
+            found = _wish_terms(self.member, self._rule_counts, self._domains)
             self._wish_terms = list(found.values())
         return self._wish_terms
 
@@ -116,16 +116,16 @@ class Outlook:
         return sum(term.cost(node) for term in self._wishes)
 
 
-def _must_terms(member: Member, census: Census, domains: Domains) -> Iterator[_Term]:
+def _must_terms(member: Member, rule_counts: RuleCounts, domains: Domains) -> Iterator[_Term]:
     """The others that must, all that ask for the same failure domains in one.
 
     Where a member names a domain, every other must hold in it; besides, each other asks for
     the domain that it names itself.
     """
     rule, domain = member.rule, member.domain
-    home = census.homes.get(member.instance)
-    own = census.of(member.instance, rule) if home is not None else ()
-    musts = census.musts(rule, domains)
+    home = rule_counts.homes.get(member.instance)
+    own = rule_counts.of(member.instance, rule) if home is not None else ()
+    musts = rule_counts.musts(rule, domains)
 
     def term(zones: Zones, counts: Mapping[int, int], mine: int) -> _Term:
         others = dict(counts)
@@ -146,13 +146,13 @@ def _must_terms(member: Member, census: Census, domains: Domains) -> Iterator[_T
         yield term(zones, counts, sum(domains.zones(one) is zones for one in named))
 
 
-def _wish_terms(member: Member, census: Census, domains: Domains) -> dict[Zones, _Term]:
+def _wish_terms(member: Member, rule_counts: RuleCounts, domains: Domains) -> dict[Zones, _Term]:
     """Zones -> the others that should and count there; shapes that ask alike are one."""
     rule = member.rule
-    home = census.homes.get(member.instance)
-    own = [one.shape for one in census.of(member.instance, rule)] if home is not None else []
+    home = rule_counts.homes.get(member.instance)
+    own = [one.shape for one in rule_counts.of(member.instance, rule)] if home is not None else []
     found: dict[Zones, _Term] = {}
-    for shape, counts in census.counts(rule).items():
+    for shape, counts in rule_counts.counts(rule).items():
         price = weight_between(member.weight, shape[0])
         if price == ALWAYS:
             continue
@@ -177,14 +177,16 @@ def breaks(one: Member, other: Member, nodes: tuple[int, int], domains: Domains)
             yield domain
 
 
-def others_broken(member: Member, node: int, census: Census, domains: Domains) -> Iterator[Pair]:
+def others_broken(
+    member: Member, node: int, rule_counts: RuleCounts, domains: Domains
+) -> Iterator[Pair]:
     """The bonds of `member` on `node` to others that are broken, in no order.
 
     Cost: the nodes, and the members on those that matter.
     """
     rule, apart = member.rule, member.rule.kind == APART
-    asked = _asked(member, census, domains)
-    for home, members in census.present(rule).items():
+    asked = _asked(member, rule_counts, domains)
+    for home, members in rule_counts.present(rule).items():
         if any(zones.share(node, home) == apart for zones in asked):
             for other in members:
                 if other.instance != member.instance:
@@ -197,7 +199,7 @@ def newly_parted(
     before: int | None,
     now: int,
     moved: Mapping[str, int | None],
-    census: Census,
+    rule_counts: RuleCounts,
     domains: Domains,
 ) -> Iterator[Pair]:
     """The bonds of `member` on `now` that are broken, and were not while it was on `before`.
@@ -205,7 +207,7 @@ def newly_parted(
     `moved`: who else was on another node then, or nowhere (None).  Cost: as above.
     """
     rule, apart = member.rule, member.rule.kind == APART
-    asked = _asked(member, census, domains)
+    asked = _asked(member, rule_counts, domains)
     known: dict[tuple[int | None, int], bool] = {}
 
     def concerned(was: int | None, home: int) -> bool:
@@ -218,14 +220,14 @@ def newly_parted(
             )
         return known[was, home]
 
-    for home, members in census.present(rule).items():
+    for home, members in rule_counts.present(rule).items():
         for other in members if concerned(home, home) else ():
             if other.instance not in moved:
                 yield from _new(member, other, (before, now), (home, home), domains)
     for name, was in moved.items():
-        present = census.homes.get(name)
+        present = rule_counts.homes.get(name)
         if present is not None and name != member.instance and concerned(was, present):
-            for other in census.of(name, rule):
+            for other in rule_counts.of(name, rule):
                 yield from _new(member, other, (before, now), (was, present), domains)
 
 
@@ -245,9 +247,9 @@ def _new(
             yield member, other, domain
 
 
-def _asked(member: Member, census: Census, domains: Domains) -> set[Zones]:
+def _asked(member: Member, rule_counts: RuleCounts, domains: Domains) -> set[Zones]:
     """All failure domains that count between `member` and another of its rule."""
-    found = set(census.named(member.rule, domains))
-    if member.domain or any(not domain for _, domain in census.counts(member.rule)):
+    found = set(rule_counts.named(member.rule, domains))
+    if member.domain or any(not domain for _, domain in rule_counts.counts(member.rule)):
         found.add(domains.zones(member.domain))
     return found

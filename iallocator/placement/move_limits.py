@@ -1,6 +1,6 @@
 """The limits of nodes, and migration tags, for one instance that comes to other nodes.
 
-Verdicts are made of this, and planners ask it that have evaluators for no group: their
+MoveChecks are made of this, and planners ask it that have evaluators for no group: their
 nodes may be about to be powered down, or their moves in the middle of a way.
 """
 
@@ -11,41 +11,180 @@ from functools import partial
 from iallocator.limits.migration import may_not_receive
 from iallocator.limits.node import PRIMARY, SECONDARY, STAYING, checks_for
 from iallocator.limits.rejection import Rejection
-from iallocator.placement.verdict.known_answers import NO_PRIMARY, KnownAnswers
+from iallocator.model.instance import Backend, Disks, Instance
 from iallocator.scoring.scalar import ScalarKernel
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from iallocator.aliases import Nodes
     from iallocator.limits.node import Check, RoleLimits
-    from iallocator.model.instance import Instance
     from iallocator.model.node_view import Capacities
     from iallocator.model.state import State
-    from iallocator.placement.motions import Motion, Motions
-    from iallocator.placement.verdict.known_answers import Ask
+    from iallocator.placement.limit_policy import LimitPolicies, LimitPolicy
     from iallocator.scoring.scalar import Failing
+
+    Ask = Callable[[Instance, int, int], Rejection | None]
+    """(instance, its primary, node) -> the limit that fails there, if one does."""
 
 
 __all__ = ["MoveLimits"]
 
+NO_PRIMARY = -1
+"""The primary of an instance that asks for one."""
+
+UNKNOWN = -1
+"""No stamp of a node."""
+
+
+class KnownAnswers:
+    """What the nodes of `state` say by the same checks, to instances without tags and pools.
+
+    Every limit is the sooner broken the more an instance asks for.  So a node is asked first for
+    one that wants as much of everything as any that came so far: if it has room for that,
+    it has for each of them.  Otherwise it is asked once for each shape, and, by those that want
+    a place for their mirrors, for each amount that it reserves for their primaries already.
+    """
+
+    __slots__ = ("_answers", "_ask", "_full", "_most", "_near", "_roomy", "_state")
+
+    def __init__(self, state: State, ask: Ask) -> None:
+        self._state = state
+        self._ask = ask
+        self._most: Instance | None = None
+        self._roomy = [UNKNOWN] * len(state.stamps)  # as it was (stamp) with room for the most
+        self._full = [UNKNOWN] * len(state.stamps)  # as it was without
+        self._answers: dict[object, _Answers] = {}  # shape -> where nothing is reserved for it yet
+        self._near: dict[tuple[object, int, float], tuple[int, Rejection | None]] = {}
+
+    def rejections(
+        self, instance: Instance, primary: int, nodes: Sequence[int]
+    ) -> dict[int, Rejection]:
+        """What fails on each of `nodes`, where something does."""
+        shape = instance.shape
+        if shape not in self._answers:
+            self._answers[shape] = _Answers(len(self._state.stamps))
+            self._widen(instance)
+        answers, stamps, peers = self._answers[shape], self._state.stamps, self._state.peers
+        nodes = self._tight(nodes, primary)
+        apart = [index for index in nodes if primary in peers[index]]
+        if apart:
+            nodes = [index for index in nodes if primary not in peers[index]]
+        for index in answers.outdated(nodes, stamps):
+            answers.note(index, stamps[index], self._ask(instance, primary, index))
+        found = answers.rejections(nodes)
+        for index in apart:
+            rejection = self._beside_peers(instance, shape, primary, index)
+            if rejection is not None:
+                found[index] = rejection
+        return found
+
+    def _widen(self, instance: Instance) -> None:
+        """Have the most demanding instance ask for at least what `instance` does."""
+        before = self._most
+        if before is None:
+            before = instance
+        most = Instance(
+            "",
+            Backend(max(before.memory, instance.memory), vcpus=0),
+            Disks(instance.template, spindles=_most_spindles(before, instance)),
+        )
+        most.as_primary = _most(before.as_primary, instance.as_primary)
+        most.as_secondary = _most(before.as_secondary, instance.as_secondary)
+        self._most = most
+        self._roomy = [UNKNOWN] * len(self._roomy)
+        self._full = [UNKNOWN] * len(self._full)
+
+    def _tight(self, nodes: Sequence[int], primary: int) -> list[int]:
+        """Those of `nodes` that have no room for the most demanding one."""
+        stamps, roomy, full = self._state.stamps, self._roomy, self._full
+        left = [index for index in nodes if roomy[index] != stamps[index]]
+        unknown = [index for index in left if full[index] != stamps[index]]
+        for index in unknown:
+            known = roomy if self._has_room(index, primary) else full
+            known[index] = stamps[index]
+        return [index for index in left if full[index] == stamps[index]] if unknown else left
+
+    def _has_room(self, index: int, primary: int) -> bool:
+        """Whether node `index` could take the most demanding one, whatever its primary is."""
+        assert self._most is not None
+        peers = self._state.peers[index]
+        if primary != NO_PRIMARY and peers:
+            primary = max(peers, key=peers.__getitem__)
+        return self._ask(self._most, primary, index) is None
+
+    def _beside_peers(
+        self, instance: Instance, shape: object, primary: int, index: int
+    ) -> Rejection | None:
+        """What node `index`, which has mirrors of `primary`, answers to all of this shape."""
+        key = shape, index, self._state.peers[index][primary]
+        stamp = self._state.stamps[index]
+        known = self._near.get(key)
+        if known is None or known[0] != stamp:
+            known = self._near[key] = stamp, self._ask(instance, primary, index)
+        return known[1]
+
+
+class _Answers:
+    """What the nodes answered to instances of one shape, and how they were then (stamps)."""
+
+    __slots__ = ("_found", "_stamps")
+
+    def __init__(self, count: int) -> None:
+        self._stamps = [UNKNOWN] * count
+        self._found: dict[int, Rejection] = {}
+
+    def outdated(self, nodes: Sequence[int], stamps: Sequence[int]) -> list[int]:
+        """Those of `nodes` that have changed since they were asked."""
+        known = self._stamps
+        return [index for index in nodes if known[index] != stamps[index]]
+
+    def note(self, index: int, stamp: int, rejection: Rejection | None) -> None:
+        """Node `index`, as it is by `stamp`, has answered."""
+        if rejection is None:
+            self._found.pop(index, None)
+        else:
+            self._found[index] = rejection
+        self._stamps[index] = stamp
+
+    def rejections(self, nodes: Sequence[int]) -> dict[int, Rejection]:
+        """What those of `nodes` said that reject."""
+        found = self._found
+        return {index: found[index] for index in nodes if index in found}
+
+
+def _most(one: Sequence[float], other: Sequence[float]) -> tuple[float, ...]:
+    """The larger amount of each column, whatever its sign."""
+    return tuple(max(a, b, key=abs) for a, b in zip(one, other))
+
+
+def _most_spindles(one: Instance, other: Instance) -> int | None:
+    """None, which says nothing, is more than any number."""
+    if one.spindles is None or other.spindles is None:
+        return None
+    return max(one.spindles, other.spindles)
+
 
 class MoveLimits:
-    """What `state`, as it is when asked, has left for moves by `motions`.
+    """What `state`, as it is when asked, has left for moves by `limit_policies`.
 
     The instance is off the state.  `fixed` holds the capacities of every node; scores, where
     they are asked for, run over `scope`.
     """
 
-    __slots__ = ("_fixed", "_kernel", "_known", "_motions", "_scope", "_state", "_version")
+    __slots__ = ("_fixed", "_kernel", "_known", "_limit_policies", "_scope", "_state", "_version")
 
     def __init__(
-        self, state: State, fixed: Capacities, motions: Motions, scope: Sequence[int] = ()
+        self,
+        state: State,
+        fixed: Capacities,
+        limit_policies: LimitPolicies,
+        scope: Sequence[int] = (),
     ) -> None:
         self._state = state
         self._fixed = fixed
-        self._motions = motions
+        self._limit_policies = limit_policies
         self._scope = scope
         self._version = -1
         self._kernel: ScalarKernel | None = None
@@ -64,7 +203,7 @@ class MoveLimits:
         """Whether only the mirror is new, and the primary is not there to copy it from."""
         if before[:1] != after[:1] or before[1:] == after[1:]:
             return False
-        return not self._motions.reaches(self._state.cluster.nodes[before[0]])
+        return not self._limit_policies.reaches(self._state.cluster.nodes[before[0]])
 
     def rejection(
         self, instance: Instance, before: Nodes, after: Nodes, primary: bool, mirror: bool
@@ -157,7 +296,7 @@ class MoveLimits:
                 mirror_checks = self._mirror_checks(instance, before, after)
                 found = kernel.failing_secondary(instance, after[0], index, mirror_checks)
             else:
-                staying = checks_for(STAYING, instance, self._motion_off(before[0]).secondary)
+                staying = checks_for(STAYING, instance, self._limit_policy_off(before[0]).secondary)
                 found = kernel.failing_mirror(instance, before[0], after[0], index, staying)
         return None if found is None else (index, found)
 
@@ -169,24 +308,26 @@ class MoveLimits:
         Best first; none of `barred`.
         """
         rejections = {**barred, **may_not_receive(self._state.cluster, source, nodes)}
-        limits = self._motion_off(source).primary
+        limits = self._limit_policy_off(source).primary
         found = self._as_it_is().singles(instance, nodes, rejections, limits)
         return [index for _, (index,) in found.row(0)]
 
     def _primary_checks(self, instance: Instance, before: Nodes) -> tuple[Check, ...]:
         """What is tested on the new primary of a move or of a new instance."""
-        motion = self._motion_off(before[0]) if before else self._motions.new
-        return checks_for(PRIMARY, instance, motion.primary)
+        limit_policy = self._limit_policy_off(before[0]) if before else self._limit_policies.new
+        return checks_for(PRIMARY, instance, limit_policy.primary)
 
     def _mirror_checks(self, instance: Instance, before: Nodes, after: Nodes) -> tuple[Check, ...]:
         """What is tested on the new secondary of a move or of a new instance."""
         if after[1] in before[:1]:
-            return self._motions.old_primary_checks(instance, self._state.cluster.nodes[after[1]])
-        motion = self._motion_off(before[-1]) if before else self._motions.new
-        return checks_for(SECONDARY, instance, motion.secondary)
+            return self._limit_policies.old_primary_checks(
+                instance, self._state.cluster.nodes[after[1]]
+            )
+        limit_policy = self._limit_policy_off(before[-1]) if before else self._limit_policies.new
+        return checks_for(SECONDARY, instance, limit_policy.secondary)
 
-    def _motion_off(self, source: int) -> Motion:
-        return self._motions.off(self._state.cluster.nodes[source])
+    def _limit_policy_off(self, source: int) -> LimitPolicy:
+        return self._limit_policies.off(self._state.cluster.nodes[source])
 
     def _as_it_is(self) -> ScalarKernel:
         version = self._state.version

@@ -21,10 +21,17 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.options.settings import Settings
 
-__all__ = ["ALL_FORCED", "Motion", "Motions", "heeding", "motions_for", "motions_of_plan"]
+__all__ = [
+    "ALL_FORCED",
+    "LimitPolicies",
+    "LimitPolicy",
+    "enforcing",
+    "limit_policies_for",
+    "limit_policies_of_plan",
+]
 
 
-class Motion:
+class LimitPolicy:
     """How an instance comes to a place, and what it is held to there.
 
     Attributes
@@ -49,20 +56,20 @@ class Motion:
         return self.name
 
 
-NEW = Motion("new", ALL_LIMITS, ALL_LIMITS)
-MOVE = Motion("move", ALL_LIMITS, ALL_LIMITS)
-FORCED_MOVE = Motion("forced move", FORCED_LIMITS, FORCED_LIMITS, asks_n1=False)
+NEW = LimitPolicy("new", ALL_LIMITS, ALL_LIMITS)
+MOVE = LimitPolicy("move", ALL_LIMITS, ALL_LIMITS)
+FORCED_MOVE = LimitPolicy("forced move", FORCED_LIMITS, FORCED_LIMITS, asks_n1=False)
 """Off a node that is not online: better anywhere than there."""
 
-LENIENT_NEW = Motion("new, soft limits ignored", HARD_LIMITS, FORCED_LIMITS)
-LENIENT_MOVE = Motion("move, soft limits ignored", FORCED_LIMITS, FORCED_LIMITS)
+LENIENT_NEW = LimitPolicy("new, soft limits ignored", HARD_LIMITS, FORCED_LIMITS)
+LENIENT_MOVE = LimitPolicy("move, soft limits ignored", FORCED_LIMITS, FORCED_LIMITS)
 
-HAIL_LENIENT_NEW = Motion("new, soft limits of its primary ignored", HARD_LIMITS, ALL_LIMITS)
-HAIL_MOVE = Motion("move by the limits of nodes alone", ALL_LIMITS, ALL_LIMITS, asks_n1=False)
+HAIL_LENIENT_NEW = LimitPolicy("new, soft limits of its primary ignored", HARD_LIMITS, ALL_LIMITS)
+HAIL_MOVE = LimitPolicy("move by the limits of nodes alone", ALL_LIMITS, ALL_LIMITS, asks_n1=False)
 
 
-class Motions:
-    """The motions by the settings of one group: of a new instance, and of one that moves.
+class LimitPolicies:
+    """The limit_policies by the settings of one group: of a new instance, and of one that moves.
 
     `leaving` are nodes that are to be powered down, and so offline to all others: what
     leaves them is moved while they are still up.
@@ -72,9 +79,9 @@ class Motions:
 
     def __init__(
         self,
-        new: Motion,
-        usual: Motion,
-        forced: Motion = FORCED_MOVE,
+        new: LimitPolicy,
+        usual: LimitPolicy,
+        forced: LimitPolicy = FORCED_MOVE,
         leaving: Collection[int] = (),
     ) -> None:
         self.new = new
@@ -82,8 +89,8 @@ class Motions:
         self._forced = forced
         self._leaving = leaving
 
-    def off(self, source: Node) -> Motion:
-        """The motion of an instance that leaves `source`: forced if that is not online."""
+    def off(self, source: Node) -> LimitPolicy:
+        """The limit_policy of an instance that leaves `source`: forced if that is not online."""
         return self._usual if self._is_up(source) else self._forced
 
     def old_primary_checks(self, instance: Instance, old: Node) -> tuple[Check, ...]:
@@ -91,14 +98,14 @@ class Motions:
         checks = SECONDARY if self._is_up(old) else ABANDONED
         return checks_for(checks, instance, self.off(old).secondary)
 
-    def unhurried(self) -> Motions:
-        """The same, but that nobody's motion is forced."""
-        return Motions(self.new, self._usual, self._usual)
+    def with_normal_limits(self) -> LimitPolicies:
+        """The same, but that nobody's limit_policy is forced."""
+        return LimitPolicies(self.new, self._usual, self._usual)
 
-    def all_the_way(self, present: Iterable[Node]) -> Motions:
+    def all_the_way(self, present: Iterable[Node]) -> LimitPolicies:
         """The same for every step of a way: forced if one of the nodes `present` is not online."""
-        motion = self._usual if all(map(self._is_up, present)) else self._forced
-        return Motions(self.new, motion, motion, self._leaving)
+        limit_policy = self._usual if all(map(self._is_up, present)) else self._forced
+        return LimitPolicies(self.new, limit_policy, limit_policy, self._leaving)
 
     def reaches(self, node: Node) -> bool:
         """Whether disks can be copied from `node`: it may be drained, but not offline."""
@@ -108,30 +115,30 @@ class Motions:
         return node.online or node.index in self._leaving
 
 
-HEEDING = Motions(NEW, MOVE)
-NO_WORSE = Motions(NEW, Motion("move", NO_WORSE_LIMITS, NO_WORSE_LIMITS))
+ENFORCING = LimitPolicies(NEW, MOVE)
+NO_WORSE = LimitPolicies(NEW, LimitPolicy("move", NO_WORSE_LIMITS, NO_WORSE_LIMITS))
 """New instances take no memory that could save anybody, as global N+1 judges."""
 
-LENIENT = Motions(LENIENT_NEW, LENIENT_MOVE)
-HAIL_HEEDING = Motions(NEW, HAIL_MOVE)
-HAIL_LENIENT = Motions(HAIL_LENIENT_NEW, FORCED_MOVE)
-ALL_FORCED = Motions(FORCED_MOVE, FORCED_MOVE)
+LENIENT = LimitPolicies(LENIENT_NEW, LENIENT_MOVE)
+HAIL_ENFORCING = LimitPolicies(NEW, HAIL_MOVE)
+HAIL_LENIENT = LimitPolicies(HAIL_LENIENT_NEW, FORCED_MOVE)
+ALL_FORCED = LimitPolicies(FORCED_MOVE, FORCED_MOVE)
 
 
-def motions_for(settings: Settings) -> Motions:
+def limit_policies_for(settings: Settings) -> LimitPolicies:
     """Those of a group with these `settings`."""
     if settings.ignore_soft_errors:
         return LENIENT if settings.behaviour.spares_soft_limits_of_secondaries else HAIL_LENIENT
-    return heeding(settings)
+    return enforcing(settings)
 
 
-def heeding(settings: Settings) -> Motions:
+def enforcing(settings: Settings) -> LimitPolicies:
     """Those where soft limits count."""
     if not settings.behaviour.holds_moves_to_n1:
-        return HAIL_HEEDING
-    return NO_WORSE if settings.n1 == "no-worse" else HEEDING
+        return HAIL_ENFORCING
+    return NO_WORSE if settings.n1 == "no-worse" else ENFORCING
 
 
-def motions_of_plan(ignore_soft: bool, leaving: Collection[int] = ()) -> Motions:
-    """Those of moves within a group that a planner makes; `leaving`: see `Motions`."""
-    return Motions(NEW, LENIENT_MOVE if ignore_soft else MOVE, FORCED_MOVE, leaving)
+def limit_policies_of_plan(ignore_soft: bool, leaving: Collection[int] = ()) -> LimitPolicies:
+    """Those of moves within a group that a planner makes; `leaving`: see `LimitPolicies`."""
+    return LimitPolicies(NEW, LENIENT_MOVE if ignore_soft else MOVE, FORCED_MOVE, leaving)

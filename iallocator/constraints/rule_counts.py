@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     MembersOf = Mapping[str, Mapping[Rule, Sequence[Member]]]
     """Instance -> rule -> its memberships there."""
 
-__all__ = ["Census", "LiveCensus", "Musts"]
+__all__ = ["LiveRuleCounts", "Musts", "RuleCounts"]
 
 
 class Musts:
@@ -56,7 +56,7 @@ def _add(sums: Counts, counts: Counts) -> None:
         sums[node] = sums.get(node, 0) + count
 
 
-class Census:
+class RuleCounts:
     """The members of rules by the node of their primary.
 
     `members_of`: who belongs to which rules.  Instances that are nowhere are not counted.
@@ -140,7 +140,7 @@ class Census:
                     del counts[node]
 
 
-class LiveCensus(Census):
+class LiveRuleCounts(RuleCounts):
     """The same of a state, as that is whenever one asks; `pending` ones are not counted."""
 
     __slots__ = ("_names", "_pending", "_stamps", "_state")
@@ -152,7 +152,7 @@ class LiveCensus(Census):
         self._stamps = [-1] * len(state.primaries)
         self._names: list[Set[str]] = [frozenset()] * len(state.primaries)
 
-    def now(self, pending: Set[str] = frozenset()) -> LiveCensus:
+    def now(self, pending: Set[str] = frozenset()) -> LiveRuleCounts:
         """Itself, brought up to date.  Cost: the nodes that changed, and one comparison."""
         if pending != self._pending:
             self._wait_for(frozenset(pending))

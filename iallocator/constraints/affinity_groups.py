@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from iallocator.constraints.census import Census, LiveCensus
 from iallocator.constraints.domains import Domains
+from iallocator.constraints.rule_counts import LiveRuleCounts, RuleCounts
 from iallocator.model.constraints import TOGETHER
 
 TYPE_CHECKING = False
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from iallocator.model.state import State
     from iallocator.tags.affinity import Parsed
 
-__all__ = ["Memberships", "units_of"]
+__all__ = ["AffinityGroups", "units_of"]
 
 if TYPE_CHECKING:
     Units = dict[str, tuple[str, ...]]
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     """Instance name -> its nodes, primary first."""
 
 
-class Memberships:
+class AffinityGroups:
     """Who is bound by what; nothing here asks whether it holds.
 
     Attributes
@@ -110,13 +110,13 @@ class Memberships:
                 of_rule = self.members_of.setdefault(member.instance, {})
                 of_rule.setdefault(rule, []).append(member)
 
-    def census(self, where: Where) -> Census:
+    def rule_counts(self, where: Where) -> RuleCounts:
         """Who is where, as a mapping says now."""
-        return Census(self.members_of, where)
+        return RuleCounts(self.members_of, where)
 
-    def live(self, state: State) -> LiveCensus:
+    def live(self, state: State) -> LiveRuleCounts:
         """Who is where on `state`, whenever one asks."""
-        return LiveCensus(self.members_of, state)
+        return LiveRuleCounts(self.members_of, state)
 
     def of(self, instance: str, kind: str = "") -> list[Constraint]:
         """The constraints that bind `instance` alone or to one other, of one kind or all."""

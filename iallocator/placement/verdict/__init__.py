@@ -1,1 +1,0 @@
-"""One placement: what speaks against it, and every limit of a node for it."""
