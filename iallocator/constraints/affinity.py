@@ -176,7 +176,7 @@ class Affinity(NoAffinity):
         return ListedCandidates([dear], candidates.failures), scores
 
     def costs(self, instance: Instance, nodes: Collection[int]) -> dict[int, float]:
-        """What each of `nodes` costs; the wishes of those that come along count too."""
+        """What each of `nodes` costs; the soft of those that come along count too."""
         costs: dict[int, float] = {}
         for one in self._companions(instance) or [instance]:
             found = self._relations.costs(one.name, nodes, self._now())
@@ -185,15 +185,15 @@ class Affinity(NoAffinity):
         return costs
 
     def broken(self, instance: Instance, node: int) -> list[str]:
-        broken = self._relations.broken_wishes(instance.name, node, self._now())
+        broken = self._relations.violated_soft(instance.name, node, self._now())
         return [bond.text_with_price for bond in broken] + self.unmet_orders(instance)
 
     def unmet_orders(self, instance: Instance) -> list[str]:
         home = self._state.cluster.nodes[instance.nodes[0]] if instance.nodes else None
         if home is not None and home.online:
             return []  # it runs already
-        wishes = [b for b in self._relations.of(instance.name, ORDER) if b.other and not b.must]
-        return [f"{b.text}: {why}" for b in wishes if (why := self._why_not_running(b.other))]
+        soft = [b for b in self._relations.of(instance.name, ORDER) if b.other and not b.must]
+        return [f"{b.text}: {why}" for b in soft if (why := self._why_not_running(b.other))]
 
     def _why_not_running(self, name: str) -> str:
         """Why `name` does not run after the answer, as far as that is decided; or ""."""

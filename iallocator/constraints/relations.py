@@ -164,11 +164,11 @@ class Relations(AffinityGroups):
             found += self._broken_bonds(one.member, node, rule_counts, True, one.musts(node), 0.0)
         return found
 
-    def broken_wishes(self, instance: str, node: int, rule_counts: RuleCounts) -> list[Constraint]:
+    def violated_soft(self, instance: str, node: int, rule_counts: RuleCounts) -> list[Constraint]:
         """The same of shoulds."""
         found: list[Constraint] = []
         for one in self._violations(instance, rule_counts):
-            count, cost = one.wishes(node), one.cost(node)
+            count, cost = one.soft(node), one.cost(node)
             found += self._broken_bonds(one.member, node, rule_counts, False, count, cost)
         return found
 

@@ -70,14 +70,14 @@ class RuleViolations:
     domains.  Of shoulds the shapes of the rule instead, but only once they are asked of.
     """
 
-    __slots__ = ("_domains", "_must_terms", "_rule_counts", "_wish_terms", "member")
+    __slots__ = ("_domains", "_must_terms", "_rule_counts", "_soft_terms", "member")
 
     def __init__(self, member: Member, rule_counts: RuleCounts, domains: Domains) -> None:
         self.member = member
         self._rule_counts = rule_counts
         self._domains = domains
         self._must_terms: list[_Term] | None = None
-        self._wish_terms: list[_Term] | None = None
+        self._soft_terms: list[_Term] | None = None
 
     def __bool__(self) -> bool:
         """Whether there are others at all."""
@@ -93,11 +93,11 @@ class RuleViolations:
         return self._must_terms
 
     @property
-    def _wishes(self) -> list[_Term]:
-        if self._wish_terms is None:
-            found = _wish_terms(self.member, self._rule_counts, self._domains)
-            self._wish_terms = list(found.values())
-        return self._wish_terms
+    def _soft(self) -> list[_Term]:
+        if self._soft_terms is None:
+            found = _soft_terms(self.member, self._rule_counts, self._domains)
+            self._soft_terms = list(found.values())
+        return self._soft_terms
 
     def musts(self, node: int) -> int:
         """How many musts the member breaks on `node`."""
@@ -107,13 +107,13 @@ class RuleViolations:
         """Whether a must that holds on `before` is broken on `now`."""
         return any(term.parts(before, now) for term in self._musts)
 
-    def wishes(self, node: int) -> int:
+    def soft(self, node: int) -> int:
         """How many shoulds."""
-        return sum(term.broken(node) for term in self._wishes)
+        return sum(term.broken(node) for term in self._soft)
 
     def cost(self, node: int) -> float:
         """What those shoulds cost."""
-        return sum(term.cost(node) for term in self._wishes)
+        return sum(term.cost(node) for term in self._soft)
 
 
 def _must_terms(member: Member, rule_counts: RuleCounts, domains: Domains) -> Iterator[_Term]:
@@ -146,7 +146,7 @@ def _must_terms(member: Member, rule_counts: RuleCounts, domains: Domains) -> It
         yield term(zones, counts, sum(domains.zones(one) is zones for one in named))
 
 
-def _wish_terms(member: Member, rule_counts: RuleCounts, domains: Domains) -> dict[Zones, _Term]:
+def _soft_terms(member: Member, rule_counts: RuleCounts, domains: Domains) -> dict[Zones, _Term]:
     """Zones -> the others that should and count there; shapes that ask alike are one."""
     rule = member.rule
     home = rule_counts.homes.get(member.instance)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from iallocator.reply import GroupSolution
     from iallocator.requests import Allocate
 
-__all__ = ["allocate", "policy_warning", "why_nowhere", "wish_for"]
+__all__ = ["allocate", "allocation_request", "policy_warning", "why_nowhere"]
 
 
 def allocate(context: Context, request: Allocate) -> Reply:
@@ -24,20 +24,20 @@ def allocate(context: Context, request: Allocate) -> Reply:
     Groups are ranked by allocation policy, then by score.  A group that is
     unallocable is used only if it is named.
     """
-    wish = wish_for(context, request)
-    if wish is None:
+    allocation = allocation_request(context, request)
+    if allocation is None:
         return Reply(False, f"Group {request.group_name} does not exist", [], [])
     if request.recreated is not None and context.settings.behaviour.recreates_in_place:
         context.leaving = request.recreated
         context.state.remove(request.recreated, request.recreated.nodes)
-    if context.settings.behaviour.judges_by_namesake and wish.named:
-        context.namesake = _namesake(context.cluster, wish.groups[0])
-    offers = collect_offers(context, wish)
+    if context.settings.behaviour.judges_by_namesake and allocation.named:
+        context.namesake = _namesake(context.cluster, allocation.groups[0])
+    offers = collect_offers(context, allocation)
     solutions = [offer.document(context.settings.top) for offer in offers.ranked]
     best = offers.best
     if best is None:
-        return Reply(False, why_nowhere(context, wish, offers), [], solutions)
-    selected = "" if wish.named else f"Selected group: {best.group}, "
+        return Reply(False, why_nowhere(context, allocation, offers), [], solutions)
+    selected = "" if allocation.named else f"Selected group: {best.group}, "
     info = selected + offers.line + policy_warning(best)
     return Reply(True, info, best.placements[0][1], solutions)
 
@@ -54,12 +54,12 @@ def _namesake(cluster: Cluster, group: Group) -> Instance | None:
     return one if cluster.group_of(one) is group else None
 
 
-def why_nowhere(context: Context, wish: AllocationRequest, offers: RankedGroups) -> str:
+def why_nowhere(context: Context, allocation: AllocationRequest, offers: RankedGroups) -> str:
     """Why no group can take a new instance, and what came closest."""
     from iallocator.placement.nearest.miss import miss_of_new
 
-    why = (offers.line or "no group has nodes") + miss_of_new(context, wish, offers)
-    unkept = context.bonds.unsatisfiable(wish.instance)
+    why = (offers.line or "no group has nodes") + miss_of_new(context, allocation, offers)
+    unkept = context.bonds.unsatisfiable(allocation.instance)
     return f"{why}; it {unkept}" if unkept else why
 
 
@@ -70,7 +70,7 @@ def policy_warning(best: GroupSolution) -> str:
     return f"; warning: the allocation policy of group {best.group} is unallocable"
 
 
-def wish_for(context: Context, request: Allocate) -> AllocationRequest | None:
+def allocation_request(context: Context, request: Allocate) -> AllocationRequest | None:
     """Where `request` may be placed; None if it names a group that does not exist.
 
     The option that restricts nodes wins over the request.  An instance that exists

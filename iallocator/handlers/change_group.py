@@ -94,11 +94,11 @@ def move_to_group(
         return MoveResult(message=f"Instances of type {instance.template} cannot be relocated")
     if not groups:
         return MoveResult(message="no groups for evacuation: no group is left to move to")
-    wish = AllocationRequest(instance, groups, new=False, counted=False)
-    offers = collect_offers(context, wish)
+    allocation = AllocationRequest(instance, groups, new=False, counted=False)
+    offers = collect_offers(context, allocation)
     if offers.best is None:
         why = offers.line or "no groups for evacuation: they have no nodes"
-        return _nowhere(context, wish, offers, why) if told else MoveResult(message=why)
+        return _nowhere(context, allocation, offers, why) if told else MoveResult(message=why)
     usable = offers.usable if context.settings.behaviour.tries_other_groups else offers.usable[:1]
     outcomes = (_move_into(context, instance, groups, offer.uuid) for offer in usable)
     first = next(outcomes)
@@ -112,13 +112,13 @@ def move_to_group(
 
 
 def _nowhere(
-    context: Context, wish: AllocationRequest, offers: RankedGroups, why: str
+    context: Context, allocation: AllocationRequest, offers: RankedGroups, why: str
 ) -> MoveResult:
     """No group can take the instance: `why`, and what came closest."""
     from iallocator.placement.nearest.miss import miss_of_new
 
     outcome = MoveResult(message=why)
-    outcome.nearest = miss_of_new(context, wish, offers)
+    outcome.nearest = miss_of_new(context, allocation, offers)
     return outcome
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from iallocator.deadline import TIME_IS_UP, TimeIsUp
-from iallocator.handlers.allocate import policy_warning, why_nowhere, wish_for
+from iallocator.handlers.allocate import allocation_request, policy_warning, why_nowhere
 from iallocator.placement.groups import collect_offers, ranked_by_losses
 from iallocator.placement.several.joint import offer_chosen, place_together
 from iallocator.placement.several.optimal import best_batch
@@ -36,8 +36,12 @@ def multi_allocate(context: Context, request: MultiAllocate) -> Reply:
     note = ""
     if batch.failed and not context.deadline.over():
         failed = {name for name, _ in batch.failed}
-        wishes = [wish for name, wish in _wishes(context, request).items() if name in failed]
-        if context.searches_for(group for wish in wishes for group in wish.groups):
+        allocations = [
+            allocation
+            for name, allocation in _allocations(context, request).items()
+            if name in failed
+        ]
+        if context.searches_for(group for allocation in allocations for group in allocation.groups):
             batch, note = _at_once(context, request, batch)
     if context.settings.optimal:
         batch, note = _best(context, request, batch, note)
@@ -90,12 +94,12 @@ def _place_in_turn(context: Context, wanted: Sequence[Allocate], batch: _Batch) 
         if context.deadline.over():
             _fail(batch, wanted[position], TIME_IS_UP, [])
             continue
-        wish = wish_for(context, wanted[position])
-        if wish is None:
+        allocation = allocation_request(context, wanted[position])
+        if allocation is None:
             why = f"Group {wanted[position].group_name} does not exist"
             _fail(batch, wanted[position], why, [])
         else:
-            _place(context, wish, wanted[position], batch)
+            _place(context, allocation, wanted[position], batch)
         if batch.failed and context.settings.behaviour.fails_batch_whole:
             break
     _drop_dependents(context, batch)
@@ -126,21 +130,23 @@ def _tell_unmet_orders(context: Context, batch: _Batch) -> None:
             entries[instance.name]["broken"] = [*known, *more]
 
 
-def _place(context: Context, wish: AllocationRequest, wanted: Allocate, batch: _Batch) -> None:
+def _place(
+    context: Context, allocation: AllocationRequest, wanted: Allocate, batch: _Batch
+) -> None:
     """Place one instance on the state."""
     stays = context.settings.behaviour.keeps_batch_in_first_group
-    if stays and batch.entries and ranked_by_losses(context, wish):
+    if stays and batch.entries and ranked_by_losses(context, allocation):
         # where lost allocations decide, hail knows only the first instance's group from then on
         first = batch.entries[0]["group"]
-        wish.groups = [group for group in wish.groups if group.name == first]
+        allocation.groups = [group for group in allocation.groups if group.name == first]
     try:
-        offers = collect_offers(context, wish)
+        offers = collect_offers(context, allocation)
     except TimeIsUp:
         _fail(batch, wanted, TIME_IS_UP, [])
         return
     groups = [offer.document(context.settings.top) for offer in offers.ranked]
     if offers.best is None:
-        _fail(batch, wanted, why_nowhere(context, wish, offers), groups)
+        _fail(batch, wanted, why_nowhere(context, allocation, offers), groups)
     else:
         _take(context, batch, wanted, offers.best, groups)
 
@@ -177,20 +183,20 @@ def _fail(batch: _Batch, wanted: Allocate, why: str, groups: list[dict[str, Any]
 
 def _at_once(context: Context, request: MultiAllocate, greedy: _Batch) -> tuple[_Batch, str]:
     """Place all by exact search, or more than `greedy` has; else that stands, with a note."""
-    wishes = _wishes(context, request)
+    allocations = _allocations(context, request)
     _take_off(context, greedy)
-    failed = {name for name, _ in greedy.failed if name in wishes}
-    found = place_together(context, list(wishes.values()), failed)
-    exact = _exactly(context, request, wishes, found.places) if found.places else None
+    failed = {name for name, _ in greedy.failed if name in allocations}
+    found = place_together(context, list(allocations.values()), failed)
+    exact = _exactly(context, request, allocations, found.places) if found.places else None
     if exact is None:
         _put_back(context, greedy)
     return exact or greedy, found.note()
 
 
-def _wishes(context: Context, request: MultiAllocate) -> dict[str, AllocationRequest]:
+def _allocations(context: Context, request: MultiAllocate) -> dict[str, AllocationRequest]:
     """Instance -> where it may be placed, but for those that name groups that do not exist."""
-    found = {wanted.instance.name: wish_for(context, wanted) for wanted in request.wanted}
-    return {name: wish for name, wish in found.items() if wish is not None}
+    found = {wanted.instance.name: allocation_request(context, wanted) for wanted in request.wanted}
+    return {name: allocation for name, allocation in found.items() if allocation is not None}
 
 
 def _take_off(context: Context, batch: _Batch) -> None:
@@ -205,15 +211,17 @@ def _put_back(context: Context, batch: _Batch) -> None:
 
 def _best(context: Context, request: MultiAllocate, batch: _Batch, note: str) -> tuple[_Batch, str]:
     """Those that have a place so that the cost is the lowest, and what there is to say of it."""
-    wishes = _wishes(context, request)
+    allocations = _allocations(context, request)
     placed = {instance.name: nodes for instance, nodes in batch.placed}
     if not placed:
         return batch, note
     if context.deadline.over():
         return batch, f"{note}; no optimum: {TIME_IS_UP}"
     _take_off(context, batch)
-    optimum, best = best_batch(context, [wishes[n] for n in wishes if n in placed], placed)
-    exact = _exactly(context, request, wishes, best) if best != placed else None
+    optimum, best = best_batch(
+        context, [allocations[n] for n in allocations if n in placed], placed
+    )
+    exact = _exactly(context, request, allocations, best) if best != placed else None
     if exact is None:
         _put_back(context, batch)
     return exact or batch, note + optimum
@@ -222,7 +230,7 @@ def _best(context: Context, request: MultiAllocate, batch: _Batch, note: str) ->
 def _exactly(
     context: Context,
     request: MultiAllocate,
-    wishes: Mapping[str, AllocationRequest],
+    allocations: Mapping[str, AllocationRequest],
     places: Mapping[str, tuple[int, ...]],
 ) -> _Batch | None:
     """Put the instances where `places` has them, and the others where there still is room.
@@ -233,7 +241,7 @@ def _exactly(
     for wanted in request.wanted:
         name = wanted.instance.name
         if name in places:
-            offer = offer_chosen(context, wishes[name], places[name])
+            offer = offer_chosen(context, allocations[name], places[name])
             if not offer.placements:
                 _take_off(context, batch)
                 return None

@@ -21,36 +21,40 @@ if TYPE_CHECKING:
 __all__ = ["collect_offers", "fill_offer", "may_offer", "offer_of", "ranked_by_losses", "shown"]
 
 
-def collect_offers(context: Context, wish: AllocationRequest) -> RankedGroups:
-    """Ask every group of `wish` for its best placements."""
-    scope = wish.scope(context.all_nodes())
-    by_losses = ranked_by_losses(context, wish)
+def collect_offers(context: Context, allocation: AllocationRequest) -> RankedGroups:
+    """Ask every group of `allocation` for its best placements."""
+    scope = allocation.scope(context.all_nodes())
+    by_losses = ranked_by_losses(context, allocation)
     offers = [
-        offer_of(context, wish, context.evaluator(group, scope), group in by_losses)
-        for group in wish.groups
+        offer_of(context, allocation, context.evaluator(group, scope), group in by_losses)
+        for group in allocation.groups
     ]
     if context.settings.behaviour.decides_by_rounding and len(offers) > 1:
-        _tell_apart(context, wish, offers)
-    order = _order_of_best(context, wish, offers)
-    ranked = RankedGroups(offers, wish.named, context.settings.behaviour.prefers_last_group, order)
+        _tell_apart(context, allocation, offers)
+    order = _order_of_best(context, allocation, offers)
+    ranked = RankedGroups(
+        offers, allocation.named, context.settings.behaviour.prefers_last_group, order
+    )
     if context.trace is not None:
-        context.trace.compared(wish, ranked)
+        context.trace.compared(allocation, ranked)
     return ranked
 
 
-def _tell_apart(context: Context, wish: AllocationRequest, offers: Sequence[GroupSolution]) -> None:
+def _tell_apart(
+    context: Context, allocation: AllocationRequest, offers: Sequence[GroupSolution]
+) -> None:
     """Give offers of nearly equal scores theirs to the last digit."""
     from iallocator.scoring.rounding import exactly
 
     scored = [offer for offer in offers if offer.nodes and offer.ranked_by == "score"]
-    scope = wish.scope(context.all_nodes())
+    scope = allocation.scope(context.all_nodes())
     best = [(offer.key, offer.nodes[0]) for offer in scored]
-    for offer, score in zip(scored, exactly(context.state, scope, wish.instance, best)):
+    for offer, score in zip(scored, exactly(context.state, scope, allocation.instance, best)):
         offer.exactly = score
 
 
 def _order_of_best(
-    context: Context, wish: AllocationRequest, offers: Sequence[GroupSolution]
+    context: Context, allocation: AllocationRequest, offers: Sequence[GroupSolution]
 ) -> Callable[[Sequence[GroupSolution]], NodeRanking] | None:
     """How to compare the best nodes of groups, where a strategy that ranks nodes does so."""
     names = {offer.ranked_by for offer in offers if offer.placements}
@@ -59,7 +63,7 @@ def _order_of_best(
     from iallocator.ranking.base import RankQuery, strategy_module
 
     (name,) = names
-    task = RankQuery(name, context, wish.instance)
+    task = RankQuery(name, context, allocation.instance)
 
     def order(usable: Sequence[GroupSolution]) -> NodeRanking:
         return strategy_module(name).order(task, sorted(o.nodes[0][0] for o in usable))
@@ -67,32 +71,32 @@ def _order_of_best(
     return order
 
 
-def ranked_by_losses(context: Context, wish: AllocationRequest) -> list[Group]:
+def ranked_by_losses(context: Context, allocation: AllocationRequest) -> list[Group]:
     """The groups where lost allocations decide: those with exclusive storage throughout.
 
     hail does so only if all groups that may be used are of that kind.
     """
-    if not wish.new:
+    if not allocation.new:
         return []
     dedicated = context.cluster.dedicated
     if context.settings.behaviour.ranks_losses_per_group:
-        return [g for g in wish.groups if g.exclusive and dedicated(g)]
-    usable = [g for g in wish.groups if wish.named or g.alloc_policy != "unallocable"]
-    return list(wish.groups) if all(dedicated(g, online=False) for g in usable) else []
+        return [g for g in allocation.groups if g.exclusive and dedicated(g)]
+    usable = [g for g in allocation.groups if allocation.named or g.alloc_policy != "unallocable"]
+    return list(allocation.groups) if all(dedicated(g, online=False) for g in usable) else []
 
 
 def offer_of(
     context: Context,
-    wish: AllocationRequest,
+    allocation: AllocationRequest,
     evaluator: Evaluator,
     by_losses: bool = False,
     only: Sequence[int] = (),
 ) -> GroupSolution:
     """What a group offers, ranked by score or by lost allocations; on `only` these nodes."""
-    instance, group = wish.instance, evaluator.group
+    instance, group = allocation.instance, evaluator.group
     offer = GroupSolution(group.name, group.uuid, group.alloc_policy)
-    nodes = evaluator.online_nodes(wish.allowed)
-    offer.obstacle = _obstacle(context, wish, group, len(nodes))
+    nodes = evaluator.online_nodes(allocation.allowed)
+    offer.obstacle = _obstacle(context, allocation, group, len(nodes))
     if offer.obstacle or not set(only).issubset(nodes):
         return offer
     found = place_new(
@@ -102,7 +106,7 @@ def offer_of(
         only[:1] or nodes,
         by_losses,
         secondaries=only[1:] or None,
-        counted=wish.counted,
+        counted=allocation.counted,
     )
     fill_offer(offer, context, evaluator, found)
     offer.order = found.order
@@ -138,29 +142,29 @@ def fill_offer(
         offer.shown_score = shown(found.score(found.best[0]))
 
 
-def may_offer(context: Context, wish: AllocationRequest, group: Group, nodes: int) -> bool:
+def may_offer(context: Context, allocation: AllocationRequest, group: Group, nodes: int) -> bool:
     """Whether `group`, so many `nodes` of which come into query, may offer any place."""
-    unallocable = group.alloc_policy == "unallocable" and not wish.named
-    return not unallocable and not _obstacle(context, wish, group, nodes)
+    unallocable = group.alloc_policy == "unallocable" and not allocation.named
+    return not unallocable and not _obstacle(context, allocation, group, nodes)
 
 
-def _obstacle(context: Context, wish: AllocationRequest, group: Group, nodes: int) -> str:
+def _obstacle(context: Context, allocation: AllocationRequest, group: Group, nodes: int) -> str:
     """Why the whole group is out, or ""."""
-    if lacks_network(group, wish.instance):
+    if lacks_network(group, allocation.instance):
         return (
             f"group {group.name} is not connected to a network "
-            f"required by instance {wish.instance.name}"
+            f"required by instance {allocation.instance.name}"
         )
-    pools = out_of_reach(context.cluster, group.nodes, wish.instance)
+    pools = out_of_reach(context.cluster, group.nodes, allocation.instance)
     if pools:
-        return f"group {group.name} does not reach {pools} of instance {wish.instance.name}"
+        return f"group {group.name} does not reach {pools} of instance {allocation.instance.name}"
     unallocable = group.alloc_policy == "unallocable"
-    if unallocable and not wish.named and context.settings.behaviour.names_unallocable:
+    if unallocable and not allocation.named and context.settings.behaviour.names_unallocable:
         return f"Group {group.name} (unallocable): not used, its allocation policy is unallocable"
-    if nodes < wish.instance.required_nodes:
-        pair = wish.instance.required_nodes == 2
+    if nodes < allocation.instance.required_nodes:
+        pair = allocation.instance.required_nodes == 2
         lack = "Not enough online nodes" if pair else "No online nodes"
-        return lack if wish.named else f"Group {group.name}: error {lack}"
+        return lack if allocation.named else f"Group {group.name}: error {lack}"
     return ""
 
 

@@ -134,7 +134,7 @@ def fail_over(context: Context, evaluator: Evaluator, instance: Instance) -> Mov
             extra = strategy_module(settings.strategy).order(query, [new]).extra(new)
     score = evaluator.score(exchange)
     move = MoveOption(score, (new, old), [(FAILOVER, new)])
-    move.extra = extra | _wishes(context, instance, (new, old))
+    move.extra = extra | _violated_soft(context, instance, (new, old))
     return MoveResult([move])
 
 
@@ -242,7 +242,7 @@ def _outcome(
                 move.extra |= order.extra(nodes)
             else:
                 outcome.ranks[nodes] = rank
-        move.extra |= _wishes(context, instance, nodes)
+        move.extra |= _violated_soft(context, instance, nodes)
         outcome.moves.append(move)
         if len(outcome.moves) >= settings.top:
             break
@@ -261,7 +261,7 @@ def _rejected_by_n1(
     return outcome
 
 
-def _wishes(context: Context, instance: Instance, nodes: tuple[int, ...]) -> dict[str, Any]:
-    """What the entry of ``solutions`` says of wishes that the place breaks."""
+def _violated_soft(context: Context, instance: Instance, nodes: tuple[int, ...]) -> dict[str, Any]:
+    """What the entry of ``solutions`` says of allocations that the place breaks."""
     broken = context.bonds.broken(instance, nodes[0])
     return {"broken": broken} if broken else {}

@@ -116,8 +116,8 @@ if TYPE_CHECKING:
         ) -> None:
             """The nodes `present` were asked to exchange their roles; `found` is in the way."""
 
-        def compared(self, wish: AllocationRequest, offers: RankedGroups) -> None:
-            """The groups of `wish` have made their `offers`."""
+        def compared(self, allocation: AllocationRequest, offers: RankedGroups) -> None:
+            """The groups of `allocation` have made their `offers`."""
 
         def decided(self, instance: Instance, outcome: MoveResult) -> None:
             """`outcome` is what becomes of an instance that was to move."""

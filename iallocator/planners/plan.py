@@ -224,5 +224,5 @@ def note_broken(state: State, moves: Iterable[PlannedMove], relations: Relations
         for move in moves:
             name = move.instance.name
             apply_steps(state, move.instance, move.steps)
-            broken = relations.broken_wishes(name, state.where[name][0], rule_counts.now())
+            broken = relations.violated_soft(name, state.where[name][0], rule_counts.now())
             move.broken = [bond.text_with_price for bond in broken]

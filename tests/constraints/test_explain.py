@@ -68,7 +68,7 @@ def test_moved_instance_is_told_which_bond_rejects_a_node(template: str) -> None
     assert MUST in _rejections(decision, "node1")
 
 
-def test_broken_wishes_of_the_chosen_place_are_listed_with_their_costs() -> None:
+def test_violated_soft_of_the_chosen_place_are_listed_with_their_costs() -> None:
     """The only node that has room is taken, and what that breaks is said."""
     tag = "iallocator:separate:should:db:0.5"
     document = _document(tag, nodes=2)

@@ -10,7 +10,7 @@ import pytest
 
 from iallocator import engine
 from iallocator.cli import answer
-from iallocator.handlers.allocate import wish_for
+from iallocator.handlers.allocate import allocation_request
 from iallocator.options.parser import parse
 from iallocator.options.settings import Settings
 from iallocator.placement.context import Context
@@ -51,21 +51,21 @@ def _fits(raw: bytes, options: list[str]) -> bool:
     cluster, request = engine.read(raw, settings)
     assert isinstance(request, MultiAllocate)
     context = Context(cluster, settings)
-    wishes = [wish_for(context, wanted) for wanted in request.wanted]
+    allocations = [allocation_request(context, wanted) for wanted in request.wanted]
     count = range(len(cluster.nodes))
 
     def fit(position: int) -> bool:
-        if position == len(wishes):
+        if position == len(allocations):
             return True
-        wish = wishes[position]
-        assert wish is not None
+        allocation = allocations[position]
+        assert allocation is not None
         pairs = [(p, s) for p in count for s in count if p != s]
-        single = wish.instance.required_nodes == 1
+        single = allocation.instance.required_nodes == 1
         for nodes in [(p,) for p in count] if single else pairs:
-            if offer_exactly(context, wish, nodes).placements:
-                context.state.place(wish.instance, nodes)
+            if offer_exactly(context, allocation, nodes).placements:
+                context.state.place(allocation.instance, nodes)
                 fitting = fit(position + 1)
-                context.state.remove(wish.instance, nodes)
+                context.state.remove(allocation.instance, nodes)
                 if fitting:
                     return True
         return False

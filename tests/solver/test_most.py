@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from iallocator import engine
-from iallocator.handlers.allocate import wish_for
+from iallocator.handlers.allocate import allocation_request
 from iallocator.options.parser import parse
 from iallocator.options.settings import Settings
 from iallocator.placement.context import Context
@@ -77,24 +77,32 @@ def _best(document: Json, options: Sequence[str]) -> Counts:
     cluster, request = engine.read(json.dumps(document).encode(), settings)
     assert isinstance(request, MultiAllocate)
     context = Context(cluster, settings, coming=[one.instance for one in request.wanted])
-    wishes = [wish for wanted in request.wanted if (wish := wish_for(context, wanted))]
+    allocations = [
+        allocation
+        for wanted in request.wanted
+        if (allocation := allocation_request(context, wanted))
+    ]
     return max(
         _counts(document, set(nodes))
-        for nodes in _choices(wishes, len(cluster.nodes))
-        if not _lacking(context, set(nodes)) and broken_rules(context, wishes, nodes) is None
+        for nodes in _choices(allocations, len(cluster.nodes))
+        if not _lacking(context, set(nodes)) and broken_rules(context, allocations, nodes) is None
     )
 
 
 def _choices(
-    wishes: Sequence[AllocationRequest], count: int
+    allocations: Sequence[AllocationRequest], count: int
 ) -> Iterator[dict[str, tuple[int, ...]]]:
-    """Every choice of places, none among them, for every wish."""
-    single = wishes[0].instance.required_nodes == 1
+    """Every choice of places, none among them, for every allocation."""
+    single = allocations[0].instance.required_nodes == 1
     places: list[tuple[int, ...]] = [(node,) for node in range(count)]
     if not single:
         places = list(itertools.permutations(range(count), 2))
-    for choice in itertools.product([(), *places], repeat=len(wishes)):
-        yield {wish.instance.name: nodes for wish, nodes in zip(wishes, choice) if nodes}
+    for choice in itertools.product([(), *places], repeat=len(allocations)):
+        yield {
+            allocation.instance.name: nodes
+            for allocation, nodes in zip(allocations, choice)
+            if nodes
+        }
 
 
 def _lacking(context: Context, names: set[str]) -> bool:

@@ -11,7 +11,7 @@ import pytest
 
 from iallocator import engine
 from iallocator.cli import answer
-from iallocator.handlers.allocate import wish_for
+from iallocator.handlers.allocate import allocation_request
 from iallocator.options.settings import Settings
 from iallocator.placement.context import Context
 from iallocator.placement.several.joint import broken_rules
@@ -53,20 +53,24 @@ def _lowest(raw: bytes, n1: str = "no-new") -> float:
     cluster, request = engine.read(raw, settings)
     assert isinstance(request, MultiAllocate)
     context = Context(cluster, settings)
-    wishes = [wish for wanted in request.wanted if (wish := wish_for(context, wanted))]
-    single = wishes[0].instance.required_nodes == 1
+    allocations = [
+        allocation
+        for wanted in request.wanted
+        if (allocation := allocation_request(context, wanted))
+    ]
+    single = allocations[0].instance.required_nodes == 1
     count = range(len(cluster.nodes))
     options = [(p,) for p in count] if single else list(itertools.permutations(count, 2))
     best = float("inf")
-    for choice in itertools.product(options, repeat=len(wishes)):
-        nodes = {wish.instance.name: taken for wish, taken in zip(wishes, choice)}
-        if broken_rules(context, wishes, nodes) is not None:
+    for choice in itertools.product(options, repeat=len(allocations)):
+        nodes = {allocation.instance.name: taken for allocation, taken in zip(allocations, choice)}
+        if broken_rules(context, allocations, nodes) is not None:
             continue
-        for wish in wishes:
-            context.state.place(wish.instance, nodes[wish.instance.name])
+        for allocation in allocations:
+            context.state.place(allocation.instance, nodes[allocation.instance.name])
         best = min(best, context.kernel(count).score())
-        for wish in wishes:
-            context.state.remove(wish.instance, nodes[wish.instance.name])
+        for allocation in allocations:
+            context.state.remove(allocation.instance, nodes[allocation.instance.name])
     return best
 
 

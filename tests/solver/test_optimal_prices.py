@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from iallocator import engine
-from iallocator.handlers.allocate import wish_for
+from iallocator.handlers.allocate import allocation_request
 from iallocator.model.instance import Instance
 from iallocator.options.settings import Settings
 from iallocator.placement.context import Context
@@ -91,14 +91,18 @@ def _lowest(document: Json) -> float:
     cluster, request = engine.read(builders.as_bytes(document), settings)
     assert isinstance(request, MultiAllocate)
     context = Context(cluster, settings, coming=[wanted.instance for wanted in request.wanted])
-    wishes = [wish for wanted in request.wanted if (wish := wish_for(context, wanted))]
-    names = [wish.instance.name for wish in wishes]
+    allocations = [
+        allocation
+        for wanted in request.wanted
+        if (allocation := allocation_request(context, wanted))
+    ]
+    names = [allocation.instance.name for allocation in allocations]
     places = [(index,) for index in context.all_nodes()]
     choices = (dict(zip(names, taken)) for taken in itertools.product(places, repeat=len(names)))
     return min(
         _cost(context, context.coming, nodes)
         for nodes in choices
-        if broken_rules(context, wishes, nodes) is None
+        if broken_rules(context, allocations, nodes) is None
     )
 
 
@@ -198,7 +202,7 @@ def test_optimal_batch_where_not_all_fit_optimises_those_that_do() -> None:
 
 
 def _evacuation(seed: int) -> Json:
-    """Return a cluster whose first node is to be evacuated of instances with wishes."""
+    """Return a cluster whose first node is to be evacuated of instances with allocations."""
     rng = random.Random(seed)
     instances = {
         f"i{n}": builders.instance(

@@ -94,7 +94,7 @@ class Choice:
     """The groups that were compared for an instance, each with what it said, best first."""
 
     turn: int
-    wish: AllocationRequest
+    allocation: AllocationRequest
     offers: RankedGroups
     said: list[Asked | None]
 

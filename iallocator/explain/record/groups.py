@@ -43,7 +43,7 @@ def choice_of(
     `exactly`: what the group said that the instance goes to, where its nodes were chosen
     together with those of others.
     """
-    instance, offers, wish = choice.wish.instance, choice.offers, choice.wish
+    instance, offers, allocation = choice.allocation.instance, choice.offers, choice.allocation
     groups = [_report(cluster, choice, k, offer) for k, offer in enumerate(offers.ranked)]
     usable = len(offers.usable)
     if exactly is not None:
@@ -60,7 +60,11 @@ def choice_of(
                 answer.over[group.placements[0].where] = group.verdict
         notes += wish_notes(offers.ranked[0].extra)
     asked = {group.uuid for group in groups}
-    why = f"only group {wish.groups[0].name} is asked for" if wish.named else "it has no nodes"
+    why = (
+        f"only group {allocation.groups[0].name} is asked for"
+        if allocation.named
+        else "it has no nodes"
+    )
     others = [group for group in cluster.groups if group.uuid not in asked]
     groups += [_left_out(group, left_out.get(group.uuid, why)) for group in others]
     return Decision(instance.name, subject(instance), answer, groups, notes)
@@ -68,15 +72,15 @@ def choice_of(
 
 def _report(cluster: Cluster, choice: Choice, position: int, offer: GroupSolution) -> GroupReport:
     """What a group said, or why it was not asked about its nodes."""
-    said, instance = choice.said[position], choice.wish.instance
-    group = next(group for group in choice.wish.groups if group.uuid == offer.uuid)
+    said, instance = choice.said[position], choice.allocation.instance
+    group = next(group for group in choice.allocation.groups if group.uuid == offer.uuid)
     if said is not None:
-        _restrict(cluster, group, said.report, choice.wish.allowed)
+        _restrict(cluster, group, said.report, choice.allocation.allowed)
         return said.report
     report = GroupReport(offer.group, offer.uuid, offer.alloc_policy)
     report.obstacle = _obstacle(group, offer, instance)
     nodes = [cluster.nodes[index] for index in group.nodes]
-    excluded = [exclusions(node, choice.wish.allowed) for node in nodes]
+    excluded = [exclusions(node, choice.allocation.allowed) for node in nodes]
     if sum(1 for why in excluded if not why) < instance.required_nodes:
         names = cluster.node_names(group.nodes)
         report.nodes = [NodeReport(name, why) for name, why in zip(names, excluded)]

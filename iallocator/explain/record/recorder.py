@@ -283,14 +283,14 @@ class Recorder:
                 said.report.closest = survey.closest()
 
     @aside
-    def compared(self, wish: AllocationRequest, offers: RankedGroups) -> None:
+    def compared(self, allocation: AllocationRequest, offers: RankedGroups) -> None:
         """Note how the groups were ranked."""
-        name = wish.instance.name
+        name = allocation.instance.name
         latest = {said.group.uuid: said for said in self.asked_of.get(name, ())}
         since = max((c.turn for c in self.choices.get(name, ())), default=0)
         said = [latest.get(offer.uuid) for offer in offers.ranked]
         fresh = [one if one is not None and one.turn > since else None for one in said]
-        self.choices.setdefault(name, []).append(Choice(self._next(), wish, offers, fresh))
+        self.choices.setdefault(name, []).append(Choice(self._next(), allocation, offers, fresh))
 
     def decided(self, instance: Instance, outcome: MoveResult) -> None:
         """Note what becomes of an instance that was to move."""

@@ -33,17 +33,17 @@ MOST = 10
 """Of so many instances of a request the answer says what came closest."""
 
 
-def miss_of_new(context: Context, wish: AllocationRequest, offers: RankedGroups) -> str:
+def miss_of_new(context: Context, allocation: AllocationRequest, offers: RankedGroups) -> str:
     """What came closest of all groups that `offers` are from; "" if there is nothing to tell."""
-    instance, several = wish.instance, len(wish.groups) > 1
+    instance, several = allocation.instance, len(allocation.groups) > 1
     rejected = {offer.uuid: offer.rejected for offer in offers.ranked if not offer.obstacle}
 
     def misses() -> Iterator[tuple[str, Miss]]:
-        for group in wish.groups:
+        for group in allocation.groups:
             if group.uuid not in rejected:
                 continue
-            evaluator = context.evaluator(group, wish.scope(context.all_nodes()))
-            nodes = evaluator.online_nodes(wish.allowed)
+            evaluator = context.evaluator(group, allocation.scope(context.all_nodes()))
+            nodes = evaluator.online_nodes(allocation.allowed)
             miss = _miss(context, evaluator, instance, nodes, None, rejected[group.uuid])
             yield f"group {group.name}" if several else "", miss
 

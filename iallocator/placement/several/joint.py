@@ -44,22 +44,26 @@ __all__ = [
 
 
 def place_together(
-    context: Context, wishes: Sequence[AllocationRequest], failed: Collection[str]
+    context: Context, allocations: Sequence[AllocationRequest], failed: Collection[str]
 ) -> JointResult:
-    """Find a place for every wish, or for more than all but `failed`, as the state is now.
+    """Find a place for every allocation, or for more than all but `failed`, as the state is now.
 
     The state is left so.  Those that have no place even if they come alone, and those that
     depend on them, are left out from the beginning; nothing is searched if no others failed.
     """
-    found = JointResult(len(wishes))
+    found = JointResult(len(allocations))
     with Held() as held:
         budget = context.budget()
-        hopeless = _hopeless(context, wishes, budget)
+        hopeless = _hopeless(context, allocations, budget)
         found.hopeless = hopeless
-        possible = [wish for wish in wishes if wish.instance.name not in hopeless]
+        possible = [
+            allocation for allocation in allocations if allocation.instance.name not in hopeless
+        ]
         if hopeless.issuperset(failed):
             return found
-        bonds = BondRows(context, [wish.instance for wish in possible], (TOGETHER, ORDER))
+        bonds = BondRows(
+            context, [allocation.instance for allocation in possible], (TOGETHER, ORDER)
+        )
         program = _program(context, possible, bonds, budget)
         if program is not None:
             priorities = {w.instance.name: bonds.priority(w.instance) for w in possible}
@@ -72,33 +76,37 @@ def place_together(
     return found
 
 
-def _hopeless(context: Context, wishes: Sequence[AllocationRequest], budget: Budget) -> set[str]:
-    """The wishes that cannot be met even alone, and what depends on them, as far as is known."""
+def _hopeless(
+    context: Context, allocations: Sequence[AllocationRequest], budget: Budget
+) -> set[str]:
+    """Return the instances that fit nowhere even alone, and those that depend on them."""
     alone = {
         w.instance.name
-        for w in wishes
+        for w in allocations
         if not budget.spent and collect_offers(context, w).best is None
     }
-    others = [wish.instance for wish in wishes if wish.instance.name not in alone]
+    others = [
+        allocation.instance for allocation in allocations if allocation.instance.name not in alone
+    ]
     return alone | context.bonds.dependents_of_failed(others, alone, ordered=True).keys()
 
 
 def _program(
-    context: Context, wishes: Sequence[AllocationRequest], bonds: BondRows, budget: Budget
+    context: Context, allocations: Sequence[AllocationRequest], bonds: BondRows, budget: Budget
 ) -> Problem | None:
-    """The places of all wishes and the bounds that they share; None if there is no time."""
+    """The places of all allocations and the bounds that they share; None if there is no time."""
     problem = PlacementProblem(context.state, _lenient(context), reserves(context))
-    for wish in wishes:
+    for allocation in allocations:
         if budget.spent:
             return None
-        listed = budget.listed(places_of(context, wish))
+        listed = budget.listed(places_of(context, allocation))
         places = [(score + price, nodes) for score, price, nodes in listed]
         problem.add(
-            wish.instance,
+            allocation.instance,
             places,
-            needs=bonds.needs(wish.instance, [nodes for _, nodes in places]),
-            distinct=equivalence_key(context, wish.instance),
-            priority=bonds.priority(wish.instance),
+            needs=bonds.needs(allocation.instance, [nodes for _, nodes in places]),
+            distinct=equivalence_key(context, allocation.instance),
+            priority=bonds.priority(allocation.instance),
         )
     if budget.spent:  # the last of them may have more places
         return None
@@ -118,23 +126,23 @@ def _lenient(context: Context) -> set[int]:
 
 
 def places_of(
-    context: Context, wish: AllocationRequest, scope: Sequence[int] | None = None
+    context: Context, allocation: AllocationRequest, scope: Sequence[int] | None = None
 ) -> Iterator[tuple[float, float, Nodes]]:
-    """Every place that `wish` may have if nothing else comes: score over `scope`, price, nodes.
+    """Yield each place of `allocation` if nothing else comes: score over `scope`, price, nodes.
 
     The price is what it breaks of what it should do, and the reluctance to use its group.
     Without a `scope` it is that of an allocation.
     """
     if scope is None:
-        scope = wish.groups[0].nodes if wish.named else context.all_nodes()
-    for group in wish.groups:
+        scope = allocation.groups[0].nodes if allocation.named else context.all_nodes()
+    for group in allocation.groups:
         evaluator = context.evaluator(group, scope)
-        nodes = evaluator.online_nodes(wish.allowed)
-        if not may_offer(context, wish, group, len(nodes)):
+        nodes = evaluator.online_nodes(allocation.allowed)
+        if not may_offer(context, allocation, group, len(nodes)):
             continue
-        reluctance = wish.reluctance(group)
-        found = evaluator.candidates(wish.instance, "new", (), nodes)
-        dear, scores = context.bonds.with_soft_costs(wish.instance, found)
+        reluctance = allocation.reluctance(group)
+        found = evaluator.candidates(allocation.instance, "new", (), nodes)
+        dear, scores = context.bonds.with_soft_costs(allocation.instance, found)
         for rank, taken in dear.everything():
             cost: float = rank
             score = scores.get(taken, cost)
@@ -154,28 +162,28 @@ def equivalence_key(context: Context, instance: Instance) -> tuple[Any, ...]:
 
 
 def broken_rules(
-    context: Context, wishes: Sequence[AllocationRequest], nodes: Mapping[str, Nodes]
+    context: Context, allocations: Sequence[AllocationRequest], nodes: Mapping[str, Nodes]
 ) -> list[str] | None:
     """Try the places out, one after the other; the first that fails, and who was there before.
 
     Wishes without a place are passed over.
     """
-    return _tried_out(context, wishes, nodes)[1]
+    return _tried_out(context, allocations, nodes)[1]
 
 
 def _tried_out(
-    context: Context, wishes: Sequence[AllocationRequest], nodes: Mapping[str, Nodes]
+    context: Context, allocations: Sequence[AllocationRequest], nodes: Mapping[str, Nodes]
 ) -> tuple[list[Instance], list[str] | None]:
     """Who can be placed, whoever fails being passed over; and what `broken_rules` says."""
     state = context.state
     placed: list[Instance] = []
     broken: list[str] | None = None
     try:
-        for wish in wishes:
-            instance = wish.instance
+        for allocation in allocations:
+            instance = allocation.instance
             if instance.name not in nodes:
                 continue
-            if offer_exactly(context, wish, nodes[instance.name]).placements:
+            if offer_exactly(context, allocation, nodes[instance.name]).placements:
                 state.place(instance, nodes[instance.name])
                 placed.append(instance)
             elif broken is None:
@@ -187,42 +195,47 @@ def _tried_out(
 
 
 def _checked(
-    context: Context, wishes: Sequence[AllocationRequest], most: Most, nodes: Mapping[str, Nodes]
+    context: Context,
+    allocations: Sequence[AllocationRequest],
+    most: Most,
+    nodes: Mapping[str, Nodes],
 ) -> list[str] | None:
     """The same as `broken_rules`; those that can be placed are offered to `most`."""
-    placed, broken = _tried_out(context, wishes, nodes)
+    placed, broken = _tried_out(context, allocations, nodes)
     if broken is not None:
         names = {instance.name for instance in placed}
-        failed = {wish.instance.name for wish in wishes} - names
+        failed = {allocation.instance.name for allocation in allocations} - names
         chains = context.bonds.dependents_of_failed(placed, failed, ordered=True)
         some = {name: nodes[name] for name in nodes if name in names and name not in chains}
-        if most.better(some) and broken_rules(context, wishes, some) is None:
+        if most.better(some) and broken_rules(context, allocations, some) is None:
             most.offer(some)
     return broken
 
 
-def offer_exactly(context: Context, wish: AllocationRequest, nodes: Nodes) -> GroupSolution:
-    """What the group of `nodes` offers if `wish` is to go to just these."""
+def offer_exactly(context: Context, allocation: AllocationRequest, nodes: Nodes) -> GroupSolution:
+    """What the group of `nodes` offers if `allocation` is to go to just these."""
     group = context.cluster.nodes[nodes[0]].group
-    scope = group.nodes if wish.named else context.all_nodes()
-    return offer_of(context, wish, context.evaluator(group, scope), only=nodes)
+    scope = group.nodes if allocation.named else context.all_nodes()
+    return offer_of(context, allocation, context.evaluator(group, scope), only=nodes)
 
 
-def offer_chosen(context: Context, wish: AllocationRequest, nodes: Nodes) -> GroupSolution:
+def offer_chosen(context: Context, allocation: AllocationRequest, nodes: Nodes) -> GroupSolution:
     """The same, with the other nodes that an instance on shared storage could be on."""
-    offer = offer_exactly(context, wish, nodes)
+    offer = offer_exactly(context, allocation, nodes)
     if offer.placements and offer.secondaries is not None:
         group = context.cluster.nodes[nodes[0]].group
-        whole = collect_offers(context, _only_in(wish, group)).best
+        whole = collect_offers(context, _only_in(allocation, group)).best
         if whole is not None:
             names = [*whole.placements[0][1], *(whole.secondaries or ())]
             offer.secondaries = [name for name in names if name not in offer.placements[0][1]]
     return offer
 
 
-def _only_in(wish: AllocationRequest, group: Group) -> AllocationRequest:
-    """`wish`, asked of one of its groups."""
-    return AllocationRequest(wish.instance, [group], wish.named, wish.allowed, counted=False)
+def _only_in(allocation: AllocationRequest, group: Group) -> AllocationRequest:
+    """`allocation`, asked of one of its groups."""
+    return AllocationRequest(
+        allocation.instance, [group], allocation.named, allocation.allowed, counted=False
+    )
 
 
 def reserves(context: Context) -> dict[int, float]:

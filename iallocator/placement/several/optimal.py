@@ -32,28 +32,36 @@ __all__ = ["best_batch", "best_moves"]
 
 
 def best_batch(
-    context: Context, wishes: Sequence[AllocationRequest], placed: Mapping[str, Nodes]
+    context: Context, allocations: Sequence[AllocationRequest], placed: Mapping[str, Nodes]
 ) -> tuple[str, dict[str, Nodes]]:
-    """What to add to ``info``, and the best places for all `wishes`.
+    """What to add to ``info``, and the best places for all `allocations`.
 
     `placed` is where they are placed greedily; the new instances are off the state.
     """
-    obstacle = _obstacle(context, _groups(context, wishes)) or _losses(context, wishes)
+    obstacle = _obstacle(context, _groups(context, allocations)) or _losses(context, allocations)
     if obstacle:
         return obstacle, dict(placed)
-    named = {wish.groups[0].index for wish in wishes if wish.named}
+    named = {allocation.groups[0].index for allocation in allocations if allocation.named}
     scope: Sequence[int] = context.all_nodes()
-    if len(named) == 1 and all(wish.named for wish in wishes):
-        scope = wishes[0].groups[0].nodes
+    if len(named) == 1 and all(allocation.named for allocation in allocations):
+        scope = allocations[0].groups[0].nodes
     items = [
-        Item(wish.instance, _wished(context, wish, scope), _kind(context, wish.instance, wish))
-        for wish in wishes
+        Item(
+            allocation.instance,
+            _listed_allocation(context, allocation, scope),
+            _kind(context, allocation.instance, allocation),
+        )
+        for allocation in allocations
     ]
-    greedy = _as_placed(context, [wish.instance for wish in wishes], placed, scope)
-    for wish in wishes:
-        greedy.price += wish.reluctance(_group_at(context, placed[wish.instance.name]))
+    greedy = _as_placed(context, [allocation.instance for allocation in allocations], placed, scope)
+    for allocation in allocations:
+        greedy.price += allocation.reluctance(_group_at(context, placed[allocation.instance.name]))
     return _search(
-        context, scope, items, greedy, lambda nodes: broken_rules(context, wishes, nodes) is None
+        context,
+        scope,
+        items,
+        greedy,
+        lambda nodes: broken_rules(context, allocations, nodes) is None,
     )
 
 
@@ -159,20 +167,20 @@ def _obstacle(context: Context, groups: Iterable[Group]) -> str:
     return ""
 
 
-def _losses(context: Context, wishes: Sequence[AllocationRequest]) -> str:
+def _losses(context: Context, allocations: Sequence[AllocationRequest]) -> str:
     """The same for groups of exclusive storage."""
-    for wish in wishes:
-        for group in ranked_by_losses(context, wish):
+    for allocation in allocations:
+        for group in ranked_by_losses(context, allocation):
             return f"; no optimum: group {group.name} is ranked by lost-allocations"
     return ""
 
 
-def _groups(context: Context, wishes: Sequence[AllocationRequest]) -> Iterator[Group]:
+def _groups(context: Context, allocations: Sequence[AllocationRequest]) -> Iterator[Group]:
     """The groups that may be used."""
-    for wish in wishes:
-        for group in wish.groups:
-            nodes = context.evaluator(group).online_nodes(wish.allowed)
-            if may_offer(context, wish, group, len(nodes)):
+    for allocation in allocations:
+        for group in allocation.groups:
+            nodes = context.evaluator(group).online_nodes(allocation.allowed)
+            if may_offer(context, allocation, group, len(nodes)):
                 yield group
 
 
@@ -199,8 +207,10 @@ def _as_placed(
     return Optimum(score, price, nodes)
 
 
-def _wished(context: Context, wish: AllocationRequest, scope: Sequence[int]) -> Places:
-    return lambda: places_of(context, wish, scope)
+def _listed_allocation(
+    context: Context, allocation: AllocationRequest, scope: Sequence[int]
+) -> Places:
+    return lambda: places_of(context, allocation, scope)
 
 
 def _listed(context: Context, task: MoveTask, scope: Sequence[int]) -> Places:
@@ -208,12 +218,12 @@ def _listed(context: Context, task: MoveTask, scope: Sequence[int]) -> Places:
 
 
 def _kind(
-    context: Context, instance: Instance, wish: AllocationRequest | None = None
+    context: Context, instance: Instance, allocation: AllocationRequest | None = None
 ) -> tuple[object, ...]:
-    """Equal for instances that can be exchanged: alike, in one place, with one wish."""
+    """Equal for instances that can be exchanged: alike, in one place, with one allocation."""
     where: tuple[object, ...] = ()
-    if wish is not None:
-        allowed = None if wish.allowed is None else tuple(wish.allowed)
-        where = *(group.index for group in wish.groups), wish.named, allowed
+    if allocation is not None:
+        allowed = None if allocation.allowed is None else tuple(allocation.allowed)
+        where = *(group.index for group in allocation.groups), allocation.named, allowed
     tags = tuple(instance.tags)
     return instance.shape, tags, equivalence_key(context, instance), instance.nodes, where

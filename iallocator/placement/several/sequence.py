@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from iallocator.solver.most import Most
     from iallocator.solver.problem import Problem
 
-__all__ = ["JointResult", "MoveTask", "WishRows", "in_turn"]
+__all__ = ["JointResult", "MoveTask", "SoftConstraintRows", "in_turn"]
 
 
 def in_turn(context: Context, instances: Sequence[Instance]) -> Iterator[int]:
@@ -127,32 +127,32 @@ MANY = 2_000
 """A rule with more pairs than this is left to the greedy choice: the program would be too large."""
 
 
-class WishRows:
-    """What those in `names` should, or should not, have in common; each pair once.
+class SoftConstraintRows:
+    """Rows for the soft affinity constraints between the instances `names`, each pair once.
 
-    `price_of` says what breaking a wish of two, at a weight, costs in the program.  A wish has
-    a choice of its own: to be kept, or broken at its price, which is the only way round its
-    rows.
+    `penalty_of` returns what it costs, in the program, to violate a constraint of some weight
+    between two instances.  Each constraint is a kind of its own with two choices: kept, or
+    violated at its penalty, which relaxes its rows.
     """
 
     def __init__(
         self,
         relations: Relations | None,
         names: Collection[str],
-        price_of: Callable[[str, str, float], float],
+        penalty_of: Callable[[str, str, float], float],
     ) -> None:
         self._relations = relations
-        self._wishes: dict[str, list[Key]] = {}
+        self._soft: dict[str, list[Key]] = {}
         self._rows: dict[Key, dict[Row, float]] = {}
-        self._prices: dict[Key, float] = {}
+        self._penalties: dict[Key, float] = {}
         for key, weight in self._pairs(names):
-            self._prices[key] = max(self._prices.get(key, 0.0), price_of(*key[1:3], weight))
-        for key in self._prices:
+            self._penalties[key] = max(self._penalties.get(key, 0.0), penalty_of(*key[1:3], weight))
+        for key in self._penalties:
             for name in key[1:3]:
-                self._wishes.setdefault(name, []).append(key)
+                self._soft.setdefault(name, []).append(key)
 
     def _pairs(self, names: Collection[str]) -> Iterator[tuple[Key, float]]:
-        """(kind, one, other, domain) and the weight of each wish."""
+        """(kind, one, other, domain) and the weight of each soft constraint."""
         relations = self._relations
         rules: dict[Rule, None] = {}
         for name in sorted(names) if relations is not None else ():
@@ -171,26 +171,26 @@ class WishRows:
                     yield (rule.kind, first, second, domain), weight
 
     def uses(self, name: str, node: int) -> dict[Row, float]:
-        """What the instance of that name, running on `node`, uses of the wishes' rows."""
+        """What the instance of that name, running on `node`, uses of the soft' rows."""
         found: dict[Row, float] = {}
-        for key in self._wishes.get(name, ()):
+        for key in self._soft.get(name, ()):
             assert self._relations is not None
             kind, _, second, domain = key
             domains = self._relations.domains
             if kind == TOGETHER and not domains.zones(domain).disjoint:
                 continue  # no sum of its own says whether they share one of several domains
             sign = -1.0 if kind == TOGETHER and name == second else 1.0
-            rows = {("wish", key, site): sign for site in domains.sites(node, domain)}
+            rows = {("soft", key, site): sign for site in domains.sites(node, domain)}
             self._rows.setdefault(key, {}).update(rows)
             found |= rows
         return found
 
     def bound(self, problem: Problem) -> None:
-        """Put the wishes into `problem`, once everybody has asked for what it uses."""
+        """Put the soft into `problem`, once everybody has asked for what it uses."""
         for key, rows in self._rows.items():
             way_round: dict[Row, float] = dict.fromkeys(rows, -1.0)
-            choices = [Choice("kept", 0.0, {}), Choice("broken", self._prices[key], way_round)]
-            problem.kinds.append(Kind([f"wish of {key}"], choices))
+            choices = [Choice("kept", 0.0, {}), Choice("broken", self._penalties[key], way_round)]
+            problem.kinds.append(Kind([f"soft constraint {key}"], choices))
             highest = 1.0 if key[0] == APART else 0.0
             problem.bounds |= dict.fromkeys(rows, (-INFINITY, highest))
 

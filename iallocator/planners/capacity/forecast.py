@@ -13,7 +13,7 @@ from random import Random
 from statistics import median
 
 from iallocator.deadline import Stopped, TimeIsUp, check
-from iallocator.handlers.allocate import wish_for
+from iallocator.handlers.allocate import allocation_request
 from iallocator.limits.node import REASONS
 from iallocator.placement.context import Context
 from iallocator.placement.groups import collect_offers
@@ -181,13 +181,15 @@ class _Filling:
             self._look_ahead()
         self.rejected = request, settings = self._coming[self.count]
         context = self._contexts[id(settings)]
-        wish = wish_for(context, request)
-        if wish is None:
+        allocation = allocation_request(context, request)
+        if allocation is None:
             return f"Group {request.group_name} does not exist"
         usable = self._site.usable
-        wish.allowed = [n for n in usable if wish.allowed is None or n in wish.allowed]
-        wish.counted = False
-        offers = collect_offers(context, wish)
+        allocation.allowed = [
+            n for n in usable if allocation.allowed is None or n in allocation.allowed
+        ]
+        allocation.counted = False
+        offers = collect_offers(context, allocation)
         if offers.best is None:
             return _reason(offers)
         self._place(request.instance, offers.best.nodes[0])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from iallocator.handlers import handler_for
-from iallocator.handlers.allocate import wish_for
+from iallocator.handlers.allocate import allocation_request
 from iallocator.model.columns import MEMORY
 from iallocator.placement.groups import collect_offers
 from iallocator.requests import Allocate, MultiEvacuate, NodeEvacuate
@@ -66,7 +66,7 @@ class Goal:
 
     def hopeless(self) -> bool:
         """Whether no moves of others help: nobody can do what is asked of some instance."""
-        if any(wish_for(self._context, one) is None for one in self._new):
+        if any(allocation_request(self._context, one) is None for one in self._new):
             return True
         leaves_secondaries = isinstance(self.request, NodeEvacuate) and (
             not self.request.leaves_primaries
@@ -121,12 +121,12 @@ class Goal:
     def _takes(self, request: Allocate) -> bool:
         """Whether some group takes the new instance; what is told of an answer is not asked."""
         context, effort = self._context, self._context.effort.undecided
-        wish = wish_for(context, request)
-        if wish is None:
+        allocation = allocation_request(context, request)
+        if allocation is None:
             return False
-        wish.counted = False
+        allocation.counted = False
         try:
-            return collect_offers(context, wish).best is not None
+            return collect_offers(context, allocation).best is not None
         finally:
             self._forget(effort)
 

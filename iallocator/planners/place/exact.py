@@ -12,7 +12,7 @@ from itertools import pairwise
 from iallocator.deadline import Held
 from iallocator.model.constraints import ORDER
 from iallocator.placement.several.affinity import BondRows
-from iallocator.placement.several.sequence import JointResult, WishRows
+from iallocator.placement.several.sequence import JointResult, SoftConstraintRows
 from iallocator.planners.place.planned_place import stopped_disks
 from iallocator.solver.most import Most, find_all_or_most
 from iallocator.solver.placement_problem import PlacementProblem
@@ -99,7 +99,7 @@ class _Rows:
         self._bonds = BondRows(one.context, order, (ORDER,))
         self._unit = TINY / max(1, len(order))
         self._bounds: dict[Row, tuple[float, float]] = {}
-        self._wishes = WishRows(one.relations, self._names, self._price_of)
+        self._soft = SoftConstraintRows(one.relations, self._names, self._penalty_of)
 
     def problem(self, budget: Budget) -> Problem | None:
         """All places of all instances; None if there is no time for them."""
@@ -115,7 +115,7 @@ class _Rows:
                 nodes: {
                     **bonds.get(nodes, {}),
                     **self._uses(instance, nodes, sequences),
-                    **self._wishes.uses(instance.name, nodes[0]),
+                    **self._soft.uses(instance.name, nodes[0]),
                 }
                 for _, nodes in places
             }
@@ -127,7 +127,7 @@ class _Rows:
         program = collected.problem()
         self._bonds.bound(program)
         program.bounds.update(self._bounds)
-        self._wishes.bound(program)
+        self._soft.bound(program)
         return program
 
     def all_places(self) -> Iterator[tuple[float, Nodes]]:
@@ -135,7 +135,7 @@ class _Rows:
         for instance in self._order:
             yield from self._places(instance)
 
-    def _price_of(self, one: str, other: str, weight: float) -> float:
+    def _penalty_of(self, one: str, other: str, weight: float) -> float:
         """What breaking a wish between two that choose costs: as much as off their scores."""
         both = (self._one.places[name].instance for name in (one, other))
         return self._unit * max(self._scaled_price(each, weight) for each in both) / 4
