@@ -43,8 +43,8 @@ def derived(kept: Kept[K, V], key: K, counter: object, compute: Callable[[], V])
 
     Everything that follows from a state and is kept goes through this function. `counter` is
     the change counter of all that `compute` reads: `State.version` (the state, in trials too),
-    `State.stamps` of a node (that node, in trials too), the sum of `State.revisions` of some
-    nodes (outside trials), or the version of a rule in a `RuleCounts`.
+    `State.stamps` of one or several nodes (those nodes, in trials too), or the version of a rule in
+    a `Census`.
     Cost: a look-up. For values of a whole state with keys of their own, keep a dictionary:
     ``derived(kept, None, state.version, dict)`` is empty again after each change.
     """
@@ -61,8 +61,6 @@ class State(Holdings):
     ----------
     where:
         Instance name -> the nodes it is on now, primary first.
-    revisions:
-        Per node, how often it has changed for good: trials do not count.
     version:
         Equal only where everything is as it was: each change makes a new one, the end
         of a trial restores that before it.
@@ -70,13 +68,12 @@ class State(Holdings):
         The same per node: equal only where the node is as it was.
     """
 
-    __slots__ = ("_changes", "_journal", "_noted", "revisions", "stamps", "version", "where")
+    __slots__ = ("_changes", "_journal", "_noted", "stamps", "version", "where")
 
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(cluster)
         count = len(cluster.nodes)
         self.where: dict[str, tuple[int, ...]] = {}
-        self.revisions = [0] * count
         self.stamps = [0] * count
         self.version = 0
         self._changes = 0
@@ -101,7 +98,6 @@ class State(Holdings):
         twin = State.__new__(State)
         twin.copy_holdings(self)
         twin.where = dict(self.where)
-        twin.revisions = list(self.revisions)
         twin.stamps = list(self.stamps)
         twin.version, twin._changes, twin._journal = self.version, self._changes, None
         twin._noted = set()
@@ -253,9 +249,7 @@ class State(Holdings):
             self.where[name] = nodes
 
     def _touch(self, index: int) -> None:
-        if self._journal is None:
-            self.revisions[index] += 1
-        elif index not in self._noted:
+        if self._journal is not None and index not in self._noted:
             self._journal.append(_SavedNode(self, index))
             self._noted.add(index)
         self.stamps[index] = self._changes

@@ -54,7 +54,7 @@ class AcrossGroups:
     """
 
     __slots__ = (
-        "_changes", "_closed", "_exclusive", "_kernel", "_nodes", "_reachable", "_revisions",
+        "_changes", "_closed", "_exclusive", "_kernel", "_nodes", "_reachable", "_stamps",
         "context", "twins",
     )  # fmt: skip
 
@@ -62,7 +62,7 @@ class AcrossGroups:
         self.context = context
         self.twins = False
         self._kernel: Kernel | None = None
-        self._revisions: list[int] = []
+        self._stamps: list[int] = []
         self._changes = 0
         self._nodes: dict[tuple[object, ...], list[int]] = {}
         self._reachable: dict[tuple[object, ...], frozenset[int]] = {}
@@ -241,7 +241,7 @@ class AcrossGroups:
     @property
     def kernel(self) -> Kernel:
         """Scores over all nodes, as the state is now."""
-        now, then = self.context.state.revisions, self._revisions
+        now, then = self.context.state.stamps, self._stamps
         kernel = self._kernel
         if kernel is not None and now == then:
             return kernel
@@ -252,7 +252,7 @@ class AcrossGroups:
         else:
             kernel = self._kernel = self.context.kernel(self.context.all_nodes())
             self._changes = 0
-        self._revisions = list(now)
+        self._stamps = list(now)
         assert kernel is not None
         return kernel
 

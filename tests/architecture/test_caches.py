@@ -12,7 +12,7 @@ from .caches import BOUNDS, CACHES, MEMOS, PACKAGE, Cache
 TESTS = Path(__file__).parents[1]
 
 MARKS = re.compile(
-    r"\.stamps\b|\.revisions\b|state\.version\b|self\._known\b|_stale\b|@cache\b|@cached_property"
+    r"\.stamps\b|state\.version\b|self\._known\b|_stale\b|@cache\b|@cached_property"
     r"|def renew\b|def look_again\b|def catch_up\b|\.renew\(|\bderived\("
 )
 """What a file has that follows a state, or keeps what it has found."""

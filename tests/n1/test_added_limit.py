@@ -15,8 +15,8 @@ from iallocator.model.columns import COLUMNS, MEMORY
 from iallocator.n1.rules import Rules
 from iallocator.n1.simultaneous import JointFailures
 from iallocator.planners.capacity.survival import CapacityRules, FillingSurvival
-from iallocator.planners.intergroup.packing.packing import weak_mirrors
-from iallocator.planners.intergroup.packing.refuges import refuges_of
+from iallocator.planners.intergroup.failover_plan import failover_plan_of
+from iallocator.planners.intergroup.packing import failover_deficits
 from iallocator.planners.survival import FailureGuard, Survival
 from tests.builders import Json, allocate, cluster, instance
 
@@ -227,6 +227,6 @@ def test_proofs_by_memory_alone_are_not_given() -> None:
     """What a plan between groups would rely on: where else instances go, and weak mirrors."""
     rules = Rules("no-worse")
     case = world(Random("proofs"), "rbd")
-    assert refuges_of(case.state, case.cluster.groups[0], rules) is None
+    assert failover_plan_of(case.state, case.cluster.groups[0], rules) is None
     case = world(Random("proofs"), "drbd")
-    assert weak_mirrors(case.state, range(4)) is None
+    assert failover_deficits(case.state, range(4)) is None

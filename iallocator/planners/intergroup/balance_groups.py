@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from math import sqrt
 
-from iallocator.deadline import check
+from iallocator.deadline import Stopped, check
 from iallocator.model.columns import CPU_LOAD, NET_LOAD
-from iallocator.planners.intergroup.context import IntergroupResult, forbidden, until_stopped
+from iallocator.planners.intergroup.context import IntergroupResult, forbidden
 from iallocator.planners.intergroup.evacuation import evacuate
 from iallocator.planners.intergroup.moving import Mover
 from iallocator.planners.intergroup.partitions import Peers
@@ -178,7 +178,7 @@ class _Item:
 
 
 class _Found:
-    """The next moves, which are made on the state already: those of an item."""
+    """The next moves: those of an item from one group to another."""
 
     __slots__ = ("item", "moves", "source", "target")
 
@@ -193,7 +193,11 @@ def balance_groups(context: IntergroupContext, bounds: Bounds) -> IntergroupResu
     """Even the loads of the groups out; an end before that leaves the moves found until then."""
     done = IntergroupResult("balance-groups", context)
     work = _Balancing(context, bounds, done)
-    until_stopped(done, work.run)
+    try:
+        done.plan.reason = work.run()
+        context.deadline.quiet()
+    except Stopped as stop:
+        done.plan.end(stop)
     work.tell()
     return done
 
@@ -263,9 +267,10 @@ class _Balancing:
             self.context.tell(f"{len(plan.moves)} moves, score {plan.after:.8f}")
 
     def _make(self, found: _Found) -> None:
-        """Note moves that are made."""
+        """Make moves, and note them."""
         share = found.source, found.target
         for move in found.moves:
+            self.mover.put(move.instance, move.after)
             self.loads.move(move.instance.load, *share)
             move.score = self.loads.score()
             self.copied += move.copied

@@ -9,7 +9,7 @@ the most free resources is chosen: it gives back the most.
 
 from __future__ import annotations
 
-from iallocator.deadline import check
+from iallocator.deadline import Stopped, check
 from iallocator.model.columns import CPUS, DISK, MEMORY
 from iallocator.planners.intergroup.context import (
     IMPOSSIBLE,
@@ -18,10 +18,9 @@ from iallocator.planners.intergroup.context import (
     IntergroupResult,
     forbidden,
     unfinished,
-    until_stopped,
 )
 from iallocator.planners.intergroup.evacuation import Evacuation, evacuate, packed
-from iallocator.planners.intergroup.impossible.proof import Proofs
+from iallocator.planners.intergroup.infeasibility_proofs import Proofs
 from iallocator.planners.intergroup.moving import Mover
 from iallocator.planners.intergroup.partitions import Peers
 
@@ -121,7 +120,11 @@ def compress(context: IntergroupContext) -> IntergroupResult:
     """
     done = IntergroupResult("compress", context)
     work = _Compression(context, done)
-    until_stopped(done, work.run)
+    try:
+        done.plan.reason = work.run()
+        context.deadline.quiet()
+    except Stopped as stop:
+        done.plan.end(stop)
     work.tell()
     return done
 
@@ -241,7 +244,7 @@ class _Compression:
         return f"nothing would be won by filling {', '.join(found)}, which {verb} no instances"
 
     def _try(self, row: GroupRow) -> None:
-        """Try to empty one group; the state is as it was afterwards."""
+        """Try to empty one group; the state is left as it is."""
         group, mover = row.group, self.mover
         instances = self.held[group.index]
         row.reason = BEGUN
@@ -257,8 +260,6 @@ class _Compression:
         if done is None:
             self.verdicts[group.index], row.reason = OUT_OF_TIME, QUICK
             return
-        for move in reversed(done.moves):
-            mover.put(move.instance, move.before)
         self.verdicts[group.index] = done.verdict
         if done.failed is not None:
             passed_over = self._passed_over(instances, group)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 
-from iallocator.deadline import Stopped
 from iallocator.model.state import State
 from iallocator.n1.rules import Rules
 from iallocator.placement.context import Context
@@ -31,7 +30,6 @@ __all__ = [
     "IntergroupResult",
     "forbidden",
     "unfinished",
-    "until_stopped",
 ]
 
 MOVES = 20
@@ -166,19 +164,6 @@ class IntergroupResult(PlanResult):
         before = len(self.moves)
         super().add(moves)
         self.deadline.spare(len(self.moves) - before)
-
-
-def until_stopped(done: IntergroupResult, run: Callable[[], str]) -> None:
-    """Let `run` add moves to `done`, and say why it ends; a signal and the deadline end it, too.
-
-    Then the moves that were added until then are the plan, and the state that `run` works
-    on may be anything.
-    """
-    try:
-        done.plan.reason = run()
-        done.deadline.quiet()
-    except Stopped as stop:
-        done.plan.end(stop)
 
 
 FOUND = "found"

@@ -1,4 +1,4 @@
-"""All or nothing: several instances out of a group, one after the other or, if need be, at once."""
+"""All or nothing: move several instances out of a group, in turn or, if need be, all at once."""
 
 from __future__ import annotations
 
@@ -6,43 +6,40 @@ from iallocator.placement.several.moves import move_together
 from iallocator.placement.several.sequence import MoveTask, in_turn
 from iallocator.planners.intergroup.context import FOUND, IMPOSSIBLE, OUT_OF_TIME, UNDECIDED
 from iallocator.planners.intergroup.moving import planned
-from iallocator.planners.intergroup.packing.packing import pack
-from iallocator.planners.intergroup.packing.placing import undo
+from iallocator.planners.intergroup.packing import pack
 from iallocator.planners.plan import mark_units
 from iallocator.solver.problem import FOUND as SOLVED
 from iallocator.solver.problem import IMPOSSIBLE as PROVED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Sequence
 
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
-    from iallocator.placement.results import MoveOption, MoveResult
-    from iallocator.planners.intergroup.impossible.proof import Proofs
+    from iallocator.placement.results import MoveResult
+    from iallocator.planners.intergroup.infeasibility_proofs import Proofs
     from iallocator.planners.intergroup.moving import Mover
-    from iallocator.planners.intergroup.packing.placing import Made
+    from iallocator.planners.intergroup.packing import Made, Targets
     from iallocator.planners.plan import PlannedMove
-
-    Targets = Callable[[Instance], Sequence[Group]]
 
 __all__ = ["Evacuation", "evacuate", "packed"]
 
 SEARCHED = 1_000_000
-"""Places of all instances together up to which an exact search has a chance to end in time."""
+"""Places of all instances together up to which an exact search can end in time."""
 
 
 class Evacuation:
-    """What came of moving instances away.
+    """The result of moving instances away.
 
     Attributes
     ----------
     moves:
-        In the order in which they can be made; none if not all can be moved.
+        In the order in which they can be made; none if not all instances can be moved.
     failed:
         The instance that has no place; None if all have one.
     reason:
-        Why it has none; or how places for all were found, if not one after the other.
+        Why `failed` has no place; or how places for all were found, if not one after the other.
     verdict:
         See `iallocator.planners.intergroup.context`.
     """
@@ -56,7 +53,7 @@ class Evacuation:
         self.verdict = FOUND
 
     def give_up(self, reason: str, verdict: str) -> None:
-        """Say why no more is tried, and what that proves."""
+        """Add why nothing more is tried, and set what that proves."""
         self.reason += reason
         self.verdict = verdict
 
@@ -68,73 +65,59 @@ def evacuate(
     search: bool = True,
     proofs: Proofs | None = None,
 ) -> Evacuation:
-    """Move all `instances`, each to one of the groups that `targets` has for it.
+    """Find moves of all `instances`, each to one of the groups that `targets` has for it.
 
-    They are moved on the state if all have a place; else it is left as it is.  One after
-    the other takes the best place that is left; where that fails they are packed to where most
-    room is, and where that fails an exact search looks for places for all at once: both
-    unless `search` says that it shall not, or one of `proofs` that there are none.
+    The state of `mover` is left as it is.  One instance after the other takes the best place that
+    is left.  If that fails, the instances are packed, and if that fails too, an exact search looks
+    for places for all at once.  Both are left out without `search`, or if `proofs` show that
+    there are no such places.
 
     Raises
     ------
     TimeIsUp
-        If time is up.  The state may then be anything.
+        If time is up.
     """
-    done = Evacuation()
-    undecided = mover.context.effort.undecided
-    made = _one_by_one(mover, instances, targets, done)
+    done, context = Evacuation(), mover.context
+    undecided = context.effort.undecided
+    made: Made = []
+    with context.state.trial():
+        # By priority, or by the order of the strategy, if there are constraints or strategies
+        order = range(len(instances)) if context.plain else in_turn(context, instances)
+        for instance in map(instances.__getitem__, order):
+            context.keep_going()
+            outcome = mover.relocate(instance, targets(instance))
+            if outcome.best is None:
+                done.failed, done.reason, done.verdict = instance, outcome.message, UNDECIDED
+                made = []
+                break
+            made.append((instance, context.state.where[instance.name], outcome.best))
+            mover.apply(instance, outcome.best)
     if done.failed is not None and search:
         proof = proofs.against(instances, targets) if proofs is not None else ""
         if proof:
             done.give_up(f"; what has to leave {proof}", IMPOSSIBLE)
             return done
-        made = _at_once(mover, instances, targets, done)
-    if done.failed is not None and mover.context.effort.undecided > undecided:
+        made = _at_once(mover, instances, targets, done, done.failed)
+    if done.failed is not None and context.effort.undecided > undecided:
         done.give_up("; not all failures were judged, for that takes too long", OUT_OF_TIME)
     return _planned(mover, done, made)
 
 
 def packed(mover: Mover, instances: Sequence[Instance], targets: Targets) -> Evacuation | None:
-    """The same where it is only asked whether all can go; None if that was not found quickly."""
+    """Find out quickly whether all `instances` can leave; None if no moves were found quickly.
+
+    The state of `mover` is left as it is.
+    """
     made = pack(mover, instances, targets, careful=False)
     return None if made is None else _planned(mover, Evacuation(), made)
 
 
 def _planned(mover: Mover, done: Evacuation, made: Made) -> Evacuation:
-    """`done` with the moves that were `made`."""
+    """Return `done` with the moves in `made`."""
     nodes = mover.context.cluster.nodes
     done.moves = [planned(i, before, move, 0.0, nodes) for i, before, move in made]
     mark_units(done.moves, mover.context.units)
     return done
-
-
-def _one_by_one(
-    mover: Mover, instances: Sequence[Instance], targets: Targets, done: Evacuation
-) -> Made:
-    """Each in turn to the best place left; nobody moves if one has none, `done` says who."""
-    made: Made = []
-    state = mover.context.state
-    for instance in _in_order(mover, instances):
-        mover.context.keep_going()
-        outcome = mover.relocate(instance, targets(instance))
-        if outcome.best is None:
-            done.failed, done.reason, done.verdict = instance, outcome.message, UNDECIDED
-            break
-        made.append((instance, state.where[instance.name], outcome.best))
-        mover.apply(instance, outcome.best)
-    if done.failed is None:
-        return made
-    undo(mover, made)
-    return []
-
-
-def _in_order(mover: Mover, instances: Sequence[Instance]) -> Iterator[Instance]:
-    """As they stand; by priority and by what follows what where there are bonds or strategies."""
-    if mover.context.plain:
-        yield from instances
-        return
-
-    yield from (instances[position] for position in in_turn(mover.context, instances))
 
 
 def _at_once(
@@ -142,10 +125,10 @@ def _at_once(
     instances: Sequence[Instance],
     targets: Targets,
     done: Evacuation,
+    failed: Instance,
 ) -> Made:
-    """The moves for all at once, carried out; none if there is no answer, `done` says why."""
-    context, failed = mover.context, done.failed
-    assert failed is not None
+    """Return moves of all instances at once; none if there is no answer, and `done` says why."""
+    context = mover.context
     if mover.immovable(failed):
         done.verdict = IMPOSSIBLE
         return []
@@ -165,53 +148,32 @@ def _at_once(
     if not context.searches_for([context.cluster.group_of(failed)]):
         done.give_up("; no exact search was made", UNDECIDED)
         return []
-    choices = sum(_choices(instance, targets(instance)) for instance in instances)
+    choices = sum(
+        len(group.nodes) ** one.required_nodes for one in instances for group in targets(one)
+    )
     if choices > SEARCHED:
         why = f"; {choices} places in question are too many for an exact search"
         done.give_up(why, OUT_OF_TIME)
         return []
-    found = _search(mover, instances, targets, failed)
-    if found is None:
+    if context.search_budget.spent:
         done.give_up("; nothing was left to spend on an exact search", OUT_OF_TIME)
         return []
-    status, note, moves = found
-    if status != SOLVED or len(moves) < len(instances):
-        done.give_up(note, IMPOSSIBLE if status == PROVED else OUT_OF_TIME)
-        return []
-    made = []
-    for instance, move in moves:
-        made.append((instance, context.state.where[instance.name], move))
-        mover.apply(instance, move)
-    done.failed, done.reason, done.verdict = None, "placed together by exact search", FOUND
-    return made
-
-
-def _search(
-    mover: Mover, instances: Sequence[Instance], targets: Targets, failed: Instance
-) -> tuple[str, str, list[tuple[Instance, MoveOption]]] | None:
-    """Status, what to say of it, and the moves; None if there is nothing left to spend on it."""
-    context = mover.context
-    if context.search_budget.spent:
-        return None
     context.tell(f"searching places for {len(instances)} instances at once")
     tasks = [_task(mover, instance, targets(instance)) for instance in instances]
     found = move_together(context, tasks, [failed], context.search_budget)
-    note = found.note()
-    hopeless = [i.name for i in instances if i.name in found.hopeless]
-    if hopeless:
-        note = f"; {hopeless[0]} has no place even if it comes first"
+    hopeless = [one.name for one in instances if one.name in found.hopeless]
+    note = f"; {hopeless[0]} has no place even if it comes first" if hopeless else found.note()
     moves = [(instance, outcome.best) for instance, outcome in found.moves if outcome.best]
     status = PROVED if found.hopeless else found.status
-    return status, note, moves
-
-
-def _choices(instance: Instance, groups: Sequence[Group]) -> int:
-    """How many places an exact search would have to look at for one instance, at most."""
-    return sum(len(group.nodes) ** instance.required_nodes for group in groups)
+    if status != SOLVED or len(moves) < len(instances):
+        done.give_up(note, IMPOSSIBLE if status == PROVED else OUT_OF_TIME)
+        return []
+    done.failed, done.reason, done.verdict = None, "placed together by exact search", FOUND
+    return [(instance, context.state.where[instance.name], move) for instance, move in moves]
 
 
 def _task(mover: Mover, instance: Instance, groups: Sequence[Group]) -> MoveTask:
-    """Moving one instance."""
+    """Return the task of moving one instance to one of `groups`."""
 
     def exactly(nodes: tuple[int, ...]) -> MoveResult:
         mover.context.keep_going()

@@ -168,7 +168,7 @@ class Mover:
         def compute() -> FailureTolerance:
             return context.judge(group.nodes, context.evaluator(group).rules)
 
-        return derived(self._judges, group.index, sum(context.state.revisions), compute)
+        return derived(self._judges, group.index, context.state.version, compute)
 
     def places(self, instance: Instance, groups: Sequence[Group]) -> Iterator[tuple[float, Nodes]]:
         """Where an instance that is off the state may go in `groups`, by the limits of nodes."""
@@ -238,7 +238,7 @@ class Mover:
 
     def _rejections_of(self, group: Group) -> _Rejections:
         """What N+1 has rejected in `group` since it last changed; bound instances come apart."""
-        now = sum(self.context.state.revisions[index] for index in group.nodes)
+        now = [self.context.state.stamps[index] for index in group.nodes]
         return derived(self._rejections, group.index, now, _Rejections)
 
     # What is told

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from copy import copy
 
-from iallocator.deadline import check
+from iallocator.deadline import Stopped, check
 from iallocator.planners.intergroup.context import (
     IMPOSSIBLE,
     NOTHING,
@@ -19,11 +19,10 @@ from iallocator.planners.intergroup.context import (
     IntergroupResult,
     forbidden,
     unfinished,
-    until_stopped,
 )
 from iallocator.planners.intergroup.evacuation import evacuate
 from iallocator.planners.intergroup.health import HEALTHY, Health, examine, stranding
-from iallocator.planners.intergroup.impossible.proof import Proofs
+from iallocator.planners.intergroup.infeasibility_proofs import Proofs
 from iallocator.planners.intergroup.moving import Mover
 from iallocator.planners.intergroup.partitions import Peers
 
@@ -137,12 +136,16 @@ class RedistributionResult(IntergroupResult):
 def redistribute(context: IntergroupContext) -> RedistributionResult:
     """Repair the unhealthy groups of the cluster of `context`, in their order.
 
-    Scores are counts: instances on offline nodes, plus nodes that fail N+1.  A
+    Scores are counts: instances on offline nodes, plus nodes that fail N+1.
     A signal, or the end of the time, leaves the groups repaired until then.
     """
     done = RedistributionResult(context)
     work = _Redistribution(context, done)
-    until_stopped(done, work.run)
+    try:
+        done.plan.reason = work.run()
+        context.deadline.quiet()
+    except Stopped as stop:
+        done.plan.end(stop)
     work.tell()
     return done
 
@@ -204,43 +207,49 @@ class _Redistribution:
                 f"{done.failed.name} has no place: {done.reason}"
             )
             return
-        worse = next((g for g in self._touched(done.moves) if not self._is_healthy(g)), None)
-        if worse is not None or not self._is_healthy(group):
-            for move in reversed(done.moves):
-                mover.put(move.instance, move.before)
+        state, nodes = self.context.state, self.context.cluster.nodes
+        with state.trial():
+            for move in done.moves:
+                mover.put(move.instance, move.after)
+            touched = dict.fromkeys(nodes[k].group for move in done.moves for k in move.after)
+            worse = next((g for g in touched if not self._is_healthy(g)), None)
+            cured = worse is None and self._is_healthy(group)
+        if not cured:
             self.verdicts[group.index] = UNDECIDED
             told = f"make group {worse.name} unhealthy" if worse else "not be enough"
             row.reason = f"moving {len(taken)} instances would {told}"
             return
-        moves = self._scored(group, done.moves)
-        self.done.repairs.append((group, moves))
-        self.done.add(moves)
-        row.reason = f"{len(moves)} instances move to other groups"
+        others = self.done.plan.after - self.health[group.index].troubles(state)
+        for move in done.moves:
+            mover.put(move.instance, move.after)
+            move.score = others + examine(mover, group).troubles(state)
+        self.done.repairs.append((group, done.moves))
+        self.done.add(done.moves)
+        row.reason = f"{len(done.moves)} instances move to other groups"
         row.reason += f", {done.reason}" if done.reason else ""
 
     def _taken(self, group: Group) -> tuple[list[Instance], str]:
-        """The instances that must leave, in their order; or why that cannot make it healthy."""
+        """Return the instances that must leave, in order; or why that does not make it healthy."""
         mover, state = self.mover, self.context.state
-        taken: list[tuple[Instance, tuple[int, ...]]] = []
+        taken: list[Instance] = []
         problem = ""
         health = self.health[group.index]
-        while health.state != HEALTHY:
-            check()
-            self.context.keep_going()
-            instance, problem = self._next(health)
-            if instance is None:
-                break
-            for member in self._unit(instance):
-                taken.append((member, state.where[member.name]))
-                mover.put(member, ())
-            offline = stranding(state, group)
-            if offline:
-                health = Health(group, offline, health.full, health.doomed)
-            else:
-                health = examine(mover, group)
-        for instance, nodes in reversed(taken):
-            mover.put(instance, nodes)
-        return [instance for instance, _ in taken], problem
+        with state.trial():
+            while health.state != HEALTHY:
+                check()
+                self.context.keep_going()
+                instance, problem = self._next(health)
+                if instance is None:
+                    break
+                for member in self._unit(instance):
+                    taken.append(member)
+                    mover.put(member, ())
+                offline = stranding(state, group)
+                if offline:
+                    health = Health(group, offline, health.full, health.doomed)
+                else:
+                    health = examine(mover, group)
+        return taken, problem
 
     def _next(self, health: Health) -> tuple[Instance | None, str]:
         """The next instance to take away; None and the reason if that would be of no use."""
@@ -284,23 +293,8 @@ class _Redistribution:
         """The healthy groups of its partition."""
         return self.peers.of(instance, group, self.healthy)
 
-    def _touched(self, moves: Sequence[PlannedMove]) -> list[Group]:
-        nodes = self.context.cluster.nodes
-        return list(dict.fromkeys(nodes[index].group for move in moves for index in move.after))
-
     def _is_healthy(self, group: Group) -> bool:
         return examine(self.mover, group).state == HEALTHY
-
-    def _scored(self, group: Group, moves: Sequence[PlannedMove]) -> Sequence[PlannedMove]:
-        """The moves, which are made already, each with the troubles left after it."""
-        mover, state = self.mover, self.context.state
-        for move in reversed(moves):
-            mover.put(move.instance, move.before)
-        others = self.done.plan.after - self.health[group.index].troubles(state)
-        for move in moves:
-            mover.put(move.instance, move.after)
-            move.score = others + examine(mover, group).troubles(state)
-        return moves
 
     def tell(self) -> None:
         """Fill in what is said of the groups."""

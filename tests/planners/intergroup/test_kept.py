@@ -12,9 +12,9 @@ from iallocator.model.instance import Instance
 from iallocator.model.state import State
 from iallocator.options.settings import Settings
 from iallocator.planners.intergroup.context import IntergroupContext
-from iallocator.planners.intergroup.impossible.proof import Proofs
+from iallocator.planners.intergroup.infeasibility_proofs import Proofs
 from iallocator.planners.intergroup.moving import Mover
-from iallocator.planners.intergroup.packing.node_order import Fullest, NodeOrder, Roomiest
+from iallocator.planners.intergroup.packing import BestFit, NodeOrder, WorstFit
 from iallocator.planners.intergroup.partitions import Peers
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
@@ -77,7 +77,7 @@ def test_mover_asked_while_instances_move_answers_as_one_made_anew(seed: int) ->
             kept.put(moved, tuple(rng.sample(list(place.nodes), moved.required_nodes)))
 
 
-@pytest.mark.parametrize("make", [lambda s: Roomiest(s, True), lambda s: Fullest(s, ())])
+@pytest.mark.parametrize("make", [lambda s: WorstFit(s, True), lambda s: BestFit(s, ())])
 def test_nodes_kept_in_the_order_of_their_room_are_as_sorted_anew(
     make: Callable[[State], NodeOrder],
 ) -> None:

@@ -298,7 +298,7 @@ class Proofs:
     def _room(self, group: Group) -> Arrivals:
         """Return what may come to a group that no instance leaves."""
         context = self._context
-        now = sum(context.state.revisions[index] for index in group.nodes)
+        now = [context.state.stamps[index] for index in group.nodes]
 
         def compute() -> Arrivals:
             return Arrivals(context, group, self._solvent(group), survived_in(context, group))

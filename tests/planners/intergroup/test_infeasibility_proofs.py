@@ -11,7 +11,7 @@ import pytest
 from iallocator.options.settings import Settings
 from iallocator.planners.intergroup.compress import compress
 from iallocator.planners.intergroup.context import IntergroupContext
-from iallocator.planners.intergroup.impossible.proof import Arrivals, Proofs
+from iallocator.planners.intergroup.infeasibility_proofs import Arrivals, Proofs
 from iallocator.planners.intergroup.moving import Mover
 from iallocator.planners.intergroup.partitions import Peers
 from iallocator.wire.document import read_cluster
@@ -75,13 +75,11 @@ def _there_is_a_way(mover: Mover, leaving: list[Any], targets: Any) -> bool:
                 found = mover.only(one, nodes).best
                 if found is None:
                     continue
-                before = state.where[one.name]
-                mover.apply(one, found)  # not in a trial: what is kept is told by revisions
-                rest = [i for i in leaving if i is not one]
-                there_is = _there_is_a_way(mover, rest, targets)
-                mover.put(one, before)
-                if there_is:
-                    return True
+                with state.trial():
+                    mover.apply(one, found)
+                    rest = [i for i in leaving if i is not one]
+                    if _there_is_a_way(mover, rest, targets):
+                        return True
     return False
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from iallocator.n1.exact import Leaver
     from iallocator.n1.rules import Rules
 
-__all__ = ["Refuges", "refuges_of"]
+__all__ = ["FailoverPlan", "failover_plan_of"]
 
 Reach = frozenset[int] | None
 
@@ -38,7 +38,7 @@ Asked = dict[int, float]
 """Node -> MiB that come to it when some other fails."""
 
 
-class Refuges:
+class FailoverPlan:
     """What failures ask of the nodes of one group, as those are now in `state`.
 
     `plans`: (node that fails, the nodes that may take over, what it asks of each).
@@ -103,7 +103,7 @@ def _within(able: frozenset[int], reach: Reach) -> frozenset[int]:
     return able if reach is None else able & reach
 
 
-def refuges_of(state: State, group: Group, rules: Rules) -> Refuges | None:
+def failover_plan_of(state: State, group: Group, rules: Rules) -> FailoverPlan | None:
     """Of `group`, as `state` is; None where memory alone does not tell who is lost."""
     if other_limits(group, FREE_MEMORY, DISK_SPACE, POOL_SPACE, OWN_SPINDLES, SPINDLES_OF_DISKS):
         return None
@@ -124,7 +124,7 @@ def refuges_of(state: State, group: Group, rules: Rules) -> Refuges | None:
             if asked is None:
                 return None
             plans.append((node, able, asked))
-    return Refuges(state, plans)
+    return FailoverPlan(state, plans)
 
 
 def _first_fit(state: State, leavers: Sequence[Leaver], order: Sequence[int]) -> Asked | None:

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 from iallocator.model.columns import MEMORY
 from iallocator.options.settings import Settings
 from iallocator.planners.intergroup.context import IntergroupContext
+from iallocator.planners.intergroup.failover_plan import failover_plan_of
 from iallocator.planners.intergroup.moving import Mover
-from iallocator.planners.intergroup.packing.node_order import Guarded
-from iallocator.planners.intergroup.packing.packing import pack
-from iallocator.planners.intergroup.packing.refuges import refuges_of
+from iallocator.planners.intergroup.packing import FailoverSafe, pack
 from iallocator.planners.intergroup.partitions import Peers
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
@@ -90,6 +89,8 @@ def test_packed_on_shared_storage_loses_no_more_however_all_ways_are_tried() -> 
         held = {i.name: i for index in source.nodes for i in state.instances_on(index)}
         before = _losses(state, others)
         made = pack(mover, list(held.values()), partial(peers.of, source=source), careful=False)
+        for instance, _, move in made or ():
+            mover.apply(instance, move)
         after = _losses(state, others)
         assert all(n <= before[k][0] and m <= before[k][1] for k, (n, m) in after.items()), seed
         found += made is not None
@@ -98,16 +99,16 @@ def test_packed_on_shared_storage_loses_no_more_however_all_ways_are_tried() -> 
     assert lossy > 1
 
 
-def test_refuges_as_instances_come_leave_what_each_failure_asks() -> None:
+def test_failover_plan_as_instances_come_leaves_what_each_failure_asks() -> None:
     """After each move the room that nodes keep is there, and the order is that of a new one."""
     came = 0
     for seed in seeds(20, 100, 5000):
         mover = _mover(seed)
         state = mover.context.state
         source, group, _ = mover.context.cluster.groups
-        own = refuges_of(state, group, mover.context.evaluator(group).rules)
+        own = failover_plan_of(state, group, mover.context.evaluator(group).rules)
         assert own is not None
-        rooms = Guarded(state, {group.index: own})
+        rooms = FailoverSafe(state, {group.index: own})
         for instance in [i for k in source.nodes for i in state.instances_on(k)]:
             place = next(rooms.ranked(instance), None)
             if place is None:
@@ -117,7 +118,9 @@ def test_refuges_as_instances_come_leave_what_each_failure_asks() -> None:
             mover.put(instance, (place,))
             rooms.came(instance, before, (place,))
             came += 1
-            assert list(rooms.in_order()) == list(Guarded(state, {group.index: own}).in_order())
+            assert list(rooms.in_order()) == list(
+                FailoverSafe(state, {group.index: own}).in_order()
+            )
             assert all(state.columns[MEMORY][k] > own.kept[k] for k in own.kept)
             worst = {k: max(asked.get(k, 0) for _, _, asked in own._plans) for k in own.kept}
             assert own.kept == worst

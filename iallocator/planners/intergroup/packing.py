@@ -1,0 +1,554 @@
+"""Whether all instances of a group find room in other groups: a quick answer by packing.
+
+Instances are placed one after the other, each on the first node of an order that takes it, without
+comparing scores.  An answer costs about as much as its moves.  Which of several places is best
+matters only for the group that is emptied in the end; of the others only whether they can be.
+
+The orders are worst fit, best fit beside spare nodes, and two that keep N+1 by construction:
+
+* `ReserveFirst` (drbd): no instance takes the memory that a node keeps for failovers.  What fails
+  over to one node asks nothing of the others.  So a failure loses no more than before if each
+  secondary that cannot take over was asked by the same instances before, and had no more memory.
+* `FailoverSafe` (shared storage): no instance takes memory that a failover plan needs.
+
+Where few instances fill a node, best fit wastes memory: then an integer program fills the nodes
+exactly (`iallocator.packing.patterns`).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from heapq import nsmallest
+from itertools import islice
+
+from iallocator.limits.migration import may_not_receive
+from iallocator.limits.node import FREE_MEMORY, POOL_SPACE, other_limits
+from iallocator.model.columns import CPUS, DISK, MEMORY
+from iallocator.n1.bounds import TargetCapacity, check_bounds, demand_of
+from iallocator.n1.rules import SAFE
+from iallocator.packing.patterns import fill_exactly
+from iallocator.planners.intergroup.failover_plan import failover_plan_of
+from iallocator.planners.kept_order import KeptOrder
+from iallocator.planners.survival import CAME, Survival
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+
+    from iallocator.aliases import Nodes
+    from iallocator.model.cluster import Group
+    from iallocator.model.instance import Instance
+    from iallocator.model.state import State
+    from iallocator.placement.results import MoveOption
+    from iallocator.planners.intergroup.failover_plan import FailoverPlan
+    from iallocator.planners.intergroup.moving import Mover
+
+    Targets = Callable[[Instance], Sequence[Group]]
+
+    Made = list[tuple[Instance, Nodes, MoveOption]]
+    """The moves in order: instance, nodes before, and the way."""
+
+    Deficits = dict[tuple[int, int], tuple[frozenset[str], float]]
+    """(failing node, secondary) -> the instances that fail over there, and its free MiB."""
+
+__all__ = [
+    "BestFit", "ExactFill", "FailoverSafe", "NodeOrder", "ReserveFirst", "WorstFit",
+    "failover_deficits", "no_more_deficits", "pack",
+]  # fmt: skip
+
+WASTES = (1, 0.5, 0)
+"""The part of a spare node that is taken to stay empty, in sizes of the largest instance."""
+
+PRIMARIES, SECONDARIES = 12, 4
+"""How many of the first nodes are tried, and how many secondaries for each of them."""
+
+MANY, PATIENCE = 100, 2
+"""How many nodes are tried if N+1 rejects some; how many rejections by N+1 rule a group out."""
+
+
+def pack(
+    mover: Mover, instances: Sequence[Instance], targets: Targets, careful: bool = True
+) -> Made | None:
+    """Return moves of all `instances` to the groups in `targets`, or None if none were found.
+
+    The state of `mover` is left as it is.  Limits, and the steps that lead to a place, are checked
+    for each move.  N+1 is checked once at the end, if bounds show that all failures that must be
+    tolerated are: with all instances there, and so with some of them.  If bounds leave that open
+    and `careful` is set, N+1 is checked for each place in another attempt.  Without `careful`,
+    when only the answer matters, the orders that keep N+1 by construction are tried first.
+    """
+    if not mover.context.plain or any(one.exclusion or one.desired for one in instances):
+        return None  # the places of some instances depend on where others are
+    if not careful:
+        made = _reserve_first(mover, instances, targets)
+        if made is None:
+            made = _failover_safe(mover, instances, targets)
+        return made if made is not None else _cleared_by_bounds(mover, instances, targets)[0]
+    made, order = _cleared_by_bounds(mover, instances, targets)
+    if made is None and mover.ranking.twins:  # there are too many instances to check N+1 for each
+        made = _failover_safe(mover, instances, targets)
+    if made is None and order is not None:
+        with mover.context.state.trial():
+            nodes = next(islice(_orders(mover, instances, targets), order, None))
+            made = _place_in_turn(mover, instances, targets, nodes, careful=True)
+    return made if made is not None else _reserve_first(mover, instances, targets)
+
+
+# Orders of nodes
+
+
+class NodeOrder(KeptOrder):
+    """Nodes of `state` in the order in which instances try them; all nodes by default."""
+
+    __slots__ = ("_state",)
+
+    def __init__(self, state: State, nodes: Iterable[int] | None = None) -> None:
+        self._state = state
+        super().__init__(range(len(state.cluster.nodes)) if nodes is None else nodes)
+
+    def _memory(self, index: int) -> float:
+        """Return the free MiB beside the reserve; a node with less than its reserve keeps none."""
+        free, reserved = self._state.columns[MEMORY][index], self._state.reserved[index]
+        return free - reserved if free > reserved else free
+
+    def ranked(self, instance: Instance) -> Iterator[int]:
+        """Return the nodes that `instance` tries, in this order."""
+        return self.in_order()
+
+    def came(self, instance: Instance, before: Nodes, nodes: Nodes) -> None:
+        """Note that `instance` has moved from the nodes `before` to `nodes`."""
+        self.renew((*before, *nodes))
+
+
+class WorstFit(NodeOrder):
+    """The nodes with most free capacity first, as a share of the scarcest resource there.
+
+    The resources are memory beside the reserve, cpus, and disk if `local`.
+    """
+
+    __slots__ = ("_local",)
+
+    def __init__(self, state: State, local: bool) -> None:
+        self._local = local
+        super().__init__(state)
+
+    def key(self, index: int) -> float:
+        state, node = self._state, self._state.cluster.nodes[index]
+        columns = state.columns
+        memory = self._memory(index) / (node.total_memory or 1)
+        size = node.vcpu_ratio * node.total_cpus or 1
+        room = min(memory, 1 - columns[CPUS][index] / size)
+        return -(min(room, columns[DISK][index] / (node.total_disk or 1)) if self._local else room)
+
+
+class BestFit(NodeOrder):
+    """The nodes with least memory beside their reserve first, without those in `spare`.
+
+    Large free capacities stay for large instances.
+    """
+
+    __slots__ = ("_spare",)
+
+    def __init__(self, state: State, spare: Collection[int]) -> None:
+        self._spare = spare
+        super().__init__(state)
+
+    def key(self, index: int) -> float:
+        return self._memory(index)
+
+    def ranked(self, instance: Instance) -> Iterator[int]:
+        """Return the nodes that have the memory of `instance`, in this order."""
+        return (index for index in self.in_order(instance.memory) if index not in self._spare)
+
+
+class ReserveFirst(NodeOrder):
+    """The nodes with least memory beside what the worst failure of a peer asks of them first.
+
+    Nodes that could not keep that memory with the instance are left out.  The failures of the
+    nodes in `lost` are not counted.
+    """
+
+    __slots__ = ("lost",)
+
+    def __init__(self, state: State, lost: Collection[int]) -> None:
+        self.lost = lost
+        super().__init__(state)
+
+    def kept(self, index: int) -> float:
+        """Return the MiB that the worst failure of a peer asks of a node."""
+        if not self.lost:
+            return self._state.reserved[index]
+        peers = self._state.peers[index].items()
+        return max((amount for peer, amount in peers if peer not in self.lost), default=0)
+
+    def _memory(self, index: int) -> float:
+        return self._state.columns[MEMORY][index] - self.kept(index)
+
+    def key(self, index: int) -> float:
+        return self._memory(index)
+
+    def ranked(self, instance: Instance) -> Iterator[int]:
+        """Return the nodes that have the memory of `instance`, in this order."""
+        return self.in_order(instance.memory + 1)
+
+
+class ExactFill(ReserveFirst):
+    """First the nodes that `places` has for the memory of an instance, then `ReserveFirst`."""
+
+    __slots__ = ("_places",)
+
+    def __init__(
+        self, state: State, lost: Collection[int], places: Mapping[int, deque[int]]
+    ) -> None:
+        self._places = places
+        super().__init__(state, lost)
+
+    def ranked(self, instance: Instance) -> Iterator[int]:
+        yield from list(self._places.get(instance.memory, ()))
+        yield from super().ranked(instance)
+
+    def came(self, instance: Instance, before: Nodes, nodes: Nodes) -> None:
+        super().came(instance, before, nodes)
+        mine = self._places.get(instance.memory, deque())
+        if nodes[0] in mine:
+            mine.remove(nodes[0])
+
+
+class FailoverSafe(NodeOrder):
+    """The nodes with least memory beside what failover plans (`plans`, by group) need first.
+
+    Nodes are left out if a failure would lose an instance because of the move.
+    """
+
+    __slots__ = ("_plans",)
+
+    def __init__(self, state: State, plans: Mapping[int, FailoverPlan]) -> None:
+        self._plans = plans
+        super().__init__(state, [k for own in plans.values() for k in own.nodes])
+
+    def key(self, index: int) -> float:
+        return self._state.columns[MEMORY][index] - self._of(index).kept.get(index, 0)
+
+    def ranked(self, instance: Instance) -> Iterator[int]:
+        memory, reach = _used(instance), self._state.cluster.reach(instance)
+        return (k for k in self.in_order(memory) if self._of(k).takes(k, memory, reach))
+
+    def came(self, instance: Instance, before: Nodes, nodes: Nodes) -> None:
+        reach = self._state.cluster.reach(instance)
+        moved = [k for node in nodes for k in self._of(node).came(node, _used(instance), reach)]
+        self.renew((*before, *nodes, *moved))
+
+    def _of(self, index: int) -> FailoverPlan:
+        return self._plans[self._state.cluster.nodes[index].group.index]
+
+
+def _used(instance: Instance) -> int:
+    """Return the MiB that `instance` uses on its primary."""
+    return instance.memory if instance.uses_memory else 0
+
+
+# Placing one after the other
+
+
+def _place_in_turn(
+    mover: Mover,
+    instances: Sequence[Instance],
+    targets: Targets,
+    order: NodeOrder,
+    careful: bool = False,
+) -> Made | None:
+    """Move all `instances` on the state, which is in a trial; return None if one finds no place.
+
+    If `careful`, N+1 is checked for each place.
+    """
+    state = mover.context.state
+    made: Made = []
+    for instance in instances:
+        mover.context.keep_going()
+        before = state.where[instance.name]
+        move = _first_place(mover, instance, targets(instance), order, careful)
+        if move is None:
+            return None
+        mover.apply(instance, move)
+        order.came(instance, before, move.nodes)
+        made.append((instance, before, move))
+    return made
+
+
+def _first_place(
+    mover: Mover, instance: Instance, groups: Sequence[Group], order: NodeOrder, careful: bool
+) -> MoveOption | None:
+    """Return the way to the first place that is allowed; None if the first nodes reject it."""
+    context, state = mover.context, mover.context.state
+    before = state.where[instance.name]
+    reserve = order if isinstance(order, ReserveFirst) else None
+    reach = mover.ranking.reachable(instance, groups)
+    rejections: dict[Group, int] = {}  # by N+1
+    candidates = (k for k in order.ranked(instance) if k in reach)
+    for primary in islice(candidates, MANY if careful or reserve is not None else PRIMARIES):
+        group = context.cluster.nodes[primary].group
+        if rejections.get(group, 0) >= PATIENCE:
+            continue
+        evaluator = context.evaluator(group)
+        with state.trial():
+            state.remove(instance, before)
+            allowed: list[Nodes] = []
+            if not evaluator.rejections(instance, before, [primary]):
+                allowed = [(primary,)]
+                if instance.required_nodes == 2:
+                    secondaries = _secondaries(mover, instance, primary, reserve)
+                    barred = evaluator.rejections(instance, before, secondaries, primary)
+                    allowed = [(primary, k) for k in secondaries if k not in barred]
+        for nodes in allowed:
+            if not careful or mover.keeps_n1(instance, group, nodes):
+                way = mover.way(instance, nodes)
+                if way is not None:
+                    return way
+        if instance.required_nodes == 1:  # the failures of a group are the same for all its nodes
+            rejections[group] = rejections.get(group, 0) + bool(allowed)
+    return None
+
+
+def _secondaries(
+    mover: Mover, instance: Instance, primary: int, reserve: ReserveFirst | None
+) -> list[int]:
+    """Return the best secondaries beside `primary`: those with most memory left then.
+
+    With `reserve`, first those that have to keep least memory more for one failure.
+    """
+    state, group = mover.context.state, mover.context.cluster.nodes[primary].group
+    free, reserved, peers = state.columns[MEMORY], state.reserved, state.peers
+    memory = instance.memory if instance.reserves else 0
+
+    def asked(index: int) -> float:
+        return peers[index].get(primary, 0) + memory
+
+    def left(index: int) -> float:
+        return max(reserved[index], asked(index)) - free[index]
+
+    reach = mover.ranking.reachable(instance, [group])
+    others = (k for k in group.nodes if k in reach and k != primary)
+    if reserve is None:
+        return nsmallest(SECONDARIES, others, left)
+    if primary in reserve.lost:
+        return nsmallest(SECONDARIES, others, lambda k: -free[k])
+    able = (index for index in others if asked(index) < free[index])
+    kept = reserve.kept
+    return nsmallest(SECONDARIES, able, lambda k: (max(0, asked(k) - kept(k)), left(k)))
+
+
+# Orders whose result is cleared by bounds
+
+
+def _cleared_by_bounds(
+    mover: Mover, instances: Sequence[Instance], targets: Targets
+) -> tuple[Made | None, int | None]:
+    """Return the moves of the first order for which bounds show at the end that N+1 holds.
+
+    Otherwise return None and the number of the order with the fewest undecided failures; None
+    again if no order has room for all instances.
+    """
+    undecided: list[tuple[int, int]] = []
+    for number, order in enumerate(_orders(mover, instances, targets)):
+        with mover.context.state.trial():
+            made = _place_in_turn(mover, instances, targets, order)
+            failures = [] if made is None else _undecided_failures(mover, made)
+        if made is None:
+            continue
+        if not failures or _lost_already(mover, failures):
+            return made, None
+        undecided.append((len(failures), number))
+    return None, min(undecided)[1] if undecided else None
+
+
+def _orders(mover: Mover, instances: Sequence[Instance], targets: Targets) -> Iterator[NodeOrder]:
+    """Return the orders to try: worst fit, then best fit beside fewer and fewer spare nodes."""
+    state = mover.context.state
+    yield WorstFit(state, any(instance.local for instance in instances))
+    groups = {group.index: group for one in instances for group in targets(one)}.values()
+    before = None
+    for waste in WASTES:
+        spare = frozenset(
+            index
+            for group in groups
+            if mover.context.evaluator(group).rules.mode != "off"
+            for index in _spares_of(state, group, instances, waste)
+        )
+        if spare != before:
+            yield BestFit(state, spare)
+        before = spare
+
+
+def _undecided_failures(mover: Mover, made: Made) -> list[int]:
+    """Return the failures that must be tolerated, and of which bounds do not show that they are."""
+    context = mover.context
+    state, cluster = context.state, context.cluster
+    found: list[int] = []
+    groups = {cluster.nodes[move.nodes[0]].group for _, _, move in made}
+    for group in sorted(groups, key=lambda group: group.index):
+        rules = context.evaluator(group).rules
+        if rules.mode == "off":
+            continue
+        targets = rules.targets(cluster, group)
+        room = TargetCapacity(state, targets) if targets else None
+        for node in rules.failing(cluster, group, group.nodes):
+            demand = demand_of(state, node, rules)
+            if check_bounds(state, node, demand, rules, targets, room)[0] != SAFE:
+                found.append(node)
+    return found
+
+
+def _lost_already(mover: Mover, failing: Sequence[int]) -> bool:
+    """Return whether no failure in `failing` is tolerated now, if only tolerated ones count."""
+    cluster = mover.context.cluster
+    for group in {cluster.nodes[node].group for node in failing}:
+        rules = mover.context.evaluator(group).rules
+        if rules.strict or rules.exact:
+            return False
+        if mover.judge(group).survivable([node for node in failing if node in group.nodes]):
+            return False
+    return True
+
+
+def _spares_of(
+    state: State, group: Group, instances: Sequence[Instance], waste: float
+) -> list[int]:
+    """Return nodes of `group` that stay as they are, so that a failover finds room there.
+
+    These are the nodes with most free memory, until bounds show that they can take over from a
+    full node.  None where only drbd instances fail over, because nodes keep a reserve for these.
+    """
+    free = state.columns[MEMORY]
+    movers = {
+        index: [i.memory for i in state.primaries[index].values() if i.template != "drbd"]
+        for index in group.nodes
+    }
+    arriving = [one.memory for one in instances if one.template != "drbd"]
+    largest = max((size for sizes in (arriving, *movers.values()) for size in sizes), default=0)
+    left = max(free[index] + sum(movers[index]) for index in group.nodes) - largest
+    found: list[int] = []
+    for index in sorted(group.nodes, key=lambda index: -free[index]):
+        if left <= 0 or not largest or free[index] <= largest:
+            break
+        found.append(index)
+        left -= free[index] - waste * largest
+    return found
+
+
+# Orders that keep N+1 by construction
+
+
+def failover_deficits(state: State, nodes: Iterable[int]) -> Deficits | None:
+    """Return the secondaries that could not take over from `nodes`.
+
+    A secondary can take over if it is online, has the memory, and migration tags allow it.
+    Returns None if a node holds instances other than drbd with a secondary.
+    Cost: the primaries of `nodes`.
+    """
+    found: Deficits = {}
+    for node in nodes:
+        group = state.cluster.nodes[node].group
+        if any(not limit.local for limit in other_limits(group, FREE_MEMORY, POOL_SPACE)):
+            return None
+        asked: dict[int, list[Instance]] = {}
+        for instance in state.primaries[node].values():
+            places = state.where[instance.name]
+            if len(places) < 2 or places[0] != node or instance.forthcoming:
+                return None
+            asked.setdefault(places[1], []).append(instance)
+        rejected = may_not_receive(state.cluster, node, list(asked))
+        for mirror, instances in asked.items():
+            free = state.columns[MEMORY][mirror]
+            need = sum(one.memory for one in instances if one.uses_memory)
+            online = state.cluster.nodes[mirror].online
+            if mirror in rejected or not online or free <= need:
+                found[node, mirror] = frozenset(one.name for one in instances), free
+    return found
+
+
+def no_more_deficits(before: Deficits, after: Deficits) -> bool:
+    """Return whether no failure loses more `after` than `before`; both are of the same nodes."""
+    return all(
+        key in before and before[key][0] == names and before[key][1] <= free
+        for key, (names, free) in after.items()
+    )
+
+
+def _reserve_first(mover: Mover, instances: Sequence[Instance], targets: Targets) -> Made | None:
+    """Return moves of all instances, all drbd, in the order `ReserveFirst`; None if there are none.
+
+    Every failure that must be tolerated is, and with ``no-worse`` each other failure loses at
+    most what it lost before; that is checked at the end.
+    """
+    if any(one.required_nodes == 1 for one in instances):
+        return None
+    context = mover.context
+    state, nodes = context.state, context.cluster.nodes
+    groups = {group.index: group for one in instances for group in targets(one)}
+    rules = [context.evaluator(group).rules for group in groups.values()]
+    modes = {rule.mode for rule in rules}
+    if len(modes) > 1 or not modes <= {"no-new", "no-worse"}:
+        return None
+    before: Deficits = {}
+    for group in groups.values():
+        deficits = failover_deficits(state, group.nodes)
+        if deficits is None:
+            return None
+        before |= deficits
+    lost = frozenset[int]() if rules[0].exact else frozenset(node for node, _ in before)
+    for order in _reserve_orders(mover, instances, targets, lost):
+        with state.trial():
+            made = _place_in_turn(mover, instances, targets, order)
+            if made is None:
+                continue
+            touched = {nodes[index].group.index for _, _, move in made for index in move.nodes}
+            asking = [n for k in touched for n in groups[k].nodes if n not in lost]
+            after = failover_deficits(state, asking)
+        return made if after is not None and no_more_deficits(before, after) else None
+    return None
+
+
+def _reserve_orders(
+    mover: Mover, instances: Sequence[Instance], targets: Targets, lost: frozenset[int]
+) -> Iterator[ReserveFirst]:
+    """Return `ReserveFirst`, then `ExactFill` if the primaries can fill nodes exactly."""
+    state, reachable = mover.context.state, mover.ranking.reachable
+    order = ReserveFirst(state, lost)
+    yield order
+    reach = frozenset[int]().union(*(reachable(one, targets(one)) for one in instances))
+    free = {index: order.key(index) - 1 for index in reach}
+    sizes = [one.memory for one in instances if one.memory > 0]
+    least = min(sizes, default=0)
+    free = {index: room for index, room in sorted(free.items()) if room >= least}
+    if sum(free.values()) < sum(sizes) or not sizes:
+        return
+    places = fill_exactly(sizes, free, mover.context.search_budget)
+    if places is not None:
+        yield ExactFill(state, lost, places)
+
+
+def _failover_safe(mover: Mover, instances: Sequence[Instance], targets: Targets) -> Made | None:
+    """Return moves of all instances, all on shared storage, in the order `FailoverSafe`.
+
+    Returns None if there are none, or if N+1 is not checked by ``no-worse``.
+    """
+    if any(one.required_nodes == 2 for one in instances):
+        return None
+    context = mover.context
+    state, relations = context.state, context.bonds.relations
+    plans: dict[int, FailoverPlan] = {}
+    before: list[Survival] = []
+    for group in {group.index: group for one in instances for group in targets(one)}.values():
+        rules = context.evaluator(group).rules
+        own = (
+            failover_plan_of(state, group, rules) if rules.exact and not rules.movers_stay else None
+        )
+        if own is None:
+            return None
+        plans[group.index] = own
+        before.append(Survival(state, group, rules.mode, relations))
+    with state.trial():
+        made = _place_in_turn(mover, instances, targets, FailoverSafe(state, plans))
+        if made is not None and any(one.lost(state, CAME) for one in before):
+            return None  # an exact search was given up
+    return made
