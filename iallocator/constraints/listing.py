@@ -111,7 +111,7 @@ def _roles(instance: Instance) -> Iterator[Constraint]:
 
 def _rooted(cluster: Cluster, instance: Instance) -> Iterator[Constraint]:
     """What is not mirrored stays where its disks are."""
-    if instance.nodes and not instance.mirrored:
+    if instance.nodes and not instance.kind.relocatable:
         home = cluster.nodes[instance.nodes[0]].name
         yield Constraint(
             LOCATION, MUST, instance.name, f"stays on {home}", f"disk template {instance.template}"
@@ -341,7 +341,7 @@ class Listed:
 
     def _fencing(self, instance: Instance) -> Iterator[Constraint]:
         """An offline node must be fenced before what ran there starts elsewhere."""
-        if not (instance.nodes and instance.uses_memory and instance.mirrored):
+        if not (instance.nodes and instance.uses_memory and instance.kind.survives_failure):
             return
         home = self._cluster.nodes[instance.nodes[0]]
         if home.offline:

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from iallocator.model.instance import Backend, Disks, Instance, Status
 from iallocator.model.state import State
+from iallocator.model.templates import TEMPLATES
 from iallocator.transition import step as kinds
 from iallocator.transition.execution import Execution
 from iallocator.transition.resources import Place
@@ -251,7 +252,7 @@ class _Model:
             parameters = opcode["beparams"]
             sizes = [disk["size"] for disk in opcode["disks"]]
             template = opcode["disk_template"]
-            extra = DRBD_METADATA * len(sizes) if template == "drbd" else 0
+            extra = TEMPLATES[template].metadata * len(sizes)
             self._new[name] = Instance(
                 opcode["instance_name"],
                 Backend(
@@ -264,7 +265,3 @@ class _Model:
                 tags=opcode.get("tags", ()),
             )
         return self._new[name]
-
-
-DRBD_METADATA = 128
-"""MiB that each disk of a drbd instance takes besides."""

@@ -50,7 +50,7 @@ def opcode(cluster: Cluster, instance: Instance, step: ElementaryMove, live: boo
             "disks": [],
             "remote_node": name,
         }
-    if not instance.mirrored:
+    if not instance.kind.migrates:
         return {
             "OP_ID": "OP_INSTANCE_MOVE",
             "instance_name": instance.name,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from iallocator.model.templates import DRBD
 from iallocator.placement.groups import fill_offer
 from iallocator.placement.nearest.miss import miss_of_mirror
 from iallocator.placement.new import place_new
@@ -24,10 +25,10 @@ def allocate_secondary(context: Context, request: AllocateSecondary) -> Reply:
     instance = request.instance
     group = cluster.group_of(instance)
     primary = instance.nodes[0]
-    mirrored = instance.as_template("drbd")
+    mirrored = instance.as_template(DRBD)
     judged = mirrored
     if context.settings.behaviour.judges_by_old_template:  # N+1 takes it for what it was
-        judged = instance.as_template("drbd")
+        judged = instance.as_template(DRBD)
         judged.template = instance.template
     state.remove(instance, instance.nodes)
     evaluator = context.evaluator(group, context.all_nodes())

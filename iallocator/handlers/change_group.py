@@ -51,7 +51,7 @@ def _task(context: Context, instance: Instance, groups: Sequence[Group]) -> Move
             context, AllocationRequest(instance, [group], new=False, counted=False)
         ).usable:
             return MoveResult(message=f"group {group.name} cannot take it")
-        if instance.template == "drbd":
+        if instance.needs_secondary:
             return move_pair(context, mover_into(context, group), instance, nodes[:1], nodes[1:])
         return move_anywhere(context, mover_into(context, group), instance, nodes)
 
@@ -67,7 +67,7 @@ def _places(
     context: Context, instance: Instance, groups: Sequence[Group]
 ) -> Iterator[tuple[float, tuple[int, ...]]]:
     """Where an instance that is off the state now may go."""
-    if not instance.mirrored or len(instance.nodes) < instance.required_nodes:
+    if not instance.kind.relocatable or len(instance.nodes) < instance.required_nodes:
         return  # a drbd instance that lost its mirror has no way to go
     for offer in collect_offers(
         context, AllocationRequest(instance, groups, new=False, counted=False)
@@ -75,7 +75,7 @@ def _places(
         group = next(group for group in groups if group.uuid == offer.uuid)
         evaluator = mover_into(context, group)
         targets = evaluator.online_nodes()
-        if instance.template == "drbd":
+        if instance.needs_secondary:
             found = evaluator.candidates(instance, "any pair", instance.nodes, targets)
         else:
             found = evaluator.candidates(instance, "moved", instance.nodes, targets)
@@ -90,7 +90,7 @@ def move_to_group(
     If the moves there cannot be made, the next group is tried; hail gives up then.
     `told`: where there is no place, somebody wants to know what came closest.
     """
-    if not instance.mirrored:
+    if not instance.kind.relocatable:
         return MoveResult(message=f"Instances of type {instance.template} cannot be relocated")
     if not groups:
         return MoveResult(message="no groups for evacuation: no group is left to move to")
@@ -127,7 +127,7 @@ def _move_into(
 ) -> MoveResult:
     """Move the instance to the best nodes of one of `groups`."""
     group = next(group for group in groups if group.uuid == uuid)
-    move = move_pair if instance.template == "drbd" else move_anywhere
+    move = move_pair if instance.needs_secondary else move_anywhere
     evaluator = mover_into(context, group)
     return move(context, evaluator, instance, evaluator.online_nodes())
 

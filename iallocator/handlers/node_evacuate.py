@@ -139,7 +139,7 @@ def _places(
     present = instance.nodes
     if len(instance.nodes) < instance.required_nodes:
         return  # a drbd instance that lost its mirror has no way to go
-    if not instance.mirrored or (mode == "secondary-only" and instance.shared):
+    if not instance.kind.relocatable or (mode == "secondary-only" and instance.shared):
         return
     evaluator = context.evaluator(context.cluster.group_of(instance))
     if mode == "primary-only" and len(present) > 1:
@@ -168,9 +168,9 @@ def evacuate(
     targets: Sequence[int],
 ) -> MoveResult:
     """Move one instance within its group, as `mode` says."""
-    if not instance.mirrored:
+    if not instance.kind.relocatable:
         return MoveResult(message=f"Instances of type {instance.template} cannot be relocated")
-    if instance.template == "drbd":
+    if instance.needs_secondary:
         if mode == "primary-only":
             return fail_over(context, evaluator, instance)
         if mode == "secondary-only":
@@ -196,7 +196,11 @@ def _elsewhere(context: Context, unit: Sequence[Instance]) -> dict[str, MoveResu
             instance = unit[position]
             local = context.cluster.group_of(instance)
             others = [g for g in context.cluster.groups if g is not local and g.nodes]
-            if not (instance.mirrored and others and context.settings.behaviour.tries_other_groups):
+            if not (
+                instance.kind.relocatable
+                and others
+                and context.settings.behaviour.tries_other_groups
+            ):
                 continue
             outcome = move_to_group(context, instance, others, told=False)
             if outcome.best is not None:

@@ -23,7 +23,7 @@ __all__ = ["relocate"]
 def relocate(context: Context, request: Relocate) -> Reply:
     """Change the secondary of a drbd instance, or the primary of one on shared storage."""
     instance = request.instance
-    if not instance.mirrored:
+    if not instance.kind.relocatable:
         return Reply(
             False,
             "Can't relocate non-mirrored instances: "
@@ -32,12 +32,12 @@ def relocate(context: Context, request: Relocate) -> Reply:
             [],
         )
     evaluator = context.evaluator(context.cluster.group_of(instance))
-    move = move_secondary if instance.template == "drbd" else move_anywhere
+    move = move_secondary if instance.needs_secondary else move_anywhere
     nodes = evaluator.online_nodes()
     outcome = with_nearest(context, lambda: move(context, evaluator, instance, nodes))
     solutions = [move_entry(context, instance, outcome)]
     if outcome.best is None:
-        unmet = "" if instance.template == "drbd" else context.bonds.unsatisfiable(instance)
+        unmet = "" if instance.needs_secondary else context.bonds.unsatisfiable(instance)
         message = outcome.message + (outcome.nearest or "") + (f"; it {unmet}" if unmet else "")
         return Reply(False, message, [], solutions)
     names = context.cluster.node_names(outcome.best.nodes)

@@ -7,6 +7,7 @@ the first bound that breaks, of each interval.
 from __future__ import annotations
 
 from iallocator.limits.words import quantity
+from iallocator.model.templates import TEMPLATES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,12 +54,12 @@ def _measures(
     instance: Instance, bound: Spec, exclusive: bool
 ) -> Iterator[tuple[int | None, int, str]]:
     """(actual, bound, unit) in the order in which bounds are tested."""
-    disks = instance.disk_sizes if instance.template != "diskless" else ()
+    disks = instance.disk_sizes if TEMPLATES[instance.template].has_disks else ()
     yield instance.memory, bound.memory, "MiB memory"
     for size in disks:
         yield size, bound.disk, "MiB in one disk"
     yield instance.vcpus, bound.cpus, "virtual cpus"
     spindles = instance.spindles if exclusive else instance.spindle_use
     yield spindles, bound.spindles, "spindles"
-    if instance.template != "diskless":
+    if TEMPLATES[instance.template].has_disks:
         yield len(disks), bound.disks, "disks"

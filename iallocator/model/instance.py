@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.model.policy import LOCAL_TEMPLATES, SHARED_TEMPLATES
+from iallocator.model.templates import TEMPLATES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -110,6 +110,13 @@ class Instance:
     ----------
     memory, disk:
         MiB; `disk` is ``disk_space_total``, what the disks take on each node.
+    template, kind:
+        Name of its disk template, and the properties of that; see `iallocator.model.templates`.
+    local, shared:
+        As in `kind`: whether its disks take space of its node, and whether each node that has
+        access to its storage can run it.
+    needs_secondary:
+        Whether it has a copy of its disks on a secondary node.
     spindles:
         Sum of the disks' spindles, None if a disk does not say.
     spindles_anywhere:
@@ -154,10 +161,12 @@ class Instance:
         "exclusion",
         "forthcoming",
         "hides_spindles",
+        "kind",
         "load",
         "local",
         "memory",
         "name",
+        "needs_secondary",
         "networks",
         "nodes",
         "order",
@@ -211,8 +220,10 @@ class Instance:
         self.pools: tuple[Pool, ...] | None = None
         self.draws: tuple[tuple[Pool, int], ...] = ()
         self.restricted = False
-        self.local = template in LOCAL_TEMPLATES
-        self.shared = template in SHARED_TEMPLATES
+        kind = self.kind = TEMPLATES[template]
+        self.local = kind.local
+        self.shared = kind.shared
+        self.needs_secondary = kind.nodes == 2
         self.hides_spindles = disks.spindles_anywhere and disks.spindles is None
         self.uses_memory = admin_state == "up" and not forthcoming
         self.as_primary = primary_vector(self)
@@ -234,6 +245,7 @@ class Instance:
         twin.placement_keys, twin.asked_keys = self.placement_keys, self.asked_keys
         twin.asked, twin.restricted = self.asked, self.restricted
         twin.pools, twin.draws = self.pools, self.draws
+        twin.kind, twin.needs_secondary = self.kind, self.needs_secondary
         twin.local, twin.shared = self.local, self.shared
         twin.as_primary, twin.as_secondary = self.as_primary, self.as_secondary
         return twin
@@ -265,8 +277,9 @@ class Instance:
         """
         self.pools = pools
         self.draws = draws
-        self.local = self.local and not external
-        self.shared = self.shared or external
+        if external:
+            self.kind = self.kind.on_shared_storage()
+            self.local, self.shared = False, True
         self.as_primary = primary_vector(self)
         self.as_secondary = secondary_vector(self)
 
@@ -312,17 +325,12 @@ class Instance:
     @property
     def external(self) -> bool:
         """Whether it has disks, on shared storage: any node that reaches them could run it."""
-        return self.shared and self.template != "diskless"
-
-    @property
-    def mirrored(self) -> bool:
-        """Whether it can be moved between nodes at all."""
-        return self.shared or self.template == "drbd"
+        return self.shared and self.kind.has_disks
 
     @property
     def required_nodes(self) -> int:
-        """How many nodes it lives on: 2 for drbd, else 1."""
-        return 2 if self.template == "drbd" else 1
+        """How many nodes it needs: 2 with a secondary, else 1."""
+        return self.kind.nodes
 
     def as_template(self, template: str) -> Instance:
         """The same instance with its disks of another template, on no node yet."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from iallocator.model.templates import TEMPLATES
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,17 +23,7 @@ if TYPE_CHECKING:
             """MiB of each disk."""
 
 
-__all__ = ["ALL_TEMPLATES", "LOCAL_TEMPLATES", "SHARED_TEMPLATES", "Interval", "Policy", "Spec"]
-
-LOCAL_TEMPLATES = frozenset({"drbd", "plain"})
-"""Templates that take disk space and spindles of a node."""
-
-SHARED_TEMPLATES = frozenset({"sharedfile", "blockdev", "rbd", "ext", "gluster", "diskless"})
-"""Templates whose data every node of the group can reach: one node, moved freely."""
-
-ALL_TEMPLATES = (
-    "blockdev", "diskless", "drbd", "ext", "file", "gluster", "plain", "rbd", "sharedfile",
-)  # fmt: skip
+__all__ = ["Interval", "Policy", "Spec"]
 
 
 class Spec:
@@ -77,20 +69,17 @@ class Interval:
         spindles of the disks are compared, otherwise the instance's ``spindle_use``.
         """
         spindles = instance.spindles if exclusive else instance.spindle_use
+        has_disks = TEMPLATES[instance.template].has_disks
         for bound, sign in ((self.low, 1), (self.high, -1)):
             if sign * instance.memory < sign * bound.memory:
                 return "FailMem"
-            if instance.template != "diskless" and any(
-                sign * size < sign * bound.disk for size in instance.disk_sizes
-            ):
+            if has_disks and any(sign * size < sign * bound.disk for size in instance.disk_sizes):
                 return "FailDisk"
             if sign * instance.vcpus < sign * bound.cpus:
                 return "FailCPU"
             if spindles is None or sign * spindles < sign * bound.spindles:
                 return "FailSpindles"
-            if instance.template != "diskless" and (
-                sign * len(instance.disk_sizes) < sign * bound.disks
-            ):
+            if has_disks and sign * len(instance.disk_sizes) < sign * bound.disks:
                 return "FailDiskCount"
         return None
 
@@ -108,7 +97,7 @@ class Policy:
         self,
         intervals: Sequence[Interval] = (Interval(DEFAULT_MIN, DEFAULT_MAX),),
         standard: Spec = DEFAULT_STD,
-        templates: Sequence[str] = ALL_TEMPLATES,
+        templates: Sequence[str] = tuple(TEMPLATES),
         vcpu_ratio: float = DEFAULT_VCPU_RATIO,
         spindle_ratio: float = DEFAULT_SPINDLE_RATIO,
     ) -> None:

@@ -9,7 +9,7 @@ Loaded only where a document says something of pools; without, every node reache
 
 from __future__ import annotations
 
-from iallocator.model.policy import SHARED_TEMPLATES
+from iallocator.model.templates import FILES, TEMPLATES, VOLUMES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,11 +32,10 @@ FILE: Pool = (INTERNAL, "file")
 
 def presumed(template: str) -> tuple[Pool, ...]:
     """The pool of instances of which nothing but their disk template is known."""
-    if template == "diskless":
+    kind = TEMPLATES[template]
+    if not kind.has_disks:
         return ()
-    if template == "file":
-        return (FILE,)
-    return ((EXTERNAL, template),) if template in SHARED_TEMPLATES else (LVM,)
+    return ({VOLUMES: LVM, FILES: FILE}.get(kind.storage, (EXTERNAL, template)),)
 
 
 def pools_of(instance: Instance) -> tuple[Pool, ...]:

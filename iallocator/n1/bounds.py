@@ -107,7 +107,7 @@ class Demand:
         if instance.forthcoming:
             return
         memory = instance.memory if instance.uses_memory else 0
-        if instance.template == "drbd":
+        if instance.needs_secondary:
             if secondary is None:
                 self.single = True
             else:
@@ -164,7 +164,7 @@ def demand_of(state: State, node: int, rules: Rules) -> Demand:
         if recreated and group.policy.rejects(instance, False):
             demand.intricate = True
         demand.add(instance, nodes[1] if len(nodes) > 1 else None, recreated)
-        if instance.name in rules.units and instance.template != "drbd":
+        if instance.name in rules.units and not instance.needs_secondary:
             units.setdefault((rules.units[instance.name], recreated), []).append(instance)
     for unit in units.values():
         demand.add_unit(unit)
@@ -183,7 +183,7 @@ def _split(state: State, node: int, demand: Demand) -> None:
     movers = [
         i
         for i in state.primaries[node].values()
-        if i.template != "drbd" and not i.forthcoming and state.where[i.name][0] == node
+        if not i.needs_secondary and not i.forthcoming and state.where[i.name][0] == node
     ]
     if not any(i.restricted for i in movers):
         return

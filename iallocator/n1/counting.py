@@ -97,7 +97,7 @@ class GroupHeadroom:
     def _known(self, node: int) -> bool:
         """Whether counting can tell of all that leaves `node`."""
         return all(
-            one.forthcoming or (one.template != "drbd" and self.counts(one))
+            one.forthcoming or (not one.needs_secondary and self.counts(one))
             for one in self._state.primaries[node].values()
         )
 

@@ -178,7 +178,7 @@ class EvacuationPart:
         return (
             len(self.targets) == 1
             and not self._context.targets_of_group.limits
-            and all(m[0].template == "drbd" for m in self._whole)
+            and all(m[0].needs_secondary for m in self._whole)
         )
 
     def spare(self) -> float:
@@ -239,7 +239,7 @@ class EvacuationPart:
     def _memory_alone(self) -> bool:
         """Whether nothing but memory limits where they go: then the packing is proof."""
         return not self._context.targets_of_group.limits and not any(
-            one.restricted or (one.local and one.template != "drbd")
+            one.restricted or (one.local and not one.needs_secondary)
             for members in self._whole
             for one in members
         )
@@ -256,13 +256,13 @@ class EvacuationPart:
     def _leaving(self, places: Sequence[int | None]) -> Iterator[tuple[Sequence[Instance], int]]:
         """Those that have a place; failovers come first."""
         found = [(m, place) for m, place in zip(self._whole, places) if place is not None]
-        yield from sorted(found, key=lambda one: one[0][0].template != "drbd")
+        yield from sorted(found, key=lambda one: not one[0][0].needs_secondary)
 
     def _goes(self, instance: Instance, target: int) -> bool:
         """Put `instance` on `target`; whether that holds it."""
         state = self._context.state
         nodes = state.where[instance.name]
-        if instance.template == "drbd":
+        if instance.needs_secondary:
             state.remove(instance, nodes)
             if failover_rejection(state, self._context.kernels, instance, target):
                 return False
@@ -318,7 +318,7 @@ class Evacuation:
 
     def _item(self, members: Sequence[Instance]) -> Item:
         memory = sum(i.memory for i in members if i.uses_memory)
-        if members[0].template == "drbd":
+        if members[0].needs_secondary:
             return Item(memory, 0, self._secondary(members[0]), others=self._needs(members))
         disk = sum(i.disk for i in members if i.local)
         bins = self._open
@@ -337,7 +337,7 @@ class Evacuation:
         for one in members if self._bins else ():
             before = self._view(self._bins[0])
             added = one.as_primary
-            if one.template == "drbd":
+            if one.needs_secondary:
                 added = tuple(a - b for a, b in zip(one.as_primary, one.as_secondary))
             after = before.plus(added, before.reserved)
             for k, limit in enumerate(self._limits):
@@ -469,7 +469,7 @@ class FailureSlack:
         if self._node != nodes[0]:
             part = self._by_target.get(nodes[0])
             return False if part is None else part.misses(taken)
-        if instance.template == "drbd":
+        if instance.needs_secondary:
             return self._fails_over(taken, nodes[1:])
         if not (tied or instance.restricted) and any(part.lost for part in self._parts):
             return True

@@ -191,7 +191,7 @@ class Down:
         How many, those that must be together once, and their MiB of memory.
         """
         back = [one for one in self._instances if one is coming or self._is_back(state, one)]
-        items = {one.name if one.template == "drbd" else self._unit(one) for one in back}
+        items = {one.name if one.needs_secondary else self._unit(one) for one in back}
         return len(items), sum(one.memory for one in back if one.uses_memory)
 
     def _unit(self, instance: Instance) -> str:

@@ -153,7 +153,9 @@ class Rules:
 
         hail counts blockdev among those.
         """
-        return not instance.mirrored or (self.strict and instance.template == "blockdev")
+        return not instance.kind.survives_failure or (
+            self.strict and instance.kind.recreated_if_strict
+        )
 
     def mistaken(self, instance: Instance) -> bool:
         """Whether `instance` is the new one in the place of its namesake."""

@@ -98,7 +98,7 @@ class Simulation:
         targets = [t for t in self._rules.targets(state.cluster, group) if t != node]
         recreated = [i for i in self._primaries(node) if self._rules.recreates(i)]
         for instance in self._primaries(node):
-            if instance.template == "drbd":
+            if instance.needs_secondary:
                 stranded = self._failover(node, instance)
                 if stranded is not None:
                     yield stranded
@@ -173,7 +173,7 @@ class Simulation:
             return []
         group = self._state.cluster.nodes[failing[0]].group
         steps = sum(
-            one.template != "drbd"  # which has one place to go to
+            not one.needs_secondary  # which has one place to go to
             for node in failing
             for one in self._state.primaries[node].values()
         )
@@ -208,15 +208,15 @@ class Simulation:
         movers = (
             instance
             for instance in self._primaries(node)
-            if instance.template != "drbd" and not self._rules.recreates(instance)
+            if not instance.needs_secondary and not self._rules.recreates(instance)
         )
         return self._items(movers)
 
     def items(self, node: int) -> list[list[Instance]]:
         """All that leaves `node` when it fails; a drbd primary is an item of its own."""
-        drbd = [i for i in self._primaries(node) if i.template == "drbd"]
+        drbd = [i for i in self._primaries(node) if i.needs_secondary]
         recreated = [
-            i for i in self._primaries(node) if i.template != "drbd" and self._rules.recreates(i)
+            i for i in self._primaries(node) if not i.needs_secondary and self._rules.recreates(i)
         ]
         return [*([one] for one in drbd), *self.movers(node), *self._items(recreated)]
 
@@ -234,7 +234,7 @@ class Simulation:
         Changes the state: call it in a trial.
         """
         for instance in self._primaries(node):
-            if instance.template == "drbd":
+            if instance.needs_secondary:
                 stranded = self._failover(node, instance)
                 if stranded is not None:
                     return stranded

@@ -340,7 +340,7 @@ class _Need:
         self.demand = demand_of(state, node, rules)
         moving = [i for i in state.primaries[node].values() if not i.forthcoming]
         for one in moving:
-            if one.template == "drbd":
+            if one.needs_secondary:
                 self._fails_over(state, one)
         leaving = simulation.leaving(node)
         self.items = [(sum(map(_memory, item)), sum(map(_disk, item)), item) for item in leaving]
@@ -475,7 +475,7 @@ class JointPacking:
             for (members, _, _, simulation), target in zip(leaving, places):
                 if target is None:
                     continue
-                if members[0].template == "drbd":
+                if members[0].needs_secondary:
                     if not simulation.fails_over(members[0]):
                         return False
                 else:

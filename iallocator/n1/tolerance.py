@@ -466,7 +466,7 @@ class FailureTolerance:
         doubtful = list(self._failing_over(watch, taken, nodes[0]))
         critical: list[int] = []
         if nodes[0] in watch.failing and not watch.takes_over(self._rules, instance, nodes):
-            (doubtful if instance.template == "drbd" else critical).append(nodes[0])
+            (doubtful if instance.needs_secondary else critical).append(nodes[0])
         for spare, node in self._moving(watch, taken, nodes[0]):
             if node not in doubtful:
                 (critical if spare >= 0 or watch.needs_disk(node) else doubtful).append(node)

@@ -88,13 +88,13 @@ def movable(
     chosen = [
         i
         for i in cluster.members(group)
-        if i.mirrored
+        if i.kind.planners_move
         and len(i.nodes) == i.required_nodes  # a drbd instance may have lost its mirror
         and (i.auto_balance or unbalanced)
         and all(cluster.nodes[index].group is group for index in i.nodes)
         and (selected is None or i.name in selected)
         and i.name not in excluded
-        and (behaviour.plans_for_diskless or i.template != "diskless")
+        and (behaviour.plans_for_diskless or i.kind.has_disks)
     ]
     return in_order(chosen, behaviour)
 

@@ -28,7 +28,7 @@ def traffic(instance: Instance, letters: Sequence[str]) -> int:
     """
     if instance.forthcoming:
         return 0
-    if not instance.mirrored:
+    if not instance.kind.migrates:
         return instance.disk * len(letters)
     memory = instance.memory if instance.running else 0
     return sum(instance.disk if letter == "r" else memory for letter in letters)

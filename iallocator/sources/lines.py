@@ -10,7 +10,8 @@ the cluster.
 from __future__ import annotations
 
 from iallocator.errors import RequestError
-from iallocator.model.policy import ALL_TEMPLATES, Interval, Policy, Spec
+from iallocator.model.policy import Interval, Policy, Spec
+from iallocator.model.templates import DISKLESS, DRBD, PLAIN, TEMPLATES
 from iallocator.wire.codec import not_utf8
 from iallocator.wire.fields import LARGEST, SMALLEST, describe, is_factor
 
@@ -159,7 +160,7 @@ PARTS = ("memory", "cpus", "disk", "disks", "nics", "spindles")
 """The parts of a size, in their order."""
 
 DEFAULT_TEMPLATES = (
-    "diskless", "file", "sharedfile", "plain", "blockdev", "drbd", "rbd", "ext", "gluster",
+    DISKLESS, "file", "sharedfile", PLAIN, "blockdev", DRBD, "rbd", "ext", "gluster",
 )  # fmt: skip
 """Templates of a policy that the file does not have, in the order in which they are tried."""
 
@@ -200,9 +201,9 @@ def _spec(line: Line, what: str, text: str) -> Spec:
 def _templates(line: Line) -> list[str]:
     templates = line.names(3)
     for template in templates:
-        if template not in ALL_TEMPLATES:
+        if template not in TEMPLATES:
             line.fail(
-                "disk templates", f"expected names out of {', '.join(ALL_TEMPLATES)}, "
+                "disk templates", f"expected names out of {', '.join(TEMPLATES)}, "
                 f"got {template!r}",
             )  # fmt: skip
     return templates

@@ -32,8 +32,8 @@ from iallocator.model.cluster import (
     NodeStatus,
 )
 from iallocator.model.instance import Backend, Disks, Instance, Status
-from iallocator.model.policy import ALL_TEMPLATES
 from iallocator.model.tags import interpret_tags
+from iallocator.model.templates import TEMPLATES
 from iallocator.sources.lines import default_policy, read_policies, sections
 from iallocator.wire.fields import describe
 
@@ -189,9 +189,9 @@ def _node(line: Line, groups: dict[str, Group]) -> Node:
 
 
 def _instance(line: Line, index: dict[str, int], reading: Reading) -> Instance:
-    template = line.one_of(8, "disk template", ALL_TEMPLATES, "")
+    template = line.one_of(8, "disk template", tuple(TEMPLATES), "")
     disk = line.integer(2, "disk")
-    diskless = template == "diskless"
+    diskless = not TEMPLATES[template].has_disks
     instance = Instance(
         line.text(0),
         Backend(

@@ -104,7 +104,7 @@ def chain(
         after = Place(moves.places_after(place.nodes, [step]), place.running)
         if step[0] == moves.REPLACE_SECONDARY:
             kind = REPLACE_DISKS
-        elif not instance.mirrored:
+        elif not instance.kind.migrates:
             kind = MOVE
         else:
             reachable = not cluster.nodes[place.nodes[0]].offline

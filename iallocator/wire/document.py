@@ -29,7 +29,6 @@ from iallocator.model.cluster import (
 )
 from iallocator.model.instance import RUNNING, Backend, Disks, Instance, Status
 from iallocator.model.policy import (
-    ALL_TEMPLATES,
     DEFAULT_MAX,
     DEFAULT_MIN,
     DEFAULT_SPINDLE_RATIO,
@@ -40,6 +39,7 @@ from iallocator.model.policy import (
     Spec,
 )
 from iallocator.model.tags import interpret_tags
+from iallocator.model.templates import TEMPLATES
 from iallocator.wire.fields import (
     absent,
     boolean,
@@ -111,7 +111,7 @@ def read_instance(name: str, raw: Raw, reading: Reading, new: bool = False) -> I
             integer(raw, "spindle_use", 1),
         ),
         Disks(
-            one_of(raw, "disk_template", ALL_TEMPLATES),
+            one_of(raw, "disk_template", TEMPLATES),
             integer(raw, "disk_space_total", sum(sizes)),
             sizes,
             spindles,
@@ -183,7 +183,7 @@ def read_policy(raw: Raw, key: str, default: Policy, partial: bool = False) -> P
         return Policy(
             _intervals(policy, partial),
             _spec(policy, "std", DEFAULT_STD, partial),
-            strings(policy, "disk-templates", list(ALL_TEMPLATES)),
+            strings(policy, "disk-templates", list(TEMPLATES)),
             factor(policy, "vcpu-ratio", DEFAULT_VCPU_RATIO),
             factor(policy, "spindle-ratio", DEFAULT_SPINDLE_RATIO),
         )

@@ -10,6 +10,7 @@ from iallocator.errors import RequestError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from typing import Any
 
     Raw = dict[str, Any]
@@ -116,10 +117,10 @@ def name_of(raw: Raw, key: str) -> str:
     return found
 
 
-def one_of(raw: Raw, key: str, choices: tuple[str, ...], default: Any = absent) -> str:
+def one_of(raw: Raw, key: str, choices: Collection[str], default: Any = absent) -> str:
     """One of a few strings."""
     value = raw.get(key)
-    if value in choices and type(value) is str:
+    if type(value) is str and value in choices:
         return value
     expected = "one of " + ", ".join(f'"{choice}"' for choice in choices)
     return _default(raw, key, default, expected)  # type: ignore[no-any-return]

@@ -30,8 +30,9 @@ from iallocator.model.storage import (
     Storage,
     presumed,
 )
+from iallocator.model.templates import TEMPLATES
 from iallocator.wire.fields import child, describe, integer, name_of, objects, one_of, text
-from iallocator.wire.pools_present import NAMED_BY_DISKS, POOL_TAG
+from iallocator.wire.pools_present import POOL_TAG
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,11 +45,6 @@ if TYPE_CHECKING:
 __all__ = ["read_pools", "resolve_pools"]
 
 TYPES = (INTERNAL, EXTERNAL)
-DRBD_METADATA = 128
-"""MiB that each disk of a drbd instance takes beside its size."""
-
-_PARAMETERS = {"rbd": "pool", "gluster": "volume"}
-"""Disk template -> the disk parameter that names its pool."""
 
 
 def _storage_pools(raw: Raw) -> dict[Pool, tuple[int | None, int | None]] | None:
@@ -90,7 +86,10 @@ def _parameter_pools(raw: Raw) -> dict[str, Pool]:
         return {}
     found: dict[str, Pool] = {}
     parameters = child(raw, "diskparams")
-    for template, key in _PARAMETERS.items():
+    for template, kind in TEMPLATES.items():
+        key = kind.parameter_key
+        if not key:
+            continue
         try:
             own = child(parameters, template, {})
         except RequestError as error:
@@ -238,7 +237,7 @@ def _stated(instance: Instance, raw: Raw) -> tuple[Pool, ...]:
         raise RequestError("storage_pool", "expected a name, got an empty string")
     if usual is None:  # diskless
         return ()
-    if kind and kind != usual and template not in ("plain", "file"):
+    if kind and kind != usual and not TEMPLATES[template].may_be_external:
         raise RequestError("storage_type", f'expected "{usual}" for {template}, got "{kind}"')
     if pool:
         found = (kind or usual, pool)
@@ -254,9 +253,9 @@ def _stated(instance: Instance, raw: Raw) -> tuple[Pool, ...]:
 def _derived(instance: Instance, disks: Sequence[Raw], storage: Storage) -> tuple[Pool, ...]:
     """The pools that the disks name; none if they do not."""
     template = instance.template
-    if template in ("plain", "drbd"):
+    if TEMPLATES[template].local:
         return tuple(dict.fromkeys(_volume_groups(instance, disks))) if storage.volumes else ()
-    key = NAMED_BY_DISKS.get(template)
+    key = TEMPLATES[template].disk_key
     found = [disk.get(key) for disk in disks] if key else []
     return tuple(dict.fromkeys((EXTERNAL, name) for name in found if name))
 
@@ -267,7 +266,7 @@ def _volume_groups(instance: Instance, disks: Sequence[Raw]) -> list[Pool]:
     for disk in disks:
         group = disk.get("vg")
         found.append((INTERNAL, group) if group else LVM)
-        if instance.template == "drbd":
+        if instance.needs_secondary:
             meta = disk.get("metavg")
             found.append((INTERNAL, meta) if meta else found[-1])
     return found
@@ -277,7 +276,7 @@ def _amounts(instance: Instance, disks: Sequence[Raw], pools: Sequence[Pool]) ->
     """MiB that the disks take in each pool, on each node of the instance."""
     if len(pools) == 1:
         return {pools[0]: instance.disk}
-    beside = (DRBD_METADATA,) if instance.template == "drbd" else ()
+    beside = (instance.kind.metadata,) if instance.kind.metadata else ()
     sizes = [part for size in instance.disk_sizes for part in (size, *beside)]
     found: dict[Pool, int] = {}
     for pool, size in zip(_volume_groups(instance, disks), sizes):

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+from iallocator.model.templates import TEMPLATES
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from iallocator.wire.fields import Raw
 
-__all__ = ["NAMED_BY_DISKS", "POOL_TAG", "instance_speaks_of_pools", "speaks_of_pools"]
+__all__ = ["POOL_TAG", "instance_speaks_of_pools", "speaks_of_pools"]
 
 POOL_TAG = "iallocator:pool:"
 """What the tags begin with that name a pool: its type and, after a colon, its name follow."""
-
-NAMED_BY_DISKS = {"ext": "provider", "rbd": "pool"}
-"""Disk template -> the member of a disk that names its pool."""
 
 
 def speaks_of_pools(document: Raw) -> bool:
@@ -35,7 +34,7 @@ def instance_speaks_of_pools(raw: Raw) -> bool:
     tags = raw.get("tags")
     if tags and _tagged(tags):
         return True
-    key = NAMED_BY_DISKS.get(raw["disk_template"])
+    key = TEMPLATES[raw["disk_template"]].disk_key
     if key is not None:
         for disk in raw.get("disks") or ():
             if key in disk:

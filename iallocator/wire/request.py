@@ -117,8 +117,8 @@ def _relocate(raw: Raw, cluster: Cluster, reading: Reading) -> Relocate:
     if len(sources) != 1:
         raise RequestError("relocate_from", f"expected one node, got {len(sources)}")
     source = _nodes(sources, cluster, "relocate_from")[0]
-    if instance.mirrored and source != instance.nodes[-1]:
-        role = "secondary" if instance.template == "drbd" else "primary"
+    if instance.kind.relocatable and source != instance.nodes[-1]:
+        role = "secondary" if instance.needs_secondary else "primary"
         present = cluster.nodes[instance.nodes[-1]].name
         raise RequestError(
             "relocate_from/0",

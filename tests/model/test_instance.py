@@ -107,17 +107,20 @@ def test_instance_reserves_memory_on_its_secondary_unless_marked_so(
 
 
 @pytest.mark.parametrize(
-    ("template", "mirrored", "nodes"),
+    ("template", "moves", "nodes"),
     [("drbd", True, 2), ("plain", False, 1), ("file", False, 1), ("rbd", True, 1),
      ("ext", True, 1), ("sharedfile", True, 1), ("gluster", True, 1), ("blockdev", True, 1),
      ("diskless", True, 1)],
 )  # fmt: skip
-def test_instance_of_a_template_needs_its_nodes_and_moves_if_mirrored(
-    template: str, mirrored: bool, nodes: int
+def test_instance_of_a_template_needs_its_nodes_and_moves_if_they_have_its_data(
+    template: str, moves: bool, nodes: int
 ) -> None:
     """Only drbd needs two nodes; plain and file cannot leave theirs."""
     one = instance(template)
-    assert (one.mirrored, one.required_nodes) == (mirrored, nodes)
+    kind = one.kind
+    assert (one.required_nodes, one.needs_secondary) == (nodes, nodes == 2)
+    meanings = kind.relocatable, kind.migrates, kind.survives_failure, kind.planners_move
+    assert meanings == (moves,) * 4
 
 
 def test_instance_as_another_template_keeps_all_else() -> None:
@@ -125,7 +128,10 @@ def test_instance_as_another_template_keeps_all_else() -> None:
     plain = instance("plain", tags=("a:b",), networks=("n",), admin_state="down", nodes=(4,))
     plain.exclusion, plain.desired, plain.order = ("a:b",), frozenset({"c:d"}), 7
     twin = plain.as_template("drbd")
-    changed = {"template", "nodes", "local", "shared", "as_primary", "as_secondary"}
+    changed = {
+        "template", "kind", "needs_secondary", "nodes", "local", "shared", "as_primary",
+        "as_secondary",
+    }  # fmt: skip
     for name in set(type(plain).__slots__) - changed:
         assert getattr(twin, name) == getattr(plain, name), name
     assert (twin.template, twin.nodes) == ("drbd", ())

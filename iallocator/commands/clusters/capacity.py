@@ -25,7 +25,7 @@ from iallocator.deadline import Deadline, Stopped, limit_reached
 from iallocator.engine import effective_settings, reading_for
 from iallocator.errors import UsageError, tell
 from iallocator.files import WholeOutput, is_stdout
-from iallocator.model.policy import ALL_TEMPLATES
+from iallocator.model.templates import DISKLESS, DRBD, PLAIN, TEMPLATES
 from iallocator.options import settings as options
 from iallocator.options.table import Option
 from iallocator.options.values import amount, choice, file_name, share, whole
@@ -98,7 +98,7 @@ OPTIONS = (
     Option("--disk-template", "disk_template",
            "disk template of the instances (default: the first of the policy; drbd or plain if "
            "that is diskless)",
-           choice(*ALL_TEMPLATES), "TEMPLATE"),
+           choice(*TEMPLATES), "TEMPLATE"),
     Option("--spindle-use", "spindle_use", "spindles that an instance counts for", whole, "N"),
     Option("--independent-groups", "independent_groups",
            "leave out groups that are not N+1, fill the others"),
@@ -154,7 +154,7 @@ def _usual_template(settings: Settings, source: Source) -> str:
     htools' default policy begins with diskless.
     """
     templates = source.policy.templates
-    if not settings.behaviour.plans_for_diskless or templates[0] != "diskless":
+    if not settings.behaviour.plans_for_diskless or templates[0] != DISKLESS:
         return templates[0]
 
     nodes, words = source.cluster.nodes, settings.restrict_allocation_to
@@ -163,8 +163,8 @@ def _usual_template(settings: Settings, source: Source) -> str:
         sum(nodes[i].online and (not allowed or nodes[i].name in allowed) for i in group.nodes) > 1
         for group in source.cluster.groups
     )
-    wanted = (*(["drbd"] if pairs else []), "plain", *templates[1:])
-    return next((one for one in wanted if one in templates), "diskless")
+    wanted = (*([DRBD] if pairs else []), PLAIN, *templates[1:])
+    return next((one for one in wanted if one in templates), DISKLESS)
 
 
 def _asked_n1(settings: options.Settings) -> str:
@@ -195,7 +195,7 @@ def _wants(
     if settings.tiered_alloc is not None:
         largest = [chosen(settings.tiered_alloc)]
 
-    if template == "diskless" and settings.behaviour.plans_for_diskless:
+    if not TEMPLATES[template].has_disks and settings.behaviour.plans_for_diskless:
         for one in (standard, *largest):
             one.disk = 0
     past: list[Past] = []

@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 
 from iallocator.errors import UsageError
+from iallocator.model.templates import TEMPLATES
 from iallocator.names import whole_name, whole_names
 from iallocator.options import settings as options
 from iallocator.options.parser import parse
@@ -39,9 +40,6 @@ KINDS = ("allocate", "evacuate", "relocate", "change-group")
 
 UNITS = {"": 1, "m": 1, "g": 1024, "t": 1024**2}
 """First letter of a unit -> MiB, as Ganeti's own commands read sizes."""
-
-DRBD_METADATA = 128
-"""MiB that each disk of a drbd instance takes beside its size."""
 
 MOST = 10_000
 """New instances in one question."""
@@ -165,7 +163,8 @@ def _allocate(settings: Settings, source: Source) -> Json:
     template = settings.template or next(iter(source.policy.templates), "")
     if settings.memory is None or not template:
         raise UsageError(f"ask allocate needs {'--template' if template == '' else '--memory'}")
-    if bool(settings.disk) == (template == "diskless"):
+    kind = TEMPLATES.get(template)
+    if bool(settings.disk) == (kind is not None and not kind.has_disks):
         raise UsageError(f"--template {template}: " + ("no --disk" if settings.disk else "--disk?"))
     name = settings.name or "new"
     if settings.count == 1:
@@ -175,7 +174,8 @@ def _allocate(settings: Settings, source: Source) -> Json:
 
 
 def _instance(name: str, template: str, settings: Settings) -> Json:
-    drbd = template == "drbd"
+    kind = TEMPLATES.get(template)
+    nodes, metadata = (kind.nodes, kind.metadata) if kind else (1, 0)
     disks = [{"size": size, "mode": "rw"} for size in settings.disk]
     return {
         "name": name,
@@ -184,10 +184,10 @@ def _instance(name: str, template: str, settings: Settings) -> Json:
         "spindle_use": settings.spindle_use,
         "disk_template": template,
         "disks": disks,
-        "disk_space_total": sum(settings.disk) + DRBD_METADATA * len(disks) * drbd,
+        "disk_space_total": sum(settings.disk) + metadata * len(disks),
         "nics": [{"network": network} for network in settings.network],
         "tags": list(settings.instance_tags),
-        "required_nodes": 1 + drbd,
+        "required_nodes": nodes,
         "group_name": settings.group or None,
     }
 

@@ -23,6 +23,7 @@ from iallocator.explain.record.notes import (
     scope_note,
 )
 from iallocator.explain.words import subject
+from iallocator.model.templates import DRBD
 from iallocator.requests import (
     Allocate,
     AllocateSecondary,
@@ -133,7 +134,7 @@ def _mirrored(request: AllocateSecondary, noted: Recorder) -> Decision:
             for index, name in zip(group.nodes, cluster.node_names(group.nodes))
         ]
     answer = report.placements[0] if report.placements else None
-    decision = Decision(instance.name, subject(instance.as_template("drbd")), answer, [report])
+    decision = Decision(instance.name, subject(instance.as_template(DRBD)), answer, [report])
     decision.present = cluster.node_names(instance.nodes)
     decision.notes = [
         f"It is of type {instance.template} now; its primary stays. The score runs over all nodes.",

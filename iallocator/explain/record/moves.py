@@ -103,10 +103,10 @@ class Moves:
         cluster, context = self._cluster, self._noted.context
         instance, best = done.instance, done.outcome.best
         found = []
-        if instance.mirrored:
+        if instance.kind.relocatable:
             group = done.said.group if done.said else cluster.group_of(instance)
             found += limit_notes(cluster, context.settings_of(group), instance)
-        if isinstance(self._request, Relocate | MultiEvacuate) and instance.mirrored:
+        if isinstance(self._request, Relocate | MultiEvacuate) and instance.kind.relocatable:
             found += scope_note(cluster, instance)
         found += order_note(self._before(instance.name))
         return found + ([TOGETHER] if self._together and best is not None else [])
@@ -119,7 +119,7 @@ class Moves:
     def _decision(self, done: Decided) -> Decision:
         """A move, or why there is none, by what one group said."""
         instance, outcome, best = done.instance, done.outcome, done.outcome.best
-        if not (instance.mirrored and (done.said or outcome.best is None)):
+        if not (instance.kind.relocatable and (done.said or outcome.best is None)):
             return self.rejected(instance, outcome.message)
         report = self._report(done)
         if report is None:
@@ -180,7 +180,7 @@ class Moves:
     def _to_a_group(self, done: Decided, request: ChangeGroup) -> Decision:
         """A move to the best of several groups, chosen first."""
         instance = done.instance
-        if not instance.mirrored:
+        if not instance.kind.relocatable:
             return self.rejected(instance, done.outcome.message)
         targets, left_out = self._targets(request)
         choice = self._choice(instance, left_out)
@@ -218,7 +218,7 @@ class Moves:
         cluster, context, instance = self._cluster, self._noted.context, done.instance
         local = cluster.group_of(instance)
         others = [group for group in cluster.groups if group is not local and group.nodes]
-        if not instance.mirrored or not others:
+        if not instance.kind.relocatable or not others:
             return
         if not context.settings.behaviour.tries_other_groups:
             decision.notes.append("With --compat hail other groups are not asked.")

@@ -101,7 +101,7 @@ def order_note(names: Sequence[str], done: str = "moved") -> list[str]:
 
 def unmovable_notes(cluster: Cluster, instance: Instance) -> list[str]:
     """Why an instance without a second copy of its disks cannot move."""
-    if instance.mirrored:
+    if instance.kind.relocatable:
         return []
     return [
         f"Disks of type {instance.template} are on {cluster.nodes[instance.nodes[0]].name} only: "

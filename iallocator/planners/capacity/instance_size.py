@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from iallocator.model.instance import UNIT_LOAD, Backend, Disks, Instance
+from iallocator.model.templates import TEMPLATES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ class Size:
 
     def instance(self, name: str, spindles_anywhere: bool = False) -> Instance:
         """An instance of this size on no node."""
-        sizes = [] if self.template == "diskless" else [self.disk]
+        sizes = [self.disk] if TEMPLATES[self.template].has_disks else []
         return Instance(
             name,
             Backend(self.memory, self.cpus, spindle_use=self.spindle_use),

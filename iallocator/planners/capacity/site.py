@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from iallocator.limits.group import rejected_by_policy
 from iallocator.model.instance import Instance
+from iallocator.model.templates import DISKLESS, DRBD
 from iallocator.planners.capacity.next_place import next_place_for
 from iallocator.planners.capacity.survival import FillingSurvival
 
@@ -275,7 +276,7 @@ class CapacityState:
 
     def _rejected(self, group: Group, instance: Instance) -> dict[int, str]:
         """Where the policy of `group` rejects `instance`; to hspace a diskless one has a disk."""
-        if instance.template == "diskless" and not self._behaviour.plans_for_diskless:
+        if not instance.kind.has_disks and not self._behaviour.plans_for_diskless:
             return self._rejected_with_a_disk(group, _with_a_disk(instance))
         return rejected_by_policy(self.state.cluster, group, instance, self._policy_reason)
 
@@ -289,7 +290,7 @@ class CapacityState:
             ]
             if all(reasons):
                 rejections[index] = reasons[0] or ""
-            elif "diskless" not in group.policy.templates:
+            elif DISKLESS not in group.policy.templates:
                 rejections[index] = "FailDisk"
         return rejections
 
@@ -357,6 +358,6 @@ def _open_to(candidates: Candidates) -> tuple[list[tuple[int, ...]], Failures]:
 
 def _with_a_disk(instance: Instance) -> Instance:
     """A stand-in for a diskless instance, that has the disk of its size."""
-    twin = instance.as_template("drbd")
+    twin = instance.as_template(DRBD)
     twin.disk_sizes = [instance.disk]
     return twin

@@ -178,7 +178,7 @@ def _failure(
     for instance in state.primaries[node.index].values():
         if instance.forthcoming:
             continue
-        if instance.template == "drbd":
+        if instance.needs_secondary:
             nodes = state.where[instance.name]
             name = state.cluster.nodes[nodes[1]].name if len(nodes) > 1 else ""
             found.failovers[name] = _more(found.failovers.get(name, (0, 0)), instance)

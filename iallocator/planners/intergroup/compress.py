@@ -290,7 +290,7 @@ class _Compression:
         done = evacuate(self.mover, instances, lambda i: targets[i.name])
         if self.mover.ranking.twins:
             rules = self.context.evaluator(group).rules
-            asked = sum(JUDGED if rules.exact and i.template != "drbd" else 1 for i in instances)
+            asked = sum(JUDGED if rules.exact and not i.needs_secondary else 1 for i in instances)
             self.left -= asked * (1 if done.failed is None else IN_VAIN)
         return done
 

@@ -102,7 +102,7 @@ class Mover:
         hindered = forbidden(self.context.settings_of(self.context.cluster.group_of(instance)))
         if hindered:
             return hindered
-        if not instance.mirrored:
+        if not instance.kind.planners_move:
             return f"instances of type {instance.template} cannot be moved"
         if relations is not None and instance.name in relations.stuck:
             return "it cannot be stopped, and must not be by force"
@@ -202,7 +202,7 @@ class Mover:
 
     def way(self, instance: Instance, nodes: Nodes) -> MoveOption | None:
         """The steps to a placement that limits and N+1 allow; None if there are none."""
-        if instance.template != "drbd":
+        if not instance.needs_secondary:
             return MoveOption(0.0, nodes, [(FAILOVER_TO, nodes[0])])
         group = self.context.cluster.nodes[nodes[0]].group
         steps = self._steps.get(group.index)

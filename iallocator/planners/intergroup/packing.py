@@ -420,10 +420,10 @@ def _spares_of(
     """
     free = state.columns[MEMORY]
     movers = {
-        index: [i.memory for i in state.primaries[index].values() if i.template != "drbd"]
+        index: [i.memory for i in state.primaries[index].values() if not i.needs_secondary]
         for index in group.nodes
     }
-    arriving = [one.memory for one in instances if one.template != "drbd"]
+    arriving = [one.memory for one in instances if not one.needs_secondary]
     largest = max((size for sizes in (arriving, *movers.values()) for size in sizes), default=0)
     left = max(free[index] + sum(movers[index]) for index in group.nodes) - largest
     found: list[int] = []

@@ -74,7 +74,7 @@ class Goal:
         return (
             self._too_large()
             or (leaves_secondaries and any(len(one.nodes) < 2 for one in self.asked))
-            or not all(one.mirrored for one in self.asked)
+            or not all(one.kind.planners_move for one in self.asked)
             or self._parts_a_unit()
         )
 

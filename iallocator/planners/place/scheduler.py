@@ -499,7 +499,7 @@ class SchedulingPass:
         before = self.places[instance.name].before
         if home is not None and stays_for_good(self._demands, instance.name):
             return "it cannot be stopped, and must not be by force"
-        if before and not instance.mirrored:
+        if before and not instance.kind.planners_move:
             return f"disks of type {instance.template} are on its node only"
         if len(before) == 1 and instance.required_nodes == 2:
             return "it has no mirror to move to"

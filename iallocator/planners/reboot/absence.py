@@ -20,6 +20,7 @@ from iallocator.model.columns import MEMORY
 from iallocator.model.instance import primary_vector
 from iallocator.model.moves import FAILOVER, FAILOVER_TO, REPLACE_SECONDARY, Move, apply_steps
 from iallocator.model.tags import new_conflict
+from iallocator.model.templates import PLAIN
 from iallocator.placement.context import Context
 from iallocator.placement.moves import move_anywhere, move_secondary
 from iallocator.placement.results import MoveOption
@@ -139,7 +140,7 @@ class Remaining:
         """Count with nobody who has no secondary."""
         state = self._context.state
         for instances in state.primaries:
-            for instance in [one for one in instances.values() if one.template != "drbd"]:
+            for instance in [one for one in instances.values() if not one.needs_secondary]:
                 if not instance.forthcoming:
                     state.remove(instance, state.where[instance.name])
 
@@ -156,7 +157,7 @@ class Remaining:
 
 def _unsaved(instance: Instance) -> Instance:
     """The same amounts on its primary, and no claim to be saved when that fails."""
-    twin = instance.as_template("plain")
+    twin = instance.as_template(PLAIN)
     twin.as_primary = primary_vector(instance)
     twin.forthcoming = True
     return twin
@@ -194,7 +195,7 @@ class Returns:
 
     def _as_mirror(self, instance: Instance, left: int) -> str:
         """Who loses a half gets it back as its mirror, whichever half it was."""
-        if instance.template != "drbd" or not self._wanted.evacuate or len(instance.nodes) < 2:
+        if not instance.needs_secondary or not self._wanted.evacuate or len(instance.nodes) < 2:
             return ""
         context = self._context
         other = next(index for index in instance.nodes if index != left)
@@ -362,24 +363,24 @@ class Absence:
                 if self._leaves(instance, index):
                     found[instance.name] = instance
         return sorted(
-            found.values(), key=lambda i: (i.template != "drbd", -i.memory, -i.disk, i.name)
+            found.values(), key=lambda i: (not i.needs_secondary, -i.memory, -i.disk, i.name)
         )
 
     def _leaves(self, instance: Instance, index: int) -> bool:
         """Whether `instance` has to leave its node `index`."""
         if instance.forthcoming:
             return False
-        if instance.template == "drbd" and self._wanted.evacuate:
+        if instance.needs_secondary and self._wanted.evacuate:
             return True
         if self._wanted.down or not instance.running:
             return False
         if self._context.state.where[instance.name][0] != index:
             return False
-        return instance.template == "drbd" or self._wanted.single != IGNORED
+        return instance.needs_secondary or self._wanted.single != IGNORED
 
     def _leaves_disks(self, instance: Instance, index: int) -> bool:
         """Whether `instance` leaves its node `index` for one of which nothing is known yet."""
-        return instance.template != "drbd" and self._leaves(instance, index)
+        return not instance.needs_secondary and self._leaves(instance, index)
 
     def _units(self, leaving: Sequence[Instance]) -> Iterator[list[Instance]]:
         """`leaving`, those that must be on one node together where the first of them stands."""
@@ -413,12 +414,10 @@ class Absence:
         relations = self._relations
         if relations is not None and instance.name in relations.stuck:
             return "cannot be stopped, and must not be by force"
-        if not instance.mirrored and instance.template == "diskless":
-            return "cannot be moved"
         runs_on = relations is not None and instance.name in relations.keep_running
-        if runs_on and not instance.mirrored:
+        if runs_on and not instance.kind.migrates:
             return "is to keep running, and would be stopped to be moved"
-        if instance.template == "drbd" and len(instance.nodes) < 2:
+        if instance.needs_secondary and len(instance.nodes) < 2:
             return "has no secondary"
         return ""
 
@@ -443,7 +442,7 @@ class Absence:
         self, instance: Instance, before: Nodes, gone: frozenset[int], away: Away
     ) -> tuple[list[ElementaryMove], str]:
         """The steps off the nodes `gone`, or why there are none."""
-        if instance.template != "drbd":
+        if not instance.needs_secondary:
             return self._elsewhere(instance, before, gone, away)
         steps: list[ElementaryMove] = []
         with self._context.state.trial():

@@ -91,7 +91,7 @@ def _eligible(cluster: Cluster, wanted: RebootOptions) -> list[Node]:
         index
         for instance in cluster.instances
         for index in instance.nodes
-        if instance.template != "drbd"
+        if not instance.needs_secondary
     }
     return [
         node

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from iallocator.ganeti.opcodes import opcode
 from iallocator.model.moves import apply_steps
+from iallocator.model.templates import TEMPLATES
 from iallocator.placement.context import Context
 from iallocator.placement.moves import fail_over, move_anywhere, move_secondary
 from iallocator.placement.new import place_new
@@ -103,7 +104,7 @@ class Repairs:
         if instance.forthcoming or not any(off):
             return None
         dead = " and ".join(names)
-        by_tags = instance.template in ("drbd", "plain")
+        by_tags = TEMPLATES[instance.template].local
         if not by_tags:
             kind = FAILOVER if instance.shared else ""
         elif all(off):

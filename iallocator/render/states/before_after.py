@@ -6,6 +6,7 @@ from iallocator.engine import decide, read
 from iallocator.errors import assert_never, say, tell
 from iallocator.files import check_writable, write_file
 from iallocator.model.state import State
+from iallocator.model.templates import DRBD
 from iallocator.planners.eligible import group_named
 from iallocator.requests import (
     Allocate,
@@ -132,7 +133,7 @@ def _placements(
         new = {one.instance.name: one.instance for one in request.wanted}
         yield from ((new[name], nodes) for name, nodes in result[0])
     elif isinstance(request, AllocateSecondary):
-        twin = request.instance.as_template("drbd")
+        twin = request.instance.as_template(DRBD)
         primary = cluster.nodes[request.instance.nodes[0]].name
         yield twin, [primary, result]
     elif isinstance(request, Relocate):

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from iallocator.errors import RequestError
 from iallocator.live.stream import LiveError
+from iallocator.model.templates import TEMPLATES
 from iallocator.sources.text import STATUS
 from iallocator.wire.fields import describe
 
@@ -102,9 +103,6 @@ NEEDED = {
 WHERE_KNOWN = {"total_disk": "dtotal", "free_disk": "dfree", "free_spindles": "spfree"}
 """Amounts that are 0 where there is no volume group, or none with spindles."""
 
-POOL_NAMES = {"rbd": "pool", "gluster": "volume"}
-"""Disk template -> the disk parameter that says which storage pool it uses."""
-
 
 def captured(answers: Answers) -> Record:
     """The document, without a request.
@@ -195,9 +193,11 @@ def _pool_names(parameters: Any) -> Record:
     """What `parameters` of disks say of storage pools, and nothing else."""
     known = parameters if isinstance(parameters, dict) else {}
     return {
-        template: {key: known[template][key]}
-        for template, key in POOL_NAMES.items()
-        if isinstance(known.get(template), dict) and key in known[template]
+        name: {key: known[name][key]}
+        for name, template in TEMPLATES.items()
+        if (key := template.parameter_key)
+        and isinstance(known.get(name), dict)
+        and key in known[name]
     }
 
 

@@ -148,7 +148,7 @@ class CycleBreaker:
         instance = route.instance
         if instance.forthcoming:
             return 0
-        return instance.memory + (instance.disk if instance.template == "drbd" else 0)
+        return instance.memory + (instance.disk if instance.needs_secondary else 0)
 
     def _around(self) -> Iterator[Detour]:
         planning = self._planning

@@ -186,7 +186,7 @@ class TransitionPlanner(PlanningState):
             return
         if nodes == present:
             return
-        if not instance.mirrored:
+        if not instance.kind.relocatable:
             self.drop(name, f"instances of type {instance.template} cannot be moved")
             return
         try:

@@ -89,7 +89,7 @@ def _staying(planning: PlanningState, node: int) -> list[Instance]:
 
 def _elsewhere(planning: PlanningState, instance: Instance, node: int) -> Route | None:
     """A way off `node` to where there is room in the end, the first by name."""
-    if not instance.mirrored or instance.name in planning.demands.stuck:
+    if not instance.kind.relocatable or instance.name in planning.demands.stuck:
         return None
     final = _final_room(planning)
     present = Place(planning.state.where[instance.name], True)

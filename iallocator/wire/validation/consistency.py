@@ -8,7 +8,7 @@ of the parser, which stops at the first problem.
 from __future__ import annotations
 
 from iallocator.errors import RequestError
-from iallocator.model.policy import ALL_TEMPLATES, SHARED_TEMPLATES
+from iallocator.model.templates import TEMPLATES
 from iallocator.wire.document import DEFAULT_GROUP, doubts
 from iallocator.wire.fields import LARGEST, NAMELESS, describe
 
@@ -66,9 +66,9 @@ def _whole(value: Any) -> int | None:
 def _template_nodes(raw: Raw) -> int | None:
     """How many nodes the disk template needs; None if it is none."""
     template = raw.get("disk_template")
-    if type(template) is not str or template not in ALL_TEMPLATES:
+    if type(template) is not str or template not in TEMPLATES:
         return None
-    return 2 if template == "drbd" else 1
+    return TEMPLATES[template].nodes
 
 
 def _nameless(document: Raw) -> Iterator[RequestError]:
@@ -123,10 +123,10 @@ def _pools_of_node(node: Raw) -> Iterator[RequestError]:
 def _storage_type(instance: Raw) -> Iterator[RequestError]:
     """The storage type of an instance is that of its disk template."""
     template, kind = instance.get("disk_template"), instance.get("storage_type")
-    known = type(template) is str and template in ALL_TEMPLATES
-    usual = "external" if known and template in SHARED_TEMPLATES else "internal"
+    known = TEMPLATES.get(template) if type(template) is str else None
+    usual = "external" if known and known.shared else "internal"
     other = type(kind) is str and kind in ("internal", "external") and kind != usual
-    if known and other and template not in ("plain", "file", "diskless"):
+    if known and known.has_disks and not known.may_be_external and other:
         yield RequestError("storage_type", f'expected "{usual}" for {template}, got "{kind}"')
 
 
@@ -227,8 +227,10 @@ def _relocation(request: Raw, document: Raw) -> Iterator[RequestError]:
         return
     instance, nodes = _subject(request, document)
     template = instance.get("disk_template")
-    role = {"drbd": "secondary", **dict.fromkeys(SHARED_TEMPLATES, "primary")}.get(str(template))
-    if role and nodes and type(sources[0]) is str and sources[0] != nodes[-1]:
+    kind = TEMPLATES.get(str(template))
+    movable = kind is not None and kind.relocatable
+    if kind and movable and nodes and type(sources[0]) is str and sources[0] != nodes[-1]:
+        role = "secondary" if kind.nodes == 2 else "primary"
         expected = f"the instance's {role} {describe(nodes[-1])}"
         yield RequestError("relocate_from/0", f"expected {expected}, got {describe(sources[0])}")
 

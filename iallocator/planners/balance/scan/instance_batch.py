@@ -38,7 +38,7 @@ class InstanceBatch:
     def __init__(self, instances: Sequence[Instance]) -> None:
         first = instances[0]
         self.instances = instances
-        self.drbd = first.template == "drbd"
+        self.drbd = first.needs_secondary
         self.local = first.local
         self.counts_disk = first.counts_disk
         self.restricted = first.restricted
@@ -57,7 +57,7 @@ class InstanceBatch:
     def kind(i: Instance) -> tuple[bool, ...]:
         """What the instances of a batch have in common."""
         return (
-            i.template == "drbd", i.local, i.forthcoming, i.reserves, i.spindles is None,
+            i.needs_secondary, i.local, i.forthcoming, i.reserves, i.spindles is None,
             i.counts_disk, i.restricted,
         )  # fmt: skip
 

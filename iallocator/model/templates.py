@@ -1,0 +1,125 @@
+"""The disk templates of Ganeti, in one table: where data is stored, and what follows from that.
+
+To add a template, add a row to `TEMPLATES`. No other code compares names of templates, except
+to create an instance of a certain template.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "DISKLESS", "DRBD", "FILES", "NOWHERE", "PLAIN", "SHARED", "TEMPLATES", "VOLUMES", "Template",
+]  # fmt: skip
+
+VOLUMES = "volumes"
+"""Disks are in a volume group of the node: they take its free disk and its spindles."""
+
+FILES = "files"
+"""Disks are files of the node, in space that its free disk does not include."""
+
+SHARED = "shared"
+"""Disks are on storage that several nodes have access to."""
+
+NOWHERE = "nowhere"
+"""There are no disks."""
+
+
+class Template:
+    """One disk template.
+
+    The properties `relocatable`, `migrates`, `survives_failure` and `planners_move` are the same
+    for all templates of Ganeti: they are true if more than one node has the data. They are
+    separate because a future template may differ.
+
+    Attributes
+    ----------
+    name:
+        As in Ganeti.
+    storage:
+        `VOLUMES`, `FILES`, `SHARED` or `NOWHERE`.
+    nodes:
+        How many nodes an instance has: 2 if a secondary node has a copy of the disks, else 1.
+    metadata:
+        MiB that each disk takes in addition to its size, on each node.
+    disk_key, parameter_key:
+        The member of a disk, and the disk parameter of a group, that name the storage pool; or "".
+    recreated_if_strict:
+        Whether strict N+1, like hail, does not restart the instance elsewhere after a failure but
+        creates it anew.
+    local:
+        Whether the disks take disk space and spindles of the node.
+    shared:
+        Whether each node that has access to the storage can run the instance.
+    relocatable:
+        Whether a request can move the instance to another node.
+    migrates:
+        Whether the instance moves by migration or failover; if not, its disks are copied.
+    survives_failure:
+        Whether the instance can be restarted on another node after its primary has failed.
+    planners_move:
+        Whether planners move the instance without being told to.
+    """
+
+    __slots__ = (
+        "disk_key", "local", "metadata", "migrates", "name", "nodes", "parameter_key",
+        "planners_move", "recreated_if_strict", "relocatable", "shared", "storage",
+        "survives_failure",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        name: str,
+        storage: str,
+        nodes: int = 1,
+        metadata: int = 0,
+        disk_key: str = "",
+        parameter_key: str = "",
+        recreated_if_strict: bool = False,
+    ) -> None:
+        self.name = name
+        self.storage = storage
+        self.nodes = nodes
+        self.metadata = metadata
+        self.disk_key = disk_key
+        self.parameter_key = parameter_key
+        self.recreated_if_strict = recreated_if_strict
+        self.local = storage == VOLUMES
+        self.shared = storage in (SHARED, NOWHERE)
+        on_several_nodes = self.shared or nodes > 1
+        self.relocatable = on_several_nodes
+        self.migrates = on_several_nodes
+        self.survives_failure = on_several_nodes
+        self.planners_move = on_several_nodes
+
+    @property
+    def has_disks(self) -> bool:
+        """Whether instances have disks at all."""
+        return self.storage != NOWHERE
+
+    @property
+    def may_be_external(self) -> bool:
+        """Whether the disks of an instance may be on shared storage after all."""
+        return not self.shared and self.nodes == 1
+
+    def on_shared_storage(self) -> Template:
+        """Return the template of instances with this name that have their disks on `SHARED`."""
+        return Template(self.name, SHARED, self.nodes, self.metadata)
+
+
+DRBD, PLAIN, DISKLESS = "drbd", "plain", "diskless"
+"""Templates that some requests or commands create."""
+
+TEMPLATES = {
+    template.name: template
+    for template in (
+        Template("blockdev", SHARED, recreated_if_strict=True),
+        Template(DISKLESS, NOWHERE),
+        Template(DRBD, VOLUMES, nodes=2, metadata=128),
+        Template("ext", SHARED, disk_key="provider"),
+        Template("file", FILES),
+        Template("gluster", SHARED, parameter_key="volume"),
+        Template(PLAIN, VOLUMES),
+        Template("rbd", SHARED, disk_key="pool", parameter_key="pool"),
+        Template("sharedfile", SHARED),
+    )
+}
+"""Name -> template, by name."""
