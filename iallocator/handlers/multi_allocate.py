@@ -90,23 +90,19 @@ class _Batch:
 
 
 def _place_in_turn(context: Context, wanted: Sequence[Allocate], batch: _Batch) -> None:
-    for position in in_turn(context, [one.instance for one in wanted]):
-        if context.deadline.over():
-            _fail(batch, wanted[position], TIME_IS_UP, [])
-            continue
-        allocation = allocation_request(context, wanted[position])
-        if allocation is None:
-            why = f"Group {wanted[position].group_name} does not exist"
-            _fail(batch, wanted[position], why, [])
-        else:
-            _place(context, allocation, wanted[position], batch)
-        if batch.failed and context.settings.behaviour.fails_batch_whole:
-            break
-    _drop_dependents(context, batch)
-
-
-def _drop_dependents(context: Context, batch: _Batch) -> None:
-    """Fail what depends on an instance that failed, though it has a place itself."""
+    """Place each of `wanted` on the best nodes that are left; fail the rest once time is up."""
+    undecided = {one.instance.name: one for one in wanted}
+    try:
+        for position in in_turn(context, [one.instance for one in wanted]):
+            context.deadline.raise_if_over()
+            _place(context, wanted[position], batch)
+            del undecided[wanted[position].instance.name]
+            if batch.failed and context.settings.behaviour.fails_batch_whole:
+                break
+    except TimeIsUp:
+        for one in undecided.values():
+            _fail(batch, one, TIME_IS_UP, [])
+    # Fail the instances that depend on one that failed, although they have a place themselves
     names = {name for name, _ in batch.failed}
     done = [instance for instance, _ in batch.placed]
     chains = context.bonds.dependents_of_failed(done, names, ordered=True)
@@ -130,20 +126,18 @@ def _tell_unmet_orders(context: Context, batch: _Batch) -> None:
             entries[instance.name]["broken"] = [*known, *more]
 
 
-def _place(
-    context: Context, allocation: AllocationRequest, wanted: Allocate, batch: _Batch
-) -> None:
-    """Place one instance on the state."""
+def _place(context: Context, wanted: Allocate, batch: _Batch) -> None:
+    """Place one instance on the state, or fail it."""
+    allocation = allocation_request(context, wanted)
+    if allocation is None:
+        _fail(batch, wanted, f"Group {wanted.group_name} does not exist", [])
+        return
     stays = context.settings.behaviour.keeps_batch_in_first_group
     if stays and batch.entries and ranked_by_losses(context, allocation):
         # where lost allocations decide, hail knows only the first instance's group from then on
         first = batch.entries[0]["group"]
         allocation.groups = [group for group in allocation.groups if group.name == first]
-    try:
-        offers = collect_offers(context, allocation)
-    except TimeIsUp:
-        _fail(batch, wanted, TIME_IS_UP, [])
-        return
+    offers = collect_offers(context, allocation)
     groups = [offer.document(context.settings.top) for offer in offers.ranked]
     if offers.best is None:
         _fail(batch, wanted, why_nowhere(context, allocation, offers), groups)

@@ -6,7 +6,7 @@ hears them and ends the asking before any candidate is scored.
 
 from __future__ import annotations
 
-from iallocator.deadline import TimeIsUp
+from iallocator.deadline import Held
 from iallocator.names import domain_of
 from iallocator.placement.nearest.roles import roles_of
 from iallocator.placement.nearest.search import NO_HELP, Miss, closest, lost_by_n1
@@ -92,10 +92,11 @@ def _nearest_words(context: Context, misses: Callable[[], Iterator[tuple[str, Mi
     if context.misses_told >= MOST or not context.settings.behaviour.tells_nearest:
         return ""
     context.misses_told += 1
-    try:
-        told = [] if context.deadline.over() else [one for one in misses() if one[1].text]
-    except TimeIsUp:  # the answer stands without
+    if context.deadline.over():
         return ""
+    with Held() as held:  # the rejection is known: that time is up must not replace its reason
+        told = [one for one in misses() if one[1].text]
+    context.interrupted |= held.asked
     if not told:
         return ""
     where, nearest = min(told, key=lambda one: one[1].part)

@@ -267,25 +267,21 @@ def _others(context: Context, task: MoveTask, chosen: Nodes) -> list[int]:
 
 
 def _in_turn(context: Context, tasks: Sequence[MoveTask]) -> Made:
-    """Each takes the best place that is left."""
+    """Move each instance to the best nodes that are left; fail the rest once time is up."""
     made: Made = []
-    for position in in_turn(context, [task.instance for task in tasks]):
-        task = tasks[position]
-        outcome = _best_in_time(context, task)
-        if outcome.best is not None:
-            apply_steps(context.state, task.instance, outcome.best.steps)
-        made.append((task.instance, outcome))
-    return made
-
-
-def _best_in_time(context: Context, task: MoveTask) -> MoveResult:
-    """The best outcome of moving one; none if time is up before it is known."""
+    undecided = {task.instance.name: task.instance for task in tasks}
     try:
-        if not context.deadline.over():
-            return with_nearest(context, task.best)
+        for position in in_turn(context, [task.instance for task in tasks]):
+            task = tasks[position]
+            context.deadline.raise_if_over()
+            outcome = with_nearest(context, task.best)
+            if outcome.best is not None:
+                apply_steps(context.state, task.instance, outcome.best.steps)
+            made.append((task.instance, outcome))
+            del undecided[task.instance.name]
     except TimeIsUp:
-        pass
-    return MoveResult(message=TIME_IS_UP)
+        made += ((one, MoveResult(message=TIME_IS_UP)) for one in undecided.values())
+    return made
 
 
 def _without_separated(context: Context, made: Made) -> Made:
