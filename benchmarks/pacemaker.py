@@ -2,8 +2,8 @@
 
     python -m benchmarks.pacemaker [PROBLEMS]
 
-prints the table of `docs/exact-search.md`.  A problem: nodes with room for so much memory, virtual
-machines that run on one node and are wanted on another; both placements fit.
+prints the table of `docs/explanation/transitions.md`.  A problem: nodes with so much memory, and
+virtual machines that run on one node and must move to another; both placements fit.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ OF_COMMANDS = sorted(
 def papers() -> str:
     """README and docs, in one."""
     root = PACKAGE.parent
-    return "\n".join(path.read_text() for path in (root / "README.md", *root.glob("docs/*.md")))
+    return "\n".join(path.read_text() for path in (root / "README.md", *root.glob("docs/**/*.md")))
 
 
 def named(word: str) -> bool:

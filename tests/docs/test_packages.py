@@ -56,7 +56,7 @@ def test_folder_of_captured_calls_is_the_same_in_package_manual_and_cookbook() -
     made = re.findall(r"^install -d -m 700 (.*)$", (ROOT / "tools/make-deb").read_text(), re.M)
     assert len(made) == 1
     created = re.findall(r'"\$root(/[^"]*)"', made[0])
-    sources = [ROOT / "packaging/iallocator.conf", *sorted((ROOT / "docs").glob("*.md"))]
+    sources = [ROOT / "packaging/iallocator.conf", *sorted((ROOT / "docs").rglob("*.md"))]
     named = {
         source.name: set(re.findall(r"/var/lib/iallocator/\w+(?=[\s\"`#])", source.read_text()))
         for source in sources

@@ -7,7 +7,6 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -22,15 +21,6 @@ PAPERS = [
     *sorted((ROOT / "docs").rglob("*.md")),
     *sorted((ROOT / "benchmarks").glob("*.md")),
 ]
-
-ELSEWHERE = {
-    "call.json": "is in a folder of captured calls",
-    "external/": "is a prefix of volume groups, as Ganeti has them",
-    "iallocator/ranking/longest_name.py": "is the worked example, which is not there yet",
-}
-"""What papers name, and the project does not have."""
-
-PATH = re.compile(r"`((?:[\w.-]+/)*[\w.-]+(?:/|\.(?:py|md|jsonl?|svg|cfg|toml|html)))`")
 
 SHOWN = re.compile(r"`(iallocator [a-z][^`\n]*)`|(?m:^    (iallocator [a-z].*?)(?:  .*)?$)")
 
@@ -84,20 +74,6 @@ def headings(path: Path) -> set[str]:
     """The names by which the headings of a page can be linked to."""
     found = re.findall(r"(?m)^#+ (.*)$", path.read_text())
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in found}
-
-
-@cache
-def paths() -> tuple[str, ...]:
-    """Every file and folder of the project, from its root on."""
-    found = [p for p in ROOT.rglob("*") if not {".git", ".venv", "build"} & set(p.parts)]
-    return tuple(f"/{path.relative_to(ROOT)}" for path in found)
-
-
-@pytest.mark.parametrize("path", PAPERS, ids=lambda path: path.name)
-def test_paths_that_a_paper_names_are_there(path: Path) -> None:
-    """A paper that names what is gone leads astray."""
-    for name in set(PATH.findall(path.read_text())) - ELSEWHERE.keys():
-        assert any(one.endswith("/" + name.strip("/")) for one in paths()), name
 
 
 def shown(path: Path) -> Iterator[list[str]]:

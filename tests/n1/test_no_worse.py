@@ -202,7 +202,7 @@ def test_sums_of_parts_tell_what_the_search_says(monkeypatch: pytest.MonkeyPatch
 def test_more_memory_that_saves_somebody_forbids_only_by_no_new(
     mode: str, memory: int, placed: bool
 ) -> None:
-    """The counterexample of docs/n1.md: 2000 MiB more on node2 would save who is on node1."""
+    """The example of docs/explanation/n1.md: 2000 MiB more on node2 allow a restart."""
     document = cluster(
         2,
         instances={

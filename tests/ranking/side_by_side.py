@@ -1,4 +1,4 @@
-"""The table in `docs/strategies.md` that shows what every strategy answers to one request.
+"""The table of docs/reference/strategies.md: the answer of each strategy to one request.
 
 ``python -m tests.ranking.side_by_side`` prints it.
 """

@@ -153,7 +153,7 @@ def test_every_setting_of_requests_has_a_reader_and_an_option() -> None:
 
 def test_docs_show_what_the_strategies_answer() -> None:
     """The table side by side is generated, and it is about all of them, all different."""
-    page = (Path(__file__).parents[2] / "docs" / "strategies.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "strategies.md").read_text()
     lines = table()
     assert "\n".join(lines) in page
     answers = {line.split("|", 2)[2] for line in lines[2:]}

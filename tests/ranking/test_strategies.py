@@ -128,7 +128,7 @@ def test_lost_allocations_rank_moves_too() -> None:
 @pytest.fixture
 def example(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
     """Add the strategy that the manual shows; return its name."""
-    text = (Path(__file__).parents[2] / "docs" / "write-a-strategy.md").read_text()
+    text = (Path(__file__).parents[2] / "docs" / "how-to" / "write-a-strategy.md").read_text()
     code = re.search(r"```python\n(.*?)```", text, re.S)
     assert code is not None
     path = tmp_path / "longest_name.py"

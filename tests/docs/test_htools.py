@@ -12,7 +12,7 @@ import pytest
 from iallocator.commands import options_of
 from iallocator.options.table import COMMON
 
-PAGE = (Path(__file__).parents[2] / "docs" / "migration.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "htools.md").read_text()
 
 COMMANDS = dict(re.findall(r"(?m)^\| `(\w+)` \| `iallocator ?([a-z-]*)` \|$", PAGE))
 
