@@ -16,9 +16,9 @@ from time import process_time
 from typing import Any, NamedTuple
 
 from iallocator.model.cluster import Cluster
+from iallocator.model.moves import traffic
 from iallocator.planners.balance.balance import BalanceOptions, balance_cluster
 from iallocator.planners.balance.move_kinds import MoveRules
-from iallocator.planners.plan import traffic
 from iallocator.planners.plan_limits import StopCriteria
 from iallocator.planners.result import GroupPlans
 from iallocator.sources.text import read_text

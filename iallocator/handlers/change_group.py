@@ -38,7 +38,7 @@ def change_group(context: Context, request: ChangeGroup) -> Reply:
         if outcome.best is None:
             report.failed(instance, outcome.message, entry, outcome.nearest or "")
         else:
-            report.moved(instance, outcome.best, entry)
+            report.moved(outcome.best, entry)
     return report.reply(note)
 
 

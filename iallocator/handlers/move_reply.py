@@ -12,8 +12,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from iallocator.model.instance import Instance
+    from iallocator.model.moves import Move
     from iallocator.placement.context import Context
-    from iallocator.placement.results import MoveOption, MoveResult
+    from iallocator.placement.results import MoveResult, ScoredMove
     from iallocator.transition.requirements import Demands
     from iallocator.transition.transition import Transition
 
@@ -39,18 +40,18 @@ class MoveReport:
         self._moved: list[list[Any]] = []
         self._failed: list[list[str]] = []
         self._jobs: list[list[dict[str, Any]]] = []
-        self._made: list[tuple[Instance, MoveOption]] = []
+        self._made: list[Move] = []
         self._solutions: list[dict[str, Any]] = []
 
-    def moved(self, instance: Instance, move: MoveOption, entry: dict[str, Any]) -> None:
+    def moved(self, move: Move, entry: dict[str, Any]) -> None:
         """Count a move that the result asks for."""
-        cluster = self._context.cluster
-        names = cluster.node_names(move.nodes)
-        group = cluster.nodes[move.nodes[0]].group.name
+        cluster, instance = self._context.cluster, move.instance
+        names = cluster.node_names(move.after)
+        group = cluster.nodes[move.after[0]].group.name
         self._moved.append([instance.name, group, names])
         migrates_stopped = self._context.settings.behaviour.migrates_stopped
         self._jobs.append(job(cluster, instance, move.steps, migrates_stopped))
-        self._made.append((instance, move))
+        self._made.append(move)
         self._solutions.append(entry)
 
     def failed(
@@ -76,7 +77,7 @@ class MoveReport:
             f"{len(self._moved)} were moved successfully"
         )
         info += "".join(f"; {name}: {message}" for name, message in self._failed) + note
-        info += starts_in_vain(self._context, [instance for instance, _ in self._made])
+        info += starts_in_vain(self._context, [move.instance for move in self._made])
         reply = Reply(True, info, [self._moved, self._failed, self._jobs], self._solutions)
         reply.transition = transition
         return reply
@@ -91,26 +92,23 @@ class MoveReport:
         cluster, state = self._context.cluster, self._context.state
         demands = self._context.bonds.demands()
         with state.trial():
-            for instance, _ in self._made:
-                state.remove(instance, state.where[instance.name])
-                state.place(instance, instance.nodes)
+            for move in self._made:
+                state.remove(move.instance, move.after)
+                state.place(move.instance, move.before)
             left = room(state)
-            ends = {instance.name: move.nodes for instance, move in self._made}
+            ends = {move.instance.name: move.after for move in self._made}
             separations = Separations(state, ends, demands)
-            if demands and any(instance.name in demands.stuck for instance, _ in self._made):
+            if demands and any(move.instance.name in demands.stuck for move in self._made):
                 transition = self._around_stuck(demands)
-                link_jobs(transition, self._jobs, [instance.name for instance, _ in self._made])
+                link_jobs(transition, self._jobs, [move.instance.name for move in self._made])
                 return transition_document(transition)
-        moves = [(instance, instance.nodes, move.steps) for instance, move in self._made]
         orders = demands.orders if demands else ()
         if orders:
-            positions = arrange(cluster, left, moves, orders, separations).positions
-            moves = [moves[k] for k in positions]
-            self._take(positions)
+            self._take(arrange(cluster, left, self._made, orders, separations).positions)
         transition = transition_of_moves(
-            cluster, left, moves, orders=orders, separations=separations
+            cluster, left, self._made, orders=orders, separations=separations
         )
-        link_jobs(transition, self._jobs, [instance.name for instance, _ in self._made])
+        link_jobs(transition, self._jobs, [move.instance.name for move in self._made])
         return transition_document(transition)
 
     def _take(self, positions: Sequence[int]) -> None:
@@ -123,7 +121,7 @@ class MoveReport:
         """The steps where some instances cannot be stopped; what then cannot be done fails."""
         from iallocator.transition.assemble import plan_transition
 
-        wanted = {instance.name: move.nodes for instance, move in self._made}
+        wanted = {move.instance.name: move.after for move in self._made}
         transition = plan_transition(self._context.state, wanted, demands=demands)
         left = {name: why for name, why in transition.left if name in wanted}
         for entry in self._solutions:
@@ -132,7 +130,7 @@ class MoveReport:
                 self._failed.append([entry["instance"], why])
                 entry |= {"nodes": [], "reason": why}
         last = {step.action.name: step.number for step in transition.steps}
-        names = [instance.name for instance, _ in self._made]
+        names = [move.instance.name for move in self._made]
         kept = [k for k, name in enumerate(names) if name not in left]
         self._take(sorted(kept, key=lambda k: last.get(names[k], 0)))
         return transition
@@ -146,22 +144,22 @@ def move_entry(context: Context, instance: Instance, outcome: MoveResult) -> dic
     if outcome.best is None:
         entry |= {"nodes": [], "reason": outcome.message}
     else:
-        entry |= _described(context, outcome.best)
+        entry |= _described(context, outcome.scored[0])
         if outcome.others is not None:
             entry["secondaries"] = context.cluster.node_names(outcome.others)
-        group = context.cluster.nodes[outcome.best.nodes[0]].group
+        group = context.cluster.nodes[outcome.best.after[0]].group
         if context.settings_of(group).top > 1:
-            entry["alternatives"] = [_described(context, move) for move in outcome.moves]
+            entry["alternatives"] = [_described(context, scored) for scored in outcome.scored]
     return entry | {"failures": dict(sorted(outcome.failures.items()))}
 
 
-def _described(context: Context, move: MoveOption) -> dict[str, Any]:
-    cluster = context.cluster
+def _described(context: Context, scored: ScoredMove) -> dict[str, Any]:
+    cluster, move = context.cluster, scored.move
     steps = [{"move": kind, "node": cluster.nodes[target].name} for kind, target in move.steps]
     return {
-        "group": cluster.nodes[move.nodes[0]].group.name,
-        "nodes": cluster.node_names(move.nodes),
-        "score": round(move.score, 8),
-        **({"penalty": move.penalty} if move.penalty else {}),
+        "group": cluster.nodes[move.after[0]].group.name,
+        "nodes": cluster.node_names(move.after),
+        "score": round(scored.score, 8),
+        **({"penalty": scored.penalty} if scored.penalty else {}),
         "moves": steps,
-    } | move.extra
+    } | scored.extra

@@ -35,6 +35,6 @@ def multi_evacuate(context: Context, request: MultiEvacuate) -> Reply:
         if outcome.best is None:
             why = outcome.message + (outcome.nearest or "")
             return Reply(False, f"{instance.name}: {why}{note}", [], solutions)
-        result.append([instance.name, cluster.node_names(outcome.best.nodes[1:])])
+        result.append([instance.name, cluster.node_names(outcome.best.after[1:])])
     info = f"0 instances failed to move and {len(result)} were moved successfully{note}"
     return Reply(True, info, result, solutions)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from iallocator.handlers.change_group import move_to_group
 from iallocator.handlers.move_reply import MoveReport, move_entry
-from iallocator.model.moves import Move, apply_steps
+from iallocator.model.moves import Move
 from iallocator.placement.moves import (
     can_copy_from,
     fail_over,
@@ -50,7 +50,7 @@ def node_evacuate(context: Context, request: NodeEvacuate) -> Reply:
     report = MoveReport(context)
     for instance, outcome in made:
         if outcome.best is not None:
-            report.moved(instance, outcome.best, move_entry(context, instance, outcome))
+            report.moved(outcome.best, move_entry(context, instance, outcome))
     failed = {i.name: outcome for i, outcome in made if outcome.best is None}
     for unit in context.bonds.units([i for i, _ in made if i.name in failed]):
         remote = _elsewhere(context, unit) if all(map(request.leaves_a_node, unit)) else {}
@@ -81,8 +81,8 @@ def _report_failed(
     if move is None:
         report.failed(instance, outcome.message, entry, (outcome.nearest or "") + _hint(entry))
     else:
-        apply_steps(context.state, instance, move.steps)
-        report.moved(instance, move, entry)
+        move.apply(context.state)
+        report.moved(move, entry)
 
 
 def evacuation_task(
@@ -205,7 +205,7 @@ def _elsewhere(context: Context, unit: Sequence[Instance]) -> dict[str, MoveResu
             outcome = move_to_group(context, instance, others, told=False)
             if outcome.best is not None:
                 found[instance.name] = outcome
-                apply_steps(context.state, instance, outcome.best.steps)
+                outcome.best.apply(context.state)
     return found if len(found) == len(unit) else {}
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from iallocator.handlers.move_reply import move_entry, starts_in_vain
-from iallocator.model.moves import apply_steps
 from iallocator.placement.least_loss import COMPARED
 from iallocator.placement.moves import move_anywhere, move_secondary, with_nearest
 from iallocator.placement.several.move_all import told
@@ -11,10 +10,9 @@ from iallocator.reply import Reply
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from iallocator.model.instance import Instance
+    from iallocator.model.moves import Move
     from iallocator.placement.context import Context
     from iallocator.placement.evaluator import Evaluator
-    from iallocator.placement.results import MoveOption
     from iallocator.requests import Relocate
 
 __all__ = ["relocate"]
@@ -40,18 +38,18 @@ def relocate(context: Context, request: Relocate) -> Reply:
         unmet = "" if instance.needs_secondary else context.bonds.unsatisfiable(instance)
         message = outcome.message + (outcome.nearest or "") + (f"; it {unmet}" if unmet else "")
         return Reply(False, message, [], solutions)
-    names = context.cluster.node_names(outcome.best.nodes)
-    info = "success" + _lost_more(context, evaluator, instance, outcome.best)
+    names = context.cluster.node_names(outcome.best.after)
+    info = "success" + _lost_more(context, evaluator, outcome.best)
     info += starts_in_vain(context, [instance])
     return Reply(True, info, [names[-1]], solutions)
 
 
-def _lost_more(context: Context, evaluator: Evaluator, instance: Instance, move: MoveOption) -> str:
+def _lost_more(context: Context, evaluator: Evaluator, move: Move) -> str:
     """What to say of a move after which failures lose more than before."""
     if not evaluator.rules.exact:
         return ""
 
     group = evaluator.group
     with context.state.trial():
-        apply_steps(context.state, instance, move.steps)
+        move.apply(context.state)
         return told(context, [group], [group] if len(group.nodes) <= COMPARED else [])

@@ -1,4 +1,4 @@
-"""The elementary moves of an instance, and what they do to a state.
+"""A move of an instance, and the elementary moves that it is made of.
 
 ========================  ==================================================
 ``failover``              drbd: primary and secondary change roles
@@ -11,9 +11,10 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from iallocator.aliases import Nodes
+    from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
 
@@ -23,25 +24,31 @@ __all__ = [
     "REPLACE_SECONDARY",
     "ElementaryMove",
     "Move",
-    "apply_steps",
     "places_after",
+    "replay",
+    "traffic",
 ]
 
 FAILOVER = "failover"
 REPLACE_SECONDARY = "replace_secondary"
 FAILOVER_TO = "failover_to"
 
+LETTERS = {FAILOVER: "f", REPLACE_SECONDARY: "r", FAILOVER_TO: "fa"}
+"""Elementary move -> how balancers write it."""
+
 ElementaryMove = tuple[str, int]
 """A kind of move and the index of its target node (of `FAILOVER`: the new primary)."""
 
 
 class Move:
-    """A change of where an instance is.
+    """A change of the placement of one instance.
+
+    The moves of a colocation group are a list of moves, one for each instance.
 
     Attributes
     ----------
     before, after:
-        The nodes of the instance, primary first; `before` is () if it is nowhere.
+        The nodes of the instance, primary first; `before` is () if it is not placed yet.
     steps:
         The elementary moves from `before` to `after`, in order; () where only the end matters.
     """
@@ -60,9 +67,65 @@ class Move:
         self.after = after
         self.steps = tuple(steps)
 
+    @classmethod
+    def by_steps(cls, instance: Instance, before: Nodes, steps: Sequence[ElementaryMove]) -> Move:
+        """Return the move that `steps` make of an instance on the nodes `before`."""
+        return cls(instance, before, places_after(before, steps), steps)
 
-def places_after(nodes: tuple[int, ...], steps: Sequence[ElementaryMove]) -> tuple[int, ...]:
-    """Where an instance on `nodes` (primary first) is after `steps`."""
+    def __repr__(self) -> str:
+        return f"<Move {self.instance.name} {self.before} -> {self.after}>"
+
+    @property
+    def nodes(self) -> frozenset[int]:
+        """All nodes that the move changes."""
+        return frozenset((*self.before, *self.after, *(target for _, target in self.steps)))
+
+    @property
+    def letters(self) -> tuple[str, ...]:
+        """The elementary moves without their targets: ``f``, ``r`` or ``fa`` each."""
+        return tuple(LETTERS[kind] for kind, _ in self.steps)
+
+    @property
+    def copied(self) -> int:
+        """MiB that travel between nodes; see `traffic`."""
+        return traffic(self.instance, self.letters)
+
+    def notation(self, cluster: Cluster) -> str:
+        """Return the steps as balancers write them: ``f r:node3 f``."""
+        return " ".join(
+            "f" if kind == FAILOVER else f"{LETTERS[kind]}:{cluster.nodes[target].name}"
+            for kind, target in self.steps
+        )
+
+    def apply(self, state: State) -> None:
+        """Carry out the move on `state`, in which the instance is on `before`."""
+        if self.after != self.before:
+            state.remove(self.instance, self.before)
+            state.place(self.instance, self.after)
+
+
+def replay(state: State, moves: Iterable[Move]) -> None:
+    """Carry out `moves` on `state`."""
+    for move in moves:
+        move.apply(state)
+
+
+def traffic(instance: Instance, letters: Sequence[str]) -> int:
+    """Return the MiB that travel between nodes: ``r`` copies the disks, a migration the memory.
+
+    To fail over an instance that does not run copies nothing, and so does any move of a
+    forthcoming instance, which has no disks yet.  To move an instance on local disks copies these.
+    """
+    if instance.forthcoming:
+        return 0
+    if not instance.kind.migrates:
+        return instance.disk * len(letters)
+    memory = instance.memory if instance.running else 0
+    return sum(instance.disk if letter == "r" else memory for letter in letters)
+
+
+def places_after(nodes: Nodes, steps: Iterable[ElementaryMove]) -> Nodes:
+    """Return the nodes of an instance after `steps`, which begin on `nodes` (primary first)."""
     for kind, target in steps:
         if kind == FAILOVER:
             nodes = (nodes[1], nodes[0])
@@ -71,15 +134,3 @@ def places_after(nodes: tuple[int, ...], steps: Sequence[ElementaryMove]) -> tup
         else:
             nodes = (target,)
     return nodes
-
-
-def apply_steps(
-    state: State, instance: Instance, steps: Sequence[ElementaryMove]
-) -> tuple[int, ...]:
-    """Carry out `steps` on `state` and return where the instance is then."""
-    nodes = state.where[instance.name]
-    after = places_after(nodes, steps)
-    if after != nodes:
-        state.remove(instance, nodes)
-        state.place(instance, after)
-    return after

@@ -9,7 +9,7 @@ from __future__ import annotations
 from iallocator.limits.group import out_of_reach
 from iallocator.model.moves import FAILOVER, FAILOVER_TO, REPLACE_SECONDARY, Move
 from iallocator.placement.new import other_nodes
-from iallocator.placement.results import MoveOption, MoveResult
+from iallocator.placement.results import MoveResult, ScoredMove
 from iallocator.ranking import ranks_nodes
 from iallocator.ranking.advertised import memory_lack
 from iallocator.reply import tally
@@ -68,7 +68,7 @@ def move_anywhere(
         found = evaluator.ranked(instance, candidates, present)
     outcome = _outcome(context, evaluator, found, instance, lambda nodes: [(FAILOVER_TO, nodes[0])])
     if outcome.best and instance.external and names_others:
-        outcome.others = other_nodes(found.candidates, outcome.best.nodes)
+        outcome.others = other_nodes(found.candidates, outcome.best.after)
     return outcome
 
 
@@ -132,10 +132,8 @@ def fail_over(context: Context, evaluator: Evaluator, instance: Instance) -> Mov
         with state.trial():
             state.remove(instance, present)
             extra = strategy_module(settings.strategy).order(query, [new]).extra(new)
-    score = evaluator.score(exchange)
-    move = MoveOption(score, (new, old), [(FAILOVER, new)])
-    move.extra = extra | _violated_soft(context, instance, (new, old))
-    return MoveResult([move])
+    extra |= _violated_soft(context, instance, (new, old))
+    return MoveResult([ScoredMove(exchange, evaluator.score(exchange), extra=extra)])
 
 
 def move_pair(
@@ -225,7 +223,7 @@ def _outcome(
     if not candidates.feasible:
         outcome.message = f"Can't find any good node: {tally(candidates.failures)}"
         return outcome
-    settings = evaluator.settings
+    settings, present = evaluator.settings, context.state.where[instance.name]
     ranked: Iterable[Placement] = candidates.ranked()
     if evaluator.rules.exact:
         from iallocator.placement.least_loss import least_loss
@@ -234,17 +232,20 @@ def _outcome(
         if not ranked:
             return _rejected_by_n1(context, evaluator, instance, candidates)
     for rank, nodes in ranked:
-        move = MoveOption(found.score((rank, nodes)), nodes, steps(nodes))
-        move.penalty = found.penalty((rank, nodes))
+        placement = rank, nodes
+        extra: dict[str, Any] = {}
         if settings.strategy != "score":
-            move.extra = {"strategy": settings.strategy}
+            extra = {"strategy": settings.strategy}
             if order is not None:
-                move.extra |= order.extra(nodes)
+                extra |= order.extra(nodes)
             else:
                 outcome.ranks[nodes] = rank
-        move.extra |= _violated_soft(context, instance, nodes)
-        outcome.moves.append(move)
-        if len(outcome.moves) >= settings.top:
+        extra |= _violated_soft(context, instance, nodes)
+        move = Move(instance, present, nodes, steps(nodes))
+        outcome.scored.append(
+            ScoredMove(move, found.score(placement), found.penalty(placement), extra)
+        )
+        if len(outcome.scored) >= settings.top:
             break
     return outcome
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from iallocator.aliases import Nodes
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
-    from iallocator.model.moves import ElementaryMove
+    from iallocator.model.moves import Move
     from iallocator.ranking.base import NodeRanking
     from iallocator.ranking.pairs import OrderedCandidates
     from iallocator.reply import GroupSolution
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 __all__ = [
-    "POLICY_RANK", "RELUCTANCE", "AllocationRequest", "GroupPlacements", "MoveOption", "MoveResult",
-    "RankedGroups", "RankedMoves", "penalty_in",
+    "POLICY_RANK", "RELUCTANCE", "AllocationRequest", "GroupPlacements", "MoveResult",
+    "RankedGroups", "RankedMoves", "ScoredMove", "penalty_in",
 ]  # fmt: skip
 
 POLICY_RANK = {"preferred": 0, "last_resort": 1, "unallocable": 2}
@@ -220,44 +220,65 @@ class RankedMoves:
         return 0.0 if self.order else penalty_in(placement[0], self.score(placement))
 
 
-class MoveOption:
-    """A way to move an instance: the steps, where it ends, and the score then.
+class ScoredMove:
+    """A move with its score, as an entry of ``solutions`` has it.
 
-    ``penalty`` is what violated soft constraints add to the score, where that ranked the moves.
-    ``extra`` is what a strategy adds to the entry of ``solutions``.
+    Attributes
+    ----------
+    score:
+        Of the cluster after the move; lower is better.
+    penalty:
+        What violated soft constraints add to the score, where that ranked the moves.
+    extra:
+        What a strategy adds to the entry of ``solutions``.
     """
 
-    __slots__ = ("extra", "nodes", "penalty", "score", "steps")
-
-    def __init__(
-        self, score: float, nodes: tuple[int, ...], steps: Sequence[ElementaryMove]
-    ) -> None:
-        self.score = score
-        self.nodes = nodes
-        self.steps = tuple(steps)
-        self.penalty = 0.0
-        self.extra: dict[str, Any] = {}
-
-
-class MoveResult:
-    """The ways found to move an instance, best first, or why there is none.
-
-    ``failures`` counts by reason the nodes, or pairs of nodes, that were rejected.
-    ``others`` are the nodes that an instance on shared storage could fail over to from
-    its new place, best first; None for others.  ``order`` is the order of a strategy that
-    ranked the nodes; None for others.  ``ranks`` is what lost allocations ranked them by.
-    ``nearest`` is what to add for people on what came closest; None: nobody has looked yet.
-    """
-
-    __slots__ = ("failures", "message", "moves", "nearest", "order", "others", "ranks")
+    __slots__ = ("extra", "move", "penalty", "score")
 
     def __init__(
         self,
-        moves: Sequence[MoveOption] = (),
+        move: Move,
+        score: float = 0.0,
+        penalty: float = 0.0,
+        extra: dict[str, Any] | None = None,
+    ) -> None:
+        self.move = move
+        self.score = score
+        self.penalty = penalty
+        self.extra: dict[str, Any] = extra or {}
+
+
+class MoveResult:
+    """The moves found for an instance, or why there is none.
+
+    Attributes
+    ----------
+    scored:
+        The moves with their scores, best first.
+    message:
+        Why there is none; "" if there is one.
+    failures:
+        Reason -> how many nodes, or pairs of nodes, it rejected.
+    others:
+        The nodes that an instance on shared storage could fail over to from its new place, best
+        first; None for other instances.
+    order:
+        The order of a strategy that ranked the nodes; None for others.
+    ranks:
+        Nodes of a move -> what lost allocations ranked it by.
+    nearest:
+        What to add for people on what came closest; None: not looked for yet.
+    """
+
+    __slots__ = ("failures", "message", "nearest", "order", "others", "ranks", "scored")
+
+    def __init__(
+        self,
+        scored: Sequence[ScoredMove] = (),
         message: str = "",
         failures: dict[str, int] | None = None,
     ) -> None:
-        self.moves = list(moves)
+        self.scored = list(scored)
         self.message = message
         self.failures = failures or {}
         self.others: list[int] | None = None
@@ -266,6 +287,6 @@ class MoveResult:
         self.nearest: str | None = None
 
     @property
-    def best(self) -> MoveOption | None:
-        """The best way, if there is one."""
-        return self.moves[0] if self.moves else None
+    def best(self) -> Move | None:
+        """The best move, if there is one."""
+        return self.scored[0].move if self.scored else None

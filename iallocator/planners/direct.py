@@ -11,12 +11,12 @@ changes. Cost: one pass over the moves for each way and time, as long as `EFFORT
 
 from __future__ import annotations
 
-from iallocator.model.moves import apply_steps
+from iallocator.model.moves import Move, replay
 from iallocator.model.node_view import Capacities
 from iallocator.planners.balance.move_kinds import KINDS, MoveRules
 from iallocator.planners.balance.problem import BalanceProblem
 from iallocator.planners.balance.units import possible
-from iallocator.planners.plan import PlannedMove, replay, traffic
+from iallocator.planners.plan import PlanEntry
 from iallocator.planners.power_state import Switched
 from iallocator.planners.verify import verify_moves
 
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from iallocator.aliases import Nodes
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
-    from iallocator.planners.balance.move_kinds import MoveKind
     from iallocator.planners.outcome import Failures
     from iallocator.planners.plan_limits import PlanLimits
     from iallocator.planners.result import GroupPlans
 
-    Moves = list[PlannedMove]
+    Moves = list[Move]
+    Entries = list[PlanEntry]
 
 __all__ = ["direct_moves", "rescore", "rescore_all", "shortest_ways"]
 
@@ -51,7 +51,7 @@ def direct_moves(
     failures: Failures,
     rules: MoveRules,
     over: Callable[[], bool] = lambda: False,
-) -> list[Moves] | None:
+) -> list[Entries] | None:
     """Return the moves of each plan of `done` without needless copies; None if nothing changes.
 
     The moves of colocation groups stay as they are.
@@ -70,11 +70,11 @@ def direct_moves(
     The scores of the moves that change are not known; see `rescore_all`.
     """
     fixed = Capacities(done.cluster.nodes, limits.min_disk)
-    found = [list(one.plan.moves) for one in done.plans]
+    found = [list(one.plan.entries) for one in done.plans]
     changed, left = False, EFFORT
     for number, one in enumerate(done.plans):
         start, ends = (
-            [move for moves in some for move in moves]
+            [entry for entries in some for entry in entries]
             for some in (found[:number], found[number + 1 :])
         )
         ignore_soft = limits.of(one.group).ignore_soft_errors
@@ -87,7 +87,7 @@ def direct_moves(
                 if left < 0 or over():
                     return found if changed else None
                 with done.before.trial(), Switched(done.cluster, limits.leaving, limits.coming):
-                    replay(done.before, start)
+                    replay(done.before, (entry.move for entry in start))
                     stands = _stands(done.before, shorter, found[number], fixed, rules)
                 every = [*start, *shorter, *ends]
                 if stands and not verify_moves(done.before, every, limits, failures):
@@ -106,56 +106,57 @@ def rescore_all(done: GroupPlans, limits: PlanLimits) -> None:
             rules = MoveRules(leaving=limits.leaving, behaviour=limits.settings.behaviour)
             scope = one.group.nodes
             problem = BalanceProblem(state, scope, fixed, (), rules, limits.relations)
-            rescore(problem, one.plan.moves)
+            rescore(problem, one.plan.entries)
 
 
-def rescore(problem: BalanceProblem, moves: Sequence[PlannedMove]) -> float:
-    """Note at each of `moves` the score after it, and return the last.
+def rescore(problem: BalanceProblem, entries: Sequence[PlanEntry]) -> float:
+    """Note at each move of `entries` the score after it, and return the last.
 
     They are made in the state of `problem`, which needs no instances for that.
     """
     scan, scores = problem.scan(), []
-    for move in moves:
-        apply_steps(problem.state, move.instance, move.steps)
-        scan.refresh(move.nodes)
+    for entry in entries:
+        entry.move.apply(problem.state)
+        scan.refresh(entry.move.nodes)
         scores.append(scan.score())
-    for move, score in zip(moves, scores):
-        move.score = score
+    for entry, score in zip(entries, scores):
+        entry.score = score
     return scan.score()
 
 
-def _shorter_plans(state: State, plan: Moves, rules: MoveRules) -> Iterator[Moves]:
+def _shorter_plans(state: State, plan: Entries, rules: MoveRules) -> Iterator[Entries]:
     """Return the plans in which one instance moves less, or copies less."""
-    own: dict[str, Moves] = {}
-    for move in plan:
-        own.setdefault(move.instance.name, []).append(move)
-    for name, moves in own.items():
-        if len(moves) > 1 and not any(move.unit for move in moves):
+    own: dict[str, Entries] = {}
+    for entry in plan:
+        own.setdefault(entry.move.instance.name, []).append(entry)
+    for name, entries in own.items():
+        if len(entries) > 1 and not any(entry.colocated for entry in entries):
             yield from _shorter(state, plan, name, rules)
 
 
-def _shorter(state: State, plan: Moves, name: str, rules: MoveRules) -> Iterator[Moves]:
+def _shorter(state: State, plan: Entries, name: str, rules: MoveRules) -> Iterator[Entries]:
     """Return plans with less effort for an instance.
 
     All of its moves are replaced first, then fewer that follow each other. The plans in which it
     moves late come first.
     """
-    every = [k for k, move in enumerate(plan) if move.instance.name == name]
+    every = [k for k, entry in enumerate(plan) if entry.move.instance.name == name]
     spans = [
         every[start : start + length]
         for length in range(len(every), 1, -1)
         for start in range(len(every) - length + 1)
     ]
     for places in spans:
-        own = [plan[k] for k in places]
+        own = [plan[k].move for k in places]
         for direct in shortest_ways(state, own[0].instance, own[0].before, own[-1].after, rules):
             if _effort(direct) >= _effort(own):
                 continue
+            new = [PlanEntry(move) for move in direct]
             for place in _times(places[0], places[-1]):
                 yield [
                     one
-                    for k, move in enumerate(plan)
-                    for one in (*([] if k in places else [move]), *(direct if k == place else []))
+                    for k, entry in enumerate(plan)
+                    for one in (*([] if k in places else [entry]), *(new if k == place else []))
                 ]
 
 
@@ -166,7 +167,7 @@ def _times(first: int, last: int) -> Iterator[int]:
     yield first
 
 
-def _effort(moves: Sequence[PlannedMove]) -> tuple[int, int, int]:
+def _effort(moves: Sequence[Move]) -> tuple[int, int, int]:
     """Return the MiB that are copied, and how many moves and steps there are."""
     return sum(move.copied for move in moves), len(moves), sum(len(move.steps) for move in moves)
 
@@ -179,10 +180,10 @@ def shortest_ways(
     if before == after:
         yield []
     elif len(before) == 1:
-        yield [_move(state, instance, before, "fa", after[0])]
+        yield [BY_NAME["fa"].move(instance, before, after[0])]
     elif set(before) == set(after):
         if rules.allows_of(BY_NAME["f"], nodes[before[0]], nodes[before[1]]):
-            yield [_move(state, instance, before, "f", after[0])]
+            yield [BY_NAME["f"].move(instance, before, after[0])]
     else:
         (new, *more) = (index for index in after if index not in before)
         kinds = [kind for kind in KINDS if kind.drbd and kind.targeted]
@@ -191,22 +192,16 @@ def shortest_ways(
         for kind in kinds:
             if not rules.allows_of(kind, nodes[before[0]], nodes[before[1]]):
                 continue
-            first = _move(state, instance, before, kind.name, new)
+            first = kind.move(instance, before, new)
             if first.after == after:
                 yield [first]
             elif more and first.after[0] == after[0]:
-                yield [first, _move(state, instance, first.after, "r", after[1])]
+                yield [first, BY_NAME["r"].move(instance, first.after, after[1])]
 
 
-def _move(state: State, instance: Instance, before: Nodes, name: str, target: int) -> PlannedMove:
-    """A move whose score is not known."""
-    kind: MoveKind = BY_NAME[name]
-    notation = kind.notation(state.cluster.nodes[target].name)
-    copied = traffic(instance, kind.letters)
-    return PlannedMove(instance, before, kind.steps(before, target), notation, 0.0, copied)
-
-
-def _stands(state: State, changed: Moves, plan: Moves, fixed: Capacities, rules: MoveRules) -> bool:
+def _stands(
+    state: State, changed: Entries, plan: Entries, fixed: Capacities, rules: MoveRules
+) -> bool:
     """Whether each move of `changed` is allowed when it is made, from where `plan` differs on.
 
     The moves of `plan` have been checked already.
@@ -215,23 +210,23 @@ def _stands(state: State, changed: Moves, plan: Moves, fixed: Capacities, rules:
     same = next((k for k, (new, old) in enumerate(pairs) if new is not old), len(changed))
     nodes = _otherwise(changed, plan)
     with state.trial():
-        replay(state, changed[:same])
-        for move in changed[same:]:
+        moves = [entry.move for entry in changed]
+        replay(state, moves[:same])
+        for move in moves[same:]:
             if state.pools is None and nodes.isdisjoint(move.nodes):
-                replay(state, [move])
-            elif not possible(state, fixed, move.instance, move.steps, rules):
+                move.apply(state)
+            elif not possible(state, fixed, move, rules):
                 return False
         return True
 
 
-def _otherwise(changed: Moves, plan: Moves) -> set[int]:
+def _otherwise(changed: Entries, plan: Entries) -> set[int]:
     """The nodes on which one plan has moves that the other has not.
 
     To all others everything comes and goes as before, and nothing else matters to their limits,
     but for storage pools, which several nodes may share.
     """
-    known = {id(move) for move in plan}, {id(move) for move in changed}
-    alone = [m for m in changed if id(m) not in known[0]] + [
-        m for m in plan if id(m) not in known[1]
-    ]
-    return {index for move in alone for index in move.nodes}
+    known = {id(entry) for entry in plan}, {id(entry) for entry in changed}
+    alone = [one for one in changed if id(one) not in known[0]]
+    alone += (one for one in plan if id(one) not in known[1])
+    return {index for one in alone for index in one.move.nodes}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from math import sqrt
 
-from iallocator.model.moves import apply_steps
 from iallocator.scoring.metrics import STATISTICS
 from iallocator.scoring.score_delta import terms
 from iallocator.scoring.state_score import kernel_of
@@ -13,8 +12,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from iallocator.model.moves import Move
     from iallocator.model.state import State
-    from iallocator.planners.plan import PlannedMove
 
     Changes = list[tuple[str, float]]
     """(statistic, by how much its contribution to the score changes)."""
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["changes_of_moves"]
 
 
-def changes_of_moves(state: State, moves: Sequence[PlannedMove]) -> list[Changes]:
+def changes_of_moves(state: State, moves: Sequence[Move]) -> list[Changes]:
     """Per move how it changes the statistics of the groups of its nodes, made one by one.
 
     The moves begin at `state`, which is left as it is.  Cost: every node of the groups that are
@@ -33,10 +32,10 @@ def changes_of_moves(state: State, moves: Sequence[PlannedMove]) -> list[Changes
         return [_changes(groups, move) for move in moves]
 
 
-def _changes(groups: _Groups, move: PlannedMove) -> Changes:
+def _changes(groups: _Groups, move: Move) -> Changes:
     """What `move` changes, which is made."""
     before = groups.terms(move.nodes)
-    apply_steps(groups.state, move.instance, move.steps)
+    move.apply(groups.state)
     groups.renew(move.nodes)
     changes = (after - now for now, after in zip(before, groups.terms(move.nodes)))
     return [(one.name, change) for one, change in zip(STATISTICS, changes)]

@@ -1,9 +1,12 @@
-"""A plan as data: moves in order, with the score after each and the traffic they cause."""
+"""A plan as data: moves in order, and what the planner knows of each.
+
+Attributes of a move that only a plan needs (score, colocation group, violated constraints) lie
+beside the move in its `PlanEntry`.
+"""
 
 from __future__ import annotations
 
 from iallocator.deadline import Stopped, TimeIsUp
-from iallocator.model.moves import apply_steps, places_after
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -11,104 +14,69 @@ if TYPE_CHECKING:
 
     from iallocator.constraints.relations import Relations
     from iallocator.model.cluster import Cluster
-    from iallocator.model.instance import Instance
-    from iallocator.model.moves import ElementaryMove
+    from iallocator.model.moves import Move
     from iallocator.model.state import State
 
 __all__ = [
-    "Plan", "PlannedMove", "ends_of_units", "mark_units", "note_broken", "replay", "traffic",
+    "Plan", "PlanEntry", "ends_of_colocation_groups", "mark_colocation_groups", "note_broken",
 ]  # fmt: skip
 
 
-def traffic(instance: Instance, letters: Sequence[str]) -> int:
-    """Return the MiB that travel between nodes: ``r`` copies the disks, a migration the memory.
-
-    To fail over an instance that does not run copies nothing, and so does any move of a
-    forthcoming instance, which has no disks yet.  To move an instance on local disks copies these.
-    """
-    if instance.forthcoming:
-        return 0
-    if not instance.kind.migrates:
-        return instance.disk * len(letters)
-    memory = instance.memory if instance.running else 0
-    return sum(instance.disk if letter == "r" else memory for letter in letters)
-
-
-class PlannedMove:
+class PlanEntry:
     """One move of a plan.
 
     Attributes
     ----------
-    before, after:
-        The instance's nodes, primary first.
-    steps:
-        The elementary moves, in order.
-    notation:
-        The same as balancers write it: ``f r:node3 f``.
+    move:
+        The move.
     score:
-        Of the group or cluster that is balanced, after the move.
-    copied:
-        MiB that travel between nodes; see `traffic`.
-    broken:
-        What the instance should rather not do there, for people; see `note_broken`.
-    unit:
-        The names of all that move together with it, itself among them, because they must be
-        together; () if it moves alone.  Their moves are consecutive, and only after the
-        last of them all musts hold.
+        Of the group or cluster that is balanced, after the move; lower is better.
+    colocated:
+        The names of all instances of its colocation group that move together, itself among
+        them; () if it moves alone.  Their moves are consecutive, and all hard constraints hold
+        only after the last of them.
     mends:
-        Whether it is made for the sake of a must that is broken, whatever the score.
+        Whether it is made because a hard constraint is violated, whatever the score.
+    broken:
+        The soft constraints that the instance violates after the move, for people; see
+        `note_broken`.
     """
 
-    __slots__ = (
-        "after", "before", "broken", "copied", "instance", "mends", "notation", "score", "steps",
-        "unit",
-    )  # fmt: skip
+    __slots__ = ("broken", "colocated", "mends", "move", "score")
 
     def __init__(
         self,
-        instance: Instance,
-        before: tuple[int, ...],
-        steps: Sequence[ElementaryMove],
-        notation: str,
-        score: float,
-        copied: int,
+        move: Move,
+        score: float = 0.0,
+        colocated: tuple[str, ...] = (),
+        mends: bool = False,
     ) -> None:
-        self.instance = instance
-        self.before = before
-        self.steps = tuple(steps)
-        self.after = places_after(before, self.steps)
-        self.notation = notation
+        self.move = move
         self.score = score
-        self.copied = copied
+        self.colocated = colocated
+        self.mends = mends
         self.broken: list[str] = []
-        self.unit: tuple[str, ...] = ()
-        self.mends = False
-
-    @property
-    def nodes(self) -> frozenset[int]:
-        """All nodes that the move touches."""
-        targets = [target for _, target in self.steps]
-        return frozenset((*self.before, *targets))
 
     def document(self, cluster: Cluster) -> dict[str, object]:
-        """As plain data; see ``schemas/plan.schema.json``."""
-        entry: dict[str, object] = {
-            "instance": self.instance.name,
-            "from": cluster.node_names(self.before),
-            "to": cluster.node_names(self.after),
-            "move": self.notation,
+        """Return the entry as plain data; see ``schemas/plan.schema.json``."""
+        move = self.move
+        found: dict[str, object] = {
+            "instance": move.instance.name,
+            "from": cluster.node_names(move.before),
+            "to": cluster.node_names(move.after),
+            "move": move.notation(cluster),
             "score": self.score,
-            "copied_mib": self.copied,
+            "copied_mib": move.copied,
         }
         if self.broken:
-            entry["broken"] = self.broken
-        if self.unit:
-            entry["unit"] = list(self.unit)
-        return entry
+            found["broken"] = self.broken
+        if self.colocated:
+            found["unit"] = list(self.colocated)
+        return found
 
 
 class Plan:
-    """What a planner found.
+    """The moves that a planner found.
 
     Attributes
     ----------
@@ -116,22 +84,27 @@ class Plan:
         The planner.
     before, after:
         Scores, lower is better.
-    moves:
-        In the order in which they are to be made.
+    entries:
+        The moves in the order in which they are to be made.
     reason:
         Why the plan ends where it ends, for people.
     stop:
         What ended the planner early: a signal, or the deadline; None if nothing did.
     """
 
-    __slots__ = ("before", "command", "moves", "reason", "stop")
+    __slots__ = ("before", "command", "entries", "reason", "stop")
 
     def __init__(self, command: str, before: float) -> None:
         self.command = command
         self.before = before
-        self.moves: list[PlannedMove] = []
+        self.entries: list[PlanEntry] = []
         self.reason = ""
         self.stop: Stopped | None = None
+
+    @property
+    def moves(self) -> list[Move]:
+        """The moves alone, in order."""
+        return [entry.move for entry in self.entries]
 
     @property
     def interrupted(self) -> bool:
@@ -139,66 +112,73 @@ class Plan:
         return self.stop is not None and not isinstance(self.stop, TimeIsUp)
 
     def end(self, stop: Stopped) -> None:
-        """The planner was interrupted: what was found until then is the plan."""
+        """Note that the planner was interrupted: the moves found until then are the plan."""
         self.stop, self.reason = stop, stop.reason
 
     def stop_at_best(self, stop: Stopped) -> None:
-        """Keep what was found before an interruption: the moves up to the lowest score.
+        """Keep the moves up to the lowest score that were found before an interruption.
 
-        What mends a must stays, and units stay whole.
+        Moves that mend a hard constraint stay, and colocation groups stay whole.
         """
         self.end(stop)
-        keep = max((k for k, m in enumerate(self.moves, start=1) if m.mends), default=0)
-        ends = [k for k, last in enumerate(ends_of_units(self.moves), start=1) if last]
-        scores = {k: self.moves[k - 1].score if k else self.before for k in (0, *ends) if k >= keep}
+        entries = self.entries
+        keep = max((k for k, entry in enumerate(entries, start=1) if entry.mends), default=0)
+        ends = [k for k, last in enumerate(ends_of_colocation_groups(entries), start=1) if last]
+        scores = {k: entries[k - 1].score if k else self.before for k in (0, *ends) if k >= keep}
         if scores:
-            del self.moves[min(scores, key=lambda k: (scores[k], -k)) :]
+            del entries[min(scores, key=lambda k: (scores[k], -k)) :]
 
     @property
     def after(self) -> float:
         """The score after the last move."""
-        return self.moves[-1].score if self.moves else self.before
+        return self.entries[-1].score if self.entries else self.before
 
     @property
     def mended(self) -> int:
-        """How many moves are made to mend broken musts."""
-        return sum(move.mends for move in self.moves)
+        """How many moves are made to mend hard constraints."""
+        return sum(entry.mends for entry in self.entries)
 
     @property
     def copied(self) -> int:
         """MiB that travel between nodes if all moves are made."""
-        return sum(move.copied for move in self.moves)
+        return sum(entry.move.copied for entry in self.entries)
 
 
-def mark_units(moves: Sequence[PlannedMove], units: Mapping[str, Sequence[str]]) -> None:
-    """Tell moves of instances that must be together, see `units`, that they are one.
+def mark_colocation_groups(
+    entries: Sequence[PlanEntry], groups: Mapping[str, Sequence[str]]
+) -> None:
+    """Note at the moves of a colocation group which instances move together.
 
-    Where others come between them, because they make the room, those belong to it.
+    `groups`: name of an instance -> the names in its colocation group.  Moves of other instances
+    that lie between these, because they make room, belong to the group, too.
     """
-    last = {move.instance.name: position for position, move in enumerate(moves)}
+    last = {entry.move.instance.name: position for position, entry in enumerate(entries)}
     start = 0
-    while start < len(moves):
+    while start < len(entries):
         end = start + 1
         position = start
         while position < end:
-            unit = units.get(moves[position].instance.name, ())
-            end = max(end, 1 + max((last.get(name, 0) for name in unit), default=0))
+            group = groups.get(entries[position].move.instance.name, ())
+            end = max(end, 1 + max((last.get(name, 0) for name in group), default=0))
             position += 1
         if end - start > 1:
-            names = tuple(sorted(move.instance.name for move in moves[start:end]))
-            for move in moves[start:end]:
-                move.unit = names
+            names = tuple(sorted(entry.move.instance.name for entry in entries[start:end]))
+            for entry in entries[start:end]:
+                entry.colocated = names
         start = end
 
 
-def ends_of_units(moves: Sequence[PlannedMove]) -> list[bool]:
-    """Per move whether all musts hold after it: all but those within a unit."""
+def ends_of_colocation_groups(entries: Sequence[PlanEntry]) -> list[bool]:
+    """Return per move whether all hard constraints hold after it.
+
+    They do, but for the moves within a colocation group.
+    """
     ends = []
     seen: set[str] = set()
-    for move, following in zip(moves, [*moves[1:], None]):
-        seen.add(move.instance.name)
-        inside = bool(move.unit) and seen != set(move.unit)
-        if not inside or following is None or following.unit != move.unit:
+    for entry, following in zip(entries, [*entries[1:], None]):
+        seen.add(entry.move.instance.name)
+        inside = bool(entry.colocated) and seen != set(entry.colocated)
+        if not inside or following is None or following.colocated != entry.colocated:
             ends.append(True)
             seen = set()
         else:
@@ -206,14 +186,8 @@ def ends_of_units(moves: Sequence[PlannedMove]) -> list[bool]:
     return ends
 
 
-def replay(state: State, moves: Sequence[PlannedMove]) -> None:
-    """Carry out `moves` on `state`."""
-    for move in moves:
-        apply_steps(state, move.instance, move.steps)
-
-
-def note_broken(state: State, moves: Iterable[PlannedMove], relations: Relations | None) -> None:
-    """Tell every move which wishes its instance breaks after it, as the others are then.
+def note_broken(state: State, entries: Iterable[PlanEntry], relations: Relations | None) -> None:
+    """Note at each move the soft constraints that its instance violates after it.
 
     The moves begin at `state`, which is left as it is.
     """
@@ -221,8 +195,8 @@ def note_broken(state: State, moves: Iterable[PlannedMove], relations: Relations
         return
     rule_counts = relations.live(state)
     with state.trial():
-        for move in moves:
-            name = move.instance.name
-            apply_steps(state, move.instance, move.steps)
+        for entry in entries:
+            name = entry.move.instance.name
+            entry.move.apply(state)
             broken = relations.violated_soft(name, state.where[name][0], rule_counts.now())
-            move.broken = [bond.text_with_price for bond in broken]
+            entry.broken = [bond.text_with_price for bond in broken]

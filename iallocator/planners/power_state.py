@@ -1,6 +1,6 @@
 """Nodes that a planner switches off or on: what they are like, and supposing that it is done.
 
-`Moved` supposes that moves are made, those of other groups or those that are planned already.
+`AssumedMoves` supposes that moves are made: those of other groups, or those planned already.
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 
 from iallocator.model.columns import DISK, FREE_SPINDLES, MEMORY
+from iallocator.model.moves import replay
 from iallocator.model.state import State
-from iallocator.planners.plan import replay
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
     from iallocator.model.cluster import Cluster, Node
     from iallocator.model.instance import Instance, Pool
-    from iallocator.planners.plan import PlannedMove
+    from iallocator.model.moves import Move
 
-__all__ = ["Moved", "Switched", "size_like"]
+__all__ = ["AssumedMoves", "Switched", "size_like"]
 
 
 def size_like(node: Node, others: Iterable[Node]) -> Node | None:
@@ -67,7 +67,7 @@ class Switched:
             self._nodes[index].online = online
 
 
-class Moved:
+class AssumedMoves:
     """A ``with`` block in which instances are where `make` has put them.
 
     Their nodes report as much free memory, disk and spindles, and as much in their storage pools,
@@ -81,7 +81,7 @@ class Moved:
         self._homes: list[tuple[Instance, tuple[int, ...]]] = []
         self._reports: list[tuple[Node, int, int, int, dict[Pool, float]]] = []
 
-    def make(self, moves: Sequence[PlannedMove]) -> None:
+    def make(self, moves: Sequence[Move]) -> None:
         """Suppose that `moves` are made."""
         if not moves:
             return
@@ -106,7 +106,7 @@ class Moved:
             self._homes.append((move.instance, move.instance.nodes))
             move.instance.nodes = move.after
 
-    def __enter__(self) -> Moved:
+    def __enter__(self) -> AssumedMoves:
         return self
 
     def __exit__(self, *_: object) -> None:

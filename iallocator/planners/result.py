@@ -5,9 +5,9 @@ from __future__ import annotations
 from copy import copy
 
 from iallocator.deadline import Stopped
-from iallocator.model.moves import FAILOVER, FAILOVER_TO, REPLACE_SECONDARY, apply_steps
+from iallocator.model.moves import Move, replay
 from iallocator.model.state import State
-from iallocator.planners.plan import Plan, PlannedMove, replay, traffic
+from iallocator.planners.plan import Plan, PlanEntry
 from iallocator.scoring.state_score import kernel_of
 
 TYPE_CHECKING = False
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 
 __all__ = ["GroupPlan", "GroupPlans", "GroupRow", "PlanResult", "moves_of_transition"]
-
-LETTERS = {FAILOVER: "f", REPLACE_SECONDARY: "r", FAILOVER_TO: "fa"}
 
 
 class GroupRow:
@@ -100,9 +98,14 @@ class PlanResult:
         return self.before.cluster
 
     @property
-    def moves(self) -> list[PlannedMove]:
-        """In the order in which they were found; each is legal after those before it."""
-        return self.plan.moves
+    def entries(self) -> list[PlanEntry]:
+        """The moves with what the planner knows of each; each is legal after those before it."""
+        return self.plan.entries
+
+    @property
+    def moves(self) -> list[Move]:
+        """The moves alone, in the order of `entries`."""
+        return [entry.move for entry in self.entries]
 
     @property
     def interrupted(self) -> bool:
@@ -140,12 +143,11 @@ class PlanResult:
         from iallocator.transition.assemble import transition_of_moves
         from iallocator.transition.resources import room
 
-        moves = [(move.instance, move.before, move.steps) for move in self.moves]
         orders = self.demands.orders if self.demands else ()
         return transition_of_moves(
             self.cluster,
             room(self.before),
-            moves,
+            self.moves,
             orders=orders,
             separations=self.separations(),
         )
@@ -170,9 +172,9 @@ class PlanResult:
         """What is said of `group`."""
         return next(row for row in self.groups if row.group is group)
 
-    def add(self, moves: Iterable[PlannedMove]) -> None:
+    def add(self, entries: Iterable[PlanEntry]) -> None:
         """Append moves."""
-        self.plan.moves += moves
+        self.plan.entries += entries
 
     def after(self) -> State:
         """The state once all moves are made."""
@@ -211,7 +213,7 @@ class PlanResult:
         found: Json = {"command": self.plan.command, "scores": {"before": before, "after": after}}
         if self.plan.reason:
             found["reason"] = self.plan.reason
-        found["moves"] = [move.document(self.cluster) for move in self.moves]
+        found["moves"] = [entry.document(self.cluster) for entry in self.entries]
         found["job_sets"] = self.job_sets()
         if self.groups:
             found["groups"] = [row.document() for row in self.groups]
@@ -233,7 +235,7 @@ class GroupPlan:
         members = {
             "before": plan.before,
             "after": plan.after,
-            "moves": len(plan.moves),
+            "moves": len(plan.entries),
             "copied_mib": plan.copied,
         }
         return GroupRow(self.group, members, plan.reason)
@@ -256,9 +258,9 @@ class GroupPlans(PlanResult):
             self.plan.end(stop)
 
     @property
-    def moves(self) -> list[PlannedMove]:
-        """Those of all groups."""
-        return [move for one in self.plans for move in one.plan.moves]
+    def entries(self) -> list[PlanEntry]:
+        """The moves of all groups."""
+        return [entry for one in self.plans for entry in one.plan.entries]
 
     @property
     def interrupted(self) -> bool:
@@ -271,11 +273,11 @@ class GroupPlans(PlanResult):
         plans = [one.plan for one in self.plans]
         return sum(plan.before for plan in plans), sum(plan.after for plan in plans)
 
-    def replace_moves(self, moves: Sequence[list[PlannedMove]]) -> list[list[PlannedMove]]:
+    def replace_moves(self, entries: Sequence[list[PlanEntry]]) -> list[list[PlanEntry]]:
         """Give each plan other moves, and return those that it had."""
-        before = [one.plan.moves for one in self.plans]
-        for one, some in zip(self.plans, moves, strict=True):
-            one.plan.moves = some
+        before = [one.plan.entries for one in self.plans]
+        for one, some in zip(self.plans, entries, strict=True):
+            one.plan.entries = some
         self._transition = None
         return before
 
@@ -283,19 +285,19 @@ class GroupPlans(PlanResult):
         """Cut the plan of the group that the move belongs to; other groups keep their plans."""
         count = problem.number - 1
         for one in self.plans:
-            if 0 <= count < len(one.plan.moves):
-                del one.plan.moves[count:]
+            if 0 <= count < len(one.plan.entries):
+                del one.plan.entries[count:]
                 one.plan.reason = reason
                 self._transition = None
                 return f"the moves of group {one.group.name} from move {problem.number} on"
-            count -= len(one.plan.moves)
+            count -= len(one.plan.entries)
         return ""
 
     def leave_out(self, part: object, reason: str) -> str:
         """Leave out the plan of a group, for `reason`."""
         for one in self.plans:
-            if one.group is part and one.plan.moves:
-                one.plan.moves = []
+            if one.group is part and one.plan.entries:
+                one.plan.entries = []
                 one.plan.reason = reason
                 self._transition = None
                 return f"the plan of group {one.group.name}"
@@ -305,7 +307,7 @@ class GroupPlans(PlanResult):
         """Return the plan of each group that has moves, alone."""
         found: list[tuple[object, PlanResult]] = []
         for one in self.plans:
-            if one.plan.moves:
+            if one.plan.entries:
                 alone = copy(self)
                 alone.plans, alone._transition = [one], None
                 found.append((one.group, alone))
@@ -317,14 +319,14 @@ class GroupPlans(PlanResult):
         return super().document()
 
 
-def moves_of_transition(before: State, transition: Transition) -> list[PlannedMove]:
+def moves_of_transition(before: State, transition: Transition) -> list[PlanEntry]:
     """Return the moves that the steps of a transition make, cut where they wait for others."""
     from iallocator.ganeti.jobs import chains
 
     actions = {step.number: step.action for step in transition.steps}
     state, names = before.copy(), before.cluster.nodes
     kernels: dict[int, ScalarKernel] = {}  # one per group, renewed move by move
-    moves = []
+    entries = []
     for chain in chains(transition.steps):
         steps = [actions[number] for number in chain if actions[number].move is not None]
         if not steps or steps[0].instance is None or steps[0].before is None:
@@ -334,15 +336,10 @@ def moves_of_transition(before: State, transition: Transition) -> list[PlannedMo
         group = names[present[0]].group
         if group.index not in kernels:
             kernels[group.index] = kernel_of(state, group.nodes)
-        apply_steps(state, instance, made)
-        touched = {*present, *state.where[instance.name]}  # in two groups, if it is torn
+        move = Move.by_steps(instance, present, made)
+        move.apply(state)
+        touched = {*present, *move.after}  # in two groups, if it is torn
         for number, kernel in kernels.items():
             kernel.renew(k for k in touched if names[k].group.index == number)
-        notation = " ".join(
-            "f" if kind == FAILOVER else f"{LETTERS[kind]}:{names[target].name}"
-            for kind, target in made
-        )
-        copied = traffic(instance, [LETTERS[kind] for kind, _ in made])
-        score = kernels[group.index].score()
-        moves.append(PlannedMove(instance, present, made, notation, score, copied))
-    return moves
+        entries.append(PlanEntry(move, kernels[group.index].score()))
+    return entries

@@ -13,7 +13,7 @@ from iallocator.model.constraints import TOGETHER
 from iallocator.model.tags import new_conflict
 from iallocator.planners.moments import wrong_moments
 from iallocator.planners.outcome import Outcome
-from iallocator.planners.plan import ends_of_units
+from iallocator.planners.plan import ends_of_colocation_groups
 from iallocator.transition.execution import Execution, view_of
 from iallocator.transition.paths import chain
 from iallocator.transition.resources import Place
@@ -26,9 +26,10 @@ if TYPE_CHECKING:
 
     from iallocator.constraints.relations import Relations
     from iallocator.model.cluster import Group
+    from iallocator.model.moves import Move
     from iallocator.model.state import State
     from iallocator.planners.outcome import Failures
-    from iallocator.planners.plan import PlannedMove
+    from iallocator.planners.plan import PlanEntry
     from iallocator.planners.plan_limits import PlanLimits
     from iallocator.transition.step import Step
     from iallocator.transition.transition import ScheduledStep, Transition
@@ -66,16 +67,17 @@ class Problem:
 
 def verify_moves(
     state: State,
-    moves: Sequence[PlannedMove],
+    entries: Sequence[PlanEntry],
     limits: PlanLimits,
     failures: Failures | None = None,
 ) -> list[Problem]:
-    """What is wrong with moves that begin at `state`, made one after the other; [] if nothing is.
+    """Return what is wrong with the moves of `entries`, made one after the other; [] for nothing.
 
-    `state` is left as it is.  Cost: a few dozen checks per move, and N+1 twice for every
-    group that is touched, where `failures` do not know it yet.
+    They begin at `state`, which is left as it is.  Cost: a few dozen checks per move, and N+1
+    twice for every group that is touched, where `failures` do not know it yet.
     """
     problems: list[Problem] = []
+    moves = [entry.move for entry in entries]
     touched = [(move.instance.name, (*move.before, *move.after)) for move in moves]
     outcome = Outcome(state, touched, limits, failures)
     with state.trial():
@@ -84,7 +86,9 @@ def verify_moves(
         held: dict[str, int | None] = {}
         final = {move.instance.name: number for number, move in enumerate(moves, start=1)}
         first = {move.instance.name: state.where.get(move.instance.name) for move in moves}
-        for number, (move, last) in enumerate(zip(moves, ends_of_units(moves)), start=1):
+        for number, (move, last) in enumerate(
+            zip(moves, ends_of_colocation_groups(entries)), start=1
+        ):
             home = limits.returns and move.after == first[move.instance.name]
             found = list(_made(state, execution, move, limits, home))
             problems += (Problem("move", number, text) for text in found)
@@ -115,7 +119,7 @@ def verify_moves(
 
 
 def _made(
-    state: State, execution: Execution, move: PlannedMove, limits: PlanLimits, home: bool
+    state: State, execution: Execution, move: Move, limits: PlanLimits, home: bool
 ) -> Iterator[str]:
     """Carry out a move; say what is wrong with it; soft limits do not hold who comes `home`."""
     instance, relations = move.instance, limits.relations
@@ -139,7 +143,7 @@ def _uncopied(state: State, step: Step, limits: PlanLimits) -> Iterator[str]:
         yield f"{step.name}: its disks cannot be copied, its primary is offline"
 
 
-def _soft(state: State, move: PlannedMove, limits: PlanLimits) -> Iterator[str]:
+def _soft(state: State, move: Move, limits: PlanLimits) -> Iterator[str]:
     """The soft limits that an instance breaks where it came to, as things are after the move.
 
     Of those who will return they do not hold where the mirror was, which is the only way out.
@@ -168,7 +172,7 @@ def _soft(state: State, move: PlannedMove, limits: PlanLimits) -> Iterator[str]:
                 yield f"{name}: {one.numbers(empty[index], full[index], instance)}"
 
 
-def _losses(state: State, moves: Sequence[PlannedMove], outcome: Outcome) -> list[Problem]:
+def _losses(state: State, moves: Sequence[Move], outcome: Outcome) -> list[Problem]:
     """N+1 broken in the end, each with the first move after which it is."""
     with state.trial():
         _carry(state, moves)
@@ -185,7 +189,7 @@ def _losses(state: State, moves: Sequence[PlannedMove], outcome: Outcome) -> lis
     return [Problem("move", first[node], text) for node, text in lost.items()]
 
 
-def _carry(state: State, moves: Sequence[PlannedMove]) -> None:
+def _carry(state: State, moves: Sequence[Move]) -> None:
     for move in moves:
         if state.where.get(move.instance.name) == move.before:
             state.remove(move.instance, move.before)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
-    from iallocator.model.moves import ElementaryMove
+    from iallocator.model.moves import Move
     from iallocator.model.state import State
     from iallocator.transition.resources import Amounts
     from iallocator.transition.separations import Separations
@@ -65,7 +65,7 @@ def plan_transition(
 def transition_of_moves(
     cluster: Cluster,
     left: Amounts,
-    moves: Iterable[tuple[Instance, tuple[int, ...], Sequence[ElementaryMove]]],
+    moves: Iterable[Move],
     orders: Sequence[tuple[str, str, str]] = (),
     around: NodeChanges | None = None,
     separations: Separations | None = None,
@@ -81,8 +81,7 @@ def transition_of_moves(
     left
         What every node has left before the first move, as `amounts.room` says it.
     moves
-        Instance, the nodes it is on before the move, and the elementary moves.  An
-        instance may move more than once.
+        The moves.  An instance may move more than once.
     orders
         As in `Demands`.  The moves are made in another sequence if these ask for it;
         those that cannot be met are remarked upon.
@@ -97,10 +96,10 @@ def transition_of_moves(
     last: dict[str, Step] = {}
     sequence: list[Step] = []
     off = around.power_on if around is not None else ()
-    for instance, nodes, steps in (moves[k] for k in arranged.positions):
-        name = instance.name
-        live = name in last or nodes[0] not in off  # nothing runs on a node that is off
-        made = chain(instance, Place(nodes, instance.uses_memory), steps, cluster, live)
+    for move in (moves[k] for k in arranged.positions):
+        instance, name = move.instance, move.instance.name
+        live = name in last or move.before[0] not in off  # nothing runs on a node that is off
+        made = chain(instance, Place(move.before, instance.uses_memory), move.steps, cluster, live)
         if not made:
             continue
         if name in last:

@@ -14,13 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from iallocator.model.cluster import Cluster
-    from iallocator.model.instance import Instance
-    from iallocator.model.moves import ElementaryMove
+    from iallocator.model.moves import Move
     from iallocator.transition.resources import Amounts
     from iallocator.transition.separations import Separations
     from iallocator.transition.transition import Transition
-
-    Move = tuple[Instance, tuple[int, ...], Sequence[ElementaryMove]]
 
 __all__ = ["Round", "transition_of_rounds"]
 
@@ -29,8 +26,7 @@ __all__ = ["Round", "transition_of_rounds"]
 class Round:
     """Indices of nodes that are rebooted together; moves, in legal orders, before and after that.
 
-    A move is an instance, the nodes it is on before it, and its steps.  `master`: the node that
-    cannot be drained; -1 if it is not known.
+    `master`: the node that cannot be drained; -1 if it is not known.
     """
 
     nodes: Sequence[int]
@@ -130,6 +126,5 @@ def _ran(step: Step, index: int) -> bool:
 
 def _chains(cluster: Cluster, moves: Iterable[Move]) -> list[list[Step]]:
     return [
-        chain(instance, Place(nodes, instance.uses_memory), steps, cluster)
-        for instance, nodes, steps in moves
+        chain(m.instance, Place(m.before, m.instance.uses_memory), m.steps, cluster) for m in moves
     ]

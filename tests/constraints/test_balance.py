@@ -146,7 +146,6 @@ def test_order_of_keys_changes_no_plan() -> None:
 def test_scan_after_moves_is_as_a_new_one() -> None:
     """What is kept from step to step is what a look at everything finds."""
     from iallocator.constraints.affinity_factory import relations_of
-    from iallocator.model.moves import apply_steps
     from iallocator.model.node_view import Capacities
     from iallocator.model.state import State
     from iallocator.planners.balance.move_kinds import MoveRules
@@ -168,8 +167,8 @@ def test_scan_after_moves_is_as_a_new_one() -> None:
             found = scan.best()
             if found is None:
                 break
-            apply_steps(state, found.instance, found.kind.steps(found.before, found.target))
-            scan.refresh([*found.before, found.target])
+            found.moves[0].apply(state)
+            scan.refresh(found.nodes)
             fresh = MoveScan(state, group.nodes, fixed, instances, MoveRules(), relations)
             one, other = scan.best(), fresh.best()
             assert scan.score() == pytest.approx(fresh.score(), abs=1e-9)

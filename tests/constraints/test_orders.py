@@ -121,7 +121,7 @@ def test_place_passes_the_orders_to_its_transition() -> None:
 
 def test_an_order_without_room_is_dropped_with_a_remark() -> None:
     """Moves stay legal: an order that room forbids is named, not forced."""
-    from iallocator.model.moves import FAILOVER_TO
+    from iallocator.model.moves import FAILOVER_TO, Move
     from iallocator.model.state import State
     from iallocator.transition.assemble import transition_of_moves
     from iallocator.transition.resources import room
@@ -130,7 +130,7 @@ def test_an_order_without_room_is_dropped_with_a_remark() -> None:
     instances = {"a": _shared("node1", memory=12000), "b": _shared("node2", memory=12000)}
     cluster = load(builders.cluster(nodes=3, memory=16384, instances=instances))
     a, b = cluster.instances
-    moves = [(b, (1,), [(FAILOVER_TO, 2)]), (a, (0,), [(FAILOVER_TO, 1)])]
+    moves = [Move(b, (1,), (2,), [(FAILOVER_TO, 2)]), Move(a, (0,), (1,), [(FAILOVER_TO, 1)])]
     left = room(State(cluster))
     kept = transition_of_moves(cluster, left, moves, orders=[("b", "a", "must")])
     assert kept.remarks == []

@@ -9,7 +9,7 @@ from iallocator.model.moves import (
     FAILOVER_TO,
     REPLACE_SECONDARY,
     ElementaryMove,
-    apply_steps,
+    Move,
     places_after,
 )
 from iallocator.model.state import State
@@ -44,7 +44,9 @@ def test_steps_applied_to_a_state_move_what_the_instance_takes() -> None:
     one = instance(nodes=(0, 1))
     state = State(cluster(nodes=3, instances=(one,)))
     assert (state.columns[0], state.reserved) == ([7192, 8192, 8192], [0, 1000, 0])
-    assert apply_steps(state, one, [(FAILOVER, 1), (REPLACE_SECONDARY, 2)]) == (1, 2)
+    move = Move.by_steps(one, (0, 1), [(FAILOVER, 1), (REPLACE_SECONDARY, 2)])
+    move.apply(state)
+    assert move.after == (1, 2)
     assert (state.columns[0], state.reserved) == ([8192, 7192, 8192], [0, 0, 1000])
     assert state.where == {"web": (1, 2)}
     assert [list(names) for names in state.primaries] == [[], ["web"], []]
@@ -55,7 +57,9 @@ def test_steps_that_lead_back_leave_the_state_alone() -> None:
     one = instance(nodes=(0, 1))
     state = State(cluster(instances=(one,)))
     rows = [state.row(index) for index in (0, 1)]
-    assert apply_steps(state, one, [(FAILOVER, 1), (FAILOVER, 0)]) == (0, 1)
+    move = Move.by_steps(one, (0, 1), [(FAILOVER, 1), (FAILOVER, 0)])
+    move.apply(state)
+    assert move.after == (0, 1)
     assert [state.row(index) for index in (0, 1)] == rows
 
 

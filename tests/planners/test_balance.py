@@ -9,10 +9,11 @@ import pytest
 
 from iallocator.cli import main
 from iallocator.deadline import Interrupted
+from iallocator.model.moves import replay
 from iallocator.model.state import State
 from iallocator.options.settings import Settings
 from iallocator.planners.balance.greedy import balance
-from iallocator.planners.plan import Plan, replay
+from iallocator.planners.plan import Plan
 from iallocator.planners.plan_limits import PlanLimits, StopCriteria
 from iallocator.planners.verify import verify_moves
 from iallocator.scoring.scalar import ScalarKernel
@@ -39,7 +40,7 @@ def test_balance_plan_executed_on_the_model_breaks_no_limit() -> None:
     for name, cluster, group in worlds(seeds(8, 30, 400)):
         place = problem_of(cluster, group)
         plan = balance(place, StopCriteria())
-        assert verify_moves(place.state, plan.moves, LIMITS) == [], name
+        assert verify_moves(place.state, plan.entries, LIMITS) == [], name
         moves += len(plan.moves)
     assert moves > 40
 
@@ -49,7 +50,7 @@ def test_balance_score_falls_with_every_move_and_is_the_true_one() -> None:
     for name, cluster, group in worlds(seeds(8, 20, 430)):
         place = problem_of(cluster, group)
         plan = balance(place, StopCriteria())
-        scores = [plan.before, *(move.score for move in plan.moves)]
+        scores = [plan.before, *(entry.score for entry in plan.entries)]
         assert all(b < a for a, b in pairwise(scores)), name
         replay(place.state, plan.moves)
         score = ScalarKernel(place.state, group.nodes, place.fixed).score()
@@ -75,7 +76,7 @@ def test_balance_with_lookahead_ends_no_higher() -> None:
         greedy = balance(place, StopCriteria())
         ahead = balance(place, StopCriteria(lookahead=True))
         assert ahead.after <= greedy.after + 1e-9, name
-        assert verify_moves(place.state, ahead.moves, LIMITS) == [], name
+        assert verify_moves(place.state, ahead.entries, LIMITS) == [], name
         lower += ahead.after < greedy.after - 1e-9
     assert lower
 
@@ -94,11 +95,11 @@ def test_balance_with_a_traffic_limit_keeps_it_and_beats_the_cut_plan() -> None:
 def cut(plan: Plan, cost: float) -> float:
     """Return the score of a plan that stops before it copies more than `cost`."""
     copied, score = 0, plan.before
-    for move in plan.moves:
-        copied += move.copied
+    for entry in plan.entries:
+        copied += entry.move.copied
         if copied > cost:
             break
-        score = move.score
+        score = entry.score
     return score
 
 

@@ -6,10 +6,8 @@ from random import Random
 
 import pytest
 
-from iallocator.model.moves import apply_steps
 from iallocator.model.state import State
 from iallocator.planners.gains import changes_of_moves
-from iallocator.planners.plan import PlannedMove
 from iallocator.scoring.metrics import STATISTICS
 from iallocator.scoring.state_score import terms_of
 from tests.seeds import seeds
@@ -28,13 +26,12 @@ def test_changes_of_moves_are_the_differences_of_the_terms_worked_out_anew() -> 
                 found = problem.scan().lowest(40, 2)
                 if not found:
                     break
-                one = rng.choice(found)
-                steps = one.kind.steps(one.before, one.target)
+                (move,) = rng.choice(found).moves
                 before = terms_of(problem.state, group.nodes)
-                apply_steps(problem.state, one.instance, steps)
+                move.apply(problem.state)
                 after = terms_of(problem.state, group.nodes)
                 expected.append([now - then for then, now in zip(before, after)])
-                moves.append(PlannedMove(one.instance, one.before, steps, "", 0.0, 0))
+                moves.append(move)
         version = problem.state.version
         for told, wanted in zip(changes_of_moves(problem.state, moves), expected, strict=True):
             assert [statistic for statistic, _ in told] == [one.name for one in STATISTICS]

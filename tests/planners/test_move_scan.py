@@ -10,9 +10,9 @@ import pytest
 
 from iallocator.limits.node import checks_for
 from iallocator.model.cluster import Cluster, Group
-from iallocator.model.moves import apply_steps
+from iallocator.model.moves import ElementaryMove
 from iallocator.planners.balance.greedy import PlanInMaking, balance
-from iallocator.planners.balance.move_kinds import FoundMove, MoveRules
+from iallocator.planners.balance.move_kinds import MoveRules, ScoredMoves
 from iallocator.planners.balance.scan import move_pairs, neighbourhood, remade_moves
 from iallocator.planners.balance.scan.prefilter import RelevantChecks
 from iallocator.planners.balance.scan.remade_moves import Page, RemadeMoves
@@ -29,12 +29,11 @@ def test_scan_scores_are_those_of_the_scalar_kernel() -> None:
     compared = 0
     for name, cluster, group in worlds(seeds(8, 30, 300)):
         place = problem_of(cluster, group)
-        for move in place.scan().lowest(40, 40):
-            steps = move.kind.steps(move.before, move.target)
+        for found in place.scan().lowest(40, 40):
             with place.state.trial():
-                apply_steps(place.state, move.instance, steps)
+                found.moves[0].apply(place.state)
                 score = ScalarKernel(place.state, group.nodes, place.fixed).score()
-            assert move.score == pytest.approx(score, abs=1e-9), (name, move.kind.name)
+            assert found.score == pytest.approx(score, abs=1e-9), (name, found.moves[0].letters)
             compared += 1
     assert compared > 200
 
@@ -57,11 +56,12 @@ def test_scan_refreshed_finds_what_a_new_one_finds(rules: MoveRules) -> None:
             if not moves:
                 break
             move = rng.choice(moves)
-            apply_steps(place.state, move.instance, move.kind.steps(move.before, move.target))
-            scan.refresh([*move.before, move.target])
-            kept = [(m.score, m.instance.name, m.kind.name, m.target) for m in scan.lowest(30, 9)]
-            fresh = place.scan().lowest(30, 9)
-            assert [k[0] for k in kept] == pytest.approx([m.score for m in fresh], abs=1e-9), name
+            move.moves[0].apply(place.state)
+            scan.refresh(move.nodes)
+            kept, fresh = scan.lowest(30, 9), place.scan().lowest(30, 9)
+            assert [m.score for m in kept] == pytest.approx([m.score for m in fresh], abs=1e-9), (
+                name
+            )
             best, again = scan.best(), place.scan().best()
             assert (best is None) == (again is None), name
             if best is not None and again is not None:
@@ -93,8 +93,8 @@ def test_scan_best_after_moves_is_the_lowest_of_all_moves() -> None:
             assert best.score == min(m.score for m in every), (name, step)
             compared += 1
             move = best if step % 2 else rng.choice(every)
-            apply_steps(problem.state, move.instance, move.kind.steps(move.before, move.target))
-            scan.refresh([*move.before, move.target])
+            move.moves[0].apply(problem.state)
+            scan.refresh(move.nodes)
     assert compared > 30
 
 
@@ -107,9 +107,8 @@ def test_scan_renewed_is_a_new_one() -> None:
         for _ in range(3):
             moves, nodes = kept.lowest(30, 9), set[int]()
             for move in rng.sample(moves, min(1, len(moves))):
-                steps = move.kind.steps(move.before, move.target)
-                apply_steps(problem.state, move.instance, steps)
-                nodes |= {*move.before, move.target}
+                move.moves[0].apply(problem.state)
+                nodes |= move.nodes
             assert kept.renew(nodes)
             new = problem.scan()
             found = [_key(move) for move in kept.lowest(60, 4)]
@@ -129,15 +128,14 @@ def test_scores_of_pairs_are_those_of_the_state_after_both_moves(
         problem = problem_of(cluster, group)
         scan = problem.scan()
         firsts, seconds = scan.lowest(12, 2), scan.lowest(9, 3)
-        for row, first in zip(scan.pair_scores(firsts, seconds), firsts, strict=True):
+        moves = ([found.moves[0] for found in some] for some in (firsts, seconds))
+        for row, first in zip(scan.pair_scores(*moves), firsts, strict=True):
             for score, second in zip(row, seconds, strict=True):
-                nodes = [{*one.before, one.target} for one in (first, second)]
-                if not nodes[0].isdisjoint(nodes[1]):
+                if not first.nodes.isdisjoint(second.nodes):
                     continue
                 with problem.state.trial():
                     for one in (first, second):
-                        steps = one.kind.steps(one.before, one.target)
-                        apply_steps(problem.state, one.instance, steps)
+                        one.moves[0].apply(problem.state)
                     assert score == pytest.approx(score_of(problem.state, group.nodes)), name
                 compared += 1
     assert compared > 10
@@ -167,10 +165,10 @@ def test_scan_trial_leaves_every_number_as_it_was() -> None:
         for move in scan.lowest(5, 1):
             before = _numbers(scan)
             with problem.state.trial(), scan.trial():
-                apply_steps(problem.state, move.instance, move.kind.steps(move.before, move.target))
-                scan.refresh([*move.before, move.target])
+                move.moves[0].apply(problem.state)
+                scan.refresh(move.nodes)
                 if (best := scan.best()) is not None:
-                    scan.bar(best)
+                    scan.bar(best.moves[0])
                 changed += _numbers(scan) != before
             assert _numbers(scan) == before, name
     assert changed > 5
@@ -238,16 +236,16 @@ def test_scan_without_room_for_moves_ranks_and_bars_alike(monkeypatch: pytest.Mo
                 break
             compared += 1
             if step % 2:
-                kept.bar(best)
-                remade.bar(best)
+                kept.bar(best.moves[0])
+                remade.bar(best.moves[0])
                 continue
             move = rng.choice(kept.lowest(30, 9))
-            nodes = [*move.before, move.target]
+            nodes = move.nodes
             with problem.state.trial(), remade.trial():
-                apply_steps(problem.state, move.instance, move.kind.steps(move.before, move.target))
+                move.moves[0].apply(problem.state)
                 remade.refresh(nodes)
             assert _key(remade.best()) == _key(best), (name, step)
-            apply_steps(problem.state, move.instance, move.kind.steps(move.before, move.target))
+            move.moves[0].apply(problem.state)
             kept.refresh(nodes)
             remade.refresh(nodes)
     assert compared > 10
@@ -270,9 +268,12 @@ def test_scan_without_room_for_moves_forgets_sums_that_they_change_no_more(
     assert forgot
 
 
-def _key(move: FoundMove | None) -> tuple[float, str, str, int] | None:
-    """What a move is told by."""
-    return None if move is None else (move.score, move.instance.name, move.kind.name, move.target)
+def _key(found: ScoredMoves | None) -> tuple[float, str, tuple[ElementaryMove, ...]] | None:
+    """What distinguishes a move from others."""
+    if found is None:
+        return None
+    (move,) = found.moves
+    return found.score, move.instance.name, move.steps
 
 
 def _numbers(scan: neighbourhood.MoveScan) -> list[bytes]:
@@ -289,11 +290,13 @@ def _plan(
 ) -> tuple[float, str, list[tuple[object, ...]]]:
     """The end, the reason and the moves of a plan for `group`."""
     plan = balance(problem_of(cluster, group), StopCriteria(**limits))
-    moves = [(move.instance.name, *move.before, *move.after, move.score) for move in plan.moves]
+    moves = [
+        (one.move.instance.name, *one.move.before, *one.move.after, one.score)
+        for one in plan.entries
+    ]
     return plan.after, plan.reason, moves
 
 
-def _moves(cluster: Cluster, group: Group) -> list[tuple[float, str, str, int]]:
+def _moves(cluster: Cluster, group: Group) -> list[object]:
     """All moves of a group, those that soft limits do not forbid."""
-    moves = problem_of(cluster, group).scan().lowest(10**6, 10**6)
-    return [(move.score, move.instance.name, move.kind.name, move.target) for move in moves]
+    return [_key(found) for found in problem_of(cluster, group).scan().lowest(10**6, 10**6)]

@@ -13,14 +13,14 @@ from benchmarks.clusters import Shape, document
 from iallocator.compat import Behaviour
 from iallocator.compat.hail import HailBehaviour
 from iallocator.model.cluster import Cluster
-from iallocator.model.moves import FAILOVER, FAILOVER_TO, REPLACE_SECONDARY
+from iallocator.model.moves import FAILOVER, FAILOVER_TO, REPLACE_SECONDARY, Move, replay
 from iallocator.model.state import State
 from iallocator.options.settings import Settings
 from iallocator.planners import direct
 from iallocator.planners.balance.move_kinds import MoveRules
 from iallocator.planners.direct import direct_moves
 from iallocator.planners.outcome import Failures
-from iallocator.planners.plan import Plan, PlannedMove, replay, traffic
+from iallocator.planners.plan import Plan, PlanEntry
 from iallocator.planners.plan_limits import PlanLimits
 from iallocator.planners.result import GroupPlan, GroupPlans
 from iallocator.transition.paths import shortest
@@ -36,19 +36,19 @@ def _cluster(template: str, seed: int, fullness: float = 0.3) -> Cluster:
     )
 
 
-def _direct(state: State, moves: list[PlannedMove]) -> list[PlannedMove]:
+def _direct(state: State, moves: list[Move]) -> list[Move]:
     """Return `moves`, which begin at `state`, without needless copies."""
     plan = Plan("balance", 0.0)
-    plan.moves = moves
+    plan.entries = [PlanEntry(move) for move in moves]
     settings = Settings()
     settings.n1 = "off"
     limits = PlanLimits(settings)
     done = GroupPlans("balance", state, [GroupPlan(state.cluster.groups[0], plan)])
     found = direct_moves(done, limits, Failures(limits), MoveRules())
-    return moves if found is None else found[0]
+    return moves if found is None else [entry.move for entry in found[0]]
 
 
-def _wandering(cluster: Cluster, rng: random.Random, count: int) -> tuple[State, list[PlannedMove]]:
+def _wandering(cluster: Cluster, rng: random.Random, count: int) -> tuple[State, list[Move]]:
     """Return moves at random, some of which go on or back."""
     state, moves = State(cluster), []
     for _ in range(count):
@@ -58,11 +58,8 @@ def _wandering(cluster: Cluster, rng: random.Random, count: int) -> tuple[State,
         steps = [(FAILOVER_TO, other)]
         if len(here) > 1:
             steps = rng.choice([[(REPLACE_SECONDARY, other)], [(FAILOVER, here[1])]])
-        letter = {FAILOVER: "f", FAILOVER_TO: f"fa:{other}"}
-        notation = letter.get(steps[0][0], f"r:{other}")
-        copied = traffic(instance, [notation.partition(":")[0]])
-        move = PlannedMove(instance, here, steps, notation, 0.0, copied)
-        replay(state, [move])
+        move = Move.by_steps(instance, here, steps)
+        move.apply(state)
         moves.append(move)
     return State(cluster), moves
 
@@ -93,10 +90,7 @@ def test_detour_that_makes_room_is_kept() -> None:
     stops = [(first, a, 4), (second, b, a), (first, 4, b)]
     for node in (a, b):
         cluster.nodes[node].reported_memory = 100
-    moves = [
-        PlannedMove(one, (before,), [(FAILOVER_TO, after)], f"fa:{after}", 0.0, 0)
-        for one, before, after in stops
-    ]
+    moves = [Move(one, (before,), (after,), [(FAILOVER_TO, after)]) for one, before, after in stops]
     cluster.nodes[4].reported_memory = 100_000
     assert _direct(State(cluster), moves) == moves
 
@@ -139,7 +133,7 @@ def test_squeeze_plans_have_no_needless_detour(monkeypatch: pytest.MonkeyPatch) 
     assert list(_plans()) == plans
 
 
-def _places(*moves: str) -> tuple[State, list[PlannedMove]]:
+def _places(*moves: str) -> tuple[State, list[Move]]:
     """Return a state, and the moves of one drbd instance through places like ``AB``."""
     cluster = _cluster("drbd", 3)
     mover = next(one for one in cluster.instances if one.template == "drbd")
@@ -147,9 +141,7 @@ def _places(*moves: str) -> tuple[State, list[PlannedMove]]:
     found = []
     for before, after in itertools.pairwise(moves):
         start, end = (tuple("ABCDE".index(letter) for letter in place) for place in (before, after))
-        steps = shortest(start, end)
-        letters = ["f" if kind == FAILOVER else "r" for kind, _ in steps]
-        found.append(PlannedMove(mover, start, steps, "", 0.0, traffic(mover, letters)))
+        found.append(Move(mover, start, end, shortest(start, end)))
     return State(cluster), found
 
 
@@ -172,7 +164,7 @@ def test_moves_of_one_instance_become_the_shortest_way(
     plan = _direct(state, moves)
     told = []
     for move in plan:
-        text = move.notation
+        text = move.notation(state.cluster)
         for name, letter in short.items():
             text = text.replace(name, letter)
         told.append(text)

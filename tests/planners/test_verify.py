@@ -9,11 +9,11 @@ import pytest
 
 from iallocator.constraints.affinity_factory import relations_of
 from iallocator.model.cluster import Cluster
-from iallocator.model.moves import FAILOVER, FAILOVER_TO, REPLACE_SECONDARY
+from iallocator.model.moves import FAILOVER, FAILOVER_TO, REPLACE_SECONDARY, Move
 from iallocator.model.state import State
 from iallocator.options.settings import Settings
 from iallocator.planners.outcome import Failures
-from iallocator.planners.plan import PlannedMove
+from iallocator.planners.plan import PlanEntry
 from iallocator.planners.plan_limits import PlanLimits
 from iallocator.planners.survival import Survival
 from iallocator.planners.verify import verify_moves, verify_transition
@@ -25,7 +25,7 @@ from iallocator.wire.reading import Reading
 from tests import builders
 from tests.builders import Json
 
-Move = tuple[str, str]
+Wanted = tuple[str, str]
 """An instance, and its elementary moves: ``f r:node3``, ``fa:node2``."""
 
 KINDS = {"f": FAILOVER, "r": REPLACE_SECONDARY, "fa": FAILOVER_TO}
@@ -44,16 +44,16 @@ def drbd(*nodes: str, **members: Any) -> Json:
 class Plan:
     """A cluster, and a plan on it that nobody has checked."""
 
-    def __init__(self, document: Json, *moves: Move, **settings: Any) -> None:
+    def __init__(self, document: Json, *moves: Wanted, **settings: Any) -> None:
         self.cluster: Cluster = read_cluster(document, Reading(static_kvm_memory=0))
         self.state = State(self.cluster)
         self.settings = Settings()
         for name, value in settings.items():
             setattr(self.settings, name, value)
         where = dict(self.state.where)
-        self.moves = [self._move(where, *move) for move in moves]
+        self.entries = [PlanEntry(self._move(where, *move)) for move in moves]
 
-    def _move(self, where: dict[str, tuple[int, ...]], name: str, letters: str) -> PlannedMove:
+    def _move(self, where: dict[str, tuple[int, ...]], name: str, letters: str) -> Move:
         index = {node.name: node.index for node in self.cluster.nodes}
         instance = self.cluster.instance_named(name)
         assert instance is not None
@@ -63,7 +63,7 @@ class Plan:
             letter, _, target = word.partition(":")
             steps.append((KINDS[letter], index[target] if target else nodes[1]))
             nodes = (nodes[1], nodes[0]) if letter == "f" else nodes
-        move = PlannedMove(instance, before, steps, letters, 0.0, 0)
+        move = Move.by_steps(instance, before, steps)
         where[name] = move.after
         return move
 
@@ -71,15 +71,15 @@ class Plan:
         """What the verifier says of the moves, in one text."""
         relations = relations_of(self.cluster)
         held = PlanLimits(self.settings, relations, **limits)
-        return "\n".join(map(str, verify_moves(self.state, self.moves, held)))
+        return "\n".join(map(str, verify_moves(self.state, self.entries, held)))
 
     def of_steps(self, **limits: Any) -> str:
         """The same of the transition, whether or not the moves were looked at before."""
-        moves = [(move.instance, move.before, move.steps) for move in self.moves]
+        moves = [entry.move for entry in self.entries]
         made = transition_of_moves(self.cluster, room(self.state), moves)
         held = PlanLimits(self.settings, relations_of(self.cluster), **limits)
         known, found = Failures(held), verify_transition(self.state, made, held)
-        verify_moves(self.state, self.moves, held, known)
+        verify_moves(self.state, self.entries, held, known)
         assert verify_transition(self.state, made, held, failures=known) == found
         return "\n".join(found)
 
@@ -229,7 +229,7 @@ def test_verify_moves_that_begin_elsewhere_ends_there() -> None:
     """What follows cannot be judged."""
     plan = Plan(world({"i": rbd("node1")}), ("i", "fa:node2"), ("i", "fa:node3"))
     assert plan.problems() == ""
-    plan.moves.reverse()
+    plan.entries.reverse()
     assert plan.problems() == "move 1: i: is not where the step begins"
 
 
@@ -386,10 +386,8 @@ def test_failures_known_from_the_moves_are_not_asked_of_the_steps_again(
     plan = Plan(builders.cluster(3, instances=residents), *moves, n1="no-new")
     held = PlanLimits(plan.settings, None)
     known = Failures(held)
-    for count, some in ((2, plan.moves), (3, plan.moves[:1])):
-        made = transition_of_moves(
-            plan.cluster, room(plan.state), [(m.instance, m.before, m.steps) for m in some]
-        )
+    for count, some in ((2, plan.entries), (3, plan.entries[:1])):
+        made = transition_of_moves(plan.cluster, room(plan.state), [entry.move for entry in some])
         verify_moves(plan.state, some, held, known)
         verify_transition(plan.state, made, held, failures=known)
         assert asked == [3] * count

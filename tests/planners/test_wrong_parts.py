@@ -234,9 +234,9 @@ def test_redistribute_leaves_out_the_group_that_is_not_repaired(monkeypatch: Pat
     """A group that is not healthy at the end does not count as repaired."""
 
     def spoil(done: Any) -> None:
-        group, moves = done.repairs[-1]
-        done.repairs[-1] = (group, moves[:-1])
-        del done.plan.moves[-1]
+        group, entries = done.repairs[-1]
+        done.repairs[-1] = (group, entries[:-1])
+        del done.plan.entries[-1]
 
     _afterwards(monkeypatch, "redistribute", spoil)
     plan, told = _plan(_two_broken_groups(), "redistribute", "--n1=off")

@@ -17,8 +17,7 @@ from iallocator.model.moves import (
     FAILOVER,
     FAILOVER_TO,
     REPLACE_SECONDARY,
-    ElementaryMove,
-    apply_steps,
+    Move,
 )
 from iallocator.model.state import State
 from iallocator.placement.context import Context
@@ -73,18 +72,19 @@ def somewhere(context: Context, instance: Instance, rng: Random) -> tuple[int, .
     return tuple(rng.sample(nodes, instance.required_nodes))
 
 
-def any_step(context: Context, instance: Instance, rng: Random) -> list[ElementaryMove]:
+def any_move(context: Context, instance: Instance, rng: Random) -> Move:
     """A move that `instance` can make from where it is."""
     nodes = context.state.where[instance.name]
     others = [index for index in context.all_nodes() if index not in nodes]
     if instance.template != "drbd":
-        return [(FAILOVER_TO, rng.choice(others))] if others else []
-    steps: list[ElementaryMove] = []
+        steps = [(FAILOVER_TO, rng.choice(others))] if others else []
+        return Move.by_steps(instance, nodes, steps)
+    steps = []
     if others:
         steps.append((REPLACE_SECONDARY, rng.choice(others)))
     if steps or len(nodes) > 1:
         steps.append((FAILOVER, steps[0][1] if steps else nodes[1]))
-    return steps
+    return Move.by_steps(instance, nodes, steps)
 
 
 def disturb(context: Context, new: list[Instance], rng: Random, count: int) -> None:
@@ -99,7 +99,7 @@ def disturb(context: Context, new: list[Instance], rng: Random, count: int) -> N
         elif rng.random() < 0.3:
             state.remove(instance, state.where[instance.name])
         else:
-            apply_steps(state, instance, any_step(context, instance, rng))
+            any_move(context, instance, rng).apply(state)
 
 
 @settings(max_examples=150, deadline=None, derandomize=True)
@@ -166,7 +166,7 @@ def test_moves_there_and_back_restore_the_state(seed: int, rng: Random) -> None:
     before = substance(context.state)
     moved = rng.sample(context.cluster.instances, min(5, len(context.cluster.instances)))
     for one in moved:
-        apply_steps(context.state, one, any_step(context, one, rng))
+        any_move(context, one, rng).apply(context.state)
     for one in moved:
         context.state.remove(one, context.state.where[one.name])
     for one in moved:

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from iallocator import engine
 from iallocator.handlers.change_group import _task as change_task
 from iallocator.handlers.node_evacuate import evacuation_task
-from iallocator.model.moves import apply_steps
 from iallocator.options.settings import Settings
 from iallocator.placement.context import Context
 from iallocator.placement.several.sequence import MoveTask
@@ -137,11 +136,11 @@ class Everything:
         self, task: MoveTask, nodes: tuple[int, ...], moved: dict[str, tuple[int, ...]]
     ) -> None:
         outcome = task.exactly(nodes)
-        if outcome.best is None or outcome.best.nodes != nodes:
+        if outcome.best is None or outcome.best.after != nodes:
             return
         state, name = self.context.state, task.instance.name
         before = state.where[name]
-        apply_steps(state, task.instance, outcome.best.steps)
+        outcome.best.apply(state)
         self._go_on(moved | {name: nodes})
         state.remove(task.instance, nodes)
         state.place(task.instance, before)

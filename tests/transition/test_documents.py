@@ -12,6 +12,7 @@ import pytest
 
 from iallocator.cli import answer
 from iallocator.ganeti.jobs import transition_document
+from iallocator.model.moves import Move
 from iallocator.model.state import State
 from iallocator.transition.assemble import plan_transition, transition_of_moves
 from iallocator.transition.resources import room
@@ -59,7 +60,7 @@ def test_response_transition_is_safe_and_goes_where_the_result_says(kind: str, s
     index = {node.name: node.index for node in world.nodes}
     by_name = {i.name: i for i in world.instances}
     moves = [
-        (
+        Move.by_steps(
             by_name[entry["instance"]],
             by_name[entry["instance"]].nodes,
             [(one["move"], index[one["node"]]) for one in entry["moves"]],

@@ -9,6 +9,7 @@ from random import Random
 import pytest
 
 from iallocator.aliases import Nodes
+from iallocator.model.moves import Move
 from iallocator.model.state import State
 from iallocator.transition.assemble import plan_transition, transition_of_moves
 from iallocator.transition.paths import shortest
@@ -147,10 +148,10 @@ def test_moves_that_are_legal_in_turn_meet_nobody_side_by_side(seed: int) -> Non
     for one in case.state.cluster.instances:
         goes = case.wanted[one.name]
         if goes != where[one.name] and not case.meets(one.name, goes[0], where):
-            moves.append((one, where[one.name], shortest(where[one.name], goes)))
+            moves.append(Move(one, where[one.name], goes, shortest(where[one.name], goes)))
             where[one.name] = goes
     separations = Separations(
-        case.state, {m[0].name: where[m[0].name] for m in moves}, case.demands
+        case.state, {m.instance.name: where[m.instance.name] for m in moves}, case.demands
     )
     transition = transition_of_moves(
         case.state.cluster, room(case.state), moves, separations=separations
@@ -204,7 +205,10 @@ def test_each_who_shares_a_node_for_a_while_is_told() -> None:
         each.exclusion = ("role:a",)
     state = State(make_cluster(4, [stays, one, other]))
     wanted = {"b": (2, 1), "c": (3, 1)}
-    moves = [(each, (0, 1), shortest((0, 1), wanted[each.name], bool)) for each in (one, other)]
+    moves = [
+        Move(each, (0, 1), wanted[each.name], shortest((0, 1), wanted[each.name], bool))
+        for each in (one, other)
+    ]
     separations = Separations(state, wanted)
     transition = transition_of_moves(state.cluster, room(state), moves, separations=separations)
     assert transition.remarks == [
@@ -220,7 +224,10 @@ def test_only_who_shares_a_node_meets_others_there() -> None:
         each.exclusion = ("role:a",)
     state = State(make_cluster(4, [first, stays, third]))
     wanted = {"a": (2, 1), "b": (1, 2), "c": (3, 1)}
-    moves = [(i, (0, 1), shortest((0, 1), wanted[i.name], bool)) for i in (first, stays, third)]
+    moves = [
+        Move(i, (0, 1), wanted[i.name], shortest((0, 1), wanted[i.name], bool))
+        for i in (first, stays, third)
+    ]
     separations = Separations(state, wanted)
     transition = transition_of_moves(state.cluster, room(state), moves, separations=separations)
     assert transition.shares == {("c", 1)}

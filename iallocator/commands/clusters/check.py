@@ -205,7 +205,7 @@ def _shorten(done: GroupPlans, source: Source, settings: Settings, whole: Deadli
 
     limits = limits_of_plan(done, completed_settings(settings, source), settings.min_disk)
     failures = Failures(limits)
-    if not verify_moves(done.before, done.moves, limits, failures):
+    if not verify_moves(done.before, done.entries, limits, failures):
         without_needless_copies(
             done,
             limits,

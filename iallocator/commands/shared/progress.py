@@ -150,4 +150,4 @@ def say_share(what: str) -> Callable[[int, int], None]:
 def say_plan(plan: Plan) -> None:
     """Tell how far a plan is that grows move by move."""
     if _lines:
-        say_progress(f"{len(plan.moves)} moves, score {plan.after:.8f}")
+        say_progress(f"{len(plan.entries)} moves, score {plan.after:.8f}")

@@ -292,7 +292,7 @@ def _show(
     with progress_line("checking the plan"):
         problems, sound = _verified(done, limits_of, _rounds(settings))
     if done.in_turn:
-        note_broken(done.before, done.moves, limits.relations)
+        note_broken(done.before, done.entries, limits.relations)
     promises = planner.broken_promises(source, effective, done) if sound and not problems else []
     if promises or not sound:
         problems += promises
@@ -370,7 +370,7 @@ def _verified(
     while True:
         limits = limits_of(done)
         failures = Failures(limits)
-        problems = verify_moves(done.before, done.moves, limits, failures) if done.in_turn else []
+        problems = verify_moves(done.before, done.entries, limits, failures) if done.in_turn else []
         if problems:
             told += map(str, problems)
             first = problems[0]

@@ -85,7 +85,7 @@ class Asked:
         if self.kind == "new":  # that was to choose a group
             return False
         if outcome.best is not None:
-            return self.best == outcome.best.nodes
+            return self.best == outcome.best.after
         return self.report.failures == outcome.failures
 
 

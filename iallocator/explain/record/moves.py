@@ -130,7 +130,7 @@ class Moves:
         decision.reason = "" if best else outcome.message
         if best is not None:
             decision.steps = step_reports(self._noted.context, instance, best.steps)
-            decision.notes += wish_notes(best.extra)
+            decision.notes += wish_notes(outcome.scored[0].extra)
         return decision
 
     def _report(self, done: Decided) -> GroupReport | None:

@@ -7,7 +7,6 @@ Whoever is placed only takes room, so what failures lose with some in place is a
 from __future__ import annotations
 
 from iallocator.deadline import TIME_IS_UP, Held, TimeIsUp
-from iallocator.model.moves import apply_steps
 from iallocator.n1.growth import NOTHING
 from iallocator.placement.moves import with_nearest
 from iallocator.placement.results import MoveResult
@@ -254,14 +253,14 @@ def _carry_out(context: Context, tasks: Sequence[MoveTask], moves: Made) -> None
     for instance, outcome in moves:
         assert outcome.best is not None
         if outcome.others is not None:
-            outcome.others = _others(context, by_name[instance.name], outcome.best.nodes)
-        apply_steps(context.state, instance, outcome.best.steps)
+            outcome.others = _others(context, by_name[instance.name], outcome.best.after)
+        outcome.best.apply(context.state)
 
 
 def _others(context: Context, task: MoveTask, chosen: Nodes) -> list[int]:
     """The other nodes of that group that the instance could go to as the state is, best first."""
     whole = task.best()
-    found = [*whole.best.nodes, *(whole.others or ())] if whole.best else []
+    found = [*whole.best.after, *(whole.others or ())] if whole.best else []
     group = context.cluster.nodes[chosen[0]].group
     return [i for i in found if i not in chosen and context.cluster.nodes[i].group is group]
 
@@ -276,7 +275,7 @@ def _in_turn(context: Context, tasks: Sequence[MoveTask]) -> Made:
             context.deadline.raise_if_over()
             outcome = with_nearest(context, task.best)
             if outcome.best is not None:
-                apply_steps(context.state, task.instance, outcome.best.steps)
+                outcome.best.apply(context.state)
             made.append((task.instance, outcome))
             del undecided[task.instance.name]
     except TimeIsUp:

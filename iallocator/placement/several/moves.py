@@ -11,7 +11,6 @@ from functools import cached_property
 
 from iallocator.deadline import Held, check
 from iallocator.model.constraints import TOGETHER
-from iallocator.model.moves import apply_steps
 from iallocator.placement.results import POLICY_RANK, RELUCTANCE
 from iallocator.placement.several.affinity import BondRows
 from iallocator.placement.several.joint import equivalence_key
@@ -275,7 +274,7 @@ def try_moves(context: Context, tasks: Sequence[MoveTask], nodes: Mapping[str, N
                 return made
             task, outcome = following
             assert outcome.best is not None
-            apply_steps(state, task.instance, outcome.best.steps)
+            outcome.best.apply(state)
             made.append((task.instance, outcome))
             waiting.remove(task)
             context.bonds.pending.discard(task.instance.name)

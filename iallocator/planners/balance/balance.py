@@ -8,6 +8,7 @@ from iallocator.constraints.affinity_factory import relations_of
 from iallocator.constraints.transition_requirements import demands_of
 from iallocator.deadline import Stopped
 from iallocator.errors import NotFoundError
+from iallocator.model.moves import replay
 from iallocator.model.node_view import Capacities
 from iallocator.model.state import State
 from iallocator.names import whole_names
@@ -22,7 +23,6 @@ from iallocator.planners.eligible import (
     set_vcpu_ratio,
     worst_first,
 )
-from iallocator.planners.plan import replay
 from iallocator.planners.result import GroupPlan, GroupPlans
 from iallocator.planners.survival import Survival, mode_of
 
@@ -134,9 +134,9 @@ def _balance_groups(
         found = GroupPlan(group, plan)
         if wishes.all_groups:
             plans.append(found)
-        elif plan.moves or not plans:
+        elif plan.entries or not plans:
             plans[:] = [found]
-        if plan.stop or (plan.moves and not wishes.all_groups):
+        if plan.stop or (plan.entries and not wishes.all_groups):
             break
         replay(state, plan.moves)
 
@@ -158,8 +158,8 @@ def _hold_to(problem: BalanceProblem, plan: Plan) -> None:
     with state.trial():
         replay(state, plan.moves)
         reason = survival.problem(state)
-        while reason and plan.moves and survival.lost(state, rescues=True):
-            move = plan.moves.pop()
+        while reason and plan.entries and survival.lost(state, rescues=True):
+            move = plan.entries.pop().move
             state.remove(move.instance, move.after)
             state.place(move.instance, move.before)
             plan.reason = reason

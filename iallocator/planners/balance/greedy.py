@@ -16,8 +16,8 @@ Cost: a scan of instances × nodes for each step.
 from __future__ import annotations
 
 from iallocator.deadline import TIME_IS_UP, Stopped, check
-from iallocator.model.moves import apply_steps
-from iallocator.planners.plan import Plan, PlannedMove, traffic
+from iallocator.model.moves import replay
+from iallocator.planners.plan import Plan, PlanEntry
 from iallocator.planners.plan_limits import lowest_score
 from iallocator.planners.survival import FailureGuard
 from iallocator.scoring.state_score import score_of
@@ -25,13 +25,14 @@ from iallocator.tolerances import GAIN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
-    from iallocator.planners.balance.move_kinds import FoundMove
+    from iallocator.model.moves import Move
+    from iallocator.planners.balance.move_kinds import ScoredMoves
     from iallocator.planners.balance.problem import BalanceProblem
     from iallocator.planners.balance.scan.batch_scan import Measure
     from iallocator.planners.balance.scan.neighbourhood import MoveScan
-    from iallocator.planners.balance.units import UnitMove, UnitMoves
+    from iallocator.planners.balance.units import UnitMoves
     from iallocator.planners.plan_limits import StopCriteria
 
 __all__ = ["Exchanges", "GreedyBalancer", "PlanInMaking", "balance"]
@@ -79,7 +80,7 @@ class Exchanges:
         if not self._units:
             return False
         limit = self._limit()
-        best: tuple[UnitMove, FoundMove] | None = None
+        best: tuple[ScoredMoves, ScoredMoves] | None = None
         for unit in self._units.promising(TRIED, self._making.budget(), self._making.left() - 1):
             if self._making.limits.expired():
                 break
@@ -87,16 +88,15 @@ class Exchanges:
             best = best if second is None else (unit, second)
         if best is None:
             return False
-        self._making.make_unit(best[0])
-        self._making.make(best[1])
+        for chosen in best:
+            self._making.make(chosen)
         return True
 
-    def _after_unit(self, unit: UnitMove, limit: float) -> FoundMove | None:
+    def _after_unit(self, unit: ScoredMoves, limit: float) -> ScoredMoves | None:
         """The best move after those of `unit`, if the score is below `limit` and N+1 kept then."""
         making = self._making
         with making.scan.trial(), making.state.trial():
-            for found in unit.moves:
-                making.try_out(found)
+            making.try_out(unit)
             second = making.scan.best(budget=making.budget() - unit.copied, limit=limit)
             if second is None or second.score >= limit:
                 return None
@@ -109,33 +109,32 @@ class Exchanges:
         if self._making.left() < 2:
             return False
         limit = self._limit()
-        best: tuple[float, FoundMove, FoundMove] | None = None
+        best: tuple[ScoredMoves, ScoredMoves] | None = None
         since = 0
         for first in self._promising():
             if limits.expired() or (best is not None and since >= PATIENCE):
                 break
             since += 1
-            if traffic(first.instance, first.kind.letters) > self._making.budget():
+            if first.copied > self._making.budget():
                 continue
-            second = self._follower(first, best[0] if best else limit)
+            second = self._follower(first, best[1].score if best else limit)
             if second is not None:
-                best, since = (second.score, first, second), 0
+                best, since = (first, second), 0
         if best is None:
             return False
-        self._making.make(*best[1:])
+        self._making.make(*best)
         return True
 
-    def _follower(self, first: FoundMove, limit: float) -> FoundMove | None:
+    def _follower(self, first: ScoredMoves, limit: float) -> ScoredMoves | None:
         """The best move after `first`, if the score is below `limit` and N+1 kept after both.
 
         All is as before then.
         """
         with self._making.scan.trial(), self._making.state.trial():
             self._making.try_out(first)
-            budget = self._making.budget() - traffic(first.instance, first.kind.letters)
-            return self._second(first, budget, limit)
+            return self._second(first, self._making.budget() - first.copied, limit)
 
-    def _second(self, first: FoundMove, budget: float, limit: float) -> FoundMove | None:
+    def _second(self, first: ScoredMoves, budget: float, limit: float) -> ScoredMoves | None:
         """The same, once `first` is made."""
         for _ in range(FOLLOWERS):
             second = self._making.scan.best(budget=budget, limit=limit)
@@ -143,10 +142,10 @@ class Exchanges:
                 break
             if self._making.keeps_n1(second, also=first):
                 return second
-            self._making.scan.bar(second)
+            self._making.scan.bar(second.moves[0])
         return None
 
-    def _promising(self) -> list[FoundMove]:
+    def _promising(self) -> list[ScoredMoves]:
         """First moves of exchanges, those first that go best with another.
 
         That one need not be possible now: the first may make the room for it.
@@ -155,7 +154,9 @@ class Exchanges:
         seconds = self._making.relaxed().lowest(FIRST_MOVES, PER_INSTANCE)
         if not (firsts and seconds):
             return firsts[:TRIED]
-        lowest = self._making.scan.pair_scores(firsts, seconds).min(axis=1)
+        lowest = self._making.scan.pair_scores(
+            *([found.moves[0] for found in some] for some in (firsts, seconds))
+        ).min(axis=1)
         order = sorted(range(len(firsts)), key=lambda k: float(lowest[k]))
         chosen = dict.fromkeys([*order[:PAIRED], *range(len(firsts))])
         return [firsts[k] for k in list(chosen)[:TRIED]]
@@ -203,11 +204,11 @@ class PlanInMaking:
         """A difference from the score that may be rounding."""
         return GAIN * max(1.0, abs(self.score))
 
-    def gain(self, found: FoundMove | UnitMove) -> float:
+    def gain(self, found: ScoredMoves) -> float:
         """By how much a move lowers the score."""
         return self.score - found.score
 
-    def helps(self, found: FoundMove | UnitMove) -> bool:
+    def helps(self, found: ScoredMoves) -> bool:
         """Whether a move gains what is wanted, and more than rounding."""
         wanted = self.limits.gain_wanted(self.score)
         return self.gain(found) > self.rounding() and self.gain(found) >= wanted
@@ -215,7 +216,7 @@ class PlanInMaking:
     def left(self) -> float:
         """How many moves may still be made."""
         longest = self.limits.max_length
-        return INFINITE if longest is None else longest - len(self.plan.moves)
+        return INFINITE if longest is None else longest - len(self.plan.entries)
 
     def budget(self) -> float:
         """How many MiB may still be copied."""
@@ -223,20 +224,18 @@ class PlanInMaking:
             return INFINITE
         return self.limits.cost - self.plan.copied
 
-    def keeps_n1(self, found: FoundMove, also: FoundMove | None = None) -> bool:
+    def keeps_n1(self, found: ScoredMoves, also: ScoredMoves | None = None) -> bool:
         """Whether global N+1 is kept after a move; `also` has been made just before."""
         if self.guard is None:
             return True
-        touched = {*found.before, found.target}
-        if also is not None:
-            touched |= {*also.before, also.target}
+        touched = found.nodes | (also.nodes if also is not None else frozenset())
         with self.state.trial():
-            apply_steps(self.state, found.instance, found.kind.steps(found.before, found.target))
+            replay(self.state, found.moves)
             return self.guard.keeps(touched)
 
-    def bar(self, found: FoundMove) -> None:
+    def bar(self, found: ScoredMoves) -> None:
         """Have the scan pass over a move."""
-        self.scan.bar(found)
+        self.scan.bar(found.moves[0])
         self.barred = True
 
     def look_again(self) -> None:
@@ -253,54 +252,44 @@ class PlanInMaking:
 
     # What is done
 
-    def make(self, *found: FoundMove) -> None:
-        """Carry out moves that belong together, and note them."""
-        self._note([self._made(one) for one in found])
-
-    def make_unit(self, unit: UnitMove, mends: bool = False) -> None:
-        """Carry out the moves of a unit; nobody sees a plan with only some of them."""
-        made = [self._made(found) for found in unit.moves]
-        names = tuple(sorted(one.instance.name for one in made))
-        for move in made:
-            move.mends = mends
-            if len(made) > 1:
-                move.unit = names
-        self._note(made)
-
-    def _note(self, made: Sequence[PlannedMove]) -> None:
-        """Add moves that are made to the plan."""
-        self.plan.moves += made
+    def make(self, *chosen: ScoredMoves, mends: bool = False) -> None:
+        """Carry out moves that belong together, and add all of them to the plan at once."""
+        made: list[PlanEntry] = []
+        for one in chosen:
+            names = tuple(sorted(move.instance.name for move in one.moves))
+            colocated = names if len(names) > 1 else ()
+            made += (PlanEntry(move, self._made(move), colocated, mends) for move in one.moves)
+        self.plan.entries += made
         self.limits.spare(len(made))
         self._progress(self.plan)
 
-    def _made(self, found: FoundMove) -> PlannedMove:
-        """Carry out a move."""
-        steps = found.kind.steps(found.before, found.target)
-        target = self.state.cluster.nodes[found.target].name
-        apply_steps(self.state, found.instance, steps)
-        self.scan.refresh([*found.before, found.target])
-        self._moved |= {*found.before, found.target}
+    def _made(self, move: Move) -> float:
+        """Carry out a move, and return the score after it."""
+        self._carry_out(move)
+        self._moved |= move.nodes
         self.outdated = self.barred  # what was barred before may do now
         if self.guard is not None:
-            self.guard.moved((*found.before, found.target))
+            self.guard.moved(move.nodes)
         self.score = self.scan.score()
-        copied = traffic(found.instance, found.kind.letters)
-        notation = found.kind.notation(target)
-        return PlannedMove(found.instance, found.before, steps, notation, self.score, copied)
+        return self.score
 
-    def try_out(self, found: FoundMove) -> None:
-        """Carry out a move in a trial."""
-        apply_steps(self.state, found.instance, found.kind.steps(found.before, found.target))
-        self.scan.refresh([*found.before, found.target])
+    def try_out(self, found: ScoredMoves) -> None:
+        """Carry out moves in a trial."""
+        for move in found.moves:
+            self._carry_out(move)
+
+    def _carry_out(self, move: Move) -> None:
+        move.apply(self.state)
+        self.scan.refresh(move.nodes)
 
     def take_back(self, count: int, score: float) -> None:
         """Undo all but the first `count` moves, after which the score was `score`.
 
         The scans are of no more use then.
         """
-        self.limits.spare(min(0, count - len(self.plan.moves)))
-        while len(self.plan.moves) > count:
-            move = self.plan.moves.pop()
+        self.limits.spare(min(0, count - len(self.plan.entries)))
+        while len(self.plan.entries) > count:
+            move = self.plan.entries.pop().move
             self.state.remove(move.instance, move.after)
             self.state.place(move.instance, move.before)
         self.score = score
@@ -356,12 +345,12 @@ class GreedyBalancer:
     def _step(self, by_value: bool) -> None:
         """Make what helps most, or say why the plan ends."""
         making = self._making
-        before, count, rounding = making.score, len(self.plan.moves), making.rounding()
+        before, count, rounding = making.score, len(self.plan.entries), making.rounding()
         found = self._best(by_value)
         helps = found is not None and making.helps(found)
         unit = self._unit(found if helps else None, by_value)
         if unit is not None:
-            making.make_unit(unit)
+            making.make(unit)
         elif found is not None and helps:
             making.make(found)
         elif not self._exchanges.make():
@@ -372,7 +361,7 @@ class GreedyBalancer:
             making.take_back(count, before)
             self.plan.reason = ROUNDING
 
-    def _best(self, by_value: bool, budget: float | None = None) -> FoundMove | None:
+    def _best(self, by_value: bool, budget: float | None = None) -> ScoredMoves | None:
         """Return the best move; one that helps keeps global N+1, too.
 
         It copies at most `budget` MiB; None stands for what ``--cost`` has left.
@@ -394,24 +383,23 @@ class GreedyBalancer:
 
     def _mend(self) -> bool:
         """Make the moves that mend broken musts; whether there were any."""
-        making, count = self._making, len(self.plan.moves)
+        making, count = self._making, len(self.plan.entries)
         while self._units is not None and not making.limits.expired():
             unit = self._units.mending(making.budget(), making.left())
             if unit is None:
                 break
-            making.make_unit(unit, mends=True)
-        return len(self.plan.moves) > count
+            making.make(unit, mends=True)
+        return len(self.plan.entries) > count
 
     def _unit(
-        self, single: FoundMove | None, by_value: bool, budget: float | None = None
-    ) -> UnitMove | None:
+        self, single: ScoredMoves | None, by_value: bool, budget: float | None = None
+    ) -> ScoredMoves | None:
         """Return the move of a colocation group that helps, and helps more than `single`."""
         if not self._units:
             return None
         making, floor = self._making, -INFINITE
         if single is not None:
-            price = traffic(single.instance, single.kind.letters)
-            floor = making.gain(single) / (price + 1) if by_value else making.gain(single)
+            floor = making.gain(single) / (single.copied + 1) if by_value else making.gain(single)
         budget = making.budget() if budget is None else budget
         found = self._units.best(making.score, floor, budget, making.left(), by_value)
         return found if found is not None and making.helps(found) else None
@@ -424,7 +412,7 @@ class GreedyBalancer:
 
     def _stopped(self) -> bool:
         limits, plan = self._making.limits, self.plan
-        if limits.max_length is not None and len(plan.moves) >= limits.max_length:
+        if limits.max_length is not None and len(plan.entries) >= limits.max_length:
             plan.reason = LONGEST
         elif self._making.score <= self._floor:
             plan.reason = "the score is as low as it needs to be"
@@ -442,7 +430,7 @@ class GreedyBalancer:
             return True
         return self._unit(None, by_value, INFINITE) is not None
 
-    def _why_not(self, found: FoundMove | None, by_value: bool) -> str:
+    def _why_not(self, found: ScoredMoves | None, by_value: bool) -> str:
         if self._costs_too_much(by_value):
             return "no move that helps is within --cost"
         if found is not None and self._making.gain(found) > self._making.rounding():

@@ -1,23 +1,24 @@
-"""The kinds of moves, when each is allowed, and a move that a scan found."""
+"""The kinds of moves, when each is allowed, and scored moves."""
 
 from __future__ import annotations
 
 from iallocator.compat import OURS
-from iallocator.model.moves import FAILOVER, FAILOVER_TO, REPLACE_SECONDARY
+from iallocator.model.moves import FAILOVER, FAILOVER_TO, REPLACE_SECONDARY, Move
 from iallocator.placement.limit_policy import limit_policies_of_plan
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
     from typing import Any
 
+    from iallocator.aliases import Nodes
     from iallocator.compat import Behaviour
     from iallocator.model.cluster import Node
     from iallocator.model.instance import Instance
     from iallocator.model.moves import ElementaryMove
     from iallocator.placement.limit_policy import LimitPolicies
 
-__all__ = ["KINDS", "FoundMove", "MoveKind", "MoveRules"]
+__all__ = ["BY_LETTERS", "KINDS", "MoveKind", "MoveRules", "ScoredMoves"]
 
 
 class MoveKind:
@@ -54,8 +55,12 @@ class MoveKind:
         """Whether the present secondary must run the instance, if only for a while."""
         return self.letters[0] == "f"
 
-    def steps(self, nodes: tuple[int, ...], target: int) -> list[ElementaryMove]:
-        """The steps for an instance on `nodes`, primary first."""
+    def move(self, instance: Instance, nodes: Nodes, target: int) -> Move:
+        """Return the move of `instance`, which is on `nodes`, with or to `target`."""
+        return Move.by_steps(instance, nodes, self.steps(nodes, target))
+
+    def steps(self, nodes: Nodes, target: int) -> list[ElementaryMove]:
+        """Return the steps for an instance on `nodes`, primary first."""
         steps: list[ElementaryMove] = []
         for letter in self.letters:
             if letter == "f":
@@ -68,12 +73,6 @@ class MoveKind:
                 steps.append((FAILOVER_TO, target))
         return steps
 
-    def notation(self, target: str) -> str:
-        """As balancers write it: ``f r:node3 f``."""
-        return " ".join(
-            letter if letter == "f" else f"{letter}:{target}" for letter in self.letters
-        )
-
 
 KINDS = (
     MoveKind("f"),
@@ -84,6 +83,8 @@ KINDS = (
     MoveKind("fa", drbd=False),
 )
 """In the order in which ties between them are broken."""
+
+BY_LETTERS = {kind.letters: kind for kind in KINDS}
 
 
 class MoveRules:
@@ -196,16 +197,32 @@ class MoveRules:
         return kind.letters == ("f",) or not primary_online
 
 
-class FoundMove:
-    """A move of `instance` (on the nodes `before`) with, or to, the node `target`."""
+class ScoredMoves:
+    """Moves to be made together: one move, or those of a colocation group, in order.
 
-    __slots__ = ("before", "instance", "kind", "score", "target")
+    Attributes
+    ----------
+    moves:
+        The moves, each legal after those before it.
+    score:
+        Of the balanced nodes after all of them; lower is better.
+    violated:
+        How many hard constraints the instances of a colocation group violate then.
+    """
 
-    def __init__(
-        self, score: float, instance: Instance, before: tuple[int, ...], kind: MoveKind, target: int
-    ) -> None:
+    __slots__ = ("moves", "score", "violated")
+
+    def __init__(self, moves: Sequence[Move], score: float, violated: int = 0) -> None:
+        self.moves = tuple(moves)
         self.score = score
-        self.instance = instance
-        self.before = before
-        self.kind = kind
-        self.target = target
+        self.violated = violated
+
+    @property
+    def copied(self) -> int:
+        """MiB that travel between nodes."""
+        return sum(move.copied for move in self.moves)
+
+    @property
+    def nodes(self) -> frozenset[int]:
+        """All nodes that the moves change."""
+        return frozenset().union(*(move.nodes for move in self.moves))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.planners.plan import traffic
+from iallocator.model.moves import traffic
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -8,11 +8,10 @@ by every way whose steps all keep the limits.
 
 from __future__ import annotations
 
-from iallocator.model.moves import apply_steps, places_after
+from iallocator.model.moves import Move, places_after
 from iallocator.placement.move_limits import MoveLimits
-from iallocator.planners.balance.move_kinds import KINDS, FoundMove
+from iallocator.planners.balance.move_kinds import KINDS, ScoredMoves
 from iallocator.planners.balance.scan.constraints.affinity import BondCosts
-from iallocator.planners.plan import traffic
 from iallocator.scoring.candidates import DECIMALS
 from iallocator.scoring.kept_score import KeptScore
 
@@ -22,14 +21,13 @@ if TYPE_CHECKING:
 
     from iallocator.constraints.relations import Relations
     from iallocator.model.instance import Instance
-    from iallocator.model.moves import ElementaryMove
     from iallocator.model.node_view import Capacities
     from iallocator.model.state import State
     from iallocator.planners.balance.move_kinds import MoveKind, MoveRules
     from iallocator.planners.balance.problem import BalanceProblem
     from iallocator.planners.survival import FailureGuard
 
-__all__ = ["UnitMove", "UnitMoves", "kinds_to", "possible"]
+__all__ = ["UnitMoves", "kinds_to", "possible"]
 
 
 def kinds_to(state: State, instance: Instance, target: int, rules: MoveRules) -> Iterator[MoveKind]:
@@ -48,19 +46,18 @@ def kinds_to(state: State, instance: Instance, target: int, rules: MoveRules) ->
 def possible(
     state: State,
     fixed: Capacities,
-    instance: Instance,
-    steps: Sequence[ElementaryMove],
+    move: Move,
     rules: MoveRules,
 ) -> bool:
-    """Carry out `steps` while the limits allow each; whether they allow all.
+    """Carry out the steps of `move` while the limits allow each; return whether they allow all.
 
     Changes the state: call it in a trial.  A move off a node that is not online is not
     held back by soft limits.
     """
-    present = state.where[instance.name]
+    instance, present = move.instance, move.before
     nodes = [state.cluster.nodes[index] for index in present]
     limits = MoveLimits(state, fixed, rules.limit_policies.all_the_way(nodes))
-    for step in steps:
+    for step in move.steps:
         after = places_after(present, [step])
         state.remove(instance, present)
         if not limits.allow(instance, present, after):
@@ -88,30 +85,6 @@ HOPELESS = -1e18
 
 WIDEST = 64
 """Of more units that a failure domain binds nobody tries to move all at once."""
-
-
-class UnitMove:
-    """The moves of a unit in their order.
-
-    Attributes
-    ----------
-    moves:
-        One for each member that is not where it is to be.
-    score:
-        After all of them.
-    copied:
-        MiB that they copy.
-    broken:
-        How many musts of the members are broken then.
-    """
-
-    __slots__ = ("broken", "copied", "moves", "score")
-
-    def __init__(self, moves: Sequence[FoundMove], score: float, broken: int) -> None:
-        self.moves = moves
-        self.score = score
-        self.broken = broken
-        self.copied = sum(traffic(move.instance, move.kind.letters) for move in moves)
 
 
 class UnitMoves:
@@ -169,14 +142,14 @@ class UnitMoves:
 
     def best(
         self, present: float, floor: float, budget: float, count: float, by_value: bool
-    ) -> UnitMove | None:
+    ) -> ScoredMoves | None:
         """What gains more than `floor` on the score `present`, and most of all.
 
         The gain counts per MiB if `by_value`.  At most `budget` MiB are copied, in at most
         `count` moves.
         """
         self._kept.look_again()
-        found: tuple[float, UnitMove] | None = None
+        found: tuple[float, ScoredMoves] | None = None
         for unit in sorted(self._gains, key=lambda unit: -self._gains[unit]):
             if self._gains[unit] <= (found[0] if found else floor):
                 break
@@ -191,7 +164,7 @@ class UnitMoves:
                     found = gain, move
         return found[1] if found else None
 
-    def promising(self, most: int, budget: float, count: float) -> list[UnitMove]:
+    def promising(self, most: int, budget: float, count: float) -> list[ScoredMoves]:
         """The moves of units that end lowest, `most` of them, whether they gain or not."""
         self._kept.look_again()
         found = [
@@ -202,7 +175,7 @@ class UnitMoves:
         ]
         return sorted(found, key=lambda move: round(move.score, DECIMALS))[:most]
 
-    def mending(self, budget: float, count: float) -> UnitMove | None:
+    def mending(self, budget: float, count: float) -> ScoredMoves | None:
         """The move after which fewest musts are broken, then with the lowest score, if any.
 
         It breaks none that holds now.
@@ -211,15 +184,15 @@ class UnitMoves:
         units: dict[Unit, None] = {}
         for name in sorted(name for name in self._movable if self._broken([name])):
             units |= dict.fromkeys([*self._units_of(name), ((name,),)])
-        best: tuple[MendingKey, UnitMove] | None = None
+        best: tuple[MendingKey, ScoredMoves] | None = None
         for least, place, unit, target in self._mending_moves(list(units)):
             if best is not None and least > best[0][0]:
                 break
             now = self._broken(name for names in unit for name in names)
             for move in self._moves(unit, None if target is None else (target,)):
-                if move.copied > budget or len(move.moves) > count or move.broken >= now:
+                if move.copied > budget or len(move.moves) > count or move.violated >= now:
                     continue
-                key = move.broken - now, round(move.score, DECIMALS), place
+                key = move.violated - now, round(move.score, DECIMALS), place
                 if (best is None or key < best[0]) and self._keeps_n1():
                     best = key, move
         return best[1] if best else None
@@ -253,7 +226,7 @@ class UnitMoves:
 
     # Moves of one unit
 
-    def _moves(self, unit: Unit, targets: Iterable[int] | None = None) -> Iterator[UnitMove]:
+    def _moves(self, unit: Unit, targets: Iterable[int] | None = None) -> Iterator[ScoredMoves]:
         """Every move of `unit` that the limits allow and that breaks no further must.
 
         Of a single instance only those to `targets`, where they are given.
@@ -272,7 +245,7 @@ class UnitMoves:
                     continue
                 moved = {n: at for n, at in before.items() if self._state.where[n][0] != at}
                 if not any(self._newly_broken(moved)):
-                    yield UnitMove(moves, self._score(moves), self._broken(before))
+                    yield ScoredMoves(moves, self._score(moves), self._broken(before))
 
     def _newly_broken(self, moved: Mapping[str, int | None]) -> Iterator[object]:
         where, rule_counts = self._state.where, self._rule_counts.now()
@@ -302,8 +275,8 @@ class UnitMoves:
         return [target for _, target in best.values()]
 
     def _follow(
-        self, names: Names, unit: Unit, moves: list[FoundMove], rules: MoveRules
-    ) -> list[FoundMove] | None:
+        self, names: Names, unit: Unit, moves: list[Move], rules: MoveRules
+    ) -> list[Move] | None:
         """Take `names` where those of `unit` that are placed already want them; all moves then."""
         placed = {name for before in unit[: unit.index(names)] for name in before}
         best: tuple[float, int] | None = None
@@ -328,36 +301,34 @@ class UnitMoves:
             for other in placed
         )
 
-    def _gather(self, names: Names, target: int, rules: MoveRules) -> list[FoundMove] | None:
+    def _gather(self, names: Names, target: int, rules: MoveRules) -> list[Move] | None:
         """Take all of `names` to `target`, the largest first; None if some cannot go there."""
-        moves: list[FoundMove] = []
+        moves: list[Move] = []
         leaving = [name for name in names if self._state.where[name][0] != target]
         if not all(name in self._movable for name in leaving):
             return None
         for name in sorted(leaving, key=lambda name: (-self._movable[name].memory, name)):
             instance = self._movable[name]
-            kind = self._kind(instance, target, rules)
-            if kind is None:
+            move = self._move(instance, target, rules)
+            if move is None:
                 return None
-            before = self._state.where[name]
-            apply_steps(self._state, instance, kind.steps(before, target))
-            moves.append(FoundMove(0.0, instance, before, kind, target))
+            move.apply(self._state)
+            moves.append(move)
         return moves
 
-    def _kind(self, instance: Instance, target: int, rules: MoveRules) -> MoveKind | None:
+    def _move(self, instance: Instance, target: int, rules: MoveRules) -> Move | None:
         """The best way to `target` of those that the limits allow, or None."""
         before = self._state.where[instance.name]
-        found: list[tuple[float, int, MoveKind]] = []
+        found: list[tuple[float, int, Move]] = []
         kinds = list(kinds_to(self._state, instance, target, rules))
         for number, kind in enumerate(kinds):
             if kind.mirror_leads and self._barred(instance, before[1]):
                 continue
             with self._state.trial():
-                steps = kind.steps(before, target)
-                if possible(self._state, self._fixed, instance, steps, rules):
-                    touched = {*before, target}
-                    score = self._score_with(touched) if len(kinds) > 1 else 0.0
-                    found.append((score, number, kind))
+                move = kind.move(instance, before, target)
+                if possible(self._state, self._fixed, move, rules):
+                    score = self._score([move]) if len(kinds) > 1 else 0.0
+                    found.append((score, number, move))
         return min(found, key=lambda one: one[:2])[2] if found else None
 
     def _barred(self, instance: Instance, node: int) -> bool:
@@ -368,9 +339,7 @@ class UnitMoves:
 
     # Scores
 
-    def _score(self, moves: Sequence[FoundMove]) -> float:
-        return self._score_with({index for m in moves for index in (*m.before, m.target)})
-
-    def _score_with(self, touched: set[int]) -> float:
-        """The score now that the state has changed at `touched`."""
+    def _score(self, moves: Sequence[Move]) -> float:
+        """The score now that `moves` are made."""
+        touched = set().union(*(move.nodes for move in moves))
         return self._kept.after(touched) + self._bonds.penalty(self._position)

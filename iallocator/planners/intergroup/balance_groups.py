@@ -14,11 +14,12 @@ from math import sqrt
 
 from iallocator.deadline import Stopped, check
 from iallocator.model.columns import CPU_LOAD, NET_LOAD
+from iallocator.model.moves import traffic
 from iallocator.planners.intergroup.context import IntergroupResult, forbidden
 from iallocator.planners.intergroup.evacuation import evacuate
 from iallocator.planners.intergroup.moving import Mover
 from iallocator.planners.intergroup.partitions import Peers
-from iallocator.planners.plan import ends_of_units, traffic
+from iallocator.planners.plan import ends_of_colocation_groups
 from iallocator.tolerances import SCORE
 
 TYPE_CHECKING = False
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
     from iallocator.planners.intergroup.context import IntergroupContext
-    from iallocator.planners.plan import PlannedMove
+    from iallocator.planners.plan import PlanEntry
 
 __all__ = ["LOADS", "Bounds", "Loads", "balance_groups", "check_group_balance"]
 
@@ -180,11 +181,11 @@ class _Item:
 class _Found:
     """The next moves: those of an item from one group to another."""
 
-    __slots__ = ("item", "moves", "source", "target")
+    __slots__ = ("entries", "item", "source", "target")
 
-    def __init__(self, item: _Item, moves: Sequence[PlannedMove], source: int, target: int) -> None:
+    def __init__(self, item: _Item, entries: Sequence[PlanEntry], source: int, target: int) -> None:
         self.item = item
-        self.moves = moves
+        self.entries = entries
         self.source = source
         self.target = target
 
@@ -258,27 +259,27 @@ class _Balancing:
         while True:
             check()
             self.context.keep_going()
-            if self.bounds.max_length is not None and len(plan.moves) >= self.bounds.max_length:
+            if self.bounds.max_length is not None and len(plan.entries) >= self.bounds.max_length:
                 return f"the limit of {self.bounds.max_length} moves is reached"
             found = self._next()
             if found is None:
                 return self.why or "no move of an instance evens the loads out any more"
             self._make(found)
-            self.context.tell(f"{len(plan.moves)} moves, score {plan.after:.8f}")
+            self.context.tell(f"{len(plan.entries)} moves, score {plan.after:.8f}")
 
     def _make(self, found: _Found) -> None:
         """Make moves, and note them."""
         share = found.source, found.target
-        for move in found.moves:
-            self.mover.put(move.instance, move.after)
-            self.loads.move(move.instance.load, *share)
-            move.score = self.loads.score()
-            self.copied += move.copied
-        self.done.add(found.moves)
+        for entry in found.entries:
+            entry.move.apply(self.context.state)
+            self.loads.move(entry.move.instance.load, *share)
+            entry.score = self.loads.score()
+            self.copied += entry.move.copied
+        self.done.add(found.entries)
         name = found.item.name
         self.movable[found.target][name] = self.movable[found.source].pop(name)
-        self.flows[found.source][0] += len(found.moves)
-        self.flows[found.target][1] += len(found.moves)
+        self.flows[found.source][0] += len(found.entries)
+        self.flows[found.target][1] += len(found.entries)
         self.blocked = {(name, to) for name, to in self.blocked if to != found.source}
 
     def _pairs(self) -> Iterator[tuple[int, int]]:
@@ -325,7 +326,7 @@ class _Balancing:
                 continue
             done = evacuate(self.mover, item.members, lambda instance: [group], search=False)
             if done.failed is None:
-                return _Found(item, done.moves, source, target)
+                return _Found(item, done.entries, source, target)
             tried.add(item.shape)
             self.blocked.add((item.name, target))
             self.rejected[source] = (
@@ -339,7 +340,7 @@ class _Balancing:
         if bounds.cost is not None and self.copied + item.copied > bounds.cost:
             self.why = "no move that helps is within --cost"
             return True
-        left = len(self.done.plan.moves) + len(item.members)
+        left = len(self.done.plan.entries) + len(item.members)
         if bounds.max_length is not None and left > bounds.max_length:
             self.why = f"the limit of {bounds.max_length} moves leaves no room for the next"
             return True
@@ -405,8 +406,9 @@ def check_group_balance(context: IntergroupContext, done: IntergroupResult) -> l
     """What is wrong with a plan: each move, or the moves of a unit, must lower the score."""
     problems = []
     last = done.plan.before
-    for number, (move, end) in enumerate(zip(done.moves, ends_of_units(done.moves)), start=1):
-        if end and move.score >= last:
+    ends = ends_of_colocation_groups(done.entries)
+    for number, (entry, end) in enumerate(zip(done.entries, ends), start=1):
+        if end and entry.score >= last:
             problems.append(f"move {number}: the score does not fall")
-        last = move.score if end else last
+        last = entry.score if end else last
     return problems

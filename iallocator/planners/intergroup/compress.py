@@ -270,9 +270,9 @@ class _Compression:
         self.evacuable.append(group)
         if self.evacuable[0] is group:
             self.done.plan.before = float(len(instances))
-            for left, move in enumerate(reversed(done.moves)):
-                move.score = float(left)
-            self.done.add(done.moves)
+            for left, entry in enumerate(reversed(done.entries)):
+                entry.score = float(left)
+            self.done.add(done.entries)
 
     def _evacuated(self, group: Group, instances: Sequence[Instance]) -> Evacuation | None:
         """Where all of them can go; None if too much was spent before to find that out.

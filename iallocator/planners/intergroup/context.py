@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from iallocator.deadline import Deadline
     from iallocator.model.cluster import Cluster, Group
     from iallocator.options.settings import Settings
-    from iallocator.planners.plan import PlannedMove
+    from iallocator.planners.plan import PlanEntry
 
 __all__ = [
     "FOUND",
@@ -159,11 +159,11 @@ class IntergroupResult(PlanResult):
         self.deadline = context.deadline
         self.groups = [GroupRow(group) for group in context.cluster.groups if group.nodes]
 
-    def add(self, moves: Iterable[PlannedMove]) -> None:
+    def add(self, entries: Iterable[PlanEntry]) -> None:
         """Append moves, and leave time for them."""
-        before = len(self.moves)
-        super().add(moves)
-        self.deadline.spare(len(self.moves) - before)
+        before = len(self.entries)
+        super().add(entries)
+        self.deadline.spare(len(self.entries) - before)
 
 
 FOUND = "found"

@@ -5,9 +5,8 @@ from __future__ import annotations
 from iallocator.placement.several.moves import move_together
 from iallocator.placement.several.sequence import MoveTask, in_turn
 from iallocator.planners.intergroup.context import FOUND, IMPOSSIBLE, OUT_OF_TIME, UNDECIDED
-from iallocator.planners.intergroup.moving import planned
 from iallocator.planners.intergroup.packing import pack
-from iallocator.planners.plan import mark_units
+from iallocator.planners.plan import PlanEntry, mark_colocation_groups
 from iallocator.solver.problem import FOUND as SOLVED
 from iallocator.solver.problem import IMPOSSIBLE as PROVED
 
@@ -17,11 +16,11 @@ if TYPE_CHECKING:
 
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
+    from iallocator.model.moves import Move
     from iallocator.placement.results import MoveResult
     from iallocator.planners.intergroup.infeasibility_proofs import Proofs
     from iallocator.planners.intergroup.moving import Mover
-    from iallocator.planners.intergroup.packing import Made, Targets
-    from iallocator.planners.plan import PlannedMove
+    from iallocator.planners.intergroup.packing import Targets
 
 __all__ = ["Evacuation", "evacuate", "packed"]
 
@@ -34,8 +33,8 @@ class Evacuation:
 
     Attributes
     ----------
-    moves:
-        In the order in which they can be made; none if not all instances can be moved.
+    entries:
+        The moves in an order in which they can be made; none if not all instances can be moved.
     failed:
         The instance that has no place; None if all have one.
     reason:
@@ -44,10 +43,10 @@ class Evacuation:
         See `iallocator.planners.intergroup.context`.
     """
 
-    __slots__ = ("failed", "moves", "reason", "verdict")
+    __slots__ = ("entries", "failed", "reason", "verdict")
 
     def __init__(self) -> None:
-        self.moves: list[PlannedMove] = []
+        self.entries: list[PlanEntry] = []
         self.failed: Instance | None = None
         self.reason = ""
         self.verdict = FOUND
@@ -79,7 +78,7 @@ def evacuate(
     """
     done, context = Evacuation(), mover.context
     undecided = context.effort.undecided
-    made: Made = []
+    made: list[Move] = []
     with context.state.trial():
         # By priority, or by the order of the strategy, if there are constraints or strategies
         order = range(len(instances)) if context.plain else in_turn(context, instances)
@@ -90,8 +89,8 @@ def evacuate(
                 done.failed, done.reason, done.verdict = instance, outcome.message, UNDECIDED
                 made = []
                 break
-            made.append((instance, context.state.where[instance.name], outcome.best))
-            mover.apply(instance, outcome.best)
+            made.append(outcome.best)
+            outcome.best.apply(context.state)
     if done.failed is not None and search:
         proof = proofs.against(instances, targets) if proofs is not None else ""
         if proof:
@@ -112,11 +111,10 @@ def packed(mover: Mover, instances: Sequence[Instance], targets: Targets) -> Eva
     return None if made is None else _planned(mover, Evacuation(), made)
 
 
-def _planned(mover: Mover, done: Evacuation, made: Made) -> Evacuation:
+def _planned(mover: Mover, done: Evacuation, made: Sequence[Move]) -> Evacuation:
     """Return `done` with the moves in `made`."""
-    nodes = mover.context.cluster.nodes
-    done.moves = [planned(i, before, move, 0.0, nodes) for i, before, move in made]
-    mark_units(done.moves, mover.context.units)
+    done.entries = [PlanEntry(move) for move in made]
+    mark_colocation_groups(done.entries, mover.context.units)
     return done
 
 
@@ -126,7 +124,7 @@ def _at_once(
     targets: Targets,
     done: Evacuation,
     failed: Instance,
-) -> Made:
+) -> list[Move]:
     """Return moves of all instances at once; none if there is no answer, and `done` says why."""
     context = mover.context
     if mover.immovable(failed):
@@ -163,13 +161,13 @@ def _at_once(
     found = move_together(context, tasks, [failed], context.search_budget)
     hopeless = [one.name for one in instances if one.name in found.hopeless]
     note = f"; {hopeless[0]} has no place even if it comes first" if hopeless else found.note()
-    moves = [(instance, outcome.best) for instance, outcome in found.moves if outcome.best]
+    moves = [outcome.best for _, outcome in found.moves if outcome.best]
     status = PROVED if found.hopeless else found.status
     if status != SOLVED or len(moves) < len(instances):
         done.give_up(note, IMPOSSIBLE if status == PROVED else OUT_OF_TIME)
         return []
     done.failed, done.reason, done.verdict = None, "placed together by exact search", FOUND
-    return [(instance, context.state.where[instance.name], move) for instance, move in moves]
+    return moves
 
 
 def _task(mover: Mover, instance: Instance, groups: Sequence[Group]) -> MoveTask:

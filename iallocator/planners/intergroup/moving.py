@@ -7,21 +7,20 @@ counts only if the node's limits, global N+1, and the steps that lead there allo
 
 from __future__ import annotations
 
-from iallocator.model.moves import FAILOVER, FAILOVER_TO, REPLACE_SECONDARY, Move, apply_steps
+from iallocator.model.moves import FAILOVER_TO, Move
 from iallocator.model.state import derived
 from iallocator.placement.across_groups import TWINS, AcrossGroups
 from iallocator.placement.groups import collect_offers
 from iallocator.placement.moves import move_pair
-from iallocator.placement.results import AllocationRequest, MoveOption, MoveResult
+from iallocator.placement.results import AllocationRequest, MoveResult, ScoredMove
 from iallocator.planners.intergroup.context import forbidden
-from iallocator.planners.plan import PlannedMove, traffic
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from iallocator.aliases import Nodes
-    from iallocator.model.cluster import Group, Node
+    from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.model.state import Kept
     from iallocator.n1.tolerance import FailureTolerance
@@ -29,26 +28,10 @@ if TYPE_CHECKING:
     from iallocator.planners.intergroup.context import IntergroupContext
 
 
-__all__ = ["Mover", "planned"]
-
+__all__ = ["Mover"]
 
 PATIENCE = 2
 """After so many rejections by N+1 a group is skipped where one ranking places several."""
-
-_LETTERS = {FAILOVER: "f", REPLACE_SECONDARY: "r", FAILOVER_TO: "fa"}
-
-
-def planned(
-    instance: Instance, before: Nodes, move: MoveOption, score: float, nodes: Sequence[Node]
-) -> PlannedMove:
-    """A move as part of a plan, with the score after it; `nodes` are those of the cluster."""
-    letters = [_LETTERS[kind] for kind, _ in move.steps]
-    words = (
-        letter if kind == FAILOVER else f"{letter}:{nodes[target].name}"
-        for letter, (kind, target) in zip(letters, move.steps)
-    )
-    copied = traffic(instance, letters)
-    return PlannedMove(instance, before, move.steps, " ".join(words), score, copied)
 
 
 class Mover:
@@ -88,10 +71,6 @@ class Mover:
         if nodes:
             state.place(instance, nodes)
 
-    def apply(self, instance: Instance, move: MoveOption) -> None:
-        """Carry out a move."""
-        apply_steps(self.context.state, instance, move.steps)
-
     # What is found
 
     def immovable(self, instance: Instance) -> str:
@@ -124,12 +103,12 @@ class Mover:
                 move = self._way(instance, group, nodes)
                 if move is not None:
                     queue.taken.update(nodes)
-                    return MoveResult([move])
+                    return MoveResult([ScoredMove(move)])
             self._queue = None  # it was for those before, and is empty now
         for group, nodes in self.ranking.ranked(instance, groups):
             move = self._way(instance, group, nodes)
             if move is not None:
-                return MoveResult([move])
+                return MoveResult([ScoredMove(move)])
             rejected += 1
         return MoveResult(message=self._why(instance, groups, rejected))
 
@@ -158,7 +137,7 @@ class Mover:
         if self._limits_allow(instance, group, nodes):
             move = self._way(instance, group, nodes)
             if move is not None:
-                return MoveResult([move])
+                return MoveResult([ScoredMove(move)])
         return MoveResult(message=f"group {group.name} cannot take it")
 
     def judge(self, group: Group) -> FailureTolerance:
@@ -179,7 +158,7 @@ class Mover:
             for number in range(found.rows()):
                 yield from found.row(number)
 
-    def _way(self, instance: Instance, group: Group, nodes: Nodes) -> MoveOption | None:
+    def _way(self, instance: Instance, group: Group, nodes: Nodes) -> Move | None:
         """The steps that lead to an acceptable placement; None if they, or N+1, do not allow it."""
         rejections = self._rejections_of(group)
         key = instance.shape
@@ -200,10 +179,11 @@ class Mover:
         rejections.add(key, nodes, instance.memory)
         return False
 
-    def way(self, instance: Instance, nodes: Nodes) -> MoveOption | None:
+    def way(self, instance: Instance, nodes: Nodes) -> Move | None:
         """The steps to a placement that limits and N+1 allow; None if there are none."""
         if not instance.needs_secondary:
-            return MoveOption(0.0, nodes, [(FAILOVER_TO, nodes[0])])
+            before = self.context.state.where[instance.name]
+            return Move(instance, before, nodes, [(FAILOVER_TO, nodes[0])])
         group = self.context.cluster.nodes[nodes[0]].group
         steps = self._steps.get(group.index)
         if steps is None:

@@ -38,15 +38,12 @@ if TYPE_CHECKING:
     from iallocator.aliases import Nodes
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
+    from iallocator.model.moves import Move
     from iallocator.model.state import State
-    from iallocator.placement.results import MoveOption
     from iallocator.planners.intergroup.failover_plan import FailoverPlan
     from iallocator.planners.intergroup.moving import Mover
 
     Targets = Callable[[Instance], Sequence[Group]]
-
-    Made = list[tuple[Instance, Nodes, MoveOption]]
-    """The moves in order: instance, nodes before, and the way."""
 
     Deficits = dict[tuple[int, int], tuple[frozenset[str], float]]
     """(failing node, secondary) -> the instances that fail over there, and its free MiB."""
@@ -68,7 +65,7 @@ MANY, PATIENCE = 100, 2
 
 def pack(
     mover: Mover, instances: Sequence[Instance], targets: Targets, careful: bool = True
-) -> Made | None:
+) -> list[Move] | None:
     """Return moves of all `instances` to the groups in `targets`, or None if none were found.
 
     The state of `mover` is left as it is.  Limits, and the steps that lead to a place, are checked
@@ -256,28 +253,28 @@ def _place_in_turn(
     targets: Targets,
     order: NodeOrder,
     careful: bool = False,
-) -> Made | None:
+) -> list[Move] | None:
     """Move all `instances` on the state, which is in a trial; return None if one finds no place.
 
     If `careful`, N+1 is checked for each place.
     """
     state = mover.context.state
-    made: Made = []
+    made: list[Move] = []
     for instance in instances:
         mover.context.keep_going()
         before = state.where[instance.name]
         move = _first_place(mover, instance, targets(instance), order, careful)
         if move is None:
             return None
-        mover.apply(instance, move)
-        order.came(instance, before, move.nodes)
-        made.append((instance, before, move))
+        move.apply(mover.context.state)
+        order.came(instance, before, move.after)
+        made.append(move)
     return made
 
 
 def _first_place(
     mover: Mover, instance: Instance, groups: Sequence[Group], order: NodeOrder, careful: bool
-) -> MoveOption | None:
+) -> Move | None:
     """Return the way to the first place that is allowed; None if the first nodes reject it."""
     context, state = mover.context, mover.context.state
     before = state.where[instance.name]
@@ -342,7 +339,7 @@ def _secondaries(
 
 def _cleared_by_bounds(
     mover: Mover, instances: Sequence[Instance], targets: Targets
-) -> tuple[Made | None, int | None]:
+) -> tuple[list[Move] | None, int | None]:
     """Return the moves of the first order for which bounds show at the end that N+1 holds.
 
     Otherwise return None and the number of the order with the fewest undecided failures; None
@@ -379,12 +376,12 @@ def _orders(mover: Mover, instances: Sequence[Instance], targets: Targets) -> It
         before = spare
 
 
-def _undecided_failures(mover: Mover, made: Made) -> list[int]:
+def _undecided_failures(mover: Mover, made: Sequence[Move]) -> list[int]:
     """Return the failures that must be tolerated, and of which bounds do not show that they are."""
     context = mover.context
     state, cluster = context.state, context.cluster
     found: list[int] = []
-    groups = {cluster.nodes[move.nodes[0]].group for _, _, move in made}
+    groups = {cluster.nodes[move.after[0]].group for move in made}
     for group in sorted(groups, key=lambda group: group.index):
         rules = context.evaluator(group).rules
         if rules.mode == "off":
@@ -474,7 +471,9 @@ def no_more_deficits(before: Deficits, after: Deficits) -> bool:
     )
 
 
-def _reserve_first(mover: Mover, instances: Sequence[Instance], targets: Targets) -> Made | None:
+def _reserve_first(
+    mover: Mover, instances: Sequence[Instance], targets: Targets
+) -> list[Move] | None:
     """Return moves of all instances, all drbd, in the order `ReserveFirst`; None if there are none.
 
     Every failure that must be tolerated is, and with ``no-worse`` each other failure loses at
@@ -501,7 +500,7 @@ def _reserve_first(mover: Mover, instances: Sequence[Instance], targets: Targets
             made = _place_in_turn(mover, instances, targets, order)
             if made is None:
                 continue
-            touched = {nodes[index].group.index for _, _, move in made for index in move.nodes}
+            touched = {nodes[index].group.index for move in made for index in move.after}
             asking = [n for k in touched for n in groups[k].nodes if n not in lost]
             after = failover_deficits(state, asking)
         return made if after is not None and no_more_deficits(before, after) else None
@@ -527,7 +526,9 @@ def _reserve_orders(
         yield ExactFill(state, lost, places)
 
 
-def _failover_safe(mover: Mover, instances: Sequence[Instance], targets: Targets) -> Made | None:
+def _failover_safe(
+    mover: Mover, instances: Sequence[Instance], targets: Targets
+) -> list[Move] | None:
     """Return moves of all instances, all on shared storage, in the order `FailoverSafe`.
 
     Returns None if there are none, or if N+1 is not checked by ``no-worse``.

@@ -11,6 +11,7 @@ from __future__ import annotations
 from copy import copy
 
 from iallocator.deadline import Stopped, check
+from iallocator.model.moves import replay
 from iallocator.planners.intergroup.context import (
     IMPOSSIBLE,
     NOTHING,
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
-    from iallocator.planners.plan import PlannedMove
+    from iallocator.planners.plan import PlanEntry
     from iallocator.planners.result import PlanResult
     from iallocator.planners.verify import Problem
 
@@ -55,15 +56,15 @@ class RedistributionResult(IntergroupResult):
     def __init__(self, context: IntergroupContext) -> None:
         super().__init__("redistribute", context)
         self.settings = context.settings
-        self.repairs: list[tuple[Group, Sequence[PlannedMove]]] = []
+        self.repairs: list[tuple[Group, Sequence[PlanEntry]]] = []
         self.health: dict[int, Health] = {}
         self.unhealthy = 0
 
     def without(self, problem: Problem, reason: str) -> str:
         """Leave out all moves of the group: fewer of them do not repair it."""
         count = 0
-        for group, moves in self.repairs:
-            count += len(moves)
+        for group, entries in self.repairs:
+            count += len(entries)
             if problem.number <= count:
                 return self.leave_out(group, reason)
         return ""
@@ -74,13 +75,13 @@ class RedistributionResult(IntergroupResult):
         if part not in groups:
             return ""
         position = groups.index(part)
-        group, moves = self.repairs.pop(position)
+        group, entries = self.repairs.pop(position)
         before = self.repairs[position - 1][1][-1].score if position else self.plan.before
-        gain = before - moves[-1].score
+        gain = before - entries[-1].score
         for _, later in self.repairs[position:]:
-            for move in later:
-                move.score += gain
-        self.plan.moves = [move for _, some in self.repairs for move in some]
+            for entry in later:
+                entry.score += gain
+        self.plan.entries = [entry for _, some in self.repairs for entry in some]
         self._transition = None
         row, health = self.row(group), self.health[group.index]
         row.members |= {"repaired": False, "verdict": UNDECIDED}
@@ -92,10 +93,10 @@ class RedistributionResult(IntergroupResult):
     def parts(self) -> list[tuple[object, PlanResult]]:
         """Return the repair of each group, alone."""
         found: list[tuple[object, PlanResult]] = []
-        for group, moves in self.repairs:
+        for group, entries in self.repairs:
             alone = copy(self)
             alone.plan, alone._transition = copy(self.plan), None
-            alone.plan.moves = list(moves)
+            alone.plan.entries = list(entries)
             found.append((group, alone))
         return found
 
@@ -112,10 +113,10 @@ class RedistributionResult(IntergroupResult):
         for row in self.groups:
             if examine(mover, row.group).state == HEALTHY:
                 expected[row.group] = self.repairs[-1][0]
-        for group, moves in self.repairs:
-            for move in moves:
-                mover.put(move.instance, move.after)
-                expected.update((nodes[index].group, group) for index in move.after)
+        for group, entries in self.repairs:
+            for entry in entries:
+                mover.put(entry.move.instance, entry.move.after)
+                expected.update((nodes[index].group, group) for index in entry.move.after)
         expected |= {group: group for group, _ in self.repairs}
         return [
             (to_blame, f"group {group.name} is not healthy at the end: {health.describe(nodes)}")
@@ -209,9 +210,9 @@ class _Redistribution:
             return
         state, nodes = self.context.state, self.context.cluster.nodes
         with state.trial():
-            for move in done.moves:
-                mover.put(move.instance, move.after)
-            touched = dict.fromkeys(nodes[k].group for move in done.moves for k in move.after)
+            moves = [entry.move for entry in done.entries]
+            replay(state, moves)
+            touched = dict.fromkeys(nodes[k].group for move in moves for k in move.after)
             worse = next((g for g in touched if not self._is_healthy(g)), None)
             cured = worse is None and self._is_healthy(group)
         if not cured:
@@ -220,12 +221,12 @@ class _Redistribution:
             row.reason = f"moving {len(taken)} instances would {told}"
             return
         others = self.done.plan.after - self.health[group.index].troubles(state)
-        for move in done.moves:
-            mover.put(move.instance, move.after)
-            move.score = others + examine(mover, group).troubles(state)
-        self.done.repairs.append((group, done.moves))
-        self.done.add(done.moves)
-        row.reason = f"{len(done.moves)} instances move to other groups"
+        for entry in done.entries:
+            entry.move.apply(state)
+            entry.score = others + examine(mover, group).troubles(state)
+        self.done.repairs.append((group, done.entries))
+        self.done.add(done.entries)
+        row.reason = f"{len(done.entries)} instances move to other groups"
         row.reason += f", {done.reason}" if done.reason else ""
 
     def _taken(self, group: Group) -> tuple[list[Instance], str]:

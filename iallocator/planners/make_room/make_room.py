@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from iallocator.deadline import TIME_IS_UP, Stopped, TimeIsUp
 from iallocator.ganeti.jobs import transition_document
+from iallocator.model.moves import replay
 from iallocator.model.state import State
 from iallocator.placement.context import Context
 from iallocator.planners.make_room.goal import Goal, satisfied
@@ -25,8 +26,9 @@ if TYPE_CHECKING:
     from iallocator.deadline import Deadline
     from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
+    from iallocator.model.moves import Move
     from iallocator.options.settings import Settings
-    from iallocator.planners.plan import PlannedMove
+    from iallocator.planners.plan import PlanEntry
     from iallocator.reply import Reply
     from iallocator.requests import Request
     from iallocator.solver.budget import Budget
@@ -100,7 +102,7 @@ class RoomMade(PlanResult):
         """The outcome in one clause."""
         if not self.needed:
             return "it fits as things are"
-        if not self.moves:
+        if not self.entries:
             what = "1 move" if most == 1 else f"{most} moves"
             if self.proved:
                 return f"room is not made by {what} of others"
@@ -113,14 +115,14 @@ class RoomMade(PlanResult):
         ended = self.plan.stop.reason if self.plan.stop else self.ended
         return f" ({ended})" if ended else ""
 
-    def _words(self, move: PlannedMove) -> str:
+    def _words(self, move: Move) -> str:
         before, after = ("/".join(self.cluster.node_names(n)) for n in (move.before, move.after))
         return f"{move.instance.name} from {before} to {after}"
 
 
-def _count(moves: Sequence[PlannedMove]) -> str:
+def _count(moves: Sequence[Move]) -> str:
     """How many, as migrations if no disk is copied."""
-    noun = "move" if any("r:" in move.notation for move in moves) else "migration"
+    noun = "move" if any("r" in move.letters for move in moves) else "migration"
     return f"{len(moves)} {noun}{'s' * (len(moves) > 1)}"
 
 
@@ -145,11 +147,11 @@ def make_room(
     failures = Failures(limits)
     cost = None if settings.cost is None else settings.cost * 1024
 
-    def stands(moves: Sequence[PlannedMove]) -> bool:
-        if verify_moves(done.before, moves, limits, failures):
+    def stands(entries: Sequence[PlanEntry]) -> bool:
+        if verify_moves(done.before, entries, limits, failures):
             return False
         trial = RoomMade(context)
-        trial.add(moves)
+        trial.add(entries)
         return not verify_transition(trial.before, trial.transition, limits, failures=failures)
 
     search = RoomSearch(context, goal, most, cost, stands)
@@ -171,9 +173,7 @@ def fits_after(
 ) -> bool:
     """Whether `request` can be satisfied where the plan ends; asked of a context of its own."""
     context = Context(done.cluster, settings, _candidates(done.cluster), coming)
-    for move in done.moves:
-        context.state.remove(move.instance, move.before)
-        context.state.place(move.instance, move.after)
+    replay(context.state, done.moves)
     return Goal(context, request).reached()
 
 
@@ -196,14 +196,14 @@ def add_room(
         return
     reply.info += f"; {done.summary(settings.make_room)}"
     reply.interrupted |= done.interrupted
-    if done.moves:
+    if done.entries:
         reply.solutions = [*reply.solutions, {"make_room": _document(done)}]
 
 
 def _document(done: RoomMade) -> dict[str, Any]:
     """The moves with their transition, as plain data."""
     return {
-        "moves": [move.document(done.cluster) for move in done.moves],
+        "moves": [entry.document(done.cluster) for entry in done.entries],
         "copied_mib": done.plan.copied,
         "proved": done.proved,
         "transition": transition_document(done.transition),

@@ -8,16 +8,17 @@ from __future__ import annotations
 from itertools import islice, product
 
 from iallocator.model.columns import MEMORY
-from iallocator.model.moves import places_after
+from iallocator.model.moves import traffic
 from iallocator.planners.balance.move_kinds import KINDS, MoveRules
 from iallocator.planners.eligible import movable
-from iallocator.planners.plan import traffic
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from iallocator.aliases import Nodes
     from iallocator.model.instance import Instance
+    from iallocator.model.moves import Move
     from iallocator.placement.context import Context
     from iallocator.planners.balance.move_kinds import MoveKind
     from iallocator.planners.make_room.goal import Goal
@@ -109,15 +110,9 @@ if TYPE_CHECKING:
 
     Kinds = tuple[MoveKind, ...]
 
-    Part = tuple[Instance, MoveKind, int]
+    Ways = tuple[float, Iterator[tuple[Move, ...]]]
 
-    """Who moves, how, and with which target."""
-
-    Move = tuple[float, tuple[Part, ...]]
-
-    """MiB that are copied, and the parts: several for those that are bound to each other."""
-
-    Ways = tuple[float, Iterator[tuple[Part, ...]]]
+    """MiB that are copied, and moves that copy so much: several for a colocation group."""
 
 
 FEW = 4
@@ -156,7 +151,9 @@ class Moves:
             if not one.forthcoming
         ]
 
-    def up_to(self, depth: int, width: int | None = None) -> Iterator[Move]:
+    def up_to(
+        self, depth: int, width: int | None = None
+    ) -> Iterator[tuple[float, tuple[Move, ...]]]:
         """Every move that may be worth a look, of one or of units of at most `depth`.
 
         The cheapest first, to the emptiest target first; with `width` of each kind of move to so
@@ -171,8 +168,8 @@ class Moves:
         for unit in self._bound.units:
             ways += self._at_once(unit, depth, order)
         for price, found in sorted(ways, key=_price):
-            for parts in islice(found, width):
-                yield price, parts
+            for moves in islice(found, width):
+                yield price, moves
 
     def _single(self, instance: Instance, depth: int, order: Sequence[int]) -> Iterator[Ways]:
         """What each kind of move of one instance costs, and its moves."""
@@ -181,7 +178,7 @@ class Moves:
             if instance.name in self._bound.pinned and kind.letters != ("r",):
                 continue
             targets = self._targets(present, order) if kind.targeted else iter(present[:1])
-            yield traffic(instance, kind.letters), _each(instance, kind, targets)
+            yield traffic(instance, kind.letters), _each(instance, present, kind, targets)
 
     def _kinds(self, instance: Instance) -> list[MoveKind]:
         """How `instance` may move from where it is."""
@@ -216,51 +213,47 @@ class Moves:
             yield price, self._choices(unit, tuple(zip(members, some)), order, ())
 
     def _choices(
-        self, unit: Unit, ways: Sequence[Way], order: Sequence[int], parts: Sequence[Part]
-    ) -> Iterator[tuple[Part, ...]]:
-        """Every choice of targets, `parts` made already, after which those bound may be there."""
-        if len(parts) == len(ways):
-            yield tuple(parts)
+        self, unit: Unit, ways: Sequence[Way], order: Sequence[int], moves: Sequence[Move]
+    ) -> Iterator[tuple[Move, ...]]:
+        """Every choice of targets, `moves` chosen already, after which those bound may be there."""
+        if len(moves) == len(ways):
+            yield tuple(moves)
             return
-        instance, kind = ways[len(parts)]
+        instance, kind = ways[len(moves)]
         present = self._context.state.where[instance.name]
-        join = self._to_join(unit, instance, parts)
+        join = self._to_join(unit, instance, moves)
         targets: Iterable[int] = self._targets(present, order) if kind.targeted else present[:1]
         if join is not None and kind.letters[-1] != "r" and kind.targeted:
             targets = [join] if join not in present else []
         for target in targets:
-            home = self._home((instance, kind, target))
-            fits = join == home if join is not None else self._suits(unit, instance, home, parts)
+            move = kind.move(instance, present, target)
+            home = move.after[0]
+            fits = join == home if join is not None else self._suits(unit, move, moves)
             if fits:
-                yield from self._choices(unit, ways, order, (*parts, (instance, kind, target)))
+                yield from self._choices(unit, ways, order, (*moves, move))
 
-    def _to_join(self, unit: Unit, instance: Instance, parts: Sequence[Part]) -> int | None:
+    def _to_join(self, unit: Unit, instance: Instance, moves: Sequence[Move]) -> int | None:
         """Where those are taken that must be on one node with `instance`; None: nowhere yet."""
         mates = next(some for some in unit if instance in some)
-        return next((self._home(part) for part in parts if part[0] in mates), None)
+        return next((move.after[0] for move in moves if move.instance in mates), None)
 
-    def _suits(self, unit: Unit, instance: Instance, home: int, parts: Sequence[Part]) -> bool:
-        """Whether `instance` may be on `home` with the others there; of several units only abroad.
+    def _suits(self, unit: Unit, move: Move, moves: Sequence[Move]) -> bool:
+        """Return whether `move` may be made with `moves`; of several units, only to another domain.
 
-        Who stays in its failure domain can move alone.
+        An instance that stays in its failure domain can move alone.
         """
-        if len(unit) > 1 and not self._bound.crosses(
-            self._context.state.where[instance.name][0], home
-        ):
+        name, home = move.instance.name, move.after[0]
+        if len(unit) > 1 and not self._bound.crosses(move.before[0], home):
             return False
         return not any(
-            self._bound.part(instance.name, home, part[0].name, self._home(part)) for part in parts
+            self._bound.part(name, home, one.instance.name, one.after[0]) for one in moves
         )
 
-    def _home(self, part: Part) -> int:
-        """The primary after a move."""
-        instance, kind, target = part
-        present = self._context.state.where[instance.name]
-        return places_after(present, kind.steps(present, target))[0]
 
-
-def _each(instance: Instance, kind: MoveKind, targets: Iterator[int]) -> Iterator[tuple[Part, ...]]:
-    return (((instance, kind, target),) for target in targets)
+def _each(
+    instance: Instance, present: Nodes, kind: MoveKind, targets: Iterator[int]
+) -> Iterator[tuple[Move, ...]]:
+    return ((kind.move(instance, present, target),) for target in targets)
 
 
 def _price(ways: Ways) -> float:

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from iallocator.deadline import TIME_IS_UP
 from iallocator.model.columns import MEMORY
-from iallocator.model.moves import Move, places_after
+from iallocator.model.moves import replay
 from iallocator.planners.make_room.moves import Moves
-from iallocator.planners.plan import PlannedMove, traffic
+from iallocator.planners.plan import PlanEntry
 from iallocator.planners.survival import Survival, mode_of
 from iallocator.scoring.state_score import score_of
 from iallocator.tolerances import SCORE
@@ -22,15 +22,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from iallocator.aliases import Nodes
-    from iallocator.model.instance import Instance
-    from iallocator.model.moves import ElementaryMove
+    from iallocator.model.moves import Move
     from iallocator.placement.context import Context
     from iallocator.planners.make_room.goal import Goal
-    from iallocator.planners.make_room.moves import Part
 
-    Way = tuple[Instance, Nodes, Sequence[ElementaryMove], Nodes]
-    Moved = frozenset[tuple[str, Nodes]]
-    Stands = Callable[[Sequence[PlannedMove]], bool]
+    Changed = frozenset[tuple[str, Nodes]]
+    """Instances that are not where they were at first, and their nodes."""
+
+    Stands = Callable[[Sequence[PlanEntry]], bool]
 
 __all__ = ["WORK_IS_SPENT", "RoomSearch"]
 
@@ -81,13 +80,13 @@ class RoomSearch:
         self._moves = Moves(context, goal)
         self._left: float = WORK
         self._effort = context.effort.left
-        self._made: list[PlannedMove] = []
-        self._seen: dict[tuple[int, Moved], float] = {}
-        self._answers: dict[Moved, bool] = {}
+        self._made: list[PlanEntry] = []
+        self._seen: dict[tuple[int, Changed], float] = {}
+        self._answers: dict[Changed, bool] = {}
         self._copied = INFINITE
         self._score: float | None = None
         self._width: int | None = None
-        self.found: list[PlannedMove] | None = None
+        self.found: list[PlanEntry] | None = None
         self.proved = True
         self.ended = ""
 
@@ -104,7 +103,7 @@ class RoomSearch:
             self.ended = TIME_IS_UP if self._context.deadline.over() else WORK_IS_SPENT
         if self.found and not self._over():
             self._left = min(self._left, TIES)
-            self._copied = sum(one.copied for one in self.found)
+            self._copied = sum(one.move.copied for one in self.found)
             self._score = self.found[-1].score
             self._seen.clear()
             self._deeper(len(self.found), 0)
@@ -117,7 +116,7 @@ class RoomSearch:
             if known is not None and depth < len(known):
                 self._copied = INFINITE  # fewer moves may cost more
             else:
-                self._copied = INFINITE if known is None else sum(one.copied for one in known)
+                self._copied = INFINITE if known is None else sum(one.move.copied for one in known)
             self._seen.clear()
             self._deeper(depth, 0)
             if self.found is not known or self._over():
@@ -133,10 +132,10 @@ class RoomSearch:
             return
         if self._over():
             return
-        for price, parts in self._moves.up_to(depth, self._width):
+        for price, moves in self._moves.up_to(depth, self._width):
             if self._over() or copied + price > self._limit or self._too_dear(copied + price):
                 return
-            self._try(parts, depth, copied + price)
+            self._try(moves, depth, copied + price)
 
     def _too_dear(self, copied: float) -> bool:
         """Whether that is more than the best needs, or as much where no score is compared."""
@@ -165,7 +164,7 @@ class RoomSearch:
             self._answers[moved] = self._goal.reached()
         return self._answers[moved]
 
-    def _moved(self) -> Moved:
+    def _moved(self) -> Changed:
         """Who is elsewhere than at first, and where."""
         where = self._context.state.where
         return frozenset(
@@ -174,14 +173,14 @@ class RoomSearch:
             if where[one.name] != one.nodes
         )
 
-    def _tell_scores(self, moves: Sequence[PlannedMove]) -> None:
+    def _tell_scores(self, entries: Sequence[PlanEntry]) -> None:
         """Note the score after each move, from the last, which has been made, to the first."""
         nodes = range(len(self._context.cluster.nodes))
-        for move in reversed(moves):
-            move.score = score_of(self._context.state, nodes)
-            self._put(move.instance, move.after, move.before)
-        for move in moves:
-            self._put(move.instance, move.before, move.after)
+        for entry in reversed(entries):
+            entry.score = score_of(self._context.state, nodes)
+            self._take_back(entry.move)
+        for entry in entries:
+            entry.move.apply(self._context.state)
 
     def _spend(self, amount: int) -> None:
         """Pay that, and for the failures that were simulated since the last time."""
@@ -191,26 +190,24 @@ class RoomSearch:
             self._effort = effort
         self._left -= amount
 
-    def _try(self, parts: Sequence[Part], depth: int, copied: float) -> None:
-        """Make a move if it is legal, go on from there, and take it back."""
-        state = self._context.state
-        ways = [_way(state.where[part[0].name], part) for part in parts]
-        made = 0
-        for instance, before, _, after in ways:
-            if not self._has_room(instance, before, after):
+    def _try(self, moves: Sequence[Move], depth: int, copied: float) -> None:
+        """Make moves if they are legal, go on from there, and take them back."""
+        made: list[Move] = []
+        for move in moves:
+            if not self._has_room(move):
                 break
-            self._put(instance, before, after)
-            made += 1
-        last = depth == len(parts)
+            move.apply(self._context.state)
+            made.append(move)
+        last, alone = depth == len(moves), len(moves) == 1
         legal = (
-            made == len(ways)
+            len(made) == len(moves)
             and (not last or self._promising())
-            and all(self._legal(*way, alone=len(ways) == 1) for way in ways)
+            and all(self._legal(move, alone) for move in moves)
         )
-        if legal and (len(ways) == 1 or self._survived(ways)):
-            self._go_on(parts, ways, depth - len(parts), copied)
-        for instance, before, _, after in reversed(ways[:made]):
-            self._put(instance, after, before)
+        if legal and (alone or self._survived(moves)):
+            self._go_on(moves, depth - len(moves), copied)
+        for move in reversed(made):
+            self._take_back(move)
 
     def _promising(self) -> bool:
         """Whether the goal may be reached as things are, as far as that is cheaper to say.
@@ -220,83 +217,66 @@ class RoomSearch:
         """
         return self._goal.price > 1 or (self._lowers_score() and self._reached())
 
-    def _go_on(self, parts: Sequence[Part], ways: Sequence[Way], depth: int, copied: float) -> None:
-        """The move is made: make `depth` more, unless others have led here before, for less."""
-        nodes, moved = self._context.cluster.nodes, self._moved()
-        if self._seen.get((depth, moved), INFINITE) <= copied:
+    def _go_on(self, moves: Sequence[Move], depth: int, copied: float) -> None:
+        """Make `depth` moves more, unless others have led here before and copied less."""
+        changed = self._moved()
+        if self._seen.get((depth, changed), INFINITE) <= copied:
             return
-        self._seen[depth, moved] = copied
-        names = tuple(sorted(instance.name for instance, *_ in ways))
-        for (instance, before, steps, _), (_, kind, target) in zip(ways, parts):
-            price = traffic(instance, kind.letters)
-            notation = kind.notation(nodes[target].name)
-            move = PlannedMove(instance, before, steps, notation, 0.0, price)
-            move.unit = names if len(names) > 1 else ()
-            self._made.append(move)
+        self._seen[depth, changed] = copied
+        names = tuple(sorted(move.instance.name for move in moves))
+        colocated = names if len(names) > 1 else ()
+        self._made += (PlanEntry(move, colocated=colocated) for move in moves)
         self._deeper(depth, copied)
-        del self._made[len(self._made) - len(parts) :]
+        del self._made[len(self._made) - len(moves) :]
 
-    def _has_room(self, instance: Instance, before: Nodes, after: Nodes) -> bool:
+    def _has_room(self, move: Move) -> bool:
         """Whether the new primary may be that and has the memory: the cheap test."""
-        if after[0] == before[0]:
+        instance, target = move.instance, move.after[0]
+        if target == move.before[0]:
             return True
-        free = self._context.state.columns[MEMORY][after[0]]
-        return after[0] not in self._goal.left and (
+        free = self._context.state.columns[MEMORY][target]
+        return target not in self._goal.left and (
             not instance.uses_memory or free > instance.memory
         )
 
-    def _legal(
-        self,
-        instance: Instance,
-        before: Nodes,
-        steps: Sequence[ElementaryMove],
-        after: Nodes,
-        alone: bool,
-    ) -> bool:
-        """Whether one that is on `after` may have come there.
+    def _legal(self, move: Move, alone: bool) -> bool:
+        """Whether `move`, which is made, is allowed.
 
         If it is not `alone`, the others of its unit are there, and failures are judged when all
         have moved: what one of them would lose in between says nothing.
         """
-        group = self._context.cluster.nodes[after[0]].group
+        group = self._context.cluster.nodes[move.after[0]].group
         self._spend(len(group.nodes))
-        self._put(instance, after, before)
-        passed = before[1:] if len(steps) > 2 else ()  # it fails over, and goes on
+        self._take_back(move)
+        passed = move.before[1:] if len(move.steps) > 2 else ()  # it fails over, and goes on
         try:
             if self._goal.left.intersection(passed) or self._context.bonds.rejected_passing(
-                instance, passed
+                move.instance, passed
             ):
                 return False
-            rejection = self._context.evaluator(group).check(Move(instance, before, after, steps))
+            rejection = self._context.evaluator(group).check(move)
             return rejection is None or (not alone and rejection.reason == "FailN1")
         finally:
-            self._put(instance, before, after)
+            move.apply(self._context.state)
 
-    def _survived(self, ways: Sequence[Way]) -> bool:
+    def _survived(self, moves: Sequence[Move]) -> bool:
         """Whether N+1 is kept by those who have moved at once.
 
         Who flees from nodes that are not online may break it.
         """
         context = self._context
         state, nodes = context.state, context.cluster.nodes
-        if not any(nodes[before[0]].online for _, before, *_ in ways):
+        if not any(nodes[move.before[0]].online for move in moves):
             return True
-        group = nodes[ways[0][1][0]].group
+        group = nodes[moves[0].before[0]].group
         mode = mode_of(context.settings, group)
-        for instance, before, _, after in reversed(ways):
-            self._put(instance, after, before)
+        for move in reversed(moves):
+            self._take_back(move)
         survival = Survival(state, group, mode, context.bonds.relations)
-        for instance, before, _, after in ways:
-            self._put(instance, before, after)
+        replay(state, moves)
         return not survival.lost(state)
 
-    def _put(self, instance: Instance, before: Nodes, after: Nodes) -> None:
-        self._context.state.remove(instance, before)
-        self._context.state.place(instance, after)
-
-
-def _way(before: Nodes, part: Part) -> Way:
-    """Who moves from where, by which steps, and to where."""
-    instance, kind, target = part
-    steps = kind.steps(before, target)
-    return instance, before, steps, places_after(before, steps)
+    def _take_back(self, move: Move) -> None:
+        if move.after != move.before:
+            self._context.state.remove(move.instance, move.after)
+            self._context.state.place(move.instance, move.before)

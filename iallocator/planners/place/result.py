@@ -58,8 +58,8 @@ class PlaceResult(PlanResult):
         self.new_instances = new
         self.add(moves_of_transition(before, self.transition))
         broken = {place.instance.name: place.broken for place in places}
-        for move in self.moves:
-            move.broken = broken[move.instance.name]
+        for entry in self.entries:
+            entry.broken = broken[entry.move.instance.name]
 
     @property
     def scores(self) -> tuple[float, float]:

@@ -18,14 +18,12 @@ from typing import NamedTuple
 from iallocator.limits.migration import may_not_receive
 from iallocator.model.columns import MEMORY
 from iallocator.model.instance import primary_vector
-from iallocator.model.moves import FAILOVER, FAILOVER_TO, REPLACE_SECONDARY, Move, apply_steps
+from iallocator.model.moves import FAILOVER, FAILOVER_TO, REPLACE_SECONDARY, Move
 from iallocator.model.tags import new_conflict
 from iallocator.model.templates import PLAIN
 from iallocator.placement.context import Context
 from iallocator.placement.moves import move_anywhere, move_secondary
-from iallocator.placement.results import MoveOption
-from iallocator.planners.intergroup.moving import planned
-from iallocator.planners.plan import mark_units
+from iallocator.planners.plan import PlanEntry, mark_colocation_groups
 from iallocator.planners.power_state import Switched
 from iallocator.planners.reboot.options import IGNORED
 from iallocator.planners.survival import Survival, mode_of
@@ -42,7 +40,6 @@ if TYPE_CHECKING:
     from iallocator.model.moves import ElementaryMove
     from iallocator.options.settings import Settings
     from iallocator.placement.results import MoveResult
-    from iallocator.planners.plan import PlannedMove
     from iallocator.planners.reboot.options import RebootOptions
 
 __all__ = ["Absence", "Away", "Gone", "RebootContext", "Remaining", "Returns", "Room", "way_back"]
@@ -53,8 +50,8 @@ class Away:
 
     Attributes
     ----------
-    moves:
-        That empty them, in an order in which they can be made.
+    entries:
+        The moves that empty them, in an order in which they can be made.
     reason:
         Why they cannot be away at the same time; "" if they can.
     short:
@@ -63,25 +60,27 @@ class Away:
         Whether somebody found no place, or none that keeps N+1.
     """
 
-    __slots__ = ("homeless", "moves", "reason", "short")
+    __slots__ = ("entries", "homeless", "reason", "short")
 
     def __init__(self) -> None:
-        self.moves: list[PlannedMove] = []
+        self.entries: list[PlanEntry] = []
         self.reason = ""
         self.short = ""
         self.homeless = False
 
 
-def way_back(move: PlannedMove) -> list[ElementaryMove]:
-    """The steps that bring an instance back to where `move` found it."""
+def way_back(move: Move) -> Move:
+    """Return the move that brings an instance back to where `move` found it."""
+    steps: list[ElementaryMove]
     if len(move.before) == 1:
-        return [(FAILOVER_TO, move.before[0])]
-    primary, mirror = move.before
-    if move.after == (mirror, primary):
-        return [(FAILOVER, primary)]
-    if move.after[0] == primary:
-        return [(REPLACE_SECONDARY, mirror)]
-    return [(REPLACE_SECONDARY, primary), (FAILOVER, primary)]
+        steps = [(FAILOVER_TO, move.before[0])]
+    elif move.after == move.before[::-1]:
+        steps = [(FAILOVER, move.before[0])]
+    elif move.after[0] == move.before[0]:
+        steps = [(REPLACE_SECONDARY, move.before[1])]
+    else:
+        steps = [(REPLACE_SECONDARY, move.before[0]), (FAILOVER, move.before[0])]
+    return Move.by_steps(move.instance, move.after, steps)
 
 
 class Remaining:
@@ -102,7 +101,9 @@ class Remaining:
         relations, state = self._relations, self._context.state
         if relations is None:
             return ""
-        moved: dict[str, int | None] = {m.instance.name: m.before[0] for m in away.moves}
+        moved: dict[str, int | None] = {
+            one.move.instance.name: one.move.before[0] for one in away.entries
+        }
         for name, bond in relations.newly_broken(
             moved, state.where, relations.rule_counts(state.where)
         ):
@@ -334,7 +335,7 @@ class Absence:
             return away
         away = self._tried(gone, Manner(False, False))
         for manner in (Manner(True, False), Manner(False, True), Manner(True, True)):
-            if manner.careful and len(away.moves) > FEW:
+            if manner.careful and len(away.entries) > FEW:
                 continue
             if away.short if manner.careful else away.homeless:
                 away = self._tried(gone, manner)
@@ -406,7 +407,8 @@ class Absence:
             reason = self._moved(unit, gone, away)
             if reason:
                 return reason
-        mark_units(away.moves, {} if self._relations is None else self._relations.units())
+        groups = {} if self._relations is None else self._relations.units()
+        mark_colocation_groups(away.entries, groups)
         return self._remaining.broken(away)
 
     def _staying(self, instance: Instance) -> str:
@@ -433,9 +435,9 @@ class Absence:
             steps, reason = self._way(instance, before, gone, away)
             if reason:
                 return f"{instance.name} {reason}"
-            move = MoveOption(0.0, apply_steps(state, instance, steps), steps)
-            nodes = self._context.cluster.nodes
-            away.moves.append(planned(instance, before, move, 0.0, nodes))
+            move = Move.by_steps(instance, before, steps)
+            move.apply(state)
+            away.entries.append(PlanEntry(move))
         return ""
 
     def _way(
@@ -451,7 +453,7 @@ class Absence:
                 if reason:
                     return [], reason
                 steps.append((FAILOVER, before[1]))
-                apply_steps(self._context.state, instance, steps)
+                Move(instance, before, before[::-1]).apply(self._context.state)
             if self._wanted.evacuate:
                 more, reason = self._other_mirror(instance, gone, away)
                 return [*steps, *more], reason
@@ -523,13 +525,13 @@ class Absence:
     ) -> tuple[list[ElementaryMove], str]:
         """The best of `targets`, or why there is none; if need be, the best that keeps N+1."""
         short, left = "", list(targets)
-        fitting: list[tuple[float, MoveOption]] = []
+        fitting: list[tuple[float, Move]] = []
         while left and (found := ask(left)).best is not None:
             move = found.best
-            left.remove(move.nodes[-1])
-            short = self._short_after(instance, move.steps, gone) if self._manner.careful else ""
+            left.remove(move.after[-1])
+            short = self._short_after(move, gone) if self._manner.careful else ""
             if not short:
-                fitting.append((self._left(move.nodes[-1]), move))
+                fitting.append((self._left(move.after[-1]), move))
                 if not self._manner.tight:
                     break
         if fitting:
@@ -542,12 +544,10 @@ class Absence:
         state = self._context.state
         return state.columns[MEMORY][index] - state.reserved[index]
 
-    def _short_after(
-        self, instance: Instance, steps: Sequence[ElementaryMove], gone: frozenset[int]
-    ) -> str:
-        """The failure that would not be survived after these steps; "" for none."""
+    def _short_after(self, move: Move, gone: frozenset[int]) -> str:
+        """The failure that would not be survived after `move`; "" for none."""
         with self._context.state.trial():
-            apply_steps(self._context.state, instance, steps)
+            move.apply(self._context.state)
             problem = self._remaining.short(gone)
         return f"has no other place: {problem}" if problem else ""
 

@@ -116,7 +116,7 @@ class Grouping:
                 self.left[index] = alone.reason
             else:
                 self.groups.append((index,))
-                self._absence.deadline.spare(2 * len(alone.moves))  # there and back, in any group
+                self._absence.deadline.spare(2 * len(alone.entries))  # there and back, in any group
         nodes = [index for index in nodes if index not in self.left]
         if not nodes:
             return

@@ -6,9 +6,7 @@ from copy import copy
 
 from iallocator.ganeti.jobs import job_sets
 from iallocator.model.state import State
-from iallocator.placement.results import MoveOption
-from iallocator.planners.intergroup.moving import planned
-from iallocator.planners.plan import mark_units
+from iallocator.planners.plan import PlanEntry, mark_colocation_groups
 from iallocator.planners.reboot.absence import way_back
 from iallocator.planners.result import PlanResult
 from iallocator.transition.resources import room
@@ -16,13 +14,12 @@ from iallocator.transition.rounds import Round, transition_of_rounds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from iallocator.aliases import Json
-    from iallocator.planners.plan import PlannedMove
+    from iallocator.model.moves import Move
     from iallocator.planners.reboot.absence import Away, RebootContext
     from iallocator.planners.verify import Problem
-    from iallocator.transition.rounds import Move
     from iallocator.transition.transition import Transition
 
 
@@ -37,7 +34,7 @@ class RebootGroup:
     __slots__ = ("back", "nodes", "out")
 
     def __init__(
-        self, nodes: Sequence[int], out: Sequence[PlannedMove], back: Sequence[PlannedMove]
+        self, nodes: Sequence[int], out: Sequence[PlanEntry], back: Sequence[PlanEntry]
     ) -> None:
         self.nodes = tuple(nodes)
         self.out = list(out)
@@ -71,18 +68,14 @@ class RebootResult(PlanResult):
 
     def add_group(self, nodes: Sequence[int], away: Away) -> None:
         """Append a group."""
-        every = self.cluster.nodes
-        back = []
-        for move in reversed(away.moves):
-            option = MoveOption(0.0, move.before, way_back(move))
-            back.append(planned(move.instance, move.after, option, 0.0, every))
-        mark_units(back, self._units)
-        for position, move in enumerate(away.moves, start=1):
-            move.score = float(position)
-        for position, move in enumerate(back, start=1):
-            move.score = float(len(back) - position)
-        self.rounds.append(RebootGroup(nodes, away.moves, back))
-        self.add([*away.moves, *back])
+        back = [PlanEntry(way_back(entry.move)) for entry in reversed(away.entries)]
+        mark_colocation_groups(back, self._units)
+        for position, entry in enumerate(away.entries, start=1):
+            entry.score = float(position)
+        for position, entry in enumerate(back, start=1):
+            entry.score = float(len(back) - position)
+        self.rounds.append(RebootGroup(nodes, away.entries, back))
+        self.add([*away.entries, *back])
 
     def without(self, problem: Problem, reason: str) -> str:
         """Leave out the whole group of nodes that the move belongs to."""
@@ -98,7 +91,7 @@ class RebootResult(PlanResult):
         for one in self.rounds:
             if one is part:
                 self.rounds = [other for other in self.rounds if other is not one]
-                self.plan.moves = [m for other in self.rounds for m in (*other.out, *other.back)]
+                self.plan.entries = [m for other in self.rounds for m in (*other.out, *other.back)]
                 self.left = {**self.left, **dict.fromkeys(one.nodes, reason)}
                 self._transition = None
                 if self.plan.stop is None:
@@ -112,13 +105,18 @@ class RebootResult(PlanResult):
         for one in self.rounds:
             alone = copy(self)
             alone.plan, alone._transition = copy(self.plan), None
-            alone.rounds, alone.plan.moves = [one], [*one.out, *one.back]
+            alone.rounds, alone.plan.entries = [one], [*one.out, *one.back]
             found.append((one, alone))
         return found
 
     def _ordered(self) -> Transition:
         rounds = [
-            Round(one.nodes, _elementary(one.out), _elementary(one.back), self.master)
+            Round(
+                one.nodes,
+                [entry.move for entry in one.out],
+                [entry.move for entry in one.back],
+                self.master,
+            )
             for one in self.rounds
         ]
         return transition_of_rounds(self.cluster, room(self.before), rounds, self.separations())
@@ -128,10 +126,10 @@ class RebootResult(PlanResult):
         sets: list[list[int]] = []
         first = 0
         for one in self.rounds:
-            for moves in (one.out, one.back):
-                some = job_sets([move.nodes for move in moves])
+            for entries in (one.out, one.back):
+                some = job_sets([entry.move.nodes for entry in entries])
                 sets += [[first + position for position in each] for each in some]
-                first += len(moves)
+                first += len(entries)
         return sets
 
     def document(self) -> Json:
@@ -139,7 +137,7 @@ class RebootResult(PlanResult):
         names = self.cluster.node_names
         return super().document() | {
             "reboots": [
-                {"nodes": names(one.nodes), "moves": [self._place(move) for move in one.out]}
+                {"nodes": names(one.nodes), "moves": [self._place(entry.move) for entry in one.out]}
                 for one in self.rounds
             ],
             "kept": [
@@ -148,13 +146,9 @@ class RebootResult(PlanResult):
             ],
         }
 
-    def _place(self, move: PlannedMove) -> Json:
+    def _place(self, move: Move) -> Json:
         return {
             "instance": move.instance.name,
             "nodes": self.cluster.node_names(move.after),
             "chosen": move.after != move.before[::-1] or len(move.after) < 2,
         }
-
-
-def _elementary(moves: Iterable[PlannedMove]) -> list[Move]:
-    return [(move.instance, move.before, move.steps) for move in moves]

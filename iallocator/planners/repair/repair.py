@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from iallocator.ganeti.opcodes import opcode
-from iallocator.model.moves import apply_steps
+from iallocator.model.moves import Move
 from iallocator.model.templates import TEMPLATES
 from iallocator.placement.context import Context
 from iallocator.placement.moves import fail_over, move_anywhere, move_secondary
@@ -180,15 +180,14 @@ class Repairs:
         told = bonds.rejection_texts(instance, rejected) if rejected else {}
         return "".join(f": {text}" for text in told.values())
 
-    def _done(self, instance: Instance, move: ElementaryMove) -> Json:
-        """Carry a move out on the model; the step that it is."""
+    def _done(self, instance: Instance, step: ElementaryMove) -> Json:
+        """Carry out an elementary move on the model, and return the step that it is."""
         context = self._context
-        code = opcode(context.cluster, instance, move, False)
-        before = context.state.where[instance.name]
-        apply_steps(context.state, instance, [move])
-        after = context.state.where[instance.name]
-        names = context.cluster.node_names
-        return _step(KINDS[code["OP_ID"]], instance, names(before), names(after), code)
+        code = opcode(context.cluster, instance, step, False)
+        move = Move.by_steps(instance, context.state.where[instance.name], [step])
+        move.apply(context.state)
+        before, after = map(context.cluster.node_names, (move.before, move.after))
+        return _step(KINDS[code["OP_ID"]], instance, before, after, code)
 
     def _failed_over(self, instance: Instance) -> MoveResult:
         group = self._nodes[instance.nodes[0]].group

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from iallocator.model.moves import apply_steps
 from iallocator.model.node_view import Capacities
 from iallocator.model.state import State
 from iallocator.planners.balance.greedy import GreedyBalancer
 from iallocator.planners.balance.problem import BalanceProblem
-from iallocator.planners.plan import PlannedMove, traffic
+from iallocator.planners.plan import PlanEntry
 from iallocator.planners.squeeze.packing import pack
 
 TYPE_CHECKING = False
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from iallocator.constraints.relations import Relations
     from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
-    from iallocator.planners.balance.move_kinds import FoundMove, MoveRules
+    from iallocator.planners.balance.move_kinds import MoveRules, ScoredMoves
     from iallocator.planners.plan import Plan
     from iallocator.planners.plan_limits import StopCriteria
     from iallocator.planners.squeeze.headroom import Headroom
@@ -42,12 +41,12 @@ EACH = 4
 
 def repair(
     problem: BalanceProblem, reserve: Headroom, expired: Callable[[], bool]
-) -> list[PlannedMove]:
+) -> list[PlanEntry]:
     """Moves until every online node has `reserve`, or no move lessens what they lack.
 
     They are made in the state of `problem`.
     """
-    made: list[PlannedMove] = []
+    made: list[PlanEntry] = []
     lacking = reserve.shortage(problem.state, problem.scope)
     while len(made) < LONGEST and not expired():
         missing = set(reserve.missing(problem.state, problem.scope))
@@ -58,28 +57,19 @@ def repair(
         narrow = BalanceProblem(
             problem.state, problem.scope, problem.fixed, affected, problem.rules, problem.relations
         )
-        best: tuple[float, FoundMove] | None = None
+        best: tuple[float, ScoredMoves] | None = None
         for found in narrow.scan().lowest(LOOKED_AT, EACH):
-            steps = found.kind.steps(found.before, found.target)
             with problem.state.trial():
-                apply_steps(problem.state, found.instance, steps)
+                found.moves[0].apply(problem.state)
                 left = reserve.shortage(problem.state, problem.scope)
             if left < (best[0] if best else lacking):
                 best = left, found
         if best is None:
             break
         lacking, found = best
-        made.append(_make(problem, found))
+        found.moves[0].apply(problem.state)
+        made.append(PlanEntry(found.moves[0], found.score))
     return made
-
-
-def _make(problem: BalanceProblem, found: FoundMove) -> PlannedMove:
-    """Carry out a move."""
-    steps = found.kind.steps(found.before, found.target)
-    apply_steps(problem.state, found.instance, steps)
-    notation = found.kind.notation(problem.state.cluster.nodes[found.target].name)
-    copied = traffic(found.instance, found.kind.letters)
-    return PlannedMove(found.instance, found.before, steps, notation, found.score, copied)
 
 
 if TYPE_CHECKING:
@@ -123,7 +113,7 @@ class FeasibilityResult:
 
     Attributes
     ----------
-    moves, score:
+    entries, score:
         The moves, and the score of the group after them with those nodes switched.
     problem:
         Why they do not do; "" if they do.
@@ -137,15 +127,15 @@ class FeasibilityResult:
         Whether nothing is balanced, and no scores are known; see `Feasibility.score`.
     """
 
-    __slots__ = ("loses_n1", "moves", "packed", "problem", "score", "shortage")
+    __slots__ = ("entries", "loses_n1", "packed", "problem", "score", "shortage")
 
     def __init__(
-        self, moves: Sequence[PlannedMove], score: float, problem: str, loses_n1: bool = False
+        self, entries: Sequence[PlanEntry], score: float, problem: str, loses_n1: bool = False
     ) -> None:
         self.loses_n1 = loses_n1
         self.packed = False
         self.shortage = 0.0
-        self.moves = moves
+        self.entries = entries
         self.score = score
         self.problem = problem
 
@@ -161,14 +151,14 @@ class Attempt:
         self._fixed = Capacities(aim.cluster.nodes, scope=aim.scope)
         self._balancing: BalanceProblem | None = None
         self._score = 0.0
-        self.moves: list[PlannedMove] = []
+        self.entries: list[PlanEntry] = []
         self.problem = ""
 
     def found(self) -> FeasibilityResult:
         """What came of it."""
         asked = bool(self.problem) and not self._aim.evacuate
         loses_n1 = asked and self._aim.survival.first_lost(self._state) is not None
-        found = FeasibilityResult(self.moves, self._score, self.problem, loses_n1)
+        found = FeasibilityResult(self.entries, self._score, self.problem, loses_n1)
         if asked:
             found.shortage = self._aim.reserve.shortage(self._state, self._aim.scope)
         return found
@@ -188,7 +178,7 @@ class Attempt:
             plan = GreedyBalancer(self._balancing, aim.limits, aim.progress).run()
             if plan.stop:
                 raise plan.stop
-            self.moves += plan.moves
+            self.entries += plan.entries
             if number == len(way) or not self._tidy:
                 self.judge(plan.after)
                 if not self.problem:
@@ -200,7 +190,7 @@ class Attempt:
         balancing = self._balancing = BalanceProblem(
             self._state, aim.scope, self._fixed, instances, rules, aim.relations
         )
-        self.moves = pack(balancing, self.off, aim.reserve, careful)
+        self.entries = pack(balancing, self.off, aim.reserve, careful)
         self.judge(0.0)
         if self.problem:
             self.repair()
@@ -227,7 +217,7 @@ class Attempt:
             return
         repairs = repair(self._balancing, self._aim.reserve, self._aim.limits.expired)
         if repairs:
-            self.moves += repairs
+            self.entries += repairs
             self._score = repairs[-1].score
             self.problem = self._lacking() or self._lost()
 

@@ -9,11 +9,11 @@ into an order in which each is allowed when it is made.
 from __future__ import annotations
 
 from iallocator.deadline import check
-from iallocator.model.moves import FAILOVER_TO, apply_steps
+from iallocator.model.moves import FAILOVER_TO, Move, replay
 from iallocator.model.node_view import Capacities
 from iallocator.model.state import State
 from iallocator.placement.move_limits import MoveLimits
-from iallocator.planners.plan import PlannedMove, mark_units, replay, traffic
+from iallocator.planners.plan import PlanEntry, mark_colocation_groups
 from iallocator.scoring.state_score import score_of
 from iallocator.solver.placement_problem import PlacementProblem
 from iallocator.solver.problem import FOUND, IMPOSSIBLE
@@ -74,13 +74,13 @@ class Arrangement:
         self._rules = rules
         self._evacuate = evacuate
         self._fixed = Capacities(cluster.nodes, scope=scope)
-        self._moves: list[PlannedMove] | None = None
+        self._entries: list[PlanEntry] | None = None
         self._tries = 0
         self._blocked = False
 
     def find(
         self, movable: Sequence[Instance], budget: Budget
-    ) -> tuple[list[PlannedMove] | None, bool]:
+    ) -> tuple[list[PlanEntry] | None, bool]:
         """Moves of those of `movable` that are on shared storage.
 
         None if none are found; then the second says whether it is proved that there are none.
@@ -101,7 +101,7 @@ class Arrangement:
         problem = self._problem(flexible)
         answer = search(problem, lambda wanted: self._rejected(flexible, wanted), budget)
         if answer.status == FOUND:
-            return self._moves, False
+            return self._entries, False
         mirrored = any(state.reserved[index] for index in self._scope)  # then rows are too strict
         sure = not mirrored and not self._blocked
         return None, answer.status == IMPOSSIBLE and sure
@@ -170,31 +170,31 @@ class Arrangement:
     def _rejected(self, flexible: Sequence[Instance], wanted: Places) -> Sequence[str] | None:
         """None if the answer `wanted` does, or is the last that is tried; else all that moves."""
         self._tries += 1
-        self._moves = self._checked(flexible, wanted)
-        if self._moves is not None or self._tries >= TRIES:
+        self._entries = self._checked(flexible, wanted)
+        if self._entries is not None or self._tries >= TRIES:
             return None
         return [instance.name for instance in flexible]
 
-    def _checked(self, flexible: Sequence[Instance], wanted: Places) -> list[PlannedMove] | None:
+    def _checked(self, flexible: Sequence[Instance], wanted: Places) -> list[PlanEntry] | None:
         """The moves to `wanted`; None if they block each other, or the end does not do."""
-        moves = self._in_order(flexible, wanted)
-        if moves is None:
+        entries = self._in_order(flexible, wanted)
+        if entries is None:
             self._blocked = True  # a longer way there may exist
             return None
         state = State(self._cluster)
-        replay(state, moves)
+        replay(state, (entry.move for entry in entries))
         if self._reserve.missing(state, self._scope) or self._survival.lost(state):
             return None
-        return moves
+        return entries
 
-    def _in_order(self, flexible: Sequence[Instance], wanted: Places) -> list[PlannedMove] | None:
+    def _in_order(self, flexible: Sequence[Instance], wanted: Places) -> list[PlanEntry] | None:
         """The moves to `wanted`, each made when it is allowed; None if they block each other."""
         state = State(self._cluster)
         waiting: dict[tuple[str, ...], list[Instance]] = {}
         for instance in flexible:
             if wanted[instance.name] != state.where[instance.name]:
                 waiting.setdefault(tuple(self._unit(instance)), []).append(instance)
-        moves: list[PlannedMove] = []
+        entries: list[PlanEntry] = []
         while waiting:
             check()
             ready = next(
@@ -203,9 +203,10 @@ class Arrangement:
             if ready is None:
                 return None
             made = waiting.pop(ready)
-            moves += (self._made(state, one, wanted[one.name][0]) for one in made)
-        mark_units(moves, {i.name: unit for i in flexible if len(unit := self._unit(i)) > 1})
-        return moves
+            entries += (self._made(state, one, wanted[one.name][0]) for one in made)
+        groups = {i.name: unit for i in flexible if len(unit := self._unit(i)) > 1}
+        mark_colocation_groups(entries, groups)
+        return entries
 
     def _allowed(self, state: State, unit: Sequence[Instance], wanted: Places) -> bool:
         """Whether those of one `unit` may move now, one after the other."""
@@ -227,14 +228,12 @@ class Arrangement:
         home = state.where[instance.name][0]
         return bool(relations.rejected(instance.name, (home,), relations.rule_counts(state.where)))
 
-    def _made(self, state: State, instance: Instance, target: int) -> PlannedMove:
+    def _made(self, state: State, instance: Instance, target: int) -> PlanEntry:
         """Carry out a move."""
         before = state.where[instance.name]
-        steps = [(FAILOVER_TO, target)]
-        apply_steps(state, instance, steps)
-        notation = f"fa:{self._cluster.nodes[target].name}"
-        score, copied = score_of(state, self._scope), traffic(instance, ["f"])
-        return PlannedMove(instance, before, steps, notation, score, copied)
+        move = Move(instance, before, (target,), [(FAILOVER_TO, target)])
+        move.apply(state)
+        return PlanEntry(move, score_of(state, self._scope))
 
 
 def _allow_staying(problem: Problem, present: Places) -> None:

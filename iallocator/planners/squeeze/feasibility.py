@@ -13,12 +13,12 @@ from __future__ import annotations
 from iallocator.compat import OURS
 from iallocator.deadline import Stopped
 from iallocator.model.columns import MEMORY
+from iallocator.model.moves import replay
 from iallocator.model.node_view import Capacities
 from iallocator.model.state import State
 from iallocator.planners.balance.move_kinds import MoveRules
 from iallocator.planners.balance.problem import BalanceProblem
 from iallocator.planners.direct import rescore
-from iallocator.planners.plan import replay
 from iallocator.planners.power_state import Switched
 from iallocator.planners.squeeze.attempt import Aim, Attempt, FeasibilityResult
 from iallocator.planners.squeeze.exact import PROVED, Arrangement
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from iallocator.compat import Behaviour
     from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
-    from iallocator.planners.plan import PlannedMove
+    from iallocator.planners.plan import PlanEntry
     from iallocator.planners.squeeze.headroom import Headroom
     from iallocator.planners.survival import Survival
     from iallocator.solver.budget import Budget
@@ -207,31 +207,31 @@ class Feasibility:
         found.packed = True
         return found
 
-    def score(self, off: Collection[int], moves: Sequence[PlannedMove], each: bool) -> float:
-        """Note at `each` of the packed `moves` the score after it; return the last.
+    def score(self, off: Collection[int], entries: Sequence[PlanEntry], each: bool) -> float:
+        """Note at `each` of the packed moves the score after it; return the last.
 
         If nobody has the time for that, the last stands at each.
         """
         with Switched(self.aim.cluster, off):
             if each:
                 try:
-                    return self._rescored(off, moves)
+                    return self._rescored(off, entries)
                 except Stopped:
                     pass  # the last one, then
             state = State(self.aim.cluster)
-            replay(state, moves)
+            replay(state, (entry.move for entry in entries))
             last = score_of(state, self.aim.scope)
-            for move in moves:
-                move.score = last
+            for entry in entries:
+                entry.score = last
             return last
 
-    def _rescored(self, off: Collection[int], moves: Sequence[PlannedMove]) -> float:
-        """The score after `moves`, which have that after each of them then."""
+    def _rescored(self, off: Collection[int], entries: Sequence[PlanEntry]) -> float:
+        """Note the score after each of the moves, and return the last."""
         fixed = Capacities(self.aim.cluster.nodes, scope=self.aim.scope)
         rules = self._whole.while_leaving(off)
         state = State(self.aim.cluster)
         return rescore(
-            BalanceProblem(state, self.aim.scope, fixed, (), rules, self.aim.relations), moves
+            BalanceProblem(state, self.aim.scope, fixed, (), rules, self.aim.relations), entries
         )
 
     def _pays(self, off: frozenset[int]) -> bool:
@@ -248,7 +248,7 @@ class Feasibility:
 
         movable = self._worlds[0]
         rules = self._whole.while_leaving(near.off)
-        moves, proved = Arrangement(
+        entries, proved = Arrangement(
             self.aim.cluster,
             self.aim.scope,
             self.aim.reserve,
@@ -257,12 +257,13 @@ class Feasibility:
             self.aim.evacuate,
             self.aim.relations,
         ).find(movable, self.budget)
-        if moves is None:
+        if entries is None:
             found = near.found()
             if proved and len(self._worlds) == 1:
                 found.problem += f" ({PROVED})"
             return found
-        return FeasibilityResult(moves, moves[-1].score if moves else near.found().score, "")
+        score = entries[-1].score if entries else near.found().score
+        return FeasibilityResult(entries, score, "")
 
     def without_moves(self, on: Collection[int]) -> FeasibilityResult:
         """What comes of switching the nodes `on` online, and nothing else."""

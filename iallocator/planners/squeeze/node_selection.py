@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from iallocator.planners.plan import PlannedMove
+    from iallocator.planners.plan import PlanEntry
     from iallocator.planners.plan_limits import StopCriteria
     from iallocator.planners.squeeze.attempt import FeasibilityResult
     from iallocator.planners.squeeze.feasibility import Feasibility
@@ -32,7 +32,7 @@ class Search:
     ----------
     chosen:
         The nodes to switch, in the order in which they were taken.
-    moves, score:
+    entries, score:
         The moves that go with them, and the group's score after them.
     rejected:
         Nodes that were tried -> why they are not chosen.
@@ -45,13 +45,13 @@ class Search:
     """
 
     __slots__ = (
-        "_limits", "chosen", "moves", "packed", "problem", "rejected", "score", "stop", "stopped",
+        "_limits", "chosen", "entries", "packed", "problem", "rejected", "score", "stop", "stopped",
     )  # fmt: skip
 
     def __init__(self, score: float, limits: StopCriteria) -> None:
         self._limits = limits
         self.chosen: list[int] = []
-        self.moves: Sequence[PlannedMove] = ()
+        self.entries: Sequence[PlanEntry] = ()
         self.score = score
         self.rejected: dict[int, str] = {}
         self.problem = ""
@@ -61,9 +61,9 @@ class Search:
 
     def keep(self, chosen: Sequence[int], found: FeasibilityResult) -> None:
         """Take this set of nodes for the best so far."""
-        more = len(found.moves) - len(self.moves)
+        more = len(found.entries) - len(self.entries)
         self.chosen = list(chosen)
-        self.moves, self.score, self.problem = found.moves, found.score, found.problem
+        self.entries, self.score, self.problem = found.entries, found.score, found.problem
         self.packed = found.packed
         self._limits.spare(more)
 
@@ -96,7 +96,7 @@ def power_down(
     except Stopped as stop:
         search.stop, search.stopped = stop, stop.reason
     if search.packed:
-        search.score = feasibility.score(search.chosen, search.moves, each=search.stop is None)
+        search.score = feasibility.score(search.chosen, search.entries, each=search.stop is None)
     for index in candidates:
         if index not in search.chosen:
             search.rejected.setdefault(index, f"not tried: {search.stopped}")

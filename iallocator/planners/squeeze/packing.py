@@ -16,7 +16,7 @@ from iallocator.placement.move_limits import MoveLimits
 from iallocator.planners.balance.move_kinds import KINDS
 from iallocator.planners.balance.units import possible
 from iallocator.planners.kept_order import KeptOrder
-from iallocator.planners.plan import PlannedMove, traffic
+from iallocator.planners.plan import PlanEntry
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from iallocator.aliases import Nodes
     from iallocator.model.cluster import Node
     from iallocator.model.instance import Instance
+    from iallocator.model.moves import Move
     from iallocator.model.state import State
     from iallocator.planners.balance.move_kinds import MoveKind
     from iallocator.planners.balance.problem import BalanceProblem
@@ -46,7 +47,7 @@ NOTHING: Sequence[float] = (0,) * (max(CPUS, MEMORY, MEMORY_LATER) + 1)
 
 def pack(
     problem: BalanceProblem, off: frozenset[int], reserve: Headroom, careful: bool = False
-) -> list[PlannedMove]:
+) -> list[PlanEntry]:
     """Moves off the nodes `off`, made in the state of `problem`, each allowed when it is made.
 
     Primaries leave nodes that are not online, too.  A mirror that stays reserves memory for
@@ -57,14 +58,14 @@ def pack(
     packing = _Packing(problem, off, reserve, careful)
     leaving = [i for i in problem.instances if packing.is_left(problem.state.where[i.name])]
     leaving.sort(key=lambda instance: -instance.memory)
-    made: list[PlannedMove] = []
+    made: list[PlanEntry] = []
     for instance in leaving:
         check()
         while packing.is_left(problem.state.where[instance.name]):
             move = packing.move(instance)
             if move is None:
                 break
-            made.append(move)
+            made.append(PlanEntry(move))
     return made
 
 
@@ -123,7 +124,7 @@ class _Packing:
         """Whether one of `nodes`, primary first, is to be left: nobody runs where it is offline."""
         return not self._freed.isdisjoint(nodes) or nodes[0] in self._down
 
-    def move(self, instance: Instance) -> PlannedMove | None:
+    def move(self, instance: Instance) -> Move | None:
         """Make the best move that leaves fewer nodes to be left; None if there is none."""
         before = self._state.where[instance.name]
         if len(before) > 1:
@@ -135,12 +136,10 @@ class _Packing:
         if place is None:
             return None
         kind, target, after = place
-        self._state.remove(instance, before)
-        self._state.place(instance, after)
+        move = kind.move(instance, before, target)
+        move.apply(self._state)
         self._rooms.renew((*before, *after))
-        steps = kind.steps(before, target)
-        notation = kind.notation(self._state.cluster.nodes[target].name)
-        return PlannedMove(instance, before, steps, notation, 0.0, traffic(instance, kind.letters))
+        return move
 
     def _first_allowed(self, instance: Instance, before: Nodes) -> Place | None:
         """The best place that is allowed for an instance that is on none of the targets."""
@@ -156,9 +155,8 @@ class _Packing:
                 return False  # the end alone is checked first, because that is fast
             with self._state.trial():
                 self._state.place(instance, before)
-                steps = kind.steps(before, target)
-                rules = self._problem.rules
-                return possible(self._state, self._problem.fixed, instance, steps, rules)
+                move = kind.move(instance, before, target)
+                return possible(self._state, self._problem.fixed, move, self._problem.rules)
         if not self._limits.allow(instance, before, after):
             return False
         if not self._careful or before[1:] != after[1:]:

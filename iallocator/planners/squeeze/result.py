@@ -5,8 +5,9 @@ from __future__ import annotations
 from copy import copy
 
 from iallocator.ganeti.commands import job_sets_of_steps, script
+from iallocator.model.moves import replay
 from iallocator.model.state import State
-from iallocator.planners.plan import Plan, replay
+from iallocator.planners.plan import Plan
 from iallocator.planners.power_state import Switched
 from iallocator.planners.result import GroupPlans
 from iallocator.tags.standby import AUTO, retag, standby_tags
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from iallocator.aliases import Json
     from iallocator.model.cluster import Cluster, Group
-    from iallocator.planners.plan import PlannedMove
+    from iallocator.planners.plan import PlanEntry
     from iallocator.planners.result import PlanResult
     from iallocator.planners.squeeze.headroom import Headroom
     from iallocator.planners.squeeze.node_selection import Search
@@ -38,17 +39,17 @@ class SqueezePlan(Plan):
 
     def __init__(self, before: float, search: Search, reason: str) -> None:
         super().__init__("squeeze", before)
-        self.moves = list(search.moves)
+        self.entries = list(search.entries)
         self.stop, self.reason = search.stop, reason
         self._after = search.score
 
-    def replace(self, moves: Sequence[PlannedMove], after: float) -> None:
+    def replace(self, entries: Sequence[PlanEntry], after: float) -> None:
         """Make other moves, after which the score is `after`."""
-        self.moves, self._after = list(moves), after
+        self.entries, self._after = list(entries), after
 
     def give_up(self, reason: str) -> None:
         """Make no moves, for `reason`."""
-        self.moves, self.reason, self._after = [], reason, self.before
+        self.entries, self.reason, self._after = [], reason, self.before
 
     @property
     def after(self) -> float:
@@ -120,7 +121,7 @@ class SqueezeResult(GroupPlans):
         """Switch no node of a group and move nothing there, for `reason`."""
         for one in self.plans:
             switched = self.nodes_of(one.group)
-            if one.group is part and (switched or one.plan.moves):
+            if one.group is part and (switched or one.plan.entries):
                 assert isinstance(one.plan, SqueezePlan)
                 one.plan.give_up(reason)
                 self._switch_only(index for index in self.nodes if index not in switched)
@@ -134,7 +135,7 @@ class SqueezeResult(GroupPlans):
         found: list[tuple[object, PlanResult]] = []
         for one in self.plans:
             switched = self.nodes_of(one.group)
-            if switched or one.plan.moves:
+            if switched or one.plan.entries:
                 alone = copy(self)
                 alone.plans, alone._transition = [one], None
                 alone._switch_only(switched)
@@ -165,7 +166,7 @@ class SqueezeResult(GroupPlans):
 
     def changes(self, group: Group) -> bool:
         """Return whether the plan switches nodes of `group` or moves instances there."""
-        moved = any(one.plan.moves for one in self.plans if one.group is group)
+        moved = any(one.plan.entries for one in self.plans if one.group is group)
         return moved or bool(self.nodes_of(group))
 
     def nodes_of(self, group: Group) -> list[int]:
@@ -201,7 +202,6 @@ class SqueezeResult(GroupPlans):
         return Switched(self.cluster, off=self.off, on=self.on)
 
     def _ordered(self) -> Transition:
-        moves = [(move.instance, move.before, move.steps) for move in self.moves]
         nodes = NodeChanges(
             power_on=list(self.coming),
             power_off=list(self.leaving),
@@ -213,7 +213,7 @@ class SqueezeResult(GroupPlans):
             return transition_of_moves(
                 self.cluster,
                 left,
-                moves,
+                self.moves,
                 orders=orders,
                 around=nodes,
                 separations=self.separations(),

@@ -11,31 +11,32 @@ a check of the limits for each instance and pass.
 from __future__ import annotations
 
 from iallocator.deadline import check
+from iallocator.model.moves import replay
 from iallocator.planners.balance.units import possible
 from iallocator.planners.direct import shortest_ways
-from iallocator.planners.plan import mark_units, replay
+from iallocator.planners.plan import PlanEntry, mark_colocation_groups
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from iallocator.constraints.relations import Relations
+    from iallocator.model.moves import Move
     from iallocator.model.node_view import Capacities
     from iallocator.model.state import State
     from iallocator.planners.balance.move_kinds import MoveRules
-    from iallocator.planners.plan import PlannedMove
 
 __all__ = ["straight_moves"]
 
 
 def straight_moves(
     state: State,
-    moves: Sequence[PlannedMove],
+    moves: Sequence[Move],
     fixed: Capacities,
     rules: MoveRules,
     relations: Relations | None,
     over: Callable[[], bool],
-) -> list[PlannedMove] | None:
+) -> list[PlanEntry] | None:
     """Return moves with the same end as `moves`; None if no legal order is found, or time is up.
 
     The moves begin at `state`, which is left as it is, and go to online nodes only. Their scores
@@ -52,7 +53,7 @@ class _Routes:
     def __init__(
         self,
         state: State,
-        moves: Sequence[PlannedMove],
+        moves: Sequence[Move],
         fixed: Capacities,
         rules: MoveRules,
         relations: Relations | None,
@@ -62,14 +63,14 @@ class _Routes:
         self._rules = rules
         self._relations = relations
         self._units = {} if relations is None else relations.units()
-        self._own: dict[str, list[PlannedMove]] = {}
+        self._own: dict[str, list[Move]] = {}
         for move in moves:
             self._own.setdefault(move.instance.name, []).append(move)
         self._left = list(moves)
 
-    def find(self, over: Callable[[], bool]) -> list[PlannedMove] | None:
+    def find(self, over: Callable[[], bool]) -> list[PlanEntry] | None:
         """Move every instance to its last place."""
-        made: list[PlannedMove] = []
+        made: list[Move] = []
         waiting = list(dict.fromkeys(self._unit(name) for name in self._own))
         while waiting := [unit for unit in waiting if self._away(unit)]:
             check()
@@ -82,8 +83,9 @@ class _Routes:
                 made += self._on_the_way()
             if len(made) == count:
                 return None
-        mark_units(made, self._units)
-        return made
+        entries = [PlanEntry(move) for move in made]
+        mark_colocation_groups(entries, self._units)
+        return entries
 
     def _unit(self, name: str) -> tuple[str, ...]:
         """Return the instances that move together with `name`."""
@@ -93,9 +95,9 @@ class _Routes:
         """Return the members of `unit` that are not at their last place."""
         return [name for name in unit if self._state.where[name] != self._own[name][-1].after]
 
-    def _whole_way(self, unit: Sequence[str]) -> list[PlannedMove]:
+    def _whole_way(self, unit: Sequence[str]) -> list[Move]:
         """Move all of `unit` to their last places; [] if that breaks a limit."""
-        made: list[PlannedMove] = []
+        made: list[Move] = []
         with self._state.trial():
             for name in self._away(unit):
                 way = next((way for way in self._ways(name) if self._legal(way)), None)
@@ -105,14 +107,14 @@ class _Routes:
                 made += way
         return made if self._make(made) else []
 
-    def _ways(self, name: str) -> Iterator[list[PlannedMove]]:
+    def _ways(self, name: str) -> Iterator[list[Move]]:
         """Return the ways of an instance to its last place."""
         own, here = self._own[name], self._state.where[name]
         if own[-1].before == here:
             yield own[-1:]
         yield from shortest_ways(self._state, own[0].instance, here, own[-1].after, self._rules)
 
-    def _on_the_way(self) -> list[PlannedMove]:
+    def _on_the_way(self) -> list[Move]:
         """Make the next move of the two plans that is legal now; [] if there is none."""
         for number, move in enumerate(self._left):
             name = move.instance.name
@@ -123,15 +125,12 @@ class _Routes:
                 return [move]
         return []
 
-    def _legal(self, moves: Sequence[PlannedMove]) -> bool:
+    def _legal(self, moves: Sequence[Move]) -> bool:
         """Return whether the limits allow `moves` of one instance."""
         with self._state.trial():
-            return all(
-                possible(self._state, self._fixed, move.instance, move.steps, self._rules)
-                for move in moves
-            )
+            return all(possible(self._state, self._fixed, move, self._rules) for move in moves)
 
-    def _make(self, moves: Sequence[PlannedMove]) -> bool:
+    def _make(self, moves: Sequence[Move]) -> bool:
         """Make `moves`, unless a hard constraint is violated after them; return whether."""
         names = {move.instance.name for move in moves}
         before = self._violating(names)

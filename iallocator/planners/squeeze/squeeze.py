@@ -8,14 +8,14 @@ from iallocator.constraints.affinity_factory import relations_of
 from iallocator.constraints.transition_requirements import demands_of
 from iallocator.deadline import Stopped
 from iallocator.errors import NotFoundError
+from iallocator.model.moves import replay
 from iallocator.model.node_view import Capacities
 from iallocator.model.state import State
 from iallocator.planners.balance.move_kinds import MoveRules
 from iallocator.planners.direct import rescore_all
 from iallocator.planners.eligible import group_named, in_order, movable, nodes_named
-from iallocator.planners.plan import replay
 from iallocator.planners.plan_limits import PlanLimits
-from iallocator.planners.power_state import Moved, Switched, size_like
+from iallocator.planners.power_state import AssumedMoves, Switched, size_like
 from iallocator.planners.result import GroupPlan
 from iallocator.planners.squeeze.attempt import Aim
 from iallocator.planners.squeeze.feasibility import Feasibility
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Cluster, Group, Node
     from iallocator.model.instance import Instance
     from iallocator.model.policy import Policy
-    from iallocator.planners.plan import Plan, PlannedMove
+    from iallocator.planners.plan import Plan, PlanEntry
     from iallocator.planners.squeeze.headroom import SqueezeOptions
     from iallocator.planners.squeeze.node_selection import Search
 
@@ -105,7 +105,7 @@ class _Work:
         self.wanted = wanted
         self._standard = policy.standard
         self._progress = progress
-        self.moved = Moved(cluster)
+        self.moved = AssumedMoves(cluster)
         self._budget = self._fresh_budget()
         known = wanted.behaviour.knows_affinity
         self.relations = relations_of(cluster, (), wanted.tag_prefix) if known else None
@@ -176,7 +176,7 @@ class _Work:
             done.kept.update(search.rejected)
             reason = search.stopped or stranded or "no further node can be freed"
             done.plans.append(GroupPlan(group, SqueezePlan(before, search, reason)))
-            self.moved.make(search.moves)
+            self.moved.make([entry.move for entry in search.entries])
             if search.stop:
                 break
 
@@ -194,7 +194,10 @@ class _Work:
                 return
             further = SqueezeResult(self.cluster)
             self._budget = self._fresh_budget()
-            with Switched(self.cluster, done.off, done.on), Moved(self.cluster) as self.moved:
+            with (
+                Switched(self.cluster, done.off, done.on),
+                AssumedMoves(self.cluster) as self.moved,
+            ):
                 self.moved.make(done.moves)
                 self.run(changed, further)
             before, changed = done, []
@@ -260,19 +263,19 @@ class _Work:
         )
         if old:
             plan.before = old.plan.before
-        whole = [*(old.plan.moves if old else ()), *plan.moves], plan.after
-        for moves, after in self._ways_to_join(group, joined, whole):
-            plan.replace(moves, after)
+        whole = [*(old.plan.entries if old else ()), *plan.entries], plan.after
+        for entries, after in self._ways_to_join(group, joined, whole):
+            plan.replace(entries, after)
             joined.forget_order()
-            if verify_moves(joined.before, joined.moves, limits):
+            if verify_moves(joined.before, joined.entries, limits):
                 continue
             if not verify_transition(joined.before, joined.transition, limits, 0):
                 return joined
         return None
 
     def _ways_to_join(
-        self, group: Group, joined: SqueezeResult, whole: tuple[list[PlannedMove], float]
-    ) -> Iterator[tuple[Sequence[PlannedMove], float]]:
+        self, group: Group, joined: SqueezeResult, whole: tuple[list[PlanEntry], float]
+    ) -> Iterator[tuple[Sequence[PlanEntry], float]]:
         """Yield moves that may do for `group`, and the score after them, the best ones first."""
         anew = None
         off, on = joined.leaving_of(group), joined.coming_of(group)
@@ -280,11 +283,12 @@ class _Work:
             with Switched(self.cluster, on=on):
                 relief = self._feasibility(group, self.wanted.target, evacuate=True)
                 anew = balanced(relief, off)
-        if anew and len({move.instance for move in anew.moves}) == len(anew.moves):
-            yield anew.moves, anew.score
-        moves, after = whole
+        if anew and len({one.move.instance for one in anew.entries}) == len(anew.entries):
+            yield anew.entries, anew.score
+        entries, after = whole
+        moves = [entry.move for entry in entries]
         if len({move.instance for move in moves}) == len(moves):
-            yield moves, after
+            yield entries, after
         rules = MoveRules(ignore_soft=self.wanted.ignores_soft(group)).while_leaving(joined.leaving)
         with Switched(self.cluster, joined.leaving, joined.coming):
             fixed = Capacities(self.cluster.nodes, scope=group.nodes)
@@ -297,7 +301,7 @@ class _Work:
         if straight is not None:
             yield straight, after
         if anew:
-            yield anew.moves, anew.score
+            yield anew.entries, anew.score
 
     @staticmethod
     def _leave_to_next_run(done: SqueezeResult, group: Group) -> None:
@@ -372,7 +376,7 @@ class _Work:
             if search.problem:
                 done.shortages[group.index] = reason
             done.plans.append(GroupPlan(group, SqueezePlan(before, search, reason)))
-            self.moved.make(search.moves)
+            self.moved.make([entry.move for entry in search.entries])
             if search.stop:
                 break
 

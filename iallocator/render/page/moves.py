@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from iallocator.aliases import Json
     from iallocator.model.cluster import Cluster
-    from iallocator.planners.plan import PlannedMove
+    from iallocator.model.moves import Move
 
 
 __all__ = ["Reasons", "by_instance", "by_node", "gain_words", "how"]
@@ -109,7 +109,7 @@ class Reasons:
         return self._gains[position] or "makes room for others"
 
 
-def how(move: PlannedMove, cluster: Cluster) -> str:
+def how(move: Move, cluster: Cluster) -> str:
     """Return the steps of a move: ``migrate to its secondary, replace its secondary by n3``.
 
     The kinds of the steps are those of the transition.
@@ -125,7 +125,7 @@ def how(move: PlannedMove, cluster: Cluster) -> str:
 
 
 def by_instance(
-    plan: Json, moves: Sequence[PlannedMove], cluster: Cluster, reasons: Reasons,
+    plan: Json, moves: Sequence[Move], cluster: Cluster, reasons: Reasons,
     short: Mapping[str, str],
 ) -> Grid:  # fmt: skip
     """Return the moves, one a row, in their order; `plan` is what ``--json`` writes of them."""

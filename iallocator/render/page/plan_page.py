@@ -130,7 +130,7 @@ def _moves(done: PlanResult, plan: Json, short: Json) -> list[Grid]:
         cluster.node_names(sorted(done.leaving)),
         _away(cluster),
         gains,
-        {k for k, move in enumerate(done.moves) if move.mends},
+        {k for k, entry in enumerate(done.entries) if entry.mends},
     )
     return [by_instance(plan, done.moves, cluster, reasons, short), by_node(plan, short)]
 

@@ -13,14 +13,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from iallocator.model.cluster import Cluster
-    from iallocator.model.instance import Instance
-    from iallocator.model.moves import ElementaryMove
+    from iallocator.model.moves import Move
     from iallocator.transition.resources import Amounts
     from iallocator.transition.separations import Separations
     from iallocator.transition.step import Step
 
     Orders = Sequence[tuple[str, str, str]]
-    Moves = Sequence[tuple[Instance, tuple[int, ...], Sequence[ElementaryMove]]]
 
 __all__ = ["Arranged", "arrange"]
 
@@ -49,7 +47,7 @@ class Arranged:
 def arrange(
     cluster: Cluster,
     left: Amounts,
-    moves: Moves,
+    moves: Sequence[Move],
     orders: Orders,
     separations: Separations | None = None,
 ) -> Arranged:
@@ -58,7 +56,7 @@ def arrange(
     What stands in no order with others stays before what it stood before, where that can
     be.  Orders that cannot be met are dropped, wishes first, the last ones first.
     """
-    names = {instance.name for instance, _, _ in moves}
+    names = {move.instance.name for move in moves}
     asked = [order for order in orders if order[0] in names and order[1] in names]
     if not asked:
         return Arranged(range(len(moves)), [], [])
@@ -69,7 +67,9 @@ def arrange(
     kept, dropped = without_circles(straight, shoulds)
     dropped += [order for order in musts if order not in straight]
     remarks = [f"{b} does not wait for {a}: a circle of orders" for a, b, _ in dropped]
-    chains = [chain(i, Place(n, i.uses_memory), steps, cluster) for i, n, steps in moves]
+    chains = [
+        chain(m.instance, Place(m.before, m.instance.uses_memory), m.steps, cluster) for m in moves
+    ]
     if separations is not None:
         for made in chains:
             separations.charge(made)
@@ -85,7 +85,7 @@ def arrange(
 
 
 def _sequence(
-    moves: Moves, chains: Sequence[Sequence[Step]], left: Amounts, orders: Orders
+    moves: Sequence[Move], chains: Sequence[Sequence[Step]], left: Amounts, orders: Orders
 ) -> list[int] | None:
     """Positions of the moves, each the first that may be made then; None if one never may."""
     if not orders:
@@ -94,7 +94,7 @@ def _sequence(
     waiting = list(range(len(moves)))
     done: list[int] = []
     while waiting:
-        names = [moves[k][0].name for k in waiting]
+        names = [moves[k].instance.name for k in waiting]
         held = {second for first, second, _ in orders if first in names}
         for position, k in enumerate(waiting):
             name = names[position]

@@ -7,6 +7,7 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from iallocator.model.columns import MEMORY
+from iallocator.model.moves import replay
 from iallocator.options.settings import Settings
 from iallocator.planners.intergroup.context import IntergroupContext
 from iallocator.planners.intergroup.failover_plan import failover_plan_of
@@ -89,8 +90,7 @@ def test_packed_on_shared_storage_loses_no_more_however_all_ways_are_tried() -> 
         held = {i.name: i for index in source.nodes for i in state.instances_on(index)}
         before = _losses(state, others)
         made = pack(mover, list(held.values()), partial(peers.of, source=source), careful=False)
-        for instance, _, move in made or ():
-            mover.apply(instance, move)
+        replay(state, made or ())
         after = _losses(state, others)
         assert all(n <= before[k][0] and m <= before[k][1] for k, (n, m) in after.items()), seed
         found += made is not None

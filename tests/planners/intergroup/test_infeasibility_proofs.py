@@ -76,7 +76,7 @@ def _there_is_a_way(mover: Mover, leaving: list[Any], targets: Any) -> bool:
                 if found is None:
                     continue
                 with state.trial():
-                    mover.apply(one, found)
+                    found.apply(state)
                     rest = [i for i in leaving if i is not one]
                     if _there_is_a_way(mover, rest, targets):
                         return True

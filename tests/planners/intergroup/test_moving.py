@@ -43,8 +43,8 @@ def test_relocation_is_the_best_offer_of_an_allocation(seed: int, arrays: bool) 
             continue
         assert offers.best is not None
         if instance.template != "drbd":  # whose best pair may be out of reach
-            assert outcome.best.nodes == offers.best.nodes[0]
-        mover.apply(instance, outcome.best)
+            assert outcome.best.after == offers.best.nodes[0]
+        outcome.best.apply(context.state)
 
 
 def test_equal_instances_share_a_ranking_without_breaking_limits() -> None:
@@ -62,9 +62,9 @@ def test_equal_instances_share_a_ranking_without_breaking_limits() -> None:
             outcome = mover.relocate(instance, peers.of(instance, group))
             if outcome.best is None:
                 continue
-            nodes = outcome.best.nodes
+            nodes = outcome.best.after
             held = [not context.state.fails_n1(index) for index in nodes]
-            mover.apply(instance, outcome.best)
+            outcome.best.apply(context.state)
             moved += 1
             assert all(not context.state.fails_n1(i) for i, held_n1 in zip(nodes, held) if held_n1)
             assert all(context.state.columns[0][index] > 0 for index in nodes[:1])

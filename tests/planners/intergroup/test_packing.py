@@ -6,6 +6,7 @@ from functools import partial
 
 import pytest
 
+from iallocator.model.moves import replay
 from iallocator.options.settings import Settings
 from iallocator.planners.intergroup.context import IntergroupContext
 from iallocator.planners.intergroup.moving import Mover
@@ -42,11 +43,11 @@ def test_packed_moves_are_each_allowed_when_they_are_made(mode: str) -> None:
             made = pack(mover, list(held.values()), partial(peers.of, source=group))
             assert state.where == before
             with state.trial():
-                for instance, _, move in made or ():
-                    way = mover.only(instance, move.nodes).best
+                for move in made or ():
+                    way = mover.only(move.instance, move.after).best
                     assert way is not None, (seed, group.name)
                     assert way.steps == move.steps
-                    mover.apply(instance, way)
+                    way.apply(state)
                     found += 1
                 emptied = not any(any(state.instances_on(index)) for index in group.nodes)
                 assert made is None or emptied
@@ -68,8 +69,7 @@ def test_packed_where_nobody_asks_for_room_loses_no_more(mode: str) -> None:
         made = pack(mover, list(held.values()), partial(peers.of, source=source), careful=False)
         if made is None:
             continue
-        for instance, _, move in made:
-            mover.apply(instance, move)
+        replay(mover.context.state, made)
         assert [one.lost(state, CAME) for one in before] == [[] for _ in before], seed
         found += 1
         lost += any(doomed(state, one.group, one.group.nodes) for one in before)

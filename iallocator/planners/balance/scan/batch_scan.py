@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from iallocator.deadline import check
-from iallocator.planners.balance.move_kinds import KINDS, FoundMove
+from iallocator.planners.balance.move_kinds import BY_LETTERS, KINDS, ScoredMoves
 from iallocator.planners.balance.scan.blocks import Block, MoveNodes
 from iallocator.planners.balance.scan.changes import write_moves
 from iallocator.planners.balance.scan.constraints.affinity import MoveBonds
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from iallocator.aliases import Floats, Truths
     from iallocator.model.instance import Instance
+    from iallocator.model.moves import Move
     from iallocator.planners.balance.move_kinds import MoveKind, MoveRules
     from iallocator.planners.balance.scan.blocks import ScanSetting
     from iallocator.planners.balance.scan.constraints.affinity import BondCosts
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from iallocator.planners.balance.scan.node_table import NodeTable, Whole
 
     Measure = Callable[[Floats, Floats], Floats]
-    Keyed = tuple[float, tuple[int, int, int], FoundMove]
+    Keyed = tuple[float, tuple[int, int, int], ScoredMoves]
     """A measure, the place among equals, and the move."""
 
 __all__ = ["BatchScan", "moves_of"]
@@ -94,15 +95,18 @@ class BatchScan:
             if kind.drbd == self._batch.drbd and (self._targets.size or not kind.targeted)
         ]
 
-    def bar(self, move: FoundMove) -> None:
+    def bar(self, move: Move) -> None:
         """Forbid `move`, if it is of an instance of the batch."""
         row = self._rows.get(move.instance.name)
         if row is None:
             return
+        kind = BY_LETTERS[move.letters]
         for store in self.stores:
-            if store.kind is move.kind:
-                target = self._table.position[move.target]
-                columns = np.flatnonzero(self._targets == target) if store.kind.targeted else [0]
+            if store.kind is kind:
+                columns: Sequence[int] | Whole = [0]
+                if kind.targeted:
+                    (new,) = move.nodes.difference(move.before)
+                    columns = np.flatnonzero(self._targets == self._table.position[new])
                 for column in columns:
                     store.bar(row, int(column))
 
@@ -278,8 +282,9 @@ class BatchScan:
         instance = self._batch.instances[row]
         before = self._table.state.where[instance.name]
         target = int(self._targets[column]) if store.kind.targeted else self._secondary[row]
-        move = FoundMove(score, instance, before, store.kind, self._table.nodes[target])
-        return score, (position, column_place, KINDS.index(store.kind)), move
+        move = store.kind.move(instance, before, self._table.nodes[target])
+        key = position, column_place, KINDS.index(store.kind)
+        return score, key, ScoredMoves([move], score)
 
 
 def moves_of(table: NodeTable, batch: InstanceBatch) -> int:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from iallocator.model.moves import apply_steps
 from iallocator.model.node_view import NodeView
 from iallocator.scoring.metrics import STATISTICS
 from iallocator.scoring.score_delta import DOMAINS, spread, values
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from iallocator.aliases import Floats
-    from iallocator.planners.balance.move_kinds import FoundMove, MoveKind
+    from iallocator.model.moves import ElementaryMove, Move
     from iallocator.planners.balance.scan.node_table import NodeTable
 
 __all__ = ["pair_scores"]
@@ -30,9 +29,7 @@ BLOCK = 16_384
 """Pairs that are looked at together: 128 KiB in each array on the way."""
 
 
-def pair_scores(
-    table: NodeTable, firsts: Sequence[FoundMove], seconds: Sequence[FoundMove]
-) -> Floats:
+def pair_scores(table: NodeTable, firsts: Sequence[Move], seconds: Sequence[Move]) -> Floats:
     """Matrix of the scores after one of `firsts` and one of `seconds`.
 
     Infinite for two moves of the same instance.  Cost: moves × nodes per statistic for
@@ -69,9 +66,9 @@ def pair_scores(
     return total
 
 
-def _key(move: FoundMove) -> tuple[str, MoveKind, int]:
-    """What tells a move from all others, of things as they are."""
-    return move.instance.name, move.kind, move.target
+def _key(move: Move) -> tuple[str, tuple[ElementaryMove, ...]]:
+    """Return what distinguishes a move from all others on one state."""
+    return move.instance.name, move.steps
 
 
 def _add_deviations(
@@ -95,7 +92,7 @@ def _add_deviations(
         total[rows] += weight * np.sqrt(variance)
 
 
-def _changes(table: NodeTable, moves: Sequence[FoundMove]) -> tuple[Floats, Floats]:
+def _changes(table: NodeTable, moves: Sequence[Move]) -> tuple[Floats, Floats]:
     """Statistic × move × node, what is added; and per move to the conflicts in domains."""
     state = table.state
     where: list[tuple[int, int]] = []
@@ -105,8 +102,8 @@ def _changes(table: NodeTable, moves: Sequence[FoundMove]) -> tuple[Floats, Floa
     before = state.domain_conflicts(table.group)
     for number, move in enumerate(moves):
         with state.trial():
-            apply_steps(state, move.instance, move.kind.steps(move.before, move.target))
-            for index in {*move.before, move.target}:
+            move.apply(state)
+            for index in move.nodes:
                 where.append((number, table.position[index]))
                 rows.append(state.row(index))
                 reserved.append(state.reserved[index])

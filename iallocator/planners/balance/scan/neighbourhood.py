@@ -14,7 +14,6 @@ import numpy as np
 
 from iallocator.deadline import check
 from iallocator.limits.migration import may_not_receive
-from iallocator.planners.balance.move_kinds import FoundMove
 from iallocator.planners.balance.scan.batch_scan import BatchScan, moves_of
 from iallocator.planners.balance.scan.blocks import ScanSetting
 from iallocator.planners.balance.scan.changes import Snapshot
@@ -33,9 +32,10 @@ if TYPE_CHECKING:
     from iallocator.aliases import Floats, Truths
     from iallocator.constraints.relations import Relations
     from iallocator.model.instance import Instance
+    from iallocator.model.moves import Move
     from iallocator.model.node_view import Capacities
     from iallocator.model.state import State
-    from iallocator.planners.balance.move_kinds import MoveRules
+    from iallocator.planners.balance.move_kinds import MoveRules, ScoredMoves
     from iallocator.planners.balance.scan.batch_scan import Keyed, Measure
     from iallocator.planners.balance.scan.node_table import Whole
 
@@ -217,7 +217,7 @@ class MoveScan:
     def _penalty(self) -> float:
         return 0.0 if self._bonds is None else self._bonds.penalty(self.table.position)
 
-    def bar(self, move: FoundMove) -> None:
+    def bar(self, move: Move) -> None:
         """Find `move` no more, until it is evaluated anew because a node of it has changed."""
         for scan in self._scans:
             scan.bar(move)
@@ -241,7 +241,7 @@ class MoveScan:
         measure: Measure = lambda scores, prices: scores,
         budget: float = np.inf,
         limit: float = np.inf,
-    ) -> FoundMove | None:
+    ) -> ScoredMoves | None:
         """The move whose measure is lowest, of those that cost at most `budget`.
 
         `measure` makes a number of scores and prices; it must not fall when the
@@ -257,7 +257,7 @@ class MoveScan:
         found = [move for search in searches if (move := search.lowest(limit)) is not None]
         return min(found, key=_key)[2] if found else None
 
-    def lowest(self, count: int, each: int) -> list[FoundMove]:
+    def lowest(self, count: int, each: int) -> list[ScoredMoves]:
         """Moves with low scores, best first: about `count`, at most `each` of an instance."""
         stores = self._stores()
         moves = [store.lowest(self._ground, count * each)[0] for _, store in stores]
@@ -281,7 +281,7 @@ class MoveScan:
         """Every kind of moves of every batch."""
         return [(scan, store) for scan in self._scans for store in scan.stores]
 
-    def pair_scores(self, firsts: Sequence[FoundMove], seconds: Sequence[FoundMove]) -> Floats:
+    def pair_scores(self, firsts: Sequence[Move], seconds: Sequence[Move]) -> Floats:
         """Matrix of the scores after one of each, nearly exact; see `movepairs`."""
         from iallocator.planners.balance.scan.move_pairs import pair_scores
 
