@@ -17,18 +17,13 @@ if TYPE_CHECKING:
     from typing import ClassVar, Self
 
 __all__ = [
-    "BROKEN_OFF", "GRACE", "TIME_IS_UP", "Deadline", "DeadlineError", "Held", "Interrupted",
-    "Running", "Stopped", "TimeIsUp", "check", "due", "interrupt", "interrupted", "limit_reached",
-    "pause", "reading_note",
+    "SIGNALLED", "TIME_IS_UP", "Deadline", "DeadlineError", "Held", "Running", "Stopped",
+    "check", "due", "interrupt", "interrupted", "limit_reached", "pause", "reading_note",
 ]  # fmt: skip
-
-GRACE = 0.3
-"""Seconds after its end that a limit leaves for loops that ask `Deadline.over` and end by
-themselves, with a better result than that of `check`."""
 
 TIME_IS_UP = "time is up"
 
-BROKEN_OFF = "interrupted"
+SIGNALLED = "interrupted"
 
 PER_MOVE = 0.0005
 """Seconds that a move of a plan takes once it is found, about: it is checked and written."""
@@ -48,22 +43,17 @@ class Stopped(Exception):  # noqa: N818  # no error: what was found until then i
     Attributes
     ----------
     reason:
-        Why, in words.
+        `TIME_IS_UP`, or `SIGNALLED`: a signal came, Ctrl-C or SIGTERM.
     """
 
-    reason = ""
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
 
-
-class TimeIsUp(Stopped):
-    """The time limit of the run has passed."""
-
-    reason = TIME_IS_UP
-
-
-class Interrupted(Stopped):
-    """A signal asks the run to end: Ctrl-C or SIGTERM."""
-
-    reason = BROKEN_OFF
+    @property
+    def interrupted(self) -> bool:
+        """Whether a signal ends the work, and not the time limit."""
+        return self.reason == SIGNALLED
 
 
 class DeadlineError(TimeoutError):
@@ -112,30 +102,25 @@ def check() -> None:
 
     Raises
     ------
-    Interrupted
-        If a signal has come; once.
-    TimeIsUp
-        If a limit that is entered (``with deadline``) has passed, and `GRACE`; once.
+    Stopped
+        If a signal has come; once.  If a limit that is entered (``with deadline``) has passed;
+        once for each limit.
     """
-    current = Deadline.current
     if _Signals.held:
         return
-    _raise_if_interrupted()
+    if _Signals.came and not _Signals.heeded:
+        _Signals.heeded = True
+        raise Stopped(SIGNALLED)
+    current = Deadline.current
     while current is not None:
         if monotonic() > current.raises_at:
             current.raises_at = NEVER
-            raise TimeIsUp
+            raise Stopped(TIME_IS_UP)
         current = current.around
 
 
-def _raise_if_interrupted() -> None:
-    if _Signals.came and not (_Signals.heeded or _Signals.held):
-        _Signals.heeded = True
-        raise Interrupted
-
-
 def due() -> bool:
-    """Return whether a signal has come, or a limit that is entered has passed, and `GRACE`."""
+    """Return whether a signal has come, or a limit that is entered has passed."""
     current = Deadline.current
     while current is not None:
         if monotonic() > current.raises_at:
@@ -262,7 +247,7 @@ class Deadline:
         self.limit = limit or (f"{seconds:g} s" if seconds is not None else "")
         self._most = max(0.0, self._end - now) / 2
         self._moves = 0
-        self.raises_at = self._end + GRACE
+        self.raises_at = self._end
 
     @classmethod
     def of_run(cls, seconds: float | None, limit: str = "") -> Self:
@@ -280,20 +265,8 @@ class Deadline:
         return self._end - self._spared() - monotonic()
 
     def over(self) -> bool:
-        """Return whether the time is up.
-
-        Raises
-        ------
-        Interrupted
-            If a signal has come; once.
-        """
-        _raise_if_interrupted()
+        """Return whether the time is up."""
         return self.left <= 0
-
-    def raise_if_over(self) -> None:
-        """Raise `TimeIsUp` if the time is up, without the grace that `check` leaves."""
-        if self.over():
-            raise TimeIsUp
 
     def spare(self, moves: int) -> None:
         """Be over earlier by what so many more moves take; at most by half of the time.
@@ -302,7 +275,7 @@ class Deadline:
         """
         self._moves += moves
         if self.raises_at != NEVER:
-            self.raises_at = self._end - self._spared() + GRACE
+            self.raises_at = self._end - self._spared()
 
     def _spared(self) -> float:
         return min(self._moves * PER_MOVE, self._most) if self._moves else 0.0
@@ -317,10 +290,6 @@ class Deadline:
         passed = monotonic() - since
         self._end += passed
         self.raises_at = raises_at + passed
-
-    def quiet(self) -> None:
-        """Let `check` raise no more: the result is found, and what is left to do is short."""
-        self.raises_at = NEVER
 
     def __enter__(self) -> Self:
         self.around = Deadline.current
@@ -343,9 +312,10 @@ class Deadline:
         ------
         DeadlineError
             With `problem` and the name of the deadline.
-        Interrupted
+        Stopped
             If a signal has come.
         """
+        check()
         if self.over():
             raise DeadlineError(f"{problem} within {self.limit}")
 

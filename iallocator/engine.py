@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from iallocator.deadline import (
-    GRACE,
     TIME_IS_UP,
     Deadline,
     Running,
-    TimeIsUp,
+    Stopped,
     limit_reached,
     reading_note,
 )
@@ -19,11 +18,12 @@ from iallocator.wire.request import read_request
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
     from typing import Any
 
     from iallocator.model.cluster import Cluster, Group
     from iallocator.options.settings import Settings
+    from iallocator.placement.context import Context
     from iallocator.placement.trace import Trace
     from iallocator.requests import Request
 
@@ -39,6 +39,14 @@ __all__ = [
     "respond",
     "summary",
 ]  # fmt: skip
+
+LEAST_SECONDS = 0.2
+"""Seconds that a request may take whatever the limit: ``--time-limit=0`` only forbids searches."""
+
+ANSWERING_SECONDS = 0.3
+"""Seconds after the limit in which an answer is completed; then "time is up" is the answer.
+
+N+1 simulations and exact searches end at the limit, and the best placement known by then counts."""
 
 MISSING_MEMORY = 512
 """MiB of memory that a node may lack before it is worth a warning."""
@@ -95,7 +103,9 @@ def respond(raw: bytes, settings: Settings, heard: Heard | None = None) -> Reply
 def decide(
     cluster: Cluster, request: Request, settings: Settings, trace: Trace | None = None
 ) -> Reply:
-    """The reply to `request`, at latest when the time is up; `trace` hears why."""
+    """Answer `request` within the time limit, reporting decisions to `trace`."""
+    from iallocator.handlers import handler_for  # here: not every command decides a request
+
     doubts: list[str] = []
     if cluster.assumed_offline:
         from iallocator.sources.live.load import silence_warnings
@@ -107,37 +117,58 @@ def decide(
         doubts += add_measured(cluster, settings)
     settings = effective_settings(cluster, request.asked, settings, doubts)
     seconds = settings.planning_seconds
+    searching = max(seconds, LEAST_SECONDS)
+    deadline = Deadline.of_run(searching)
     try:
-        with Deadline.of_run(seconds + GRACE) as deadline:
-            return _decided(cluster, request, settings, doubts, trace, deadline)
-    except TimeIsUp:
+        with Deadline.of_run(searching + ANSWERING_SECONDS):
+            context, remarks = _context(cluster, request, settings, trace, deadline)
+            remarks += doubts
+            reply = handler_for(request.kind)(context, request)
+    except Stopped as stop:
+        if stop.interrupted:
+            raise
         if trace is not None:
             trace.ended()
-        reply = Reply(
-            False, f"{TIME_IS_UP}: no answer within {seconds:g} s{reading_note(seconds)}", [], []
+        late = f"{TIME_IS_UP}: no answer within {seconds:g} s{reading_note(seconds)}"
+        return _with_remarks(Reply(False, late, [], []), doubts, settings)
+    if settings.make_room:
+        from iallocator.planners.make_room.make_room import add_room
+
+        add_room(reply, cluster, request, settings, deadline, request.coming)
+    for name, why in context.bonds.unsupported(request.coming).items():
+        reply.info += f"; {name} {why}"
+        context.remarks.append(f"Warning: {name} {why}")
+    for text in context.tag_findings(request.concerned(cluster)):
+        if f"Warning: {text}" not in context.remarks:  # as a strategy may have told
+            reply.info += f"; {text}"
+            context.remarks.append(f"Warning: {text}")
+    if context.effort.undecided:
+        limit = f"within {seconds:g} s" if deadline.over() else "within its budget of work"
+        undecided = (
+            f"N+1 of {context.effort.undecided} placements undecided {limit}, counted as FailN1"
         )
-        return _with_remarks(reply, doubts, settings)
+        reply.info += f"; {undecided}"
+    if deadline.over():
+        reply.info += f"; {limit_reached(seconds)}"
+    reply.interrupted |= context.interrupted
+    return _with_remarks(reply, remarks + context.remarks, settings)
 
 
-def _decided(
-    cluster: Cluster,
-    request: Request,
-    settings: Settings,
-    doubts: Sequence[str],
-    trace: Trace | None,
-    deadline: Deadline,
-) -> Reply:
-    """The reply by settings that are complete."""
-    from iallocator.handlers import handler_for  # here: not every command decides a request
+def _context(
+    cluster: Cluster, request: Request, settings: Settings, trace: Trace | None, deadline: Deadline
+) -> tuple[Context, list[str]]:
+    """Return the state and the options of `request`, and what to print about the cluster.
+
+    A node that reports less free memory or disk than its instances explain is named if the
+    difference matters.
+    """
     from iallocator.placement.context import Context
 
-    coming = request.coming
-    candidates = candidates_of(cluster, request)
     groups = 1 if request.stays_in_group else len(cluster.groups)
-    context = Context(cluster, settings, candidates, coming, trace, deadline, groups)
+    candidates = candidates_of(cluster, request)
+    context = Context(cluster, settings, candidates, request.coming, trace, deadline, groups)
     if trace is not None:
         trace.begin(context)
-    # The nodes that report less than their instances explain, as far as it matters
     lines: list[str] = []
     for index, node in enumerate(context.cluster.nodes):
         if node.offline or not node.vm_capable:
@@ -149,30 +180,7 @@ def _decided(
     remarks = ["Warning: cluster has inconsistent data:", *lines] if lines else []
     if settings.verbose and not settings.quiet:
         remarks.append(f"{summary(cluster)}; request: {request.kind}")
-    remarks += doubts
-    reply = handler_for(request.kind)(context, request)
-    if settings.make_room:
-        from iallocator.planners.make_room.make_room import add_room
-
-        add_room(reply, cluster, request, settings, deadline, coming)
-    for name, why in context.bonds.unsupported(coming).items():
-        reply.info += f"; {name} {why}"
-        context.remarks.append(f"Warning: {name} {why}")
-    for text in context.tag_findings(request.concerned(cluster)):
-        if f"Warning: {text}" not in context.remarks:  # as a strategy may have told
-            reply.info += f"; {text}"
-            context.remarks.append(f"Warning: {text}")
-    if context.effort.undecided:
-        seconds = context.settings.planning_seconds
-        limit = f"within {seconds:g} s" if context.deadline.over() else "within its budget of work"
-        undecided = (
-            f"N+1 of {context.effort.undecided} placements undecided {limit}, counted as FailN1"
-        )
-        reply.info += f"; {undecided}"
-    if deadline.over():
-        reply.info += f"; {limit_reached(settings.planning_seconds)}"
-    reply.interrupted |= context.interrupted
-    return _with_remarks(reply, remarks + context.remarks, settings)
+    return context, remarks
 
 
 def _with_remarks(reply: Reply, remarks: list[str], settings: Settings) -> Reply:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.deadline import TIME_IS_UP, TimeIsUp
+from iallocator.deadline import TIME_IS_UP, Stopped, check
 from iallocator.handlers.allocate import allocation_request, policy_warning, why_nowhere
 from iallocator.placement.groups import collect_offers, ranked_by_losses
 from iallocator.placement.several.joint import offer_chosen, place_together
@@ -94,12 +94,14 @@ def _place_in_turn(context: Context, wanted: Sequence[Allocate], batch: _Batch) 
     undecided = {one.instance.name: one for one in wanted}
     try:
         for position in in_turn(context, [one.instance for one in wanted]):
-            context.deadline.raise_if_over()
+            check()
             _place(context, wanted[position], batch)
             del undecided[wanted[position].instance.name]
             if batch.failed and context.settings.behaviour.fails_batch_whole:
                 break
-    except TimeIsUp:
+    except Stopped as stop:
+        if stop.interrupted:
+            raise
         for one in undecided.values():
             _fail(batch, one, TIME_IS_UP, [])
     # Fail the instances that depend on one that failed, although they have a place themselves

@@ -6,7 +6,7 @@ beside the move in its `PlanEntry`.
 
 from __future__ import annotations
 
-from iallocator.deadline import Stopped, TimeIsUp
+from iallocator.deadline import Stopped
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ class Plan:
     @property
     def interrupted(self) -> bool:
         """Whether a person interrupted the planner."""
-        return self.stop is not None and not isinstance(self.stop, TimeIsUp)
+        return self.stop is not None and self.stop.interrupted
 
     def end(self, stop: Stopped) -> None:
         """Note that the planner was interrupted: the moves found until then are the plan."""

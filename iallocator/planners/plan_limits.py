@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
 
+from iallocator.deadline import Deadline
 from iallocator.scoring.metrics import STATISTICS
 from iallocator.tolerances import LEAST_SCORE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Collection, Sequence
 
     from iallocator.constraints.relations import Relations
     from iallocator.model.cluster import Group
@@ -85,15 +86,12 @@ class StopCriteria:
         MiB that may be copied; None: any amount.
     lookahead:
         Whether to try exchanges of two instances where no single move helps.
-    expired:
-        Says whether time is up.
-    spare:
-        Hears how many more moves, or fewer, time is to be left for.
+    deadline:
+        Ends the search; leaves time for the moves that are found.
     """
 
     __slots__ = (
-        "cost", "expired", "lookahead", "max_length", "min_gain", "min_gain_limit", "min_score",
-        "spare",
+        "cost", "deadline", "lookahead", "max_length", "min_gain", "min_gain_limit", "min_score",
     )  # fmt: skip
 
     def __init__(
@@ -105,8 +103,7 @@ class StopCriteria:
         min_gain_limit: float = 0.1,
         cost: float | None = None,
         lookahead: bool = False,
-        expired: Callable[[], bool] = lambda: False,
-        spare: Callable[[int], None] = lambda moves: None,
+        deadline: Deadline | None = None,
     ) -> None:
         self.min_score = min_score
         self.max_length = max_length
@@ -114,8 +111,7 @@ class StopCriteria:
         self.min_gain_limit = min_gain_limit
         self.cost = cost
         self.lookahead = lookahead
-        self.expired = expired
-        self.spare = spare
+        self.deadline = deadline or Deadline(None)
 
     def gain_wanted(self, score: float) -> float:
         """The least that a move must gain at this score; 0 means anything above it."""

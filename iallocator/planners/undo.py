@@ -12,6 +12,7 @@ of each instance that copies its disks least often.
 
 from __future__ import annotations
 
+from iallocator.deadline import check
 from iallocator.model.moves import Move
 from iallocator.model.state import State
 from iallocator.placement.context import Context
@@ -104,6 +105,7 @@ def plan_undo(
         chosen, rejected = _in_turn(context, homes)
         done = _checked(UndoResult(before, chosen, demands), context, rejected)
         for name in list(rejected):
+            check()
             if deadline.over():
                 break
             more = UndoResult(before, {**done.homes, name: homes[name]}, demands)
@@ -161,6 +163,7 @@ def _in_turn(
     while progress and not context.deadline.over():
         progress = False
         for name, home in homes.items():
+            check()
             if name in chosen:
                 continue
             here = state.where[name]

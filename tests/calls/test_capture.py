@@ -20,7 +20,7 @@ import pytest
 from iallocator import engine
 from iallocator.calls import call as log
 from iallocator.cli import main
-from iallocator.deadline import Interrupted
+from iallocator.deadline import SIGNALLED, Stopped
 from tests.builders import allocate, as_bytes, cluster, instance
 
 Capture = pytest.CaptureFixture[str]
@@ -105,7 +105,10 @@ def test_request_that_is_not_understood_is_kept_with_its_error(plugin: Plugin) -
 
 @pytest.mark.parametrize(
     ("error", "told", "status"),
-    [(RuntimeError("oh"), "crash: RuntimeError: oh", 1), (Interrupted(), "interrupted", 130)],
+    [
+        (RuntimeError("oh"), "crash: RuntimeError: oh", 1),
+        (Stopped(SIGNALLED), "interrupted", 130),
+    ],
 )
 def test_call_that_ends_without_answer_is_kept(
     error: BaseException, told: str, status: int, plugin: Plugin, monkeypatch: pytest.MonkeyPatch

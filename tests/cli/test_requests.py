@@ -12,7 +12,7 @@ import pytest
 
 import iallocator
 from iallocator.cli import main
-from iallocator.deadline import Interrupted
+from iallocator.deadline import SIGNALLED, Stopped
 from tests.builders import Json, allocate, as_bytes, cluster, group, instance
 from tests.patience import PATIENCE
 
@@ -211,7 +211,7 @@ def test_interrupt_while_reading_ends_without_a_traceback(
     """Ctrl-C before there is anything to show: exit status 130, and nothing is printed."""
 
     def interrupted(path: str, limit: int) -> bytes:
-        raise Interrupted
+        raise Stopped(SIGNALLED)
 
     monkeypatch.setattr("iallocator.sources.read_file", interrupted)
     monkeypatch.setattr("iallocator.cli.read_file", interrupted)

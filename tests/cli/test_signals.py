@@ -275,7 +275,7 @@ def main():
     del kept  # the callback runs here: what it raised would be lost
     try:
         deadline.check()
-    except deadline.Interrupted:
+    except deadline.Stopped:
         print("stopped")
         return 130
     return 0

@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from iallocator.cli import main
-from iallocator.deadline import Interrupted
+from iallocator.deadline import SIGNALLED, Stopped
 from iallocator.model.moves import replay
 from iallocator.model.state import State
 from iallocator.options.settings import Settings
@@ -139,7 +139,7 @@ def test_balance_command_interrupted_prints_what_it_has(
 
     def interrupt(plan: Plan) -> None:
         if len(plan.moves) == 2:
-            raise Interrupted
+            raise Stopped(SIGNALLED)
 
     monkeypatch.setattr(command, "say_plan", interrupt)
     assert len(json_of("balance", path, status=130)["moves"]) == 2

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from iallocator.cli import main
-from iallocator.deadline import Interrupted
+from iallocator.deadline import SIGNALLED, Stopped
 from iallocator.planners.balance.scan.neighbourhood import MoveScan
 from iallocator.planners.survival import Survival
 from tests.command import json_of
@@ -108,7 +108,7 @@ def test_balance_interrupted_in_the_first_scan_prints_an_empty_plan(
     """Whoever does not even wait for the first scan gets a plan without moves, and 130."""
 
     def interrupted(scan: MoveScan, *arguments: object) -> None:
-        raise Interrupted
+        raise Stopped(SIGNALLED)
 
     monkeypatch.setattr(MoveScan, "__init__", interrupted)
     plan = json_of("balance", *options, "-t", crowded(tmp_path, 4, 8), status=130)
@@ -134,7 +134,7 @@ def test_balance_interrupted_while_judged_keeps_its_moves(
         def ask(survival: Survival, *arguments: Any) -> Any:
             calls.append(1)
             if len(calls) == asked:
-                raise Interrupted
+                raise Stopped(SIGNALLED)
             return question(survival, *arguments)
 
         return ask
@@ -158,7 +158,7 @@ def test_balance_interrupted_while_looking_ahead_keeps_whole_exchanges(
     def counted(scan: MoveScan, *arguments: object, **more: object) -> object:
         calls.append(1)
         if len(calls) > len(plain["moves"]) + 3:
-            raise Interrupted
+            raise Stopped(SIGNALLED)
         return best(scan, *arguments, **more)  # type: ignore[arg-type]
 
     monkeypatch.setattr(MoveScan, "best", counted)

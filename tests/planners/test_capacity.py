@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from iallocator.deadline import Interrupted
+from iallocator.deadline import SIGNALLED, Stopped
 from iallocator.model.state import State
 from iallocator.n1.headroom import Headroom
 from iallocator.planners.capacity import fill
@@ -240,7 +240,7 @@ def test_capacity_interrupted_says_what_fitted_so_far(monkeypatch: pytest.Monkey
         left[0] -= 1
         place(site, arrivals)
         if not left[0]:
-            raise Interrupted
+            raise Stopped(SIGNALLED)
         settled[0] += len(arrivals)
 
     monkeypatch.setattr(CapacityState, "place", interrupted)

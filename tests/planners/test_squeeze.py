@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from iallocator.cli import main
-from iallocator.deadline import Interrupted
+from iallocator.deadline import SIGNALLED, Stopped
 from iallocator.model.state import State
 from iallocator.planners.plan import Plan
 from iallocator.planners.squeeze.headroom import Headroom
@@ -300,7 +300,7 @@ def test_squeeze_interrupted_prints_what_it_has(monkeypatch: pytest.MonkeyPatch)
     def interrupt(plan: Plan) -> None:
         calls.append(plan)
         if len(calls) == 1:
-            raise Interrupted
+            raise Stopped(SIGNALLED)
 
     monkeypatch.setattr(command, "say_plan", interrupt)
     plan = json_of(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from benchmarks.clusters import Shape, document, first_nodes_offline
-from iallocator.deadline import Interrupted
+from iallocator.deadline import SIGNALLED, Stopped
 from iallocator.model.state import State
 from iallocator.planners.balance.greedy import GreedyBalancer
 from iallocator.planners.squeeze import feasibility
@@ -37,7 +37,7 @@ def test_packing_alone_makes_plans_that_hold(
     whole = _squeeze(shape, option, "--exact-search=no")
 
     def stop(self: GreedyBalancer, by_value: bool = False) -> None:
-        raise Interrupted
+        raise Stopped(SIGNALLED)
 
     monkeypatch.setattr(GreedyBalancer, "run", stop)
     packed = _squeeze(shape, option, "--exact-search=no", status=130)
@@ -138,7 +138,7 @@ def test_packed_plan_whose_scores_nobody_has_time_for_is_kept(
     """Time is up before anything is balanced, and again while scores are worked out."""
 
     def stop(*_: object) -> float:
-        raise Interrupted
+        raise Stopped(SIGNALLED)
 
     whole = _squeeze(Shape(8, "rbd", per_node=6), "--exact-search=no")
     monkeypatch.setattr(GreedyBalancer, "run", stop)

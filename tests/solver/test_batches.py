@@ -115,7 +115,7 @@ def test_without_time_the_answer_says_so_and_keeps_what_greedy_found(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A search that may take no time changes nothing; the rest takes as long as it takes."""
-    monkeypatch.setattr("iallocator.engine.GRACE", 60)
+    monkeypatch.setattr("iallocator.engine.LEAST_SECONDS", 60)
     asked = _batch(0, "rbd")
     response = respond(asked, "--n1=off", "--time-limit=0")
     greedy = respond(asked, "--n1=off", "--exact-search=no")

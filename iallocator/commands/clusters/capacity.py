@@ -21,7 +21,7 @@ from iallocator.commands.shared.plan_output import (
 from iallocator.commands.shared.progress import progress_line, say_progress
 from iallocator.commands.shared.source import load_source
 from iallocator.constraints.affinity_factory import relations_of
-from iallocator.deadline import Deadline, Stopped, limit_reached
+from iallocator.deadline import Deadline, limit_reached
 from iallocator.engine import effective_settings, reading_for
 from iallocator.errors import UsageError, tell
 from iallocator.files import WholeOutput, is_stdout
@@ -129,12 +129,9 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
     remarks: list[str] = []
     tagged = effective_settings(source.cluster, {}, settings, remarks)
     tell(*remarks)
-    try:
-        wants = _wants(settings, tagged, source, reading_for(settings).load)
-        with progress_line("filling"):
-            found = study(source.cluster, wants, _say_filling)
-    except Stopped:
-        return INTERRUPTED
+    wants = _wants(settings, tagged, source, reading_for(settings).load)
+    with progress_line("filling"):
+        found = study(source.cluster, wants, _say_filling)
     with WholeOutput():
         _show_states(found, source, settings)
         _write(found, settings)

@@ -21,11 +21,9 @@ from iallocator.commands.shared.plan_output import (
 from iallocator.commands.shared.progress import progress_line, say_plan
 from iallocator.commands.shared.source import completed_settings, load_source, measure
 from iallocator.deadline import (
-    BROKEN_OFF,
-    GRACE,
+    SIGNALLED,
     TIME_IS_UP,
     Deadline,
-    TimeIsUp,
     limit_reached,
 )
 from iallocator.errors import UsageError, tell
@@ -114,7 +112,7 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
     trying = _is_to_be_tried(settings, now)
     done = _balanced(source, settings, whole) if trying else _standing(source.cluster, now)
     reasons = {done.plan.reason, *(one.plan.reason for one in done.plans)}
-    for why in (TIME_IS_UP, BROKEN_OFF):
+    for why in (TIME_IS_UP, SIGNALLED):
         if why in reasons:
             tell(f"iallocator: {why} before balancing was at its end")
     if whole.over() or TIME_IS_UP in reasons:
@@ -183,18 +181,11 @@ def _balanced(source: Source, settings: Settings, whole: Deadline) -> GroupPlans
     """What balancing every group would do, for a share of the time that is left."""
     from iallocator.planners.balance.balance import balance_cluster
 
-    try:
-        with (
-            progress_line("balancing"),
-            Deadline.of_run(
-                settings.planning_seconds - (1 - BALANCING) * (whole.left or 0.0)
-            ) as deadline,
-        ):
-            completed = completed_settings(settings, source)
-            wanted = balance_options.balance_options_of(settings, completed, deadline)
-            return balance_cluster(source.cluster, wanted, say_plan)
-    except TimeIsUp as stop:  # before the first group was begun
-        return GroupPlans("balance", State(source.cluster), stop=stop)
+    with progress_line("balancing"):
+        seconds = settings.planning_seconds - (1 - BALANCING) * (whole.left or 0.0)
+        completed = completed_settings(settings, source)
+        wanted = balance_options.balance_options_of(settings, completed, Deadline.of_run(seconds))
+        return balance_cluster(source.cluster, wanted, say_plan)
 
 
 def _shorten(done: GroupPlans, source: Source, settings: Settings, whole: Deadline) -> None:
@@ -275,7 +266,7 @@ def _checkup(done: GroupPlans, now: Checkup, settings: Settings) -> Checkup:
     """The health before and after balancing; one whose end is not known counts as none."""
     if not done.moves:
         return now
-    last = Deadline.of_run(settings.planning_seconds + GRACE)
+    last = Deadline.of_run(settings.planning_seconds)
     then = _health(done.after(), settings, last)
     if then.not_analysed:
         tell(f"iallocator: {TIME_IS_UP} before the health after balancing is known")
@@ -291,7 +282,7 @@ def _failures(state: State, settings: Settings) -> FailuresFound | None:
     from iallocator.planners.check.joint_failures import examine_failures
 
     relations = _relations(state.cluster, settings)
-    over = Deadline.of_run(settings.planning_seconds + GRACE).over
+    over = Deadline.of_run(settings.planning_seconds).over
     return examine_failures(
         state, settings.failures, settings.racks, settings.min_disk, relations, over
     )

@@ -123,7 +123,7 @@ def _wanted(
     """What `settings` want until `deadline`; `whole` are those completed from tags."""
     kinds = ALL if settings.all_instances else DRBD if settings.drbd else SHARED
     return SqueezeOptions(
-        StopCriteria(min_gain=0.0, expired=deadline.over, spare=deadline.spare),
+        StopCriteria(min_gain=0.0, deadline=deadline),
         whole,
         target=settings.target_resources,
         minimal=settings.minimal_resources,
@@ -133,7 +133,6 @@ def _wanted(
         kinds=kinds,
         group=settings.group,
         tag_prefix=settings.tag_prefix,
-        deadline=deadline,
     )
 
 

@@ -117,8 +117,7 @@ def balance_options_of(
         min_gain_limit=settings.min_gain_limit,
         cost=None if settings.cost is None else settings.cost * 1024,
         lookahead=settings.lookahead,
-        expired=deadline.over,
-        spare=deadline.spare,
+        deadline=deadline,
     )
     rules = MoveRules(
         disk_moves=not settings.no_disk_moves,

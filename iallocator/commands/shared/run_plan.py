@@ -27,7 +27,6 @@ from iallocator.commands.shared.plan_output import (
     check_graph,
     check_outputs,
     check_saving,
-    print_json,
     show_state_of,
     write_graph,
     write_html,
@@ -36,7 +35,7 @@ from iallocator.commands.shared.plan_output import (
 from iallocator.commands.shared.progress import progress_line
 from iallocator.commands.shared.source import load_source, measure
 from iallocator.constraints.affinity_factory import relations_of
-from iallocator.deadline import TIME_IS_UP, Deadline, Stopped, TimeIsUp, limit_reached
+from iallocator.deadline import TIME_IS_UP, Deadline, limit_reached
 from iallocator.engine import effective_settings, reading_for
 from iallocator.errors import UsageError, tell
 from iallocator.files import WholeOutput, check_writable
@@ -83,15 +82,6 @@ ROUNDS = 10
 """Other orders of the steps that ``--verify-plan`` tries."""
 
 WELL = "Verified, all is well: no order of the steps that was tried breaks a limit"
-
-
-NO_PLAN: Json = {
-    "scores": {"before": None, "after": None},
-    "moves": [],
-    "job_sets": [],
-    "transition": {"steps": [], "waits": 0, "longest": 0, "left": [], "remarks": [], "jobs": []},
-}
-"""What there is to say of a plan that was not even begun."""
 
 
 IDLE = frozenset({
@@ -222,22 +212,18 @@ def run_planner(settings: Settings, positional: Sequence[str], planner: Planner)
         from iallocator.commands.shared.execute import resume
 
         return resume(settings, load)
-    try:
-        with progress_line("reading the cluster"):
-            source = load_source(settings, positional)
-        planner.adjust(source)
-        measure(source, settings)
-        doubts: list[str] = []
-        effective = effective_settings(source.cluster, planner.asked(source), settings, doubts)
-        tell(*doubts)
-        with progress_line("planning"), Deadline.of_run(effective.planning_seconds) as deadline:
-            done = planner.plan(source, effective, deadline)
-            if deadline.over():
-                done.remarks.append(limit_reached(effective.planning_seconds))
-    except TimeIsUp:
-        return _without_a_plan(planner.command, settings, effective.planning_seconds)
-    except Stopped:  # before anything was found
-        return INTERRUPTED
+    with progress_line("reading the cluster"):
+        source = load_source(settings, positional)
+    planner.adjust(source)
+    measure(source, settings)
+    doubts: list[str] = []
+    effective = effective_settings(source.cluster, planner.asked(source), settings, doubts)
+    tell(*doubts)
+    with progress_line("planning"):
+        deadline = Deadline.of_run(effective.planning_seconds)
+        done = planner.plan(source, effective, deadline)
+        if deadline.over():
+            done.remarks.append(limit_reached(effective.planning_seconds))
     with WholeOutput():
         status, plan = _show(done, planner, source, settings, effective)
     if plan is None or not settings.execute:
@@ -259,16 +245,6 @@ def _reject_idle(settings: Settings, command: str) -> None:
     wrong = sorted(settings.chosen & idle)
     if wrong:
         raise UsageError(f"--undo moves back what the journal has moved: no {names[wrong[0]]}")
-
-
-def _without_a_plan(command: str, settings: Settings, seconds: float) -> int:
-    """Say that time was up before there was a plan, to programs as well; the exit status."""
-    reached = limit_reached(seconds)
-    tell(f"iallocator: {TIME_IS_UP} before there was a plan: {reached}")
-    if settings.json:
-        with WholeOutput():
-            print_json({"command": command, **NO_PLAN, "reason": f"{TIME_IS_UP}: {reached}"})
-    return 1
 
 
 def _show(

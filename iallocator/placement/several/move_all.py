@@ -6,7 +6,7 @@ Whoever is placed only takes room, so what failures lose with some in place is a
 
 from __future__ import annotations
 
-from iallocator.deadline import TIME_IS_UP, Held, TimeIsUp
+from iallocator.deadline import TIME_IS_UP, Held, Stopped, check
 from iallocator.n1.growth import NOTHING
 from iallocator.placement.moves import with_nearest
 from iallocator.placement.results import MoveResult
@@ -272,13 +272,15 @@ def _in_turn(context: Context, tasks: Sequence[MoveTask]) -> Made:
     try:
         for position in in_turn(context, [task.instance for task in tasks]):
             task = tasks[position]
-            context.deadline.raise_if_over()
+            check()
             outcome = with_nearest(context, task.best)
             if outcome.best is not None:
                 outcome.best.apply(context.state)
             made.append((task.instance, outcome))
             del undecided[task.instance.name]
-    except TimeIsUp:
+    except Stopped as stop:
+        if stop.interrupted:
+            raise
         made += ((one, MoveResult(message=TIME_IS_UP)) for one in undecided.values())
     return made
 

@@ -112,7 +112,8 @@ def balance_cluster(
     demands = demands_of(relations_for(cluster, wishes))
     plans: list[GroupPlan] = []
     try:
-        _balance_groups(before, wishes, progress, plans)
+        with wishes.limits.deadline:
+            _balance_groups(before, wishes, progress, plans)
     except Stopped as stop:
         return GroupPlans("balance", before, plans, stop, demands)
     return GroupPlans("balance", before, plans, None, demands)

@@ -82,7 +82,8 @@ class Exchanges:
         limit = self._limit()
         best: tuple[ScoredMoves, ScoredMoves] | None = None
         for unit in self._units.promising(TRIED, self._making.budget(), self._making.left() - 1):
-            if self._making.limits.expired():
+            check()
+            if self._making.limits.deadline.over():
                 break
             second = self._after_unit(unit, best[1].score if best else limit)
             best = best if second is None else (unit, second)
@@ -112,7 +113,8 @@ class Exchanges:
         best: tuple[ScoredMoves, ScoredMoves] | None = None
         since = 0
         for first in self._promising():
-            if limits.expired() or (best is not None and since >= PATIENCE):
+            check()
+            if limits.deadline.over() or (best is not None and since >= PATIENCE):
                 break
             since += 1
             if first.copied > self._making.budget():
@@ -260,7 +262,7 @@ class PlanInMaking:
             colocated = names if len(names) > 1 else ()
             made += (PlanEntry(move, self._made(move), colocated, mends) for move in one.moves)
         self.plan.entries += made
-        self.limits.spare(len(made))
+        self.limits.deadline.spare(len(made))
         self._progress(self.plan)
 
     def _made(self, move: Move) -> float:
@@ -287,7 +289,7 @@ class PlanInMaking:
 
         The scans are of no more use then.
         """
-        self.limits.spare(min(0, count - len(self.plan.entries)))
+        self.limits.deadline.spare(min(0, count - len(self.plan.entries)))
         while len(self.plan.entries) > count:
             move = self.plan.entries.pop().move
             self.state.remove(move.instance, move.after)
@@ -384,7 +386,8 @@ class GreedyBalancer:
     def _mend(self) -> bool:
         """Make the moves that mend broken musts; whether there were any."""
         making, count = self._making, len(self.plan.entries)
-        while self._units is not None and not making.limits.expired():
+        while self._units is not None and not making.limits.deadline.over():
+            check()
             unit = self._units.mending(making.budget(), making.left())
             if unit is None:
                 break
@@ -416,7 +419,7 @@ class GreedyBalancer:
             plan.reason = LONGEST
         elif self._making.score <= self._floor:
             plan.reason = "the score is as low as it needs to be"
-        elif limits.expired():
+        elif limits.deadline.over():
             plan.reason = TIME_IS_UP
         return bool(plan.reason)
 

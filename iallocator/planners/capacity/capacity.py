@@ -10,7 +10,7 @@ from dataclasses import KW_ONLY, dataclass, field
 
 from iallocator.compat import OURS
 from iallocator.constraints.affinity_factory import relations_of
-from iallocator.deadline import TIME_IS_UP, Deadline, Stopped, TimeIsUp
+from iallocator.deadline import TIME_IS_UP, Deadline, Stopped
 from iallocator.errors import UsageError
 from iallocator.limits.group import rejected_by_policy
 from iallocator.limits.node import ALL_LIMITS, HARD_LIMITS
@@ -328,7 +328,7 @@ class _Work:
                         else:
                             fill(site, size, filling, wants.limit, names, watch, spends)
             except Stopped as stop:
-                filling.interrupted = not isinstance(stop, TimeIsUp)
+                filling.interrupted = stop.interrupted
                 filling.ended = stop.reason
                 state = self._again(filling)
                 site = self._site(state, groups, watched)

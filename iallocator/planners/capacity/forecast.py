@@ -12,7 +12,7 @@ from copy import copy
 from random import Random
 from statistics import median
 
-from iallocator.deadline import Stopped, TimeIsUp, check
+from iallocator.deadline import Stopped, check
 from iallocator.handlers.allocate import allocation_request
 from iallocator.limits.node import REASONS
 from iallocator.placement.context import Context
@@ -232,7 +232,7 @@ def forecast(site: Site, limit: int | None, deadline: Deadline) -> Forecast:
                 found.hopeless += site.never_takes(filling.rejected)
     except Stopped as stop:
         found.ended = stop.reason
-        found.interrupted = not isinstance(stop, TimeIsUp)
+        found.interrupted = stop.interrupted
         del found.reasons[len(found.counts) :]
     return found
 

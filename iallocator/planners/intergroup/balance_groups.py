@@ -195,8 +195,8 @@ def balance_groups(context: IntergroupContext, bounds: Bounds) -> IntergroupResu
     done = IntergroupResult("balance-groups", context)
     work = _Balancing(context, bounds, done)
     try:
-        done.plan.reason = work.run()
-        context.deadline.quiet()
+        with context.deadline:
+            done.plan.reason = work.run()
     except Stopped as stop:
         done.plan.end(stop)
     work.tell()
@@ -258,7 +258,6 @@ class _Balancing:
         plan = self.done.plan
         while True:
             check()
-            self.context.keep_going()
             if self.bounds.max_length is not None and len(plan.entries) >= self.bounds.max_length:
                 return f"the limit of {self.bounds.max_length} moves is reached"
             found = self._next()
@@ -301,7 +300,7 @@ class _Balancing:
         """Return the best move of the first pair of groups that has one, or None."""
         self.why = ""
         for source, target in self._pairs():
-            self.context.keep_going()
+            check()
             found = self._between(source, target)
             if found is not None:
                 return found

@@ -121,8 +121,8 @@ def compress(context: IntergroupContext) -> IntergroupResult:
     done = IntergroupResult("compress", context)
     work = _Compression(context, done)
     try:
-        done.plan.reason = work.run()
-        context.deadline.quiet()
+        with context.deadline:
+            done.plan.reason = work.run()
     except Stopped as stop:
         done.plan.end(stop)
     work.tell()

@@ -112,16 +112,6 @@ class IntergroupContext(Context):
         """Return the N+1 rules of `mode`, the same for every group that has this mode."""
         return _RulesOfTarget(mode, units, self.effort)
 
-    def keep_going(self) -> None:
-        """Go on if there is time.
-
-        Raises
-        ------
-        TimeIsUp
-            Else.
-        """
-        self.deadline.raise_if_over()
-
     @property
     def units(self) -> Mapping[str, Sequence[str]]:
         """Instance -> all that must be on its node, itself among them; others are not in it."""

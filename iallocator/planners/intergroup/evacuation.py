@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from iallocator.deadline import check
 from iallocator.placement.several.moves import move_together
 from iallocator.placement.several.sequence import MoveTask, in_turn
 from iallocator.planners.intergroup.context import FOUND, IMPOSSIBLE, OUT_OF_TIME, UNDECIDED
@@ -73,8 +74,8 @@ def evacuate(
 
     Raises
     ------
-    TimeIsUp
-        If time is up.
+    Stopped
+        If the run has to end.
     """
     done, context = Evacuation(), mover.context
     undecided = context.effort.undecided
@@ -83,7 +84,7 @@ def evacuate(
         # By priority, or by the order of the strategy, if there are constraints or strategies
         order = range(len(instances)) if context.plain else in_turn(context, instances)
         for instance in map(instances.__getitem__, order):
-            context.keep_going()
+            check()
             outcome = mover.relocate(instance, targets(instance))
             if outcome.best is None:
                 done.failed, done.reason, done.verdict = instance, outcome.message, UNDECIDED
@@ -174,7 +175,7 @@ def _task(mover: Mover, instance: Instance, groups: Sequence[Group]) -> MoveTask
     """Return the task of moving one instance to one of `groups`."""
 
     def exactly(nodes: tuple[int, ...]) -> MoveResult:
-        mover.context.keep_going()
+        check()
         return mover.only(instance, nodes)
 
     return MoveTask(

@@ -21,6 +21,7 @@ from collections import deque
 from heapq import nsmallest
 from itertools import islice
 
+from iallocator.deadline import check
 from iallocator.limits.migration import may_not_receive
 from iallocator.limits.node import FREE_MEMORY, POOL_SPACE, other_limits
 from iallocator.model.columns import CPUS, DISK, MEMORY
@@ -261,7 +262,7 @@ def _place_in_turn(
     state = mover.context.state
     made: list[Move] = []
     for instance in instances:
-        mover.context.keep_going()
+        check()
         before = state.where[instance.name]
         move = _first_place(mover, instance, targets(instance), order, careful)
         if move is None:

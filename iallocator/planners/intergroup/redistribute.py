@@ -143,8 +143,8 @@ def redistribute(context: IntergroupContext) -> RedistributionResult:
     done = RedistributionResult(context)
     work = _Redistribution(context, done)
     try:
-        done.plan.reason = work.run()
-        context.deadline.quiet()
+        with context.deadline:
+            done.plan.reason = work.run()
     except Stopped as stop:
         done.plan.end(stop)
     work.tell()
@@ -238,7 +238,6 @@ class _Redistribution:
         with state.trial():
             while health.state != HEALTHY:
                 check()
-                self.context.keep_going()
                 instance, problem = self._next(health)
                 if instance is None:
                     break

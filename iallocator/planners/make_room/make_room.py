@@ -5,7 +5,7 @@ All exact searches that the request needs on the way share one budget.
 
 from __future__ import annotations
 
-from iallocator.deadline import TIME_IS_UP, Stopped, TimeIsUp
+from iallocator.deadline import TIME_IS_UP, Stopped
 from iallocator.ganeti.jobs import transition_document
 from iallocator.model.moves import replay
 from iallocator.model.state import State
@@ -156,11 +156,11 @@ def make_room(
 
     search = RoomSearch(context, goal, most, cost, stands)
     try:
-        search.run()
-        context.pay_for_search()
-        done.proved = search.proved and not context.undecided
-        done.ended = search.ended or WORK_IS_SPENT * context.undecided
-        deadline.quiet()
+        with deadline:
+            search.run()
+            context.pay_for_search()
+            done.proved = search.proved and not context.undecided
+            done.ended = search.ended or WORK_IS_SPENT * context.undecided
     except Stopped as stop:
         done.proved = False
         done.plan.end(stop)
@@ -188,12 +188,10 @@ def add_room(
     """Say in a `reply` that lacks something after which moves of others it would not."""
     if satisfied(request, reply):
         return
-    try:
-        deadline.raise_if_over()
-        done = make_room(cluster, request, settings, deadline, coming, settings.make_room)
-    except TimeIsUp:
+    if deadline.over():
         reply.info += f"; {TIME_IS_UP}: no moves of others that make room were found"
         return
+    done = make_room(cluster, request, settings, deadline, coming, settings.make_room)
     reply.info += f"; {done.summary(settings.make_room)}"
     reply.interrupted |= done.interrupted
     if done.entries:

@@ -8,7 +8,7 @@ found is a proof, too.  Scores are compared as far as a little more work goes.
 
 from __future__ import annotations
 
-from iallocator.deadline import TIME_IS_UP
+from iallocator.deadline import TIME_IS_UP, check
 from iallocator.model.columns import MEMORY
 from iallocator.model.moves import replay
 from iallocator.planners.make_room.moves import Moves
@@ -123,6 +123,7 @@ class RoomSearch:
                 return
 
     def _over(self) -> bool:
+        check()
         return self._left <= 0 or self._context.deadline.over()
 
     def _deeper(self, depth: int, copied: float) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.deadline import GRACE, TIME_IS_UP, Deadline, Stopped, check
+from iallocator.deadline import TIME_IS_UP, Deadline, Stopped, check
 from iallocator.model.constraints import TOGETHER
 from iallocator.model.state import State
 from iallocator.placement.context import Context
@@ -143,13 +143,14 @@ def place_anew(
     are: half an answer may not fit.  `tell` hears how many of how many have chosen.
     """
     new = [one.instance for one in wanted]
-    deadline = Deadline.of_run(settings.planning_seconds + GRACE)  # the moment of the outer one
+    deadline = Deadline.of_run(settings.planning_seconds)
     context = Context(cluster, settings, coming=new, deadline=deadline)
     before = State(cluster)
     names = [i.name for i in (*instances, *new)]
     demands = context.bonds.demands()
     try:
-        done = _kept_together(context, strategy, before, instances, wanted, tell)
+        with deadline:
+            done = _kept_together(context, strategy, before, instances, wanted, tell)
     except Stopped as stop:
         why = stop.reason
         places = [_staying(before, instance, why) for instance in (*instances, *new)]

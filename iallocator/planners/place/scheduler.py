@@ -11,6 +11,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from types import MappingProxyType
 
+from iallocator.deadline import check
 from iallocator.limits.group import lacks_network
 from iallocator.limits.node import REASONS as LIMITS
 from iallocator.model.moves import Move
@@ -428,15 +429,9 @@ class SchedulingPass:
         self.units = in_turn(self.kind, cluster, self.facts, self.weigher, self.ledger, units)
 
     def run(self) -> None:
-        """Give every unit its turn.
-
-        Raises
-        ------
-        TimeIsUp
-            If time is up before all had it.
-        """
+        """Give every unit its turn."""
         for done, unit in enumerate(self.units):
-            self.context.deadline.raise_if_over()
+            check()
             self._tell(done, len(self.units))
             for position in range(len(unit.members)):
                 self._member(unit, position)

@@ -96,11 +96,6 @@ def place_cluster(
     others have to do with the rest.  Once time is up, the state may be anything.
     `tell` hears how many of how many have chosen.  Those in `staying` stay where they are, for
     the reason that stands there.
-
-    Raises
-    ------
-    TimeIsUp
-        If it is up before there is an answer.
     """
 
     def tried(running: Collection[str]) -> SchedulingPass:

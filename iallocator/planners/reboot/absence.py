@@ -15,6 +15,7 @@ from __future__ import annotations
 from math import ceil
 from typing import NamedTuple
 
+from iallocator.deadline import check
 from iallocator.limits.migration import may_not_receive
 from iallocator.model.columns import MEMORY
 from iallocator.model.instance import primary_vector
@@ -320,14 +321,8 @@ class Absence:
         self._room = Room(context, self._leaves_disks)
 
     def of(self, gone: Collection[int]) -> Away:
-        """What comes of taking the nodes `gone` away together.
-
-        Raises
-        ------
-        TimeIsUp
-            If there is no more time.
-        """
-        self.deadline.raise_if_over()
+        """What comes of taking the nodes `gone` away together."""
+        check()
         gone = frozenset(gone)
         if len(gone) > 1 and self._room.lacks(gone):
             away = Away()

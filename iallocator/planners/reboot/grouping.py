@@ -101,8 +101,8 @@ class Grouping:
     def run(self, nodes: Sequence[int]) -> None:
         """Put `nodes` into groups; an interruption leaves the best that were found until then."""
         try:
-            self._run(nodes)
-            self._absence.deadline.quiet()
+            with self._absence.deadline:
+                self._run(nodes)
         except Stopped as stop:
             self.stop = stop
             known = {index for group in self.groups for index in group} | self.left.keys()

@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from uuid import uuid4
 
-from iallocator.deadline import TIME_IS_UP, Deadline
+from iallocator.deadline import TIME_IS_UP, Deadline, check
 from iallocator.errors import UsageError
 from iallocator.model.state import State
 from iallocator.planners.repair.repair import Repairs
@@ -163,6 +163,7 @@ class RepairRound:
                 admitted[one.instance.name] = one
         repairs = [one.repair for one in admitted.values() if one.repair is not None]
         for unit in self._repairs.in_units(repairs):
+            check()
             if self._deadline.over():
                 for repair in unit:
                     why = f"{repair.kind} is needed ({repair.reason}): {TIME_IS_UP}"
@@ -250,6 +251,7 @@ class RepairRound:
         wanted = {one.instance.name: one for one in self._patients if one.permit}
         repairs = [one.repair for one in wanted.values() if one.repair is not None]
         for unit in self._repairs.in_units(repairs):
+            check()
             if self._deadline.over():
                 return
             with self._repairs.state.trial():

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from iallocator.deadline import check
 from iallocator.model.node_view import Capacities
 from iallocator.model.state import State
 from iallocator.planners.balance.greedy import GreedyBalancer
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from iallocator.constraints.relations import Relations
+    from iallocator.deadline import Deadline
     from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
     from iallocator.planners.balance.move_kinds import MoveRules, ScoredMoves
@@ -39,16 +41,15 @@ LOOKED_AT = 30
 EACH = 4
 
 
-def repair(
-    problem: BalanceProblem, reserve: Headroom, expired: Callable[[], bool]
-) -> list[PlanEntry]:
+def repair(problem: BalanceProblem, reserve: Headroom, deadline: Deadline) -> list[PlanEntry]:
     """Moves until every online node has `reserve`, or no move lessens what they lack.
 
     They are made in the state of `problem`.
     """
     made: list[PlanEntry] = []
     lacking = reserve.shortage(problem.state, problem.scope)
-    while len(made) < LONGEST and not expired():
+    while len(made) < LONGEST and not deadline.over():
+        check()
         missing = set(reserve.missing(problem.state, problem.scope))
         where = problem.state.where
         affected = [i for i in problem.instances if not missing.isdisjoint(where[i.name])]
@@ -215,7 +216,7 @@ class Attempt:
         """Make moves that help those nodes that lack the reserve, if nothing else is wrong."""
         if self._balancing is None or self._homeless():
             return
-        repairs = repair(self._balancing, self._aim.reserve, self._aim.limits.expired)
+        repairs = repair(self._balancing, self._aim.reserve, self._aim.limits.deadline)
         if repairs:
             self.entries += repairs
             self._score = repairs[-1].score

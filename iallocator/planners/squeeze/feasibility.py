@@ -184,7 +184,7 @@ class Feasibility:
             for way in self._ways(off, tidy):
                 attempt = Attempt(self.aim, off, tidy)
                 attempt.follow(way)
-                if not attempt.problem or self.aim.limits.expired():
+                if not attempt.problem or self.aim.limits.deadline.over():
                     return attempt.found()
                 if near is None or attempt.distance() < near.distance():
                     near = attempt

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
     from iallocator.compat import Behaviour
-    from iallocator.deadline import Deadline
     from iallocator.model.cluster import Group
     from iallocator.model.policy import Spec
     from iallocator.model.state import State
@@ -110,8 +109,6 @@ class SqueezeOptions:
         Name or uuid of the only group to look at; "": every group.
     tag_prefix:
         What this program's own tags begin with.
-    deadline:
-        Ends everything when time is up.
     settings:
         The settings for global N+1, soft limits and exact search, with those of groups that
         have tags of their own.
@@ -128,7 +125,6 @@ class SqueezeOptions:
     kinds: int = SHARED
     group: str = ""
     tag_prefix: str = "iallocator:"
-    deadline: Deadline | None = None
 
     @property
     def behaviour(self) -> Behaviour:

@@ -13,8 +13,9 @@ from iallocator.planners.power_state import Switched
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
+    from iallocator.deadline import Deadline
     from iallocator.planners.plan import PlanEntry
     from iallocator.planners.plan_limits import StopCriteria
     from iallocator.planners.squeeze.attempt import FeasibilityResult
@@ -65,7 +66,7 @@ class Search:
         self.chosen = list(chosen)
         self.entries, self.score, self.problem = found.entries, found.score, found.problem
         self.packed = found.packed
-        self._limits.spare(more)
+        self._limits.deadline.spare(more)
 
 
 def power_down(
@@ -80,7 +81,7 @@ def power_down(
     At most `most` nodes are freed.
     """
     search = Search(score, limits)
-    descent = _Descent(feasibility, search, limits.expired, most)
+    descent = _Descent(feasibility, search, limits.deadline, most)
     try:
         rest = descent.free_beginning(candidates)
         while rest:
@@ -119,17 +120,17 @@ class _Descent:
     """Tries sets of nodes, and keeps the best in `search`."""
 
     def __init__(
-        self, feasibility: Feasibility, search: Search, expired: Callable[[], bool], most: int
+        self, feasibility: Feasibility, search: Search, deadline: Deadline, most: int
     ) -> None:
         self._most = most
         self._feasibility = feasibility
         self._search = search
-        self._expired = expired
+        self._deadline = deadline
         self._failed: dict[frozenset[int], str] = {}
 
     def _try(self, off: Sequence[int]) -> bool:
         """Whether the nodes `off` can be freed; if so, they are kept."""
-        if self._expired():
+        if self._deadline.over():
             self._search.stopped = TIME_IS_UP
             return False
         if len(off) > self._most:
@@ -143,7 +144,7 @@ class _Descent:
                 self._search.rejected.pop(off[-1], None)
                 return True
             self._failed[tried] = found.problem
-        if self._expired():
+        if self._deadline.over():
             self._search.stopped = TIME_IS_UP
         else:
             self._search.rejected[off[-1]] = self._failed[tried]
@@ -155,7 +156,7 @@ class _Descent:
         The longest that may be possible, or what halving finds below it.
         """
         low, high = 0, min(len(candidates), max(0, self._most))
-        while high and not self._expired() and self._feasibility.hopeless(candidates[:high]):
+        while high and not self._deadline.over() and self._feasibility.hopeless(candidates[:high]):
             high -= 1
         if high and self._try(candidates[:high]):
             low = high
@@ -192,7 +193,7 @@ def power_on(
     """
     search = Search(score, limits)
     try:
-        _power_on(feasibility, standby, search, limits.expired)
+        _power_on(feasibility, standby, search, limits.deadline)
     except Stopped as stop:
         search.stop, search.stopped = stop, stop.reason
     for index in standby:
@@ -202,24 +203,24 @@ def power_on(
 
 
 def _power_on(
-    feasibility: Feasibility, standby: Sequence[int], search: Search, expired: Callable[[], bool]
+    feasibility: Feasibility, standby: Sequence[int], search: Search, deadline: Deadline
 ) -> None:
     large = [index for index in standby if _large_enough(feasibility, index)]
     orders = [standby] if len(large) == len(standby) else [standby, large]
     last: FeasibilityResult | None = None
     for order in orders:
         for count in range(len(order) + 1):
-            if expired():
+            if deadline.over():
                 search.stopped = TIME_IS_UP
                 return
             found = feasibility.find(on=order[:count])
             if not found.problem:
                 search.keep(order[:count], found)
-                _spare(feasibility, search, expired)
+                _spare(feasibility, search, deadline)
                 return
             search.problem = found.problem
             last = found
-    if last is not None and not expired():
+    if last is not None and not deadline.over():
         found = feasibility.find(on=standby, tidy=True)
         still = feasibility.without_moves(standby)
         idle = feasibility.behaviour.squeezes_further and found.shortage >= still.shortage
@@ -233,10 +234,10 @@ def _large_enough(feasibility: Feasibility, index: int) -> bool:
         return state.columns[MEMORY][index] > 0 and not feasibility.aim.reserve.lacks(state, index)
 
 
-def _spare(feasibility: Feasibility, search: Search, expired: Callable[[], bool]) -> None:
+def _spare(feasibility: Feasibility, search: Search, deadline: Deadline) -> None:
     """Leave those off without which it does as well, and tidy up the moves."""
     for index in search.chosen[-2::-1]:
-        if expired():
+        if deadline.over():
             search.stopped = TIME_IS_UP
             return
         fewer = [other for other in search.chosen if other != index]

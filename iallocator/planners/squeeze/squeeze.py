@@ -68,13 +68,12 @@ def squeeze_cluster(
     work = _Work(cluster, policy, wanted, progress)
     done = SqueezeResult(cluster)
     try:
-        with work.moved:
-            work.run(groups, done)
-        if wanted.behaviour.squeezes_further:
-            for more in work.continued(groups, done):
-                done = more
-        if wanted.deadline is not None:
-            wanted.deadline.quiet()
+        with wanted.limits.deadline:
+            with work.moved:
+                work.run(groups, done)
+            if wanted.behaviour.squeezes_further:
+                for more in work.continued(groups, done):
+                    done = more
     except Stopped as stop:
         done.plan.end(stop)
     done.before = State(cluster)  # sizes that nobody told are known by now
@@ -114,7 +113,9 @@ class _Work:
         """Return what exact search may spend."""
         wanted = self.wanted
         return Budget(
-            wanted.settings.optimum_seconds, wanted.deadline, wanted.settings.planning_seconds
+            wanted.settings.optimum_seconds,
+            wanted.limits.deadline,
+            wanted.settings.planning_seconds,
         )
 
     def reserve(self, group: Group, factor: float) -> Headroom:
@@ -190,7 +191,7 @@ class _Work:
         if self.wanted.target < self.wanted.minimal:
             return  # what is powered down is powered on the next time: there is no end
         while done.moves or done.nodes:
-            if self.wanted.limits.expired() or done.interrupted:
+            if self.wanted.limits.deadline.over() or done.interrupted:
                 return
             further = SqueezeResult(self.cluster)
             self._budget = self._fresh_budget()
@@ -296,7 +297,12 @@ class _Work:
             with joined.before.trial():
                 replay(joined.before, others)
                 straight = straight_moves(
-                    joined.before, moves, fixed, rules, self.relations, self.wanted.limits.expired
+                    joined.before,
+                    moves,
+                    fixed,
+                    rules,
+                    self.relations,
+                    self.wanted.limits.deadline.over,
                 )
         if straight is not None:
             yield straight, after

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from iallocator.cli import main
-from iallocator.deadline import Interrupted
+from iallocator.deadline import SIGNALLED, Stopped
 from iallocator.planners.intergroup.moving import Mover
 from tests.builders import Json, cluster
 from tests.command import json_of, printed
@@ -97,7 +97,7 @@ def interrupted(monkeypatch: pytest.MonkeyPatch, after: int, asked: str = "reloc
 
     def interrupt(mover: Mover, *rest: object) -> object:
         if next(count, None) is None:
-            raise Interrupted
+            raise Stopped(SIGNALLED)
         return find(mover, *rest)
 
     monkeypatch.setattr(Mover, asked, interrupt)

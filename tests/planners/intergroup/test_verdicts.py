@@ -127,10 +127,10 @@ def test_groups_that_time_does_not_suffice_for_are_out_of_time(
     command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Time is up with the first instance; each group that something has to leave says so."""
-    from iallocator.deadline import TimeIsUp
+    from iallocator.deadline import TIME_IS_UP, Stopped
 
     def stop(self: Mover, *_: object) -> None:
-        raise TimeIsUp
+        raise Stopped(TIME_IS_UP)
 
     monkeypatch.setattr(Mover, "relocate", stop)
     document = _crowded(2000)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from iallocator.cli import main
-from iallocator.deadline import Interrupted
+from iallocator.deadline import SIGNALLED, Stopped
 from iallocator.model.state import State
 from iallocator.options.settings import Settings
 from iallocator.planners.make_room.make_room import RoomContext
@@ -245,7 +245,7 @@ def test_search_for_room_interrupted_prints_what_was_found(
         if found:
             whole(self, copied)
         if self.found or not found:
-            raise Interrupted
+            raise Stopped(SIGNALLED)
 
     monkeypatch.setattr(RoomSearch, "_arrived", interrupt)
     status, told = ask(TWO, "make-room", "--n1=off", "--json")
