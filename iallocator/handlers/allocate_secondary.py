@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.model.templates import DRBD
+from iallocator.model.templates import DRBD, PLAIN, TEMPLATES
 from iallocator.placement.groups import fill_offer
 from iallocator.placement.nearest.miss import miss_of_mirror
 from iallocator.placement.new import place_new
@@ -29,7 +29,8 @@ def allocate_secondary(context: Context, request: AllocateSecondary) -> Reply:
     judged = mirrored
     if context.settings.behaviour.judges_by_old_template:  # N+1 takes it for what it was
         judged = instance.as_template(DRBD)
-        judged.template = instance.template
+        judged.template, judged.kind = instance.template, TEMPLATES[PLAIN]
+        judged.needs_secondary = False
     state.remove(instance, instance.nodes)
     evaluator = context.evaluator(group, context.all_nodes())
     every = context.settings.behaviour.offers_offline_secondaries
