@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from iallocator.cli import main
 from iallocator.placement.evaluator import Evaluator
 from iallocator.placement.move_check import MoveChecks
-from iallocator.planners.place.planned_place import PlannedPlace
 from iallocator.planners.place.survival import Survival
 from tests import builders
 from tests.constraints.worlds import random_document
@@ -32,11 +32,11 @@ def test_place_without_what_is_kept_finds_the_same(
     kept = main(command), capsys.readouterr().out
     judge, asked = Survival.judge, 0
 
-    def forgetful(self: Survival, node: int, place: PlannedPlace) -> object:
+    def forgetful(self: Survival, *question: Any) -> object:
         nonlocal asked
         asked += 1
         self._known.clear()
-        return judge(self, node, place)
+        return judge(self, *question)
 
     def verdicts(one: Evaluator) -> MoveChecks:
         return MoveChecks(

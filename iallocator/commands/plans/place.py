@@ -51,7 +51,7 @@ class _Placing(run_plan.Planner):
 
     def plan(self, source: Source, settings: options.Settings, deadline: Deadline) -> PlanResult:
         """Place everybody."""
-        from iallocator.planners.place.result import in_document_order, place_anew
+        from iallocator.planners.place.place import in_document_order, place_anew
 
         cluster = source.cluster
         strategy = _strategy(cluster, settings)

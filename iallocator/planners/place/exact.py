@@ -13,7 +13,7 @@ from iallocator.deadline import Held
 from iallocator.model.constraints import ORDER
 from iallocator.placement.several.affinity import BondRows
 from iallocator.placement.several.sequence import JointResult, SoftConstraintRows
-from iallocator.planners.place.planned_place import stopped_disks
+from iallocator.planners.place.scheduler import stopped_disks
 from iallocator.solver.most import Most, find_all_or_most
 from iallocator.solver.placement_problem import PlacementProblem
 
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 
     from iallocator.aliases import Nodes
     from iallocator.model.instance import Instance
-    from iallocator.planners.place.planned_place import PlannedPlace
-    from iallocator.planners.place.scheduler import SchedulingPass
+    from iallocator.planners.place.scheduler import PlannedPlace, SchedulingPass
     from iallocator.solver.budget import Budget
     from iallocator.solver.problem import Problem
 
@@ -45,17 +44,18 @@ FIRST = 2_000_000
 
 
 def why_not_begun(one: SchedulingPass) -> str:
-    """Why an exact search after `one`, which has been run, could not end; "" if it may.
+    """Return why an exact search after the pass `one` could not end, or "" if it can.
 
-    All places of all are written down for it, and as many as it may list are counted
-    before.  The state is left as it is.
+    The search lists all places of all instances; as many as it may list are counted here.
+    The state is that before the pass, and is left as it is.
     """
     order = [place.instance for place in one.in_order if not one.stuck(place.instance)]
     budget = one.context.budget()
     most = budget.listings
     if budget.spent:
         return ""  # the search says so
-    with one.all_off():
+    with one.context.state.trial():
+        one.take_off()
         counted = budget.listed(_Rows(one, order).all_places())
     if len(counted) < most:
         return ""
@@ -66,10 +66,10 @@ def why_not_begun(one: SchedulingPass) -> str:
 
 
 def place_exactly(one: SchedulingPass, left_out: Collection[str]) -> JointResult:
-    """Places for all, or for more than all but those `left_out`, more important ones first.
+    """Find places for all instances, or for more than all but those `left_out`.
 
-    `one` is a pass that has not been run: what may move is off the state.  Those that
-    do not move are counted where they are.  The state is left as it is.
+    More important instances come first.  `one` is a pass that has not been run: what may move is
+    off the state, and other instances are counted where they are.  The state is left as it is.
     """
     context = one.context
     order = [place.instance for place in one.in_order if not one.stuck(place.instance)]
@@ -257,5 +257,5 @@ def _possible(one: SchedulingPass, place: PlannedPlace, nodes: Nodes) -> bool:
     rejection = one.openings.rejection
     if rejection(place, nodes[:1]) or (len(nodes) > 1 and rejection(place, nodes)):
         return False
-    judge = one.survival.judge(nodes[0], place)
+    judge = one.survival.judge(nodes[0], place.instance, place.before)
     return judge is None or judge.accepts(place.instance, nodes)

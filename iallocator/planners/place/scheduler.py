@@ -8,14 +8,12 @@ become unsurvivable, see `Survival`.
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from types import MappingProxyType
 
 from iallocator.deadline import check
 from iallocator.limits.group import lacks_network
 from iallocator.limits.node import REASONS as LIMITS
 from iallocator.model.moves import Move
-from iallocator.planners.place.planned_place import PlannedPlace, runs, stopped_disks
 from iallocator.planners.place.survival import Survival
 from iallocator.ranking.advertised import memory_lack
 from iallocator.ranking.pacemaker import facts_of, kind_of, node_scores_of
@@ -26,117 +24,69 @@ from iallocator.transition.planning.unstoppable import stays_for_good
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from iallocator.aliases import Nodes
     from iallocator.limits.rejection import Rejection
     from iallocator.model.cluster import Group, Node
     from iallocator.model.instance import Instance
+    from iallocator.model.state import State
     from iallocator.placement.context import Context
     from iallocator.placement.evaluator import Evaluator
-    from iallocator.ranking.pacemaker.node_scores import NodeScores
     from iallocator.ranking.pacemaker.rules import Choice
     from iallocator.requests import Allocate
     from iallocator.tags.pacemaker import PacemakerTags
 
-__all__ = ["Chooser", "Openings", "SchedulingPass"]
+__all__ = ["Openings", "PlannedPlace", "SchedulingPass", "stopped_disks"]
 
 
-class Chooser:
-    """Chooses nodes by the rules of `kind`, of those that `openings` leave.
+class PlannedPlace:
+    """Where one instance is, where it will be, and why.
 
-    `facts` are what tags say, `weigher` has the scores by them, `ledger` what nodes have left
-    when it is asked; `survival` says what keeps global N+1; `homes`: name → where it runs.
+    Attributes
+    ----------
+    before:
+        Its nodes now, primary first; () for a new instance.
+    nodes:
+        Its nodes afterwards; None if it is left out.
+    why:
+        What decided, in words.
+    runs:
+        Whether it runs now.
+    broken:
+        The soft constraints that it violates afterwards, in words.
     """
 
-    def __init__(
-        self,
-        context: Context,
-        kind: str,
-        facts: PacemakerTags,
-        weigher: NodeScores,
-        ledger: Ledger,
-        openings: Openings,
-        survival: Survival,
-        homes: Mapping[str, int],
-    ) -> None:
-        self._cluster = context.cluster
-        self._bonds = context.bonds
-        self._kind = kind
-        self._facts = facts
-        self._weigher = weigher
-        self._ledger = ledger
-        self._openings = openings
-        self._survival = survival
-        self._homes = homes
+    __slots__ = ("before", "broken", "instance", "nodes", "runs", "why")
 
-    def choose(
-        self, unit: ColocationSet, position: int, place: PlannedPlace, nodes: Sequence[int]
-    ) -> Nodes | None:
-        """Where the instance goes, of `nodes` as primary; None and the reason in `place.why`.
+    def __init__(self, instance: Instance, before: tuple[int, ...], runs: bool) -> None:
+        self.instance = instance
+        self.before = before
+        self.runs = runs
+        self.nodes: tuple[int, ...] | None = None
+        self.why = ""
+        self.broken: list[str] = []
 
-        Who comes off a node that is not online ignores soft limits only if it has to.
-        """
-        online = [self._cluster.nodes[index].online for index in place.before[:1]]
-        found = None if all(online) else self._chosen(unit, position, place, nodes, True)
-        return found or self._chosen(unit, position, place, nodes, False)
+    @property
+    def holds(self) -> bool:
+        """Whether it uses its nodes now: it runs, or it will be created there."""
+        return self.runs or self.instance.forthcoming
 
-    def _chosen(
-        self,
-        unit: ColocationSet,
-        position: int,
-        place: PlannedPlace,
-        nodes: Sequence[int],
-        with_normal_limits: bool,
-    ) -> Nodes | None:
-        usable = [index for index in nodes if self._facts.usable[index]]
-        rejected = self._openings.rejections(place, usable, with_normal_limits)
-        possible = [index for index in usable if index not in rejected]
-        home = self._homes.get(place.instance.name)
-        choice = choose_for(
-            self._kind, self._cluster, self._facts, self._weigher, self._ledger,
-            unit, position, possible, home, self._costs(unit.members[position:], possible),
-        )  # fmt: skip
-        for index in choice.ranked:
-            judge = self._survival.judge(index, place)
-            for pair in self._pairs(place, index, with_normal_limits):
-                if judge is None or judge.accepts(place.instance, pair):
-                    place.why = _reason(choice, index)
-                    return pair
-                rejected[index] = "FailN1"
-        place.why = _rejection(choice, rejected)
-        return None
-
-    def _costs(self, members: Sequence[Instance], nodes: Sequence[int]) -> dict[int, float]:
-        """What each of `nodes` costs by what `members` should not do there."""
-        sums: dict[int, float] = {}
-        for member in members:
-            for index, cost in self._bonds.costs(member, nodes).items():
-                sums[index] = sums.get(index, 0) + cost
-        return sums
-
-    def _pairs(self, place: PlannedPlace, primary: int, with_normal_limits: bool) -> list[Nodes]:
-        """The placements with this primary, best first."""
-        instance = place.instance
-        if instance.required_nodes == 1:
-            return [(primary,)]
-        possible = self._openings.mirrors(place, primary, with_normal_limits)
-        if possible and not self._facts.usable[possible[0]]:
-            return [(primary, possible[0])]
-        present = _mirror_now(place.before, primary)
-        unit = ColocationSet([instance], [self._weigher.of(instance, present)], present)
-        choice = choose_for(
-            self._kind, self._cluster, self._facts, self._weigher, self._ledger,
-            unit, 0, possible, present,
-        )  # fmt: skip
-        return [(primary, index) for index in choice.ranked]
+    @property
+    def node(self) -> int | None:
+        """Its primary afterwards."""
+        return self.nodes[0] if self.nodes else None
 
 
-def _mirror_now(before: Nodes, primary: int) -> int | None:
-    """The node that holds the other copy already once `primary` is the primary."""
-    if len(before) < 2:
-        return None
-    return before[1] if primary == before[0] else before[0]
+def stopped_disks(instance: Instance, nodes: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the nodes among `nodes` on which an instance keeps disks when it is stopped."""
+    return nodes if instance.local and not instance.forthcoming else ()
+
+
+def runs(state: State, instance: Instance) -> bool:
+    """Return whether an instance of the cluster runs where it is."""
+    home = state.cluster.nodes[state.where[instance.name][0]]
+    return instance.running and not home.offline
 
 
 def _reason(choice: Choice, index: int) -> str:
@@ -343,13 +293,21 @@ def _of(groups: Sequence[Group], allowed: Sequence[str] | None, nodes: Sequence[
 
 
 class SchedulingPass:
-    """One pass over all instances, on the state of a context.
+    """One pass over all instances, on the state of a context, which is in a trial.
 
-    `instances` of the cluster choose in their order, then the new ones in `wanted`; where
-    they are now is taken from the state, on which they are in their new places afterwards.
-    `kept`: the names of those that stay where they are, and why.
-    `stopped`: the names of those that are expected to be left out: until they find a place,
-    their disks take room where they are; and why they shall have none, "" if they may.
+    The instances are removed from the state, and are in their new places on it afterwards.
+
+    Parameters
+    ----------
+    instances, wanted:
+        The instances of the cluster, which choose in this order, and the new ones, which follow.
+    kept:
+        Name -> why an instance stays where it is.
+    stopped:
+        Name -> why an instance is left out, or "" if it may find a place.  Until it does, its disks
+        are counted where they are.
+    tell:
+        Called with how many of how many colocation sets have chosen.
 
     Cost: every limit of every node of its group for each instance; for instances on two
     nodes that again for each primary that is tried.
@@ -357,17 +315,17 @@ class SchedulingPass:
     Attributes
     ----------
     places:
-        Name → where it is and will be.
+        Name -> the place of an instance now and afterwards.
     units:
-        The instances that choose together, in the order in which they do.
+        The instances that choose together, in the order in which they choose.
     homes:
-        Name → the node where it runs, for those that do.
+        Name -> the node where an instance runs.
     facts, weigher, ledger:
         What Pacemaker's tags say, the scores by them, and what every node has left.
     survival:
-        Which placements keep global N+1.
+        The placements that keep global N+1.
     openings:
-        Which nodes may be chosen.
+        The nodes that may be chosen.
     """
 
     def __init__(
@@ -400,23 +358,15 @@ class SchedulingPass:
         self.places |= {one.instance.name: PlannedPlace(one.instance, (), False) for one in wanted}
         self.homes = {name: place.before[0] for name, place in self.places.items() if place.runs}
         self.openings = Openings(context, self.facts, self.places, self.homes, self._wanted)
-        for instance in instances:
-            place = self.places[instance.name]
-            if self.stuck(instance) and place.holds:
-                continue
-            state.remove(instance, place.before)
-            if self.stuck(instance):  # it does not run, and keeps nobody away
-                self.leave_disks(place)
+        for instance in self.take_off():
+            if self.stuck(instance):  # it does not run, and keeps no instance away
+                self.leave_disks(self.places[instance.name])
         self.survival.forgive()
         with state.trial():
             for instance in instances:
                 if instance.name in state.where:
                     state.remove(instance, state.where[instance.name])
             self.ledger = Ledger(self.facts, state, range(len(cluster.nodes)))
-        self._chooser = Chooser(
-            context, self.kind, self.facts, self.weigher, self.ledger,
-            self.openings, self.survival, self.homes,
-        )  # fmt: skip
         for name in kept:
             if self.places[name].holds:
                 self.count(self.places[name].instance, self.places[name].before)
@@ -454,31 +404,16 @@ class SchedulingPass:
         """All of them, in the order in which they choose."""
         return [self.places[member.name] for unit in self.units for member in unit.members]
 
-    def take_back(self) -> None:
-        """Have the state as it was before the pass."""
-        state = self.context.state
-        for name in list(self._left_disks):
-            self._lift_disks(self.places[name])
-        moved = [p for p in self.places.values() if state.where.get(p.instance.name) != p.before]
-        for place in moved:
-            if place.instance.name in state.where:
-                state.remove(place.instance, state.where[place.instance.name])
-        for place in moved:
-            if place.before:
-                state.place(place.instance, place.before)
-
-    @contextmanager
-    def all_off(self) -> Iterator[None]:
-        """A ``with`` block in which those that may move are off the state, disks and all."""
-        state = self.context.state
-        with state.trial():
-            for name in self._left_disks:
-                place = self.places[name]
-                state.keep_disks(place.instance, place.before, -1)
-            for name, place in self.places.items():
-                if name in state.where and not self.stuck(place.instance):
-                    state.remove(place.instance, state.where[name])
-            yield
+    def take_off(self) -> list[Instance]:
+        """Remove from the state the instances that may move, or that stay without using nodes."""
+        found = [
+            place.instance
+            for place in self.places.values()
+            if place.before and not (self.stuck(place.instance) and place.holds)
+        ]
+        for instance in found:
+            self.context.state.remove(instance, self.places[instance.name].before)
+        return found
 
     def stuck(self, instance: Instance) -> str:
         """Why an instance stays as it is, or ""."""
@@ -536,11 +471,61 @@ class SchedulingPass:
                     where = "nowhere" if before.node is None else f"to {names[before.node].name}"
                     place.why = f"rule 8: {before.instance.name} goes {where}, and it follows"
                     continue
-            nodes = self._chooser.choose(unit, position, place, allowed)
+            nodes = self._choose(unit, position, place, allowed)
             if nodes is not None:
                 self.put(place, nodes)
                 return
         place.why = place.why or "no node may be used"
+
+    def _choose(
+        self, unit: ColocationSet, position: int, place: PlannedPlace, nodes: Sequence[int]
+    ) -> Nodes | None:
+        """Return the nodes of the instance, with a primary among `nodes`.
+
+        Returns None if there are none, and `place.why` says why.  An instance whose primary is not
+        online first tries with the soft limits, then without them.
+        """
+        instance, facts = place.instance, self.facts
+        usable = [index for index in nodes if facts.usable[index]]
+        online = all(self.context.cluster.nodes[index].online for index in place.before[:1])
+        for with_normal_limits in (False,) if online else (True, False):
+            rejected = self.openings.rejections(place, usable, with_normal_limits)
+            possible = [index for index in usable if index not in rejected]
+            costs: dict[int, float] = {}  # node -> the penalty of its soft constraints
+            for member in unit.members[position:]:
+                for index, cost in self.context.bonds.costs(member, possible).items():
+                    costs[index] = costs.get(index, 0) + cost
+            choice = choose_for(
+                self.kind, self.context.cluster, facts, self.weigher, self.ledger,
+                unit, position, possible, self.homes.get(instance.name), costs,
+            )  # fmt: skip
+            for index in choice.ranked:
+                check = self.survival.judge(index, instance, place.before)
+                for pair in self._pairs(place, index, with_normal_limits):
+                    if check is None or check.accepts(instance, pair):
+                        place.why = _reason(choice, index)
+                        return pair
+                    rejected[index] = "FailN1"
+            place.why = _rejection(choice, rejected)
+        return None
+
+    def _pairs(self, place: PlannedPlace, primary: int, with_normal_limits: bool) -> list[Nodes]:
+        """Return the placements with this primary, best first."""
+        instance = place.instance
+        if instance.required_nodes == 1:
+            return [(primary,)]
+        possible = self.openings.mirrors(place, primary, with_normal_limits)
+        if possible and not self.facts.usable[possible[0]]:
+            return [(primary, possible[0])]
+        present = None  # the node that holds the other copy once `primary` is the primary
+        if len(place.before) > 1:
+            present = place.before[1] if primary == place.before[0] else place.before[0]
+        unit = ColocationSet([instance], [self.weigher.of(instance, present)], present)
+        choice = choose_for(
+            self.kind, self.context.cluster, self.facts, self.weigher, self.ledger,
+            unit, 0, possible, present,
+        )  # fmt: skip
+        return [(primary, index) for index in choice.ranked]
 
     @property
     def lenient(self) -> set[int]:

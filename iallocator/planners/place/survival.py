@@ -7,10 +7,11 @@ from iallocator.n1.tolerance import FailureTolerance, N1Cache
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from iallocator.aliases import Nodes
     from iallocator.model.cluster import Group
+    from iallocator.model.instance import Instance
     from iallocator.n1.exact import Loss
     from iallocator.placement.context import Context
-    from iallocator.planners.place.planned_place import PlannedPlace
 
 __all__ = ["Survival"]
 
@@ -66,16 +67,16 @@ class Survival:
             alone = (i for i in nodes if self._online[cluster.nodes[i].group] < 2)
             self.hopeless = frozenset(nodes).difference(check.survivable(nodes)).union(alone)
 
-    def judge(self, node: int, place: PlannedPlace) -> FailureTolerance | None:
+    def judge(self, node: int, instance: Instance, before: Nodes) -> FailureTolerance | None:
         """The judge of who comes to `node`, as the state is now; None: no N+1."""
         context = self._context
         group = context.cluster.nodes[node].group
         mode = self._modes[group]
-        if mode == "off" or (self._online[group] < 2 and place.before):
+        if mode == "off" or (self._online[group] < 2 and before):
             return None
         rules = context.rules("no-new" if mode == "strict" else mode)
-        survived = self._protected(mode, new=not place.before)
-        losses = self._may_lose(group, place) if rules.exact else None
+        survived = self._protected(mode, new=not before)
+        losses = self._may_lose(group, instance) if rules.exact else None
         known = self._known.setdefault(rules.mode, N1Cache())
         return FailureTolerance(
             context.state,
@@ -87,12 +88,12 @@ class Survival:
             losses=losses,
         )
 
-    def _may_lose(self, group: Group, place: PlannedPlace) -> dict[int, Loss]:
+    def _may_lose(self, group: Group, instance: Instance) -> dict[int, Loss]:
         """Node -> what its failure may lose: what it lost at first, and who is back in `group`.
 
         Who was on a node that is not online was lost already, whichever failed.
         """
-        back = self._down[group].back(self._context.state, place.instance)
+        back = self._down[group].back(self._context.state, instance)
         if not back[0]:
             return self._losses
         known = self._losses.keys() & group.nodes

@@ -1,0 +1,359 @@
+"""Full re-placement of a cluster: from the rules of a strategy to moves, a transition, and scores.
+
+The instances choose by Pacemaker's rules.  If these leave an instance out, an exact search looks
+for places for all, or for more of them.  An instance that must start after one that was left out
+has no place either.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+from iallocator.deadline import TIME_IS_UP, Deadline, Stopped, check
+from iallocator.model.constraints import ORDER, TOGETHER
+from iallocator.model.state import State
+from iallocator.placement.context import Context
+from iallocator.planners.place.exact import place_exactly, why_not_begun
+from iallocator.planners.place.scheduler import (
+    PlannedPlace,
+    SchedulingPass,
+    runs,
+    stopped_disks,
+)
+from iallocator.planners.result import PlanResult, moves_of_transition
+from iallocator.scoring.state_score import score_of
+from iallocator.transition.assemble import plan_transition
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+
+    from iallocator.aliases import Json
+    from iallocator.constraints.relations import Relations
+    from iallocator.model.cluster import Cluster
+    from iallocator.model.constraints import Constraint
+    from iallocator.model.instance import Instance
+    from iallocator.options.settings import Settings
+    from iallocator.requests import Allocate
+    from iallocator.transition.requirements import Demands
+    from iallocator.transition.transition import Transition
+
+__all__ = ["PlaceResult", "in_document_order", "place_anew"]
+
+SEARCHED = "placed together with the others by exact search"
+
+
+class PlaceResult(PlanResult):
+    """The result of a full re-placement of a cluster.
+
+    Parameters
+    ----------
+    places:
+        In the order in which the instances chose.
+    names:
+        The instances in the order of the document, new ones last.
+    """
+
+    in_turn = False
+
+    def __init__(
+        self,
+        strategy: str,
+        before: State,
+        places: Sequence[PlannedPlace],
+        names: Sequence[str],
+        new: Sequence[Instance],
+        demands: Demands | None,
+    ) -> None:
+        super().__init__("place", before, demands)
+        self.places = places
+        self.strategy = strategy
+        self._names = names
+        self.new_instances = new
+        self.add(moves_of_transition(before, self.transition))
+        broken = {place.instance.name: place.broken for place in places}
+        for entry in self.entries:
+            entry.broken = broken[entry.move.instance.name]
+
+    @property
+    def scores(self) -> tuple[float, float]:
+        """The scores of all nodes before and after; lower is better."""
+        scope = range(len(self.cluster.nodes))
+        return score_of(self.before, scope), score_of(self.after(), scope)
+
+    @property
+    def left_out(self) -> Collection[str]:
+        """The instances that have no place."""
+        return [place.instance.name for place in self.places if place.nodes is None]
+
+    def _ordered(self) -> Transition:
+        aims = {
+            place.instance.name: place.nodes
+            for place in self.places
+            if place.nodes != place.before and (place.nodes or place.runs)
+        }
+        created = [instance for instance in self.new_instances if instance.name in aims]
+        return plan_transition(self.before, aims, created, self.demands)
+
+    def after(self) -> State:
+        """Return the state once every instance is in its new place."""
+        state = self.before.copy()
+        for place in self.places:
+            if place.nodes == place.before and place.nodes:
+                continue
+            if place.before:
+                state.remove(place.instance, place.before)
+            if place.nodes:
+                state.place(place.instance, place.nodes)
+            else:
+                state.keep_disks(place.instance, stopped_disks(place.instance, place.before))
+        return state
+
+    def document(self) -> Json:
+        """Return all but the transition as plain data."""
+        by_name = {place.instance.name: place for place in self.places}
+        nodes = self.cluster.nodes
+        found = super().document() | {"strategy": self.strategy}
+        found["placement"] = {
+            name: None if (node := by_name[name].node) is None else nodes[node].name
+            for name in self._names
+        }
+        return found | {"instances": [self._entry(place) for place in self.places]}
+
+    def _entry(self, place: PlannedPlace) -> Json:
+        names = self.cluster.node_names
+        return {
+            "instance": place.instance.name,
+            "from": names(place.before),
+            "to": names(place.nodes or ()),
+            "runs": place.runs,
+            "why": place.why,
+            **({"broken": place.broken} if place.broken else {}),
+        }
+
+
+def in_document_order(cluster: Cluster, names: Sequence[str] | None) -> list[Instance]:
+    """Return the instances of `cluster` in the order `names` of the document.
+
+    None: in the order of `cluster`, which is by name.
+    """
+    if names is None:
+        return list(cluster.instances)
+    position = {name: k for k, name in enumerate(names)}
+    return sorted(cluster.instances, key=lambda i: position[i.name])
+
+
+def place_anew(
+    cluster: Cluster,
+    settings: Settings,
+    strategy: str,
+    instances: Sequence[Instance],
+    wanted: Sequence[Allocate],
+    tell: Callable[[int, int], None] = lambda done, total: None,
+) -> PlaceResult:
+    """Place `instances` and then the new ones in `wanted` by one of Pacemaker's strategies.
+
+    If a signal or the time limit comes before there is an answer, every instance stays where it
+    is, because half an answer may not fit.  `tell` is called with how many of how many have chosen.
+    """
+    new = [one.instance for one in wanted]
+    deadline = Deadline.of_run(settings.planning_seconds)
+    context = Context(cluster, settings, coming=new, deadline=deadline)
+    before = State(cluster)
+    names = [i.name for i in (*instances, *new)]
+    demands = context.bonds.demands()
+    known, staying = len(context.remarks), dict[str, str]()
+    try:
+        with deadline:
+            while True:
+                check()
+                chosen = _place_cluster(context, strategy, instances, wanted, tell, staying)
+                done = PlaceResult(strategy, before, chosen.in_order, names, new, demands)
+                done.hopeless = chosen.survival.hopeless
+                separated = _separated(done, context.bonds.relations)
+                if separated.keys() <= staying.keys() or deadline.over():
+                    break
+                staying |= separated
+                del context.remarks[known:]
+    except Stopped as stop:
+        places = [_staying(before, instance, stop.reason) for instance in (*instances, *new)]
+        done = PlaceResult(strategy, before, places, names, new, demands)
+        done.plan.end(stop)
+    if context.deadline.over():
+        done.plan.reason = TIME_IS_UP
+    hopeless = ", ".join(cluster.nodes[index].name for index in sorted(done.hopeless))
+    told = f"the failure of {hopeless} cannot be survived, wherever instances go"
+    done.remarks = [*context.remarks, *([told] if hopeless else [])]
+    return done
+
+
+def _separated(done: PlaceResult, relations: Relations | None) -> dict[str, str]:
+    """Return the instances of colocation groups that the transition would separate.
+
+    The transition leaves one of them behind.  Each name has the reason why it has to stay.
+    """
+    found: dict[str, str] = {}
+    if relations is None:
+        return found
+    for left, why in done.transition.left:
+        rules = [rule for rule in relations.members_of.get(left, ()) if rule.kind == TOGETHER]
+        others = [one.instance for rule in rules for one in rule.members if one.must]
+        told = f"{left}, which it must be with, finds no way: {why}"
+        found |= dict.fromkeys((name for name in others if name in done.before.where), told)
+        if others:
+            found[left] = why
+    return found
+
+
+def _staying(before: State, instance: Instance, why: str) -> PlannedPlace:
+    """Return the place of an instance that stays as it is because planning was ended."""
+    nodes = before.where.get(instance.name, ())
+    place = PlannedPlace(instance, nodes, bool(nodes) and runs(before, instance))
+    place.nodes, place.why = nodes or None, why
+    return place
+
+
+def _place_cluster(
+    context: Context,
+    strategy: str,
+    instances: Sequence[Instance],
+    wanted: Sequence[Allocate],
+    tell: Callable[[int, int], None],
+    staying: Mapping[str, str] = MappingProxyType({}),
+) -> SchedulingPass:
+    """Return the pass that places `instances`, in their order, and then the new ones in `wanted`.
+
+    The state of `context` says where the instances are now, and is left as it is.  The disks of
+    an instance that is left out stay where they are: all choose again until these are counted.
+    An instance that is tagged to keep running is never left out: it stays where it is, and all
+    others choose again.  The instances in `staying` stay where they are, for the reason given.
+    """
+    state = context.state
+
+    def attempt(running: Collection[str]) -> SchedulingPass:
+        stopped: dict[str, str] = {}
+        kept = {**dict.fromkeys(running, "it must go on running"), **staying}
+        while True:
+            check()
+            with state.trial():
+                one = SchedulingPass(context, strategy, instances, wanted, kept, stopped, tell)
+                one.run()
+                _drop_followers(one)
+                uncounted = one.uncounted
+                if not uncounted:
+                    _note_violations(one)
+                    return one
+            stopped |= uncounted
+
+    def search(left_out: set[str]) -> SchedulingPass | None:
+        """Return a pass that leaves out fewer instances by exact search, or None."""
+        with state.trial():
+            one = SchedulingPass(context, strategy, instances, wanted, staying)
+            found = place_exactly(one, left_out)
+            note = found.note().removeprefix("; ")
+            if not found.places:
+                context.remarks += filter(None, (note,))
+                return None
+            one.take(found.places, SEARCHED, "exact search found no place for it beside the others")
+            _drop_followers(one)
+            for place in one.left_out:
+                place.why = _missing_leader(one, place) or place.why
+            still_out = {place.instance.name for place in one.left_out}
+            if _wrongly_stopped(one) or left_out <= still_out:
+                return None
+            context.remarks += filter(None, (note,))
+            _note_violations(one)
+            return one
+
+    one = attempt(())
+    if one.left_out and _searches(one):
+        why = why_not_begun(one)
+        context.remarks += filter(None, (why,))
+        better = None if why else search({place.instance.name for place in one.left_out})
+        if better is not None:
+            return better
+    kept: set[str] = set()
+    while stopped := _wrongly_stopped(one):
+        kept |= stopped
+        one = attempt(kept)
+    return one
+
+
+def _note_violations(one: SchedulingPass) -> None:
+    """Note the soft constraints that each instance violates in its place, if there is time."""
+    context = one.context
+    for place in one.places.values():
+        if place.node is not None and not context.deadline.over():
+            place.broken = context.bonds.broken(place.instance, place.node)
+
+
+def _searches(one: SchedulingPass) -> bool:
+    """Return whether exact search is allowed in the group of an instance that is left out.
+
+    A new instance may go to any group.
+    """
+    cluster = one.context.cluster
+    groups = [
+        group
+        for place in one.left_out
+        for group in ([cluster.nodes[place.before[0]].group] if place.before else cluster.groups)
+    ]
+    return one.context.searches_for(groups)
+
+
+def _wrongly_stopped(one: SchedulingPass) -> set[str]:
+    """Return the running instances that have to stay so that none is stopped that must run."""
+    relations = one.relations
+    stopped = {place.instance.name for place in one.left_out if place.runs}
+    if relations is None or stopped.isdisjoint(relations.keep_running):
+        return set()
+    wrong = stopped & set(relations.keep_running)
+    for name in list(wrong):
+        wrong |= stopped & set(relations.group_of(name, sorted(stopped)))
+        wrong |= {bond.other for bond in _leaders_of(one, name) if bond.other in stopped}
+    return wrong
+
+
+def _leaders_of(one: SchedulingPass, name: str) -> list[Constraint]:
+    """Return the hard constraints by which an instance starts after others."""
+    if one.relations is None:
+        return []
+    return [bond for bond in one.relations.of(name, ORDER) if bond.must and bond.other]
+
+
+def _drop_followers(one: SchedulingPass) -> None:
+    """Drop the places of instances whose leaders will not run, and say why.
+
+    An instance that runs already without its leader keeps its place.
+    """
+    dropped = True
+    while dropped:
+        check()
+        dropped = False
+        for place in one.places.values():
+            why = "" if place.nodes is None else _missing_leader(one, place)
+            if why:
+                one.drop(place, why)
+                dropped = True
+
+
+def _missing_leader(one: SchedulingPass, place: PlannedPlace) -> str:
+    """Return why an instance cannot start on any node, or ""."""
+    if one.stuck(place.instance):
+        return ""
+    for bond in _leaders_of(one, place.instance.name):
+        leader = one.places.get(bond.other)
+        if leader is None:
+            reason = "which does not exist"
+        elif not leader.instance.running:
+            reason = "which does not run"
+        elif leader.nodes is None:
+            reason = f"which has no place ({leader.why})"
+        elif one.context.cluster.nodes[leader.nodes[0]].offline:
+            reason = "which stays on a node that is offline"
+        else:
+            continue
+        lost = leader is not None and leader.runs and leader.nodes is None
+        if lost or not place.runs:
+            return f"it {bond.text}, {reason}"
+    return ""
