@@ -1,10 +1,7 @@
-"""What a person can ask for besides an answer: a module per command, and the table of them.
+"""The table of commands: what a person can ask for besides the answer to a request.
 
-A command module has ``OPTIONS`` (its own options, a tuple of
-`iallocator.options.table.Option`), ``USAGE`` (what follows the command's name on the
-usage line), ``Settings`` (a subclass of `iallocator.options.settings.Settings` with the
-defaults of those options) and ``run(settings, positional) -> int``, which prints and
-returns the exit status; where not all words are files, ``files_of(positional)``.
+A row is a subclass of `iallocator.commands.command.Command`; the function `run` in
+`iallocator.commands.runner` runs every row.
 """
 
 from __future__ import annotations
@@ -17,12 +14,12 @@ from iallocator.options.settings import configuration_path
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
 
+    from iallocator.commands.command import Command
     from iallocator.options.table import Option
 
 __all__ = [
-    "COMMANDS", "check_command", "find_command", "module_of", "options_of", "run_command",
+    "COMMANDS", "check_command", "command_of", "find_command", "options_of", "run_command",
 ]  # fmt: skip
 
 COMMANDS = {
@@ -47,25 +44,30 @@ COMMANDS = {
     "snapshot": "clusters as files, for every planner and for htools",
     "squeeze": "which nodes to power down, or which standby nodes to power on",
 }
-"""Name -> what it is for; the module has the same name, with ``_`` for ``-``."""
+"""Name -> summary.  The class is called as the command, without hyphens."""
 
-ROOMS = {
-    "clusters": ("capacity", "check", "report", "show", "snapshot"),
-    "requests": ("ask", "config", "constraints", "explain", "history", "replay"),
+MODULES = {
+    "ask": "explain",
+    "balance-groups": "between_groups",
+    "compress": "between_groups",
+    "make-room": "make_room",
+    "redistribute": "between_groups",
+    "report": "show",
 }
-"""Room -> the commands in it; the others are in `iallocator.commands.plans`."""
+"""Name -> the module with its class, if the module is not called as the command."""
 
 
-def module_of(name: str) -> Any:
-    """The module of the command `name`, loaded."""
+def command_of(name: str) -> type[Command]:
+    """Load the class of the command `name`."""
     from importlib import import_module
 
-    room = next((room for room, names in ROOMS.items() if name in names), "plans")
-    return import_module(f"iallocator.commands.{room}.{name.replace('-', '_')}")
+    module = import_module(f"iallocator.commands.{MODULES.get(name, name)}")
+    found: type[Command] = getattr(module, name.title().replace("-", ""))
+    return found
 
 
 def find_command(arguments: Sequence[str]) -> str:
-    """The command among `arguments`, or "".
+    """Return the command among `arguments`, or "".
 
     Options may stand before it; the value of an option that takes one is no command.  Which
     take one, the options of the command itself included, is known only once it is found: a
@@ -73,10 +75,13 @@ def find_command(arguments: Sequence[str]) -> str:
     """
     if not any(word in COMMANDS for word in arguments):
         return ""
+    from iallocator.options.table import COMMON
 
     for word in dict.fromkeys(arguments):
-        if word in COMMANDS and word in positional_words(arguments, _table(word)):
-            return word
+        if word in COMMANDS:
+            table = (*command_of(word).options, *COMMON)  # those that the command rejects, too
+            if word in positional_words(arguments, table):
+                return word
     return next((word for word in positional_words(arguments) if word in COMMANDS), "")
 
 
@@ -101,18 +106,11 @@ def check_command(arguments: Sequence[str]) -> None:
     )
 
 
-def _table(name: str) -> Sequence[Option]:
-    """Every option that the command `name` may be given, rejected ones too."""
-    from iallocator.options.table import COMMON
-
-    return (*module_of(name).OPTIONS, *COMMON)
-
-
 def options_of(name: str) -> Sequence[Option]:
-    """The options that act in the command `name`: its own, then the common ones."""
-    from iallocator.commands.shared.common_options import table_of
+    """Return the options that act in the command `name`: its own, then the common ones."""
+    from iallocator.commands.common_options import table_of
 
-    own = module_of(name).OPTIONS
+    own = command_of(name).options
     return (*own, *table_of(name, own))
 
 
@@ -124,11 +122,10 @@ def run_command(name: str, arguments: Sequence[str]) -> int:
     IallocatorError
         Where the program would end with exit status 2.
     """
-    from iallocator.commands.shared.common_options import rejection_of
-    from iallocator.options.table import help_lines
+    from iallocator.commands.common_options import rejection_of
 
-    module = module_of(name)
-    settings = module.Settings()
+    command = command_of(name)
+    settings = command.settings_type()
     table = options_of(name)
     positional = parse(arguments, settings, table, rejection_of(name, table))
     positional.remove(name)
@@ -136,17 +133,21 @@ def run_command(name: str, arguments: Sequence[str]) -> int:
         print(f"iallocator {__version__}")
         return 0
     if settings.help:
-        lines = [f"usage: iallocator {name} {module.USAGE}", "", COMMANDS[name], ""]
+        from iallocator.options.table import help_lines
+
+        lines = [f"usage: iallocator {name} {command.usage}", "", COMMANDS[name], ""]
         print("\n".join([*lines, *help_lines(table), ""]), end="")
         return 0
     if path := configuration_path(settings):
         from iallocator.configuration import configure
 
-        files = getattr(module, "files_of", list)(positional)
+        files = command.files_of(positional)
         configure(settings, path, COMMANDS, files, name, table, rejection_of(name, table))
     Voice.quiet = settings.quiet
     if settings.validate:
-        from iallocator.commands.shared.validation import request_of, validate
+        from iallocator.commands.validation import request_of, validate
 
         return validate(settings, positional, request_of(name), table)
-    return int(module.run(settings, positional))
+    from iallocator.commands.runner import run
+
+    return run(command(name, settings, positional))

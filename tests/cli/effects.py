@@ -10,8 +10,8 @@ import json
 from dataclasses import replace
 
 from iallocator.commands import COMMANDS
-from iallocator.commands.shared.common_options import accepted
-from iallocator.commands.shared.execution_options import (
+from iallocator.commands.common_options import accepted
+from iallocator.commands.shared_options import (
     BOOT_OPTION,
     EXECUTION_OPTIONS,
     UNDO_OPTION,

@@ -9,7 +9,7 @@ import pytest
 
 from iallocator.cli import main
 from iallocator.commands import COMMANDS
-from iallocator.commands.shared.common_options import accepted
+from iallocator.commands.common_options import accepted
 from iallocator.options.table import COMMON
 from tests.builders import Json, as_bytes
 from tests.command import printed

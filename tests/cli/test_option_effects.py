@@ -14,8 +14,8 @@ from uuid import UUID
 import pytest
 
 from iallocator.cli import main
-from iallocator.commands import COMMANDS, module_of
-from iallocator.commands.shared.common_options import table_of
+from iallocator.commands import COMMANDS, command_of
+from iallocator.commands.common_options import table_of
 from iallocator.options.table import COMMON
 from iallocator.planners.repair import round as repairs
 from tests.builders import as_bytes
@@ -110,7 +110,7 @@ def test_table_of_effects_is_complete_for_requests() -> None:
 @pytest.mark.parametrize("command", sorted(COMMANDS))
 def test_table_of_effects_is_complete(command: str) -> None:
     """Every option of the command, its own and the common ones, has a document on which it acts."""
-    own = module_of(command).OPTIONS
+    own = command_of(command).options
     wanted = {option.names[0] for option in (*own, *table_of(command, own))}
     if command == "ask":  # and explain is asked of a request: the same code answers
         wanted -= {name for one, name in EFFECTS if one == "explain"} - OF_QUESTIONS

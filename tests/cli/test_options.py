@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from iallocator.cli import main
-from iallocator.commands import COMMANDS, module_of
-from iallocator.commands.shared.common_options import WHERE, accepted, table_of
+from iallocator.commands import COMMANDS, command_of
+from iallocator.commands.common_options import WHERE, accepted, table_of
 from iallocator.options.table import COMMON, Option
 from tests.builders import allocate, as_bytes, cluster, instance
 from tests.command import printed
@@ -64,7 +64,7 @@ def test_option_that_does_not_act_is_rejected_with_its_reason(
 @pytest.mark.parametrize("command", sorted(COMMANDS))
 def test_help_of_a_command_lists_what_acts_there(command: str) -> None:
     """Its own options and the common ones that act, each once, and no other."""
-    own = module_of(command).OPTIONS
+    own = command_of(command).options
     acting = table_of(command, own)
     said = printed(command, "--help").splitlines()
     assert max(map(len, said[1:])) <= 100

@@ -16,7 +16,7 @@ from typing import TextIO
 
 import pytest
 
-from iallocator.commands.shared import progress
+from iallocator.commands import progress
 from tests.cli.test_signals import ROOT
 from tests.patience import PATIENCE
 from tests.planners.test_balance_interrupted import crowded
@@ -97,7 +97,7 @@ def test_progress_of_what_is_soon_done_loads_nothing() -> None:
     """The library takes longer to load than most plans to make."""
     script = (
         "import sys; from iallocator.cli import main; "
-        "from iallocator.commands.shared import progress; progress.SOON = 3600; "
+        "from iallocator.commands import progress; progress.SOON = 3600; "
         "main(['balance', '--simulate', 'preferred,3,10g,8g,4']); "
         "print('rich' in sys.modules, file=sys.stdout)"
     )
@@ -115,7 +115,7 @@ def test_progress_of_what_is_soon_done_loads_nothing() -> None:
 AT_THE_LINE = """
 import os, signal, threading
 from iallocator import process
-from iallocator.commands.shared import progress
+from iallocator.commands import progress
 
 class Waits(threading.Event):
     times = 0

@@ -17,8 +17,7 @@ import pytest
 from iallocator import deadline
 from iallocator.cli import answer, main
 from iallocator.commands import COMMANDS
-from iallocator.commands.shared import run_plan
-from iallocator.commands.shared.source import load_source
+from iallocator.commands.command import Command
 from iallocator.deadline import TIME_IS_UP, Deadline, Running, Stopped
 from tests.builders import Json, allocate, as_bytes, cluster, instance
 from tests.patience import PATIENCE
@@ -245,12 +244,14 @@ def test_limit_counts_from_the_start_of_the_program(
     """Reading takes five seconds by a clock that is made: of a limit of one nothing is left."""
     now = [100.0]
 
-    def slowly(*asked: Any) -> Any:
+    read = Command.read
+
+    def slowly(command: Command) -> Any:
         now[0] += 5
-        return load_source(*asked)
+        return read(command)
 
     monkeypatch.setattr(deadline, "monotonic", lambda: now[0])
-    monkeypatch.setattr(run_plan, "load_source", slowly)
+    monkeypatch.setattr(Command, "read", slowly)
     file = tmp_path / "document.json"
     file.write_bytes(as_bytes(crowded(8, 2, 4)))
     assert main(["balance", f"--time-limit={seconds}", str(file)]) == 0

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from iallocator.cli import main
-from iallocator.commands.shared.execution_options import EXECUTION_OPTIONS
+from iallocator.commands.shared_options import EXECUTION_OPTIONS
 from iallocator.execution.lock import ClusterLock
 from tests.builders import Json, as_bytes, cluster
 from tests.schemas import conforms

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from iallocator.commands.requests.explain import Settings
+from iallocator.commands.explain import ExplainSettings as Settings
 from iallocator.deadline import Deadline
 from iallocator.explain.explain import explain
 from iallocator.explain.explanation import Decision, Explanation

@@ -234,7 +234,7 @@ def test_forecast_waits_for_nobody_to_write_into_a_pipe(
         opened.append(Path(path).name)
         return b"" if path.endswith("pipe.json") else read_file(path, limit)
 
-    monkeypatch.setattr("iallocator.commands.shared.past_requests.read_file", reading)
+    monkeypatch.setattr("iallocator.commands.earlier_requests.read_file", reading)
     assert main(["capacity", f"--replay={past}", str(tmp_path / "now.json")]) == 0
     assert opened == ["good.json"]
     left_out = [line for line in capsys.readouterr().err.splitlines() if "no file" in line]

@@ -293,7 +293,7 @@ def test_squeeze_with_no_time_powers_down_nothing() -> None:
 
 def test_squeeze_interrupted_prints_what_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C while moves are sought: a whole plan on stdout, exit status 130."""
-    import iallocator.commands.plans.squeeze as command
+    import iallocator.commands.squeeze as command
 
     calls = []
 

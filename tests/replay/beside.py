@@ -10,7 +10,7 @@ from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 from syrupy.location import PyTestLocation
 from syrupy.types import SnapshotIndex
 
-from iallocator.commands.requests.replay import STORED_COMMANDS
+from iallocator.commands.replay import stored_commands
 from iallocator.replay.cases import Case, find_cases
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
@@ -83,7 +83,7 @@ def _cases() -> list[Case]:
 
 
 def _command(case: Case) -> bool:
-    return case.options()[:1] != [] and case.options()[0] in STORED_COMMANDS.names
+    return case.options()[:1] != [] and case.options()[0] in stored_commands().names
 
 
 def allocate_cases() -> list[Path]:

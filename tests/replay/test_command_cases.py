@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from iallocator.commands.requests.replay import STORED_COMMANDS
+from iallocator.commands.replay import stored_commands
 from iallocator.replay.outcome import OK
 from iallocator.replay.run import How, run_case
 from tests.schemas import OF_COMMAND, conforms
@@ -23,7 +23,7 @@ every_case = pytest.mark.parametrize("case", command_cases(), ids=case_id)
 @every_case
 def test_command_of_case_run_again_says_what_is_stored(case: Path) -> None:
     """Its JSON, or its text, what it complains of, and the exit status."""
-    outcome = run_case(the_case(case), How(commands=STORED_COMMANDS))
+    outcome = run_case(the_case(case), How(commands=stored_commands()))
     assert (outcome.status, outcome.details) == (OK, ())
 
 

@@ -1,0 +1,316 @@
+"""The command ``check``."""
+
+from __future__ import annotations
+
+import sys
+
+from iallocator.commands import balance_options
+from iallocator.commands.command import Command, Result, ShownState
+from iallocator.commands.progress import progress_line, say_plan
+from iallocator.commands.shared_options import HTML_OPTION
+from iallocator.deadline import (
+    SIGNALLED,
+    TIME_IS_UP,
+    Deadline,
+    limit_reached,
+)
+from iallocator.errors import UsageError, tell
+from iallocator.model.state import State
+from iallocator.options.table import Option
+from iallocator.options.values import whole_between
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from iallocator.aliases import Json
+    from iallocator.constraints.relations import Relations
+    from iallocator.model.cluster import Cluster
+    from iallocator.options.settings import Settings as Common
+    from iallocator.planners.check.joint_failures import FailuresFound
+    from iallocator.planners.result import GroupPlans
+    from iallocator.render.checkup import Checkup
+    from iallocator.render.page.view import PageView
+    from iallocator.sources import Source
+
+__all__ = ["Check"]
+
+NOT_ANALYSED = 3
+"""The exit status if nothing wrong was found, and time did not suffice for all failures."""
+
+BALANCING = 0.5
+"""The share of the time that is for balancing; the rest is for what is wrong."""
+
+
+def yes_or_no(text: str) -> bool:
+    """``yes`` or ``no``."""
+    if text not in ("yes", "no"):
+        raise ValueError("yes or no")
+    return text == "yes"
+
+
+class Settings(balance_options.Settings):
+    """The settings of this command."""
+
+    json: bool = False
+    html: str | None = None
+    machine_readable: bool = False
+    no_simulation: bool = False
+    simulation: bool = False
+    failures: int = 0
+    racks: bool = False
+
+
+OPTIONS = (
+    Option("--json", "json", "write what was found as one JSON document"),
+    HTML_OPTION,
+    Option("--machine-readable", "machine_readable",
+           "print hcheck's keys and values, found in hcheck's way", yes_or_no, "[=yes|no]",
+           bare="yes"),
+    Option("--no-simulation", "no_simulation", "do not try whether balancing would help"),
+    Option("--simulation", "simulation", "try it even where nothing is wrong"),
+    Option("--failures", "failures",
+           "which nodes (1) or pairs of nodes (2) may fail at once, and what would be lost",
+           whole_between(1, 2), "N"),
+    Option("--racks", "racks", "the same for failure domains (location tags)"),
+    *balance_options.OPTIONS,
+)  # fmt: skip
+
+
+class Check(Command):
+    """``iallocator check``: what is wrong with the cluster, and whether balancing would help.
+
+    Exit status 0: nothing is wrong; 1: something is wrong; 3: nothing wrong was found, but time did
+    not suffice to analyse all failures; 130: interrupted, what was found until then is printed.
+    """
+
+    options = OPTIONS
+    settings_type = Settings
+    suffixes = ("original", "balanced")
+    settings: Settings
+
+    def check(self) -> None:
+        """Reject two forms of the answer, and options of a balancing that is not tried."""
+        settings = self.settings
+        if settings.json and settings.machine_readable:
+            raise UsageError("--json and --machine-readable exclude each other")
+        if settings.machine_readable and (settings.failures or settings.racks):
+            raise UsageError("hcheck has no keys for --failures and --racks")
+        if settings.simulation and settings.no_simulation:
+            raise UsageError("--simulation and --no-simulation exclude each other")
+        if settings.simulation and settings.machine_readable:
+            raise UsageError("--simulation and --machine-readable exclude each other")
+        idle = balance_options.chosen_for_moves(settings)
+        if settings.no_simulation and idle and not settings.machine_readable:
+            raise UsageError(f"--no-simulation tries no balancing, and so no {idle[0]}")
+        if settings.machine_readable:  # as hcheck does
+            settings.compat = "hail"
+            if not settings.says("n1", "n1_off"):
+                settings.n1 = "strict"
+        settings.all_groups = True
+
+    def adjust(self, source: Source) -> None:
+        """Take dynamic utilisation from a file."""
+        if self.settings.racks and not any(node.locations for node in source.cluster.nodes):
+            raise UsageError(
+                "--racks: no node is in a failure domain (cluster tag htools:nlocation:PREFIX, "
+                "node tag PREFIX:NAME)"
+            )
+        balance_options.adjust(source.cluster, self.settings)
+
+    def plan(self, source: Source, settings: Common, deadline: Deadline) -> Result:
+        """Find what is wrong, and balance every group if that may help."""
+        from iallocator.planners.eligible import set_offline, set_vcpu_ratio
+        from iallocator.planners.plan import Plan
+        from iallocator.planners.result import GroupPlan, GroupPlans
+
+        own, cluster = self.settings, source.cluster
+        set_offline(cluster, own.offline)
+        if own.max_cpu is not None:
+            set_vcpu_ratio(cluster, own.max_cpu)
+        with progress_line("checking"):
+            now = _health(State(cluster), own, deadline)
+        trying = self._is_to_be_tried(now)
+        if trying:
+            done = self._balanced(settings, deadline)
+        else:
+            plans = [GroupPlan(one.group, Plan("balance", one.score)) for one in now.before]
+            done = GroupPlans("balance", State(cluster), plans)
+        reasons = {done.plan.reason, *(one.plan.reason for one in done.plans)}
+        for why in (TIME_IS_UP, SIGNALLED):
+            if why in reasons:
+                tell(f"iallocator: {why} before balancing was at its end")
+        if deadline.over() or TIME_IS_UP in reasons:
+            tell(f"iallocator: {limit_reached(settings.planning_seconds)}")
+        if done.moves:
+            _leave_out_needless_copies(done, settings, own.min_disk, deadline)
+        return Checked(done, now, own, trying)
+
+    def _is_to_be_tried(self, now: Checkup) -> bool:
+        """Return whether balancing is tried: if something is wrong, or if options ask for it."""
+        own = self.settings
+        if own.no_simulation:
+            return False
+        if own.machine_readable:
+            return now.hcheck_needs
+        asked = own.simulation or balance_options.chosen_for_moves(own)
+        return bool(asked) or now.healthy is False
+
+    def _balanced(self, settings: Common, whole: Deadline) -> GroupPlans:
+        """Balance every group, within a share of the time that is left."""
+        from iallocator.planners.balance.balance import balance_cluster
+
+        seconds = settings.planning_seconds - (1 - BALANCING) * (whole.left or 0.0)
+        deadline = Deadline.of_run(seconds)
+        with progress_line("balancing"):
+            wanted = balance_options.balance_options_of(self.settings, settings, deadline)
+            return balance_cluster(self.source.cluster, wanted, say_plan)
+
+
+class Checked(Result):
+    """What is wrong with a cluster, now and once it is balanced."""
+
+    def __init__(self, done: GroupPlans, now: Checkup, settings: Settings, tried: bool) -> None:
+        super().__init__()
+        self._done = done
+        self._now = now
+        self._settings = settings
+        self._tried = tried
+
+    @property
+    def status(self) -> int:  # type: ignore[override]
+        """The exit status."""
+        found = self._found
+        if self._settings.machine_readable:
+            wrong = found.hcheck_needs and not self._settings.no_simulation
+        else:
+            wrong = found.healthy is False
+        return 1 if wrong else 0 if found.complete else NOT_ANALYSED
+
+    @property
+    def interrupted(self) -> bool:  # type: ignore[override]
+        """Whether a signal ended the balancing."""
+        return self._done.interrupted
+
+    def complete(self) -> bool:
+        """Find out the health after balancing, and what several failures at once would lose."""
+        with progress_line("checking"):
+            self._found = self._checkup()
+            self._found.tried = self._tried
+            self._found.failures = self._failures()
+        return True
+
+    def _checkup(self) -> Checkup:
+        """Return the health before and after balancing; without moves if its end is unknown."""
+        from iallocator.render.checkup import Checkup
+
+        done, now = self._done, self._now
+        if not done.moves:
+            return now
+        last = Deadline.of_run(self._settings.planning_seconds)
+        then = _health(done.after(), self._settings, last)
+        if then.not_analysed:
+            tell(f"iallocator: {TIME_IS_UP} before the health after balancing is known")
+            return now
+        moves = len(done.moves)
+        return Checkup(now.before, then.before, moves, now.capacity_checks, now.tag_findings)
+
+    def _failures(self) -> FailuresFound | None:
+        """Return what several failures at once would lose; None if that is not asked."""
+        settings, state = self._settings, self._done.before
+        if not (settings.failures or settings.racks):
+            return None
+        from iallocator.planners.check.joint_failures import examine_failures
+
+        relations = _relations(state.cluster, settings)
+        over = Deadline.of_run(settings.planning_seconds).over
+        return examine_failures(
+            state, settings.failures, settings.racks, settings.min_disk, relations, over
+        )
+
+    def states_after(self) -> Iterable[ShownState]:
+        """Return the states before and after balancing."""
+        done = self._done
+        yield ShownState("Initial", "original", lambda: done.before)
+        after = done.after if self._found.moves else lambda: done.before
+        yield ShownState("Final", "balanced", after)
+
+    def document(self) -> Json:
+        """Return what is wrong, and the moves that balancing makes, as plain data."""
+        return {**self._done.document(), "command": "check", **self._found.document()}
+
+    def text(self) -> str:
+        """Return what is wrong as text for people, or as hcheck's keys."""
+        if self._settings.machine_readable:
+            return "".join(f"{line}\n" for line in self._found.hcheck_lines())
+        from iallocator.names import domains_of
+        from iallocator.render.check_page import show_checkup
+        from iallocator.render.table import Page, wants_colour
+
+        cluster = self._done.cluster
+        domains = domains_of((n.name for n in cluster.nodes), (i.name for i in cluster.instances))
+        page = Page(wants_colour(sys.stdout), domains=domains)
+        show_checkup(self._found, page)
+        page.say_left_out()
+        return page.text()
+
+    def page(self) -> PageView:
+        """Return the page; what is wrong is known, and is not found out again."""
+        from iallocator.ganeti.jobs import transition_document
+        from iallocator.render.page.check_page import check_page
+        from iallocator.render.page.standing import Judging
+
+        done, settings = self._done, self._settings
+        plan = {**done.document(), "transition": transition_document(done.transition)}
+        return check_page(done, self._found, plan, Judging(settings.n1, settings.min_disk))
+
+
+def _leave_out_needless_copies(
+    done: GroupPlans, settings: Common, min_disk: float, whole: Deadline
+) -> None:
+    """Leave needless copies out of a plan that passes verification, as `balance` does."""
+    from iallocator.commands.verification import limits_of_plan, without_needless_copies
+    from iallocator.planners.outcome import Failures
+    from iallocator.planners.verify import verify_moves, verify_transition
+
+    limits = limits_of_plan(done, settings, min_disk)
+    failures = Failures(limits)
+    if not verify_moves(done.before, done.entries, limits, failures):
+        without_needless_copies(
+            done,
+            limits,
+            failures,
+            whole.over,
+            lambda: verify_transition(
+                done.before, done.transition, limits, 0, whole.over, failures
+            ),
+        )
+
+
+def _health(state: State, settings: Settings, deadline: Deadline) -> Checkup:
+    """Return the health of `state`.
+
+    If `deadline` leaves no time to find out whether a failure is tolerated, that failure is not
+    analysed.
+    """
+    from iallocator.planners.check.health import examine
+    from iallocator.render.checkup import Checkup
+
+    cluster = state.cluster
+    relations = _relations(cluster, settings)
+    tags = []
+    if settings.behaviour.knows_affinity:
+        from iallocator.constraints.tag_findings import all_findings
+
+        tags = all_findings(cluster, cluster.instances, settings.tag_prefix, relations)
+    groups = examine(state, settings.n1, settings.min_disk, relations, deadline.over)
+    return Checkup(groups, groups, 0, settings.n1 != "off", tags)
+
+
+def _relations(cluster: Cluster, settings: Settings) -> Relations | None:
+    """Return the constraints between instances; None if they do not count."""
+    if not settings.behaviour.knows_affinity:
+        return None
+    from iallocator.constraints.affinity_factory import relations_of
+
+    return relations_of(cluster, (), settings.tag_prefix)

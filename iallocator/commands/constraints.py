@@ -1,0 +1,174 @@
+"""The command ``constraints``."""
+
+from __future__ import annotations
+
+import sys
+
+from iallocator.commands.command import Command, Result
+from iallocator.model.constraints import KINDS, MUST, SHOULD, Constraint
+from iallocator.names import domains_of, whole_name
+from iallocator.options.settings import Settings as Common
+from iallocator.options.table import Option
+from iallocator.options.values import choice
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import Any
+
+    from iallocator.aliases import Json
+    from iallocator.constraints.relations import Relations
+    from iallocator.deadline import Deadline
+    from iallocator.model.constraints import SharedConstraint, TagFinding
+    from iallocator.model.instance import Instance
+    from iallocator.requests import Request
+    from iallocator.sources import Source
+
+__all__ = ["Constraints"]
+
+SHOWN = 3
+"""How many members of a set the table names."""
+
+
+class Settings(Common):
+    """The settings of every request, and what to list."""
+
+    json: bool = False
+    all: bool = False
+    instance: str = ""
+    strength: str = ""
+    kind: str = ""
+
+
+OPTIONS = (
+    Option("--json", "json", "write the constraints as one JSON document"),
+    Option("--instance", "instance", "only those of this instance", str, "NAME"),
+    Option(
+        "--strength",
+        "strength",
+        "only those that must, or should, hold",
+        choice(MUST, SHOULD),
+        "must|should",
+    ),
+    Option("--all", "all", "also what every instance has anyway: its size, two roles if mirrored"),
+    Option("--kind", "kind", "only those of this kind", choice(*KINDS), "|".join(KINDS)),
+)
+
+
+class Constraints(Command):
+    """``iallocator constraints``: what binds the placements of a document, and where it comes
+    from.
+    """
+
+    options = OPTIONS
+    settings_type = Settings
+    settings: Settings
+    _request: Request | None = None
+
+    def asked(self, source: Source) -> Mapping[str, Any]:
+        """Return the settings of the document's request, if it has one."""
+        from iallocator.engine import request_in
+
+        self._request = request_in(source.document, source.cluster, self.settings)
+        return self._request.asked if self._request else {}
+
+    def plan(self, source: Source, settings: Common, deadline: Deadline) -> Result:
+        """List the constraints.
+
+        Those of one instance, or of one kind, are listed completely.  Otherwise the list leaves
+        out what every instance has.
+        """
+        from iallocator.constraints.affinity_factory import relations_of
+        from iallocator.constraints.listing import constraints_of
+        from iallocator.constraints.tag_findings import all_findings
+
+        own, cluster = self.settings, source.cluster
+        wanted = self._request.new if self._request else ()
+        new = [one.instance for one in wanted]
+        relations = relations_of(cluster, new, own.tag_prefix)
+        problems: list[str] = []
+        if own.instance:
+            known = [one.name for one in (*cluster.instances, *new)]
+            own.instance = whole_name(own.instance, known, "--instance", "instance")
+        everything = bool(own.all or own.instance or own.kind)
+        found = [
+            one
+            for one in constraints_of(cluster, wanted, relations, settings, problems, everything)
+            if (not own.instance or one.binds(own.instance))
+            and own.strength in ("", one.strength)
+            and own.kind in ("", one.kind)
+        ]
+        named = [*cluster.instances, *new]
+        doubts = all_findings(cluster, named, own.tag_prefix, relations)
+        unusable = _unusable(relations, new, problems, doubts)
+        names = [node.name for node in cluster.nodes]
+        domains = domains_of(names, (instance.name for instance in named))
+        return ConstraintList(found, unusable, doubts, domains)
+
+
+class ConstraintList(Result):
+    """Constraints, and tags that cannot be used or are doubtful."""
+
+    def __init__(
+        self,
+        found: Sequence[Constraint | SharedConstraint],
+        unusable: Sequence[str],
+        doubts: Sequence[TagFinding],
+        domains: Sequence[str],
+    ) -> None:
+        super().__init__()
+        self._found = found
+        self._unusable = unusable
+        self._doubts = doubts
+        self._domains = domains
+
+    def document(self) -> Json:
+        """Return the constraints as plain data."""
+        return {
+            "constraints": [constraint.document() for constraint in self._found],
+            "unusable": list(self._unusable),
+            "tag_findings": [one.document() for one in self._doubts],
+        }
+
+    def text(self) -> str:
+        """Return the constraints as a table."""
+        from iallocator.render.table import Column, Page, Table, wants_colour
+
+        table = Table(
+            Column("instance"), Column("kind"), Column("strength"), Column("weight", number=True),
+            Column("what"), Column("from"),
+        )  # fmt: skip
+        for c in self._found:
+            weight = "" if c.must else f"{c.weight:g}"
+            bound = c.instance if isinstance(c, Constraint) else _some(c.members)
+            table.add(bound, c.kind, c.strength, weight, c.what, c.origin)
+        page = Page(wants_colour(sys.stdout), domains=self._domains)
+        page.table(table, indent=0)
+        for tag in self._unusable:
+            page.say(f"not usable: {tag}", "bad", indent=0)
+        for one in self._doubts:
+            page.say(f"{one.kind}: {one}", "bad", indent=0)
+        page.say_left_out()
+        return page.text()
+
+
+def _unusable(
+    relations: Relations | None,
+    new: Sequence[Instance],
+    problems: Iterable[str],
+    doubts: Sequence[TagFinding],
+) -> list[str]:
+    """Tags that cannot be used, chains of musts that cannot be kept; what is not told anyway."""
+    told = tuple(f"Warning: {one.owner}: tag {one.tag} " for one in doubts)
+    found: list[str] = []
+    if relations is not None:
+        chains = relations.unsupported([one.name for one in new])
+        found += [*relations.unusable, *(f"{name}: {chain}" for name, chain in chains.items())]
+    new_ones = (p.removeprefix("Warning: ") for p in problems if not p.startswith(told))
+    return [*found, *new_ones]
+
+
+def _some(names: Sequence[str]) -> str:
+    """Names for a cell: of many the first, and how many there are."""
+    few = ", ".join(names[:SHOWN])
+    return few if len(names) <= SHOWN else f"{few} and {len(names) - SHOWN} more"

@@ -1,0 +1,142 @@
+"""Requests that were made before: captured calls, asked again with their settings or now."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from iallocator.calls.layout import referred, request_path
+from iallocator.commands import options_of
+from iallocator.configuration import configure
+from iallocator.engine import effective_settings, request_in
+from iallocator.errors import RequestError, UsageError, tell
+from iallocator.files import read_file
+from iallocator.options.parser import parse, words_of
+from iallocator.options.table import COMMON
+from iallocator.replay.cases import case_of
+from iallocator.requests import SETTINGS, Allocate
+from iallocator.wire.codec import decode
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any, TypeVar
+
+    from iallocator.model.cluster import Cluster
+    from iallocator.options.settings import Settings
+    from iallocator.planners.capacity.forecast import Past
+    from iallocator.replay.cases import Case
+
+    Own = TypeVar("Own", bound=Settings)
+
+__all__ = ["as_then", "case_named", "past_requests", "since_then"]
+
+NOT_OF_A_CALL = {"config", "no_config", "ialloc_src"}
+
+
+def past_requests(folder: str, settings: Settings, cluster: Cluster) -> list[Past]:
+    """The requests for new instances in `folder`, captured calls or others, about `cluster`.
+
+    Raises
+    ------
+    UsageError
+        If there is none.
+    """
+    from iallocator.calls.history import read_history
+
+    found: list[Past] = []
+    known: dict[str, Settings] = {}
+    paths = [entry.request for entry in read_history(folder)]
+    for path in paths or _documents(folder):
+        if not Path(path).is_file():  # a pipe would be waited for
+            tell(f"iallocator: {path}: no file; left out")
+            continue
+        try:
+            document = decode(read_file(path, settings.max_input))
+            found += _asked_again(document, cluster, settings, known)
+        except RequestError as error:
+            tell(f"iallocator: {path}: {error}; left out")
+        except UsageError as error:  # which names the file, or what the cluster does not have
+            tell(f"iallocator: {error}; left out")
+    if not found:
+        raise UsageError(f"--replay {folder}: no request for new instances")
+    return found
+
+
+def _documents(folder: str) -> list[str]:
+    """The JSON files in `folder`, compressed or not, by name."""
+    every = sorted(map(str, Path(folder).iterdir()))
+    return [path for path in every if path.endswith((".json", ".json.gz"))]
+
+
+def _asked_again(
+    document: Any, cluster: Cluster, settings: Settings, known: dict[str, Settings]
+) -> list[Past]:
+    """The new instances that a document asks for, as if it asked `cluster` for one at a time.
+
+    `known`: what requests set -> the settings that follow, for those that set the same.
+    """
+    found: list[Past] = []
+    for raw in _one_by_one(document.get("request"), settings.behaviour.reads_groups_of_batch):
+        request = request_in({"request": raw}, cluster, settings)
+        assert isinstance(request, Allocate)
+        key = repr(sorted(request.asked.items()))
+        if key not in known:
+            known[key] = effective_settings(cluster, request.asked, settings, [])
+        groups = {group.name for group in cluster.groups}
+        if request.group_name is not None and request.group_name not in groups:
+            raise RequestError("request", f"there is no group {request.group_name} any more")
+        found.append((request, known[key]))
+    return found
+
+
+def _one_by_one(raw: Any, by_groups: bool) -> list[dict[str, Any]]:
+    """A request for new instances as requests for one each; none for any other.
+
+    `by_groups`: whether those of a batch may name their group and nodes.
+    """
+    if not isinstance(raw, dict) or raw.get("type") not in ("allocate", "multi-allocate"):
+        return []
+    if raw["type"] == "allocate":
+        return [raw]
+    common = {key: raw[key] for key in raw if key in SETTINGS or key == "placement_keys"}
+    left_out = () if by_groups else ("group_name", "restrict-to-nodes")
+    batch = raw.get("instances")
+    return [
+        {**{k: v for k, v in one.items() if k not in left_out}, **common, "type": "allocate"}
+        for one in (batch if isinstance(batch, list) else ())
+        if isinstance(one, dict)
+    ]
+
+
+def case_named(files: Sequence[str]) -> Case | None:
+    """The captured call among `files`, as ``FOLDER#7``; None if they are files."""
+    for name in files:
+        if referred(name) is not None:
+            return case_of(request_path(name))
+    return None
+
+
+def as_then(case: Case, given: Own, command: str) -> Own:
+    """The settings that a captured call had; the command line, as `given`, counts more.
+
+    What a configuration file says of requests by now does not count.
+    """
+    table = options_of(command)
+    own = {option.target for option in table} - {option.target for option in COMMON}
+    targets = (given.chosen | (given.origins.keys() & own)) - NOT_OF_A_CALL
+    settings = type(given)()
+    parse([*case.options(), *words_of(given, targets, table)], settings, table)
+    if case.configured:
+        configure(settings, case.conf, (), ())
+    return settings
+
+
+def since_then(case: Case, response: dict[str, Any]) -> list[str]:
+    """What to say where a captured call was answered otherwise than now."""
+    if not os.path.isfile(case.response):
+        return ["This call was not answered then."]
+    then = decode(read_file(case.response))
+    if all(then.get(key) == response.get(key) for key in ("success", "result")):
+        return []
+    return [f"The answer then was another: iallocator replay '{case.name}' shows how it differs."]

@@ -1,0 +1,423 @@
+"""Carrying a plan out, showing its jobs, or going on where an execution was interrupted.
+
+Exit status 0: everything was done that can be done now; the rest waits for a person (a reboot, for
+example), and the report says for what.  1: something failed, was rejected, or did not come back in
+time.  128 and the number of the signal: interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from contextlib import suppress
+
+from iallocator.commands.command import print_json
+from iallocator.commands.shared_options import reject_silent_nodes
+from iallocator.deadline import Deadline, Held, interrupt
+from iallocator.errors import IallocatorError, UsageError, one_line, shown, tell
+from iallocator.execution.doors import open_queue, runs
+from iallocator.execution.ground import ClusterGround, expectations, places_of
+from iallocator.execution.jobs import ExecutionError, describe, jobs_of
+from iallocator.execution.journal import Journal, default_path, read_journal
+from iallocator.execution.lock import ClusterLock
+from iallocator.execution.records import (
+    DONE,
+    FAILED,
+    REJECTED,
+    RETURNING,
+    SENDING,
+    SENT,
+    Records,
+    retries,
+)
+from iallocator.execution.report import complete, due_by_hand, execution_document, report_lines
+from iallocator.execution.runner import carry_out, ready
+from iallocator.execution.session import Orders, Session
+from iallocator.wire.codec import on_one_line
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import FrameType, TracebackType
+
+    from iallocator.aliases import Json
+    from iallocator.commands.command import Followed
+    from iallocator.commands.shared_options import ExecutionSettings
+    from iallocator.execution.ground import Places
+    from iallocator.execution.jobs import Job
+    from iallocator.execution.queue import JobQueue
+    from iallocator.model.cluster import Cluster
+
+    Load = Callable[[], Cluster]
+
+__all__ = ["begin", "resume", "show_report", "told_by"]
+
+FOLLOWED = ("repair",)
+"""Commands whose executions somebody follows: none goes on without."""
+
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+ONCE = (
+    b"iallocator: interrupted: waiting jobs are cancelled, moves in progress are completed; "
+    b"again to leave at once\n"
+)
+
+TWICE = b"iallocator: left at once; what is in the queue goes on, --resume shows how far it came\n"
+
+
+class _Execution:
+    """One execution: its journal's head, its jobs, and how far they are."""
+
+    def __init__(
+        self,
+        settings: ExecutionSettings,
+        head: Json,
+        queue: JobQueue | None,
+        records: Records | None = None,
+    ) -> None:
+        self.settings = settings
+        self.head = head
+        self.queue = queue
+        self.records = records or _new_records(head)
+
+    def report(self, load: Load | None) -> Json:
+        """What was done, and where everything is now, if the cluster can be asked."""
+        places: Places | None = None
+        if load is not None:
+            try:
+                places = places_of(load())
+            except IallocatorError as error:
+                _complain(f"where everything is now is not known: {error}")
+        return execution_document(self.head, self.records, places)
+
+
+def _new_records(head: Json) -> Records:
+    """Return the records of an execution of which nothing has been done."""
+    return Records(jobs_of(head["transition"], _able(head), head["singly"]))
+
+
+def _able(head: Json) -> Callable[[Json], bool]:
+    """Whether an opcode can be submitted: as it was when the execution began."""
+    unable = set(head["unable"])
+    return lambda opcode: opcode["OP_ID"] not in unable
+
+
+def begin(
+    settings: ExecutionSettings,
+    command: str,
+    transition: Json,
+    cluster: Cluster,
+    load: Load,
+    followed: Followed | None = None,
+) -> tuple[Json, int]:
+    """Carry the transition of a plan out; the report as plain data, and the exit status.
+
+    `cluster`: as it was when the plan was made; `load` reads it anew.  `followed`: makes who
+    follows it on a queue; without, nobody does.
+
+    Raises
+    ------
+    ExecutionError, LiveError, UsageError
+        If nothing was begun.
+    """
+    queue, name = open_queue(settings)
+    head = _head(settings, command, name, transition, cluster, queue)
+    execution = _Execution(settings, head, queue)
+    if settings.dry_run:
+        return _shown(execution), 0
+    if not execution.records.jobs:
+        return execution.report(None), 0
+    reject_silent_nodes(cluster, settings)
+    with ClusterLock(name):
+        path = settings.journal or default_path(command, head["run"])
+        journal = Journal.create(path, head)
+        _say(f"journal: {path}")
+        return _carry_out(execution, journal, load, followed)
+
+
+def _head(
+    settings: ExecutionSettings,
+    command: str,
+    name: str,
+    transition: Json,
+    cluster: Cluster,
+    queue: JobQueue,
+) -> Json:
+    from secrets import token_hex
+    from time import strftime
+
+    codes = {code["OP_ID"]: code for step in transition["steps"] for code in step["opcodes"]}
+    return {
+        "run": f"{strftime('%Y%m%d-%H%M%S')}-{token_hex(3)}",
+        "command": command,
+        "cluster": name,
+        "singly": queue.singly,
+        "unable": sorted(kind for kind, code in codes.items() if not queue.able(code)),
+        "expected": expectations(transition, places_of(cluster)),
+        "reason": settings.reason,
+        "priority": settings.priority,
+        "transition": transition,
+    }
+
+
+def resume(settings: ExecutionSettings, load: Load, followed: Followed | None = None) -> int:
+    """Go on with an execution, or show it; the exit status.
+
+    `load`, `followed`: as of `begin`.
+    """
+    head = read_journal(settings.resume)[0]
+    if (head["command"] in FOLLOWED) != (followed is not None):
+        raise UsageError(f"{settings.resume}: of iallocator {head['command']}")
+    if not settings.execute:
+        execution = _read(settings, head, None)
+        found = execution.report(load if runs(settings) else None)
+        _print(found, settings)
+        return 0 if found["complete"] or _stopped_as_planned(execution.records) else 1
+    queue, name = open_queue(settings)
+    if name != head["cluster"] or queue.singly != head["singly"]:
+        door = "RAPI (-m)" if head["singly"] else "LUXI (-L)"
+        raise UsageError(f"{settings.resume}: of {head['cluster']} by {door}, this is {name}")
+    if settings.dry_run:
+        execution = _read(settings, head, queue)
+        for kind, members in list(retries(execution.records, places_of(load()))):
+            execution.records.apply({"event": kind, **members})
+        _print(_shown(execution), settings)
+        return 0
+    with ClusterLock(name):
+        journal = Journal.reopen(settings.resume)
+        execution = _read(settings, head, queue)
+        found, status = _carry_out(execution, journal, load, followed, again=True)
+    _print(found, settings)
+    return status
+
+
+def _read(settings: ExecutionSettings, head: Json, queue: JobQueue | None) -> _Execution:
+    """The execution that a journal tells of, as far as it came."""
+    return _Execution(settings, head, queue, told_by(settings.resume)[1])
+
+
+def told_by(path: str) -> tuple[Json, Records]:
+    """Return the head of the journal at `path`, and how far its jobs are.
+
+    Raises
+    ------
+    UsageError
+        If it is no journal, or damaged.
+    """
+    head, events = read_journal(path)
+    records = _new_records(head)
+    try:
+        for event in events:
+            records.apply(event)
+    except KeyError as error:  # what else may be damaged has been checked
+        raise UsageError(f"{path}: no job {error} in the plan of the journal") from None
+    return head, records
+
+
+def _carry_out(
+    execution: _Execution,
+    journal: Journal,
+    load: Load,
+    followed: Followed | None,
+    again: bool = False,
+) -> tuple[Json, int]:
+    """Carry out what is left; `again`: what failed in an earlier run, too."""
+    assert execution.queue is not None
+    trouble = ""
+    with Interrupts() as interrupts:
+        session = Session(
+            execution.head["run"],
+            execution.records,
+            execution.queue,
+            ClusterGround(load, execution.head["expected"]),
+            journal,
+            _orders(execution, interrupts),
+        )
+        if followed is not None:
+            session.follower = followed(execution.queue)
+        try:
+            trouble = carry_out(session, again)
+        except ExecutionError as error:
+            trouble = str(error)
+        journal.close()
+        look = load if trouble else lambda: session.patiently(load)
+        found = execution.report(look)  # a second Ctrl-C ends waiting for the answer, too
+    if trouble:
+        _complain(f"{trouble}; --resume {journal.path} goes on")
+    elif interrupts.came and not complete(execution.records):
+        _complain(f"interrupted; --resume {journal.path} goes on")
+    elif due := _by_hand(execution.records):
+        what = ", ".join(map(describe, due))
+        _complain(f"now by hand: {what}; then go on with --resume {journal.path} --done-by-hand")
+    return found, _status(execution, trouble, interrupts)
+
+
+def _status(execution: _Execution, trouble: str, interrupts: Interrupts) -> int:
+    """The exit status; a planned stop, by hand or after the first group, is no failure."""
+    records = execution.records
+    stuck = records.in_state(FAILED, REJECTED) or records.blocked()
+    left = execution.settings.first_job_group and not stuck
+    left = left or _stopped_as_planned(records)
+    if trouble or not (complete(records) or left or interrupts.came):
+        return 1
+    return 0 if complete(records) or not interrupts.came else interrupts.status
+
+
+def _stopped_as_planned(records: Records) -> bool:
+    """Return whether nothing is left to do but what a person must do first."""
+    stuck = records.in_state(FAILED, REJECTED) or records.blocked()
+    return bool(_by_hand(records)) and not stuck and not records.in_state(SENDING, SENT, RETURNING)
+
+
+def _by_hand(records: Records) -> list[Job]:
+    """Return the jobs that a person must do now."""
+    return [job for job in records.jobs.values() if due_by_hand(job, records)]
+
+
+def _orders(execution: _Execution, interrupts: Interrupts) -> Orders:
+    settings = execution.settings
+    return Orders(
+        reason=settings.reason or execution.head["reason"],
+        priority=_first_given(settings.priority, execution.head["priority"]),
+        first_group=settings.first_job_group,
+        ahead=settings.ahead,
+        boot_timeout=settings.boot_timeout,
+        say=_say,
+        complain=_complain,
+        stopping=lambda: interrupts.came,
+        confirmed=Confirmation(execution.records, settings.done_by_hand),
+    )
+
+
+def _first_given(*values: int | None) -> int | None:
+    return next((value for value in values if value is not None), None)
+
+
+def _shown(execution: _Execution) -> Json:
+    """Print the jobs that would be submitted, and what each waits for; the report as it is."""
+    records, settings = execution.records, execution.settings
+    assert execution.queue is not None
+    first = {job.number for job in ready(records)}
+    if not settings.json:
+        for job in records.jobs.values():
+            done = records.of[job.number].state == DONE
+            if not done and (job.number in first or not settings.first_job_group):
+                _show(job, records)
+    return execution.report(None)
+
+
+def _show(job: Job, records: Records) -> None:
+    """One job that would be submitted."""
+    waits = sorted(n for n in job.after if records.of[n].state != DONE)
+    told = f" after {', '.join(map(str, waits))}" if waits else ""
+    by_hand = " (by hand)" if job.by_hand else ""
+    print(shown(f"job {job.number}{told}: {describe(job)}{by_hand}"))
+    for opcode in job.opcodes:
+        print(f"  {on_one_line(opcode)}")
+
+
+def _print(found: Json, settings: ExecutionSettings) -> None:
+    if settings.json:
+        print_json({"execution": found})
+        return
+    show_report(found, settings)
+
+
+def show_report(found: Json, settings: ExecutionSettings) -> None:
+    """What came of an execution, for people."""
+    if not settings.dry_run:
+        for line in report_lines(found):
+            print(shown(line))
+
+
+def _complain(line: str) -> None:
+    """Say what is wrong, quiet or not."""
+    _say(f"iallocator: {one_line(line)}")
+
+
+def _say(line: str) -> None:
+    with suppress(OSError):  # that nobody reads it is no reason to leave jobs alone
+        tell(line)
+
+
+class Confirmation:
+    """Whether something has been done by hand: as the options say, or the person at the terminal.
+
+    Each is asked for once.  The options speak of what was to be done when it was resumed.
+    """
+
+    def __init__(self, records: Records, done: bool) -> None:
+        due = [job for job in records.jobs.values() if job.by_hand and records.free(job)]
+        self._said = {job.number: True for job in due} if done else {}
+
+    def __call__(self, job: Job) -> bool:
+        if job.number not in self._said:
+            self._said[job.number] = self._asked(job)
+        return self._said[job.number]
+
+    @staticmethod
+    def _asked(job: Job) -> bool:
+        if not (sys.stdin and sys.stdin.isatty() and sys.stderr and sys.stderr.isatty()):
+            return False
+        print(f"by hand: {describe(job)}. Has it been done? [y/N] ", end="", file=sys.stderr)
+        sys.stderr.flush()
+        if not Deadline(None).wait_or_signal(sys.stdin.fileno()):
+            return False
+        return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+class Interrupts:
+    """A ``with`` block in which a signal wakes waits, but ends none; the second ends the process.
+
+    Attributes
+    ----------
+    number:
+        The signal that came; 0: none did.
+    """
+
+    def __init__(self) -> None:
+        self.number = 0
+        self._before: dict[int, object] = {}
+        self._held = Held()
+
+    def __enter__(self) -> Interrupts:
+        self._held.__enter__()
+        for number in SIGNALS:
+            self._before[number] = signal.signal(number, self._note)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for number in SIGNALS:
+            signal.signal(number, self._before[number])  # type: ignore[arg-type]
+        self._held.__exit__()
+
+    @property
+    def came(self) -> bool:
+        """Whether somebody wants it to stop."""
+        return self.number != 0
+
+    @property
+    def status(self) -> int:
+        """The exit status of a program that such a signal ended."""
+        return 128 + self.number
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        if self.came:
+            _say_at_once(TWICE)
+            os._exit(128 + number)
+        self.number = number
+        interrupt()
+        _say_at_once(ONCE)
+
+
+def _say_at_once(line: bytes) -> None:
+    """Write without buffers, which the interrupted code may be holding."""
+    with suppress(OSError):  # if stderr is closed, no person reads it
+        os.write(2, line)

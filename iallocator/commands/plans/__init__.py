@@ -1,1 +1,0 @@
-"""Commands that say what to do to a cluster."""

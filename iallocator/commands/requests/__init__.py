@@ -1,1 +1,0 @@
-"""Commands about requests: what would be answered, why, and what was."""

@@ -1,1 +1,0 @@
-"""What several commands have in common: sources, forms of plans, interruptions, wishes."""

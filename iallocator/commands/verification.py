@@ -1,0 +1,145 @@
+"""The verification that every plan passes before anything of it is printed.
+
+A plan is executed on the model against all limits.  If a part of the plan breaks a limit, that
+part is left out.  If the rest is of no use, the plan is rejected.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from iallocator.constraints.affinity_factory import relations_of
+from iallocator.deadline import TIME_IS_UP, Deadline
+from iallocator.errors import tell
+from iallocator.planners.balance.move_kinds import MoveRules
+from iallocator.planners.direct import direct_moves, rescore_all
+from iallocator.planners.outcome import Failures
+from iallocator.planners.plan_limits import PlanLimits
+from iallocator.planners.result import GroupPlans
+from iallocator.planners.verify import verify_moves, verify_transition
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from iallocator.options.settings import Settings
+    from iallocator.planners.result import PlanResult
+
+__all__ = ["ROUNDS", "limits_of_plan", "verified", "without_needless_copies"]
+
+ROUNDS = 10
+"""Other orders of the steps that ``--verify-plan`` tries."""
+
+
+def limits_of_plan(done: PlanResult, settings: Settings, min_disk: float) -> PlanLimits:
+    """What the plan is held to."""
+    relations = None
+    if settings.behaviour.knows_affinity:
+        relations = relations_of(done.cluster, done.new_instances, settings.tag_prefix)
+    return PlanLimits(
+        settings,
+        relations,
+        between_groups=done.between_groups,
+        leaving=frozenset(done.leaving),
+        coming=frozenset(done.coming),
+        hopeless=frozenset(done.hopeless),
+        left_out=done.left_out,
+        min_disk=min_disk,
+        returns=done.returns,
+    )
+
+
+def verified(
+    done: PlanResult, limits_of: Callable[[PlanResult], PlanLimits], rounds: int
+) -> tuple[list[str], bool]:
+    """Return what is wrong with a plan, and whether what is left of it may be printed.
+
+    Moves that are wrong are left out, as often as it takes, if the rest of the plan is of use:
+    a group whose plan is wrong does not discard the plans of other groups.  If the parts of a
+    plan are correct alone and wrong together, the last part is left out.  When time is up, only
+    one more order of the steps is tried, and that is reported.
+    """
+    told: list[str] = []
+    late: list[bool] = []
+    deadline = Deadline.of_run(limits_of(done).settings.planning_seconds)
+
+    def over() -> bool:
+        if deadline.over():
+            late.append(True)
+        return bool(late)
+
+    def check(limits: PlanLimits, failures: Failures) -> list[str]:
+        return verify_transition(done.before, done.transition, limits, rounds, over, failures)
+
+    while True:
+        limits = limits_of(done)
+        failures = Failures(limits)
+        problems = verify_moves(done.before, done.entries, limits, failures) if done.in_turn else []
+        if problems:
+            told += map(str, problems)
+            first = problems[0]
+            cut = done.without(first, f"move {first.number} breaks a limit: {first.text}")
+            if not cut:
+                return told, False
+            told.append(f"left out: {cut}")
+            continue
+        checked = partial(check, limits, failures)
+        direct = without_needless_copies(done, limits, failures, over, checked)
+        wrong = [] if direct else checked()
+        if wrong:
+            told += wrong
+            parts = done.parts()
+            faults: dict[object, str] = {}
+            for part, alone in parts if len(parts) > 1 else ():
+                own = limits_of(alone)
+                if text := next(iter(verify_transition(done.before, alone.transition, own)), ""):
+                    faults[part] = text
+            if len(parts) < 2 or len(faults) == len(parts):
+                return told, False
+        else:
+            failed = done.failed_parts()
+            told += (text for _, text in failed)
+            parts, faults = [], dict(failed)
+            if not faults:
+                break
+        for part, text in (faults or {parts[-1][0]: wrong[0]}).items():
+            cut = done.leave_out(part, text)
+            if not cut:
+                return told, False
+            told.append(f"left out: {cut}")
+    if late and rounds:
+        tell(f"iallocator: {TIME_IS_UP} before all {rounds} other orders of the steps were tried")
+    return told, True
+
+
+def without_needless_copies(
+    done: PlanResult,
+    limits: PlanLimits,
+    failures: Failures,
+    over: Callable[[], bool],
+    check: Callable[[], list[str]],
+) -> bool:
+    """Replace several moves of an instance by fewer ones; return whether that was possible.
+
+    Planners between groups move each instance once, `place` goes from the first to the last places
+    at once, and `reboot` means every move.
+
+    `check` returns what is wrong with the transition. If anything is, the moves stay as they were.
+    """
+    settings = limits.settings
+    if not (isinstance(done, GroupPlans) and settings.behaviour.avoids_needless_copies):
+        return False
+    rules = MoveRules(
+        disk_moves=not getattr(settings, "no_disk_moves", False),
+        instance_moves=not getattr(settings, "no_instance_moves", False),
+        restricted=getattr(settings, "restricted_migration", False),
+    )
+    found = direct_moves(done, limits, failures, rules, over)
+    if found is None:
+        return False
+    before = done.replace_moves(found)
+    if check():
+        done.replace_moves(before)
+        return False
+    rescore_all(done, limits)
+    return True

@@ -1,0 +1,56 @@
+"""Settings in tags: every command that shows or checks a cluster reads them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from iallocator.cli import main
+from tests.builders import Json, as_bytes, cluster, instance
+
+COMMANDS = (["show"], ["report"], ["check", "--no-simulation"], ["check"])
+
+
+def overcommitted() -> Json:
+    """Return a node of 4096 MiB that holds 6144 MiB; its tag advertises 7168."""
+    held = {f"i{k}": instance("node1", disk_template="rbd", memory=1024) for k in range(6)}
+    for one in held.values():
+        one["tags"] = ["iallocator:utilization:memory:1024"]
+    document = cluster(1, memory=4096, cpus=16, instances=held)
+    document["nodes"]["node1"]["tags"] = ["iallocator:utilization:memory:7168"]
+    document["nodes"]["node1"]["free_memory"] = 1000
+    return document
+
+
+def run(folder: Path, document: Json, *words: str) -> int:
+    """Run a command on `document`."""
+    path = folder / "cluster.json"
+    path.write_bytes(as_bytes(document))
+    return main([*words, str(path)])
+
+
+@pytest.mark.parametrize("words", COMMANDS)
+def test_tag_that_cannot_be_understood_is_reported_once(
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A wrong value of a setting is reported by every command, whatever it goes on to do."""
+    document = {**cluster(2), "cluster_tags": ["iallocator:n1:sometimes"]}
+    assert run(tmp_path, document, *words) == 0
+    err = capsys.readouterr().err
+    assert err.count("iallocator:n1:sometimes does not count") == 1
+
+
+def test_memory_that_a_node_advertises_by_a_tagged_strategy_is_checked(tmp_path: Path) -> None:
+    """What ``check`` finds agrees with the strategy that a tag of the cluster names."""
+    document = overcommitted()
+    assert run(tmp_path, document, "check", "--no-simulation", "--n1=off") == 1
+    document["cluster_tags"] = ["iallocator:strategy:pacemaker-utilization"]
+    assert run(tmp_path, document, "check", "--no-simulation", "--n1=off") == 0
+
+
+def test_time_limit_of_a_tag_ends_check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """``iallocator:time-limit:0`` leaves no time, as ``--time-limit 0`` does."""
+    document = {**cluster(2), "cluster_tags": ["iallocator:time-limit:0"]}
+    run(tmp_path, document, "check", "--no-simulation")
+    assert "the time limit of 0 s was reached" in capsys.readouterr().err
