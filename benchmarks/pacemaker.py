@@ -21,7 +21,6 @@ from iallocator.model.instance import Backend, Disks, Instance
 from iallocator.model.policy import Policy
 from iallocator.model.state import State
 from iallocator.transition.assemble import plan_transition
-from iallocator.transition.resources import MEMORY
 
 __all__ = ["Graph", "Problem", "available", "ours", "pacemakers", "problem"]
 
@@ -173,7 +172,7 @@ def ours(one: Problem) -> Graph:
         graph.owner[action] = task.name
         for amounts, found in ((task.takes, graph.takes), (task.frees, graph.frees)):
             for (node, what), amount in amounts.items():
-                if what == MEMORY and amount:
+                if what == "memory" and amount:
                     found[action] = node, int(amount)
     return graph
 

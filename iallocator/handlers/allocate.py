@@ -11,8 +11,7 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Cluster, Group
     from iallocator.model.instance import Instance
     from iallocator.placement.context import Context
-    from iallocator.placement.results import RankedGroups
-    from iallocator.reply import GroupSolution
+    from iallocator.placement.results import GroupSolution, RankedGroups
     from iallocator.requests import Allocate
 
 __all__ = ["allocate", "allocation_request", "policy_warning", "why_nowhere"]

@@ -6,7 +6,8 @@ from iallocator.model.templates import DRBD, PLAIN, TEMPLATES
 from iallocator.placement.groups import fill_offer
 from iallocator.placement.nearest.miss import miss_of_mirror
 from iallocator.placement.new import place_new
-from iallocator.reply import GroupSolution, Reply
+from iallocator.placement.results import GroupSolution
+from iallocator.reply import Reply
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

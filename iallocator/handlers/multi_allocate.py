@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 
     from iallocator.model.instance import Instance
     from iallocator.placement.context import Context
-    from iallocator.placement.results import AllocationRequest
-    from iallocator.reply import GroupSolution
+    from iallocator.placement.results import AllocationRequest, GroupSolution
     from iallocator.requests import Allocate, MultiAllocate
 
 __all__ = ["multi_allocate"]

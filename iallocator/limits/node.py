@@ -1,47 +1,177 @@
-"""The limits of a node, in the order in which they are tested; the first that fails is the reason.
+"""The table of the limits of a node, in the order in which they are tested.
 
-A check looks at the node before and after the instance came (`NodeView`: one node or
-many) and says where it fails.  Soft checks are skipped by ``--ignore-soft-errors``.
+A `Check` is one limit.  It compares a node before and after an instance came (`NodeView`: one node
+or an array of nodes) and says where the limit is broken; the first broken limit is the reason of
+the rejection.  A check also says how much the node lacks, in which words, and which `Resource` it
+limits, if it limits a sum of what instances take.  All users follow from this table: the kernels,
+the scans of planners, N+1 (`other_limits`), the rows of integer programs, the dimensions of
+transitions, proofs by sums, and messages.
+
+Soft checks are skipped by ``--ignore-soft-errors``.
 """
 
 from __future__ import annotations
 
+from math import ceil, floor
+
+from iallocator.model.columns import (
+    CPUS,
+    CPUS_LATER,
+    DISK,
+    DISK_LATER,
+    FREE_SPINDLES,
+    FREE_SPINDLES_LATER,
+    MEMORY,
+    MEMORY_LATER,
+    SPINDLES,
+    SPINDLES_LATER,
+)
+from iallocator.tolerances import AMOUNT
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-    from iallocator.model.cluster import Group
+    from iallocator.model.cluster import Group, Node
     from iallocator.model.instance import Instance
     from iallocator.model.node_view import NodeView, Quantity
 
 __all__ = [
-    "ABANDONED", "ALL_LIMITS", "DISK_SPACE", "FORCED_LIMITS", "FREE_MEMORY", "HARD_LIMITS",
-    "NO_WORSE_LIMITS", "OWN_SPINDLES", "POOLS", "POOL_SPACE", "PRIMARY", "REASONS", "SECONDARY",
-    "SPINDLES_OF_DISKS", "STAYING", "Check", "LimitSet", "RoleLimits", "checks_for",
-    "failover_checks", "other_limits",
+    "ABANDONED",
+    "ALL_LIMITS",
+    "DISK_SPACE",
+    "FORCED_LIMITS",
+    "FREE_MEMORY",
+    "HARD_LIMITS",
+    "NO_WORSE_LIMITS",
+    "OWN_SPINDLES",
+    "POOLS",
+    "POOL_SPACE",
+    "PRIMARY",
+    "REASONS",
+    "RESOURCES",
+    "SECONDARY",
+    "SPINDLES_OF_DISKS",
+    "STAYING",
+    "Check",
+    "LimitSet",
+    "Resource",
+    "RoleLimits",
+    "checks_for",
+    "failover_checks",
+    "other_limits",
+    "resources_of",
 ]  # fmt: skip
 
-REASONS = (
-    "FailMem", "FailDisk", "FailCPU", "FailN1", "FailTags", "FailMig", "FailDiskCount",
-    "FailSpindles", "FailInternal", "FailPolicy",
+REASONS = {
+    "FailMem": "memory",
+    "FailDisk": "disk",
+    "FailCPU": "virtual cpus",
+    "FailN1": "a failure could not be survived",
+    "FailTags": "exclusion tags",
+    "FailMig": "migration tags",
+    "FailDiskCount": "number of disks",
+    "FailSpindles": "spindles",
+    "FailInternal": "an internal error",
+    "FailPolicy": "rejected by the instance policy of the group",
+}
+"""Reason that is counted -> what it is about, in the order in which counts are listed."""
+
+UNLIMITED = float("inf")
+
+
+class Resource:
+    """An amount of which each instance takes some of its nodes, and each node has so much.
+
+    Attributes
+    ----------
+    name:
+        As transitions and messages name it: ``memory``.
+    unit:
+        The unit of an amount, with the name: ``MiB memory``.
+    column:
+        Its place in rows of nodes and vectors of instances, see `iallocator.model.columns`.
+    later:
+        The place of the amount once forthcoming instances exist; None if there is none.
+    rising:
+        Whether the columns count what is in use; otherwise they count what is free.
+    local:
+        Whether only instances with local disks take it.
+    spare:
+        ``(amount in the column, node)`` -> how much more the node can give: the largest whole
+        amount if instances take whole amounts; `UNLIMITED` if the node has no bound.
+    """
+
+    __slots__ = ("column", "later", "local", "name", "rising", "spare", "unit")
+
+    def __init__(
+        self,
+        unit: str,
+        column: int,
+        spare: Callable[[float, Node], float],
+        *,
+        later: int | None = None,
+        rising: bool = False,
+        local: bool = False,
+    ) -> None:
+        self.name = unit.removeprefix("MiB ")
+        self.unit = unit
+        self.column = column
+        self.later = later
+        self.rising = rising
+        self.local = local
+        self.spare = spare
+
+    def taken(self, vector: Sequence[float]) -> float:
+        """Return how much an instance takes of it in a role, by its `vector` there."""
+        return vector[self.column] if self.rising else -vector[self.column]
+
+
+def _some_must_remain(free: float, node: Node) -> float:
+    return ceil(free) - 1
+
+
+FREE_MEMORY, DISK_SPACE, VCPUS = "MiB memory", "MiB disk", "virtual cpus"
+OWN_SPINDLES, SHARED_SPINDLES = "spindles of its own", "spindles under the policy's ratio"
+POOL_SPACE = "places in its storage pool"
+SPINDLES_OF_DISKS = "the number of spindles of a disk"
+"""Units of what a node may lack, see `Lack.unit`."""
+
+_MEMORY = Resource(FREE_MEMORY, MEMORY, _some_must_remain, later=MEMORY_LATER)
+_SPACE = Resource(DISK_SPACE, DISK, _some_must_remain, later=DISK_LATER, local=True)
+_FREE_SPINDLES = Resource(
+    "own spindles", FREE_SPINDLES,
+    lambda free, node: free if node.exclusive_storage else UNLIMITED,
+    later=FREE_SPINDLES_LATER, local=True,
 )  # fmt: skip
-"""Every reason that is counted, in the order in which counts are listed."""
+_SPINDLES_IN_USE = Resource(
+    "shared spindles", SPINDLES,
+    lambda used, node: UNLIMITED if node.exclusive_storage else node.high_spindles - used,
+    later=SPINDLES_LATER, rising=True, local=True,
+)  # fmt: skip
+_CPUS = Resource(
+    "cpus", CPUS, lambda used, node: floor(node.vcpu_ratio * node.total_cpus - used + AMOUNT),
+    later=CPUS_LATER, rising=True,
+)  # fmt: skip
 
 
 class Lack:
-    """How much of a resource a node lacks that breaks a limit.
+    """How much a node lacks that breaks a limit.
 
     Attributes
     ----------
     unit:
-        Of what; what lacks the same unit is lacking once, not twice.
+        What the node lacks.  Two limits that lack the same unit lack it once, not twice.
     amount:
-        ``(before, after, instance)`` -> how much, above 0 where the limit is broken.
+        ``(before, after, instance)`` -> how much, above 0 where the limit is broken.  It is linear
+        in what instances take, so that N+1 can add it up.
     purpose:
-        What it would be for, where it is not for the instance as it runs; else "".
+        What the amount is for, if not for the instance as it runs; else "".
+    resource:
+        The `Resource` of which the node has too little; None if the limit is no sum.
     """
 
-    __slots__ = ("_asked", "amount", "purpose", "unit")
+    __slots__ = ("_asked", "amount", "purpose", "resource", "unit")
 
     def __init__(
         self,
@@ -49,7 +179,9 @@ class Lack:
         asked: str,
         amount: Callable[[NodeView, NodeView, Instance], float],
         purpose: str = "",
+        resource: Resource | None = None,
     ) -> None:
+        self.resource = resource
         self.unit = unit
         self.amount = amount
         self.purpose = purpose
@@ -58,13 +190,6 @@ class Lack:
     def asked(self, instance: Instance) -> float:
         """How much of it `instance` asks for in all; 1 where that means nothing."""
         return float(getattr(instance, self._asked) or 1) if self._asked else 1.0
-
-
-FREE_MEMORY, DISK_SPACE, VCPUS = "MiB memory", "MiB disk", "virtual cpus"
-OWN_SPINDLES, SHARED_SPINDLES = "spindles of its own", "spindles under the policy's ratio"
-POOL_SPACE = "places in its storage pool"
-SPINDLES_OF_DISKS = "the number of spindles of a disk"
-"""Units of what a node may lack, see `Lack.unit`."""
 
 
 def _everywhere(group: Group) -> bool:
@@ -208,18 +333,20 @@ _TO_RESERVE = Lack(DISK_SPACE, "disk", lambda b, a, i: a.disk_reserve - a.disk)
 
 _DISK = (
     Check("FailDisk", lambda b, a, i: a.disk <= 0, "disk",
-          Lack(DISK_SPACE, "disk", lambda b, a, i: 1 - a.disk), FREE_DISK),
+          Lack(DISK_SPACE, "disk", lambda b, a, i: 1 - a.disk, resource=_SPACE), FREE_DISK),
     Check("FailDisk", lambda b, a, i: a.disk < a.disk_reserve, "disk_reserve", _TO_RESERVE,
           FREE_DISK, SOFT),
     _no_spindles(soft=False, later=False),
     Check("FailSpindles", lambda b, a, i: a.exclusive * (a.free_spindles < 0) > 0, "own_spindles",
-          Lack(OWN_SPINDLES, "spindles", lambda b, a, i: -a.free_spindles),
+          Lack(OWN_SPINDLES, "spindles", lambda b, a, i: -a.free_spindles,
+               resource=_FREE_SPINDLES),
           EXCLUSIVE_STORAGE),
 )  # fmt: skip
 
 
 def _shared_spindles(soft: bool) -> Check:
-    lack = Lack(SHARED_SPINDLES, "spindle_use", lambda b, a, i: a.spindles - a.high_spindles)
+    lack = Lack(SHARED_SPINDLES, "spindle_use", lambda b, a, i: a.spindles - a.high_spindles,
+                resource=_SPINDLES_IN_USE)  # fmt: skip
     return Check("FailDisk", lambda b, a, i: a.spindles > a.high_spindles, "spindles", lack,
                  LOCAL_DISKS, When(soft=soft, forced=False))  # fmt: skip
 
@@ -275,12 +402,14 @@ class RoleLimits:
 PRIMARY = RoleLimits(
     POOLS,
     Check("FailMem", lambda b, a, i: a.memory <= 0, "memory",
-          Lack(FREE_MEMORY, "memory", lambda b, a, i: 1 - a.memory)),
+          Lack(FREE_MEMORY, "memory", lambda b, a, i: 1 - a.memory, resource=_MEMORY)),
     *_DISK,
     _shared_spindles(soft=True),
     *_N1,
     Check("FailCPU", lambda b, a, i: a.cpus / a.total_cpus > a.vcpu_ratio, "cpus",
-          Lack(VCPUS, "vcpus", lambda b, a, i: a.cpus - a.vcpu_ratio * a.total_cpus), when=SOFT),
+          Lack(VCPUS, "vcpus", lambda b, a, i: a.cpus - a.vcpu_ratio * a.total_cpus,
+               resource=_CPUS),
+          when=SOFT),
     Check("FailTags", lambda b, a, i: a.conflicts > b.conflicts, "tags",
           Lack("places free of its exclusion tags", "", lambda b, a, i: a.conflicts - b.conflicts),
           when=SOFT),
@@ -363,6 +492,15 @@ FORCED_LIMITS = LimitSet("forced", spares_unforced=True)
 NO_WORSE_LIMITS = LimitSet("all, and no-worse", no_worse=True)
 """For moves with ``--n1 no-worse``: failovers that lack memory must not lack more."""
 
+
+def resources_of(limits: LimitSet) -> tuple[Resource, ...]:
+    """Return the resources that `limits` bound, in the order in which they are tested."""
+    found = (check.lacks.resource for check in PRIMARY.checks if limits.holds(check))
+    return tuple(dict.fromkeys(resource for resource in found if resource is not None))
+
+
+RESOURCES = resources_of(ALL_LIMITS)
+"""Every resource of nodes."""
 
 _KNOWN: dict[tuple[object, ...], tuple[Check, ...]] = {}
 """What `checks_for` found; there are few combinations of what it depends on."""

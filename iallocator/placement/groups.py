@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from iallocator.limits.group import lacks_network, out_of_reach
 from iallocator.placement.new import place_new
-from iallocator.placement.results import RankedGroups
-from iallocator.reply import GroupSolution
+from iallocator.placement.results import GroupSolution, RankedGroups
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

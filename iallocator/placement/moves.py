@@ -9,10 +9,9 @@ from __future__ import annotations
 from iallocator.limits.group import out_of_reach
 from iallocator.model.moves import FAILOVER, FAILOVER_TO, REPLACE_SECONDARY, Move
 from iallocator.placement.new import other_nodes
-from iallocator.placement.results import MoveResult, ScoredMove
+from iallocator.placement.results import MoveResult, ScoredMove, tally
 from iallocator.ranking import ranks_nodes
 from iallocator.ranking.advertised import memory_lack
-from iallocator.reply import tally
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from iallocator.limits.node import REASONS
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -13,13 +15,12 @@ if TYPE_CHECKING:
     from iallocator.model.moves import Move
     from iallocator.ranking.base import NodeRanking
     from iallocator.ranking.pairs import OrderedCandidates
-    from iallocator.reply import GroupSolution
     from iallocator.scoring.candidates import Candidates, Placement
 
 
 __all__ = [
-    "POLICY_RANK", "RELUCTANCE", "AllocationRequest", "GroupPlacements", "MoveResult",
-    "RankedGroups", "RankedMoves", "ScoredMove", "penalty_in",
+    "POLICY_RANK", "RELUCTANCE", "AllocationRequest", "GroupPlacements", "GroupSolution",
+    "MoveResult", "RankedGroups", "RankedMoves", "ScoredMove", "penalty_in", "tally",
 ]  # fmt: skip
 
 POLICY_RANK = {"preferred": 0, "last_resort": 1, "unallocable": 2}
@@ -72,6 +73,131 @@ class AllocationRequest:
     def scope(self, all_nodes: Sequence[int]) -> Sequence[int]:
         """The nodes that statistics run over; `all_nodes` are those of the cluster."""
         return self.groups[0].nodes if self.named else all_nodes
+
+
+class GroupSolution:
+    """What one group offers for a new instance.
+
+    Attributes
+    ----------
+    penalties:
+        Of each of the placements: what the soft constraints that it violates add to its score.
+    placements:
+        (score, node names) of the best placements, best first; empty if it cannot.
+    nodes:
+        The node indices of the same placements.
+    shown_score:
+        The score of the best as text, in the words of the ``info`` line.
+    obstacle:
+        Why the whole group is out, before any node was looked at; or "".
+    secondaries:
+        Of an instance on shared storage, the nodes that it could fail over to from its
+        best place, best first; else None.
+    rejected:
+        The first placement that N+1 alone rejected; None: there is none.
+    ranked_by:
+        The name of the strategy that ranked the placements.
+    exactly:
+        The score of the best to its last digit, where that decides between groups; else None.
+    order:
+        Its order of them, if it has one that can be asked.
+    extra:
+        What it adds to the entry, for the best placement.
+    top:
+        How many placements were asked of the group; None: as many as of all.
+    """
+
+    __slots__ = (
+        "alloc_policy",
+        "exactly",
+        "extra",
+        "failures",
+        "group",
+        "key",
+        "nodes",
+        "obstacle",
+        "order",
+        "penalties",
+        "placements",
+        "ranked_by",
+        "rejected",
+        "secondaries",
+        "shown_score",
+        "successes",
+        "top",
+        "uuid",
+    )
+
+    def __init__(self, group: str, uuid: str, alloc_policy: str) -> None:
+        self.group = group
+        self.uuid = uuid
+        self.alloc_policy = alloc_policy
+        self.placements: list[tuple[float, list[str]]] = []
+        self.penalties: list[float] = []
+        self.nodes: list[tuple[int, ...]] = []
+        self.secondaries: list[str] | None = None
+        self.key: Any = None
+        self.exactly: float | None = None
+        self.shown_score = ""
+        self.successes = 0
+        self.failures: dict[str, int] = {}
+        self.obstacle = ""
+        self.rejected: tuple[int, ...] | None = None
+        self.ranked_by = "score"
+        self.order: Any = None
+        self.extra: dict[str, Any] = {}
+        self.top: int | None = None
+
+    def line(self) -> str:
+        """What the group offers in one clause, with its name."""
+        if self.obstacle:
+            return self.obstacle
+        return f"Group {self.group} ({self.alloc_policy}): {self.clause()}"
+
+    def clause(self) -> str:
+        """What is offered, without the name of the group."""
+        if not self.placements:
+            reasons = f", failure reasons: {tally(self.failures)}" if self.failures else ""
+            return f"No valid allocation solutions{reasons}"
+        penalty = f"penalty: {self.penalties[0]:.12g}, " if any(self.penalties[:1]) else ""
+        return (
+            f"score: {self.shown_score}, {penalty}successes {self.successes}, "
+            f"failures {sum(self.failures.values())} ({tally(self.failures)}) "
+            f"for node(s) {'/'.join(self.placements[0][1])}"
+        )
+
+    def document(self, top: int) -> dict[str, Any]:
+        """The group as an entry of ``solutions``."""
+        entry: dict[str, Any] = {
+            "group": self.group,
+            "group_uuid": self.uuid,
+            "alloc_policy": self.alloc_policy,
+        }
+        if self.placements:
+            score, nodes = self.placements[0]
+            entry |= {"nodes": nodes, "score": round(score, 8), **_penalty(self.penalties[0])}
+        else:
+            entry |= {"nodes": [], "score": None, "reason": self.obstacle or self.line()}
+        entry |= {"successes": self.successes, "failures": dict(sorted(self.failures.items()))}
+        if self.secondaries is not None:
+            entry["secondaries"] = self.secondaries
+        entry |= self.extra
+        if (top if self.top is None else self.top) > 1:
+            entry["placements"] = [
+                {"nodes": nodes, "score": round(score, 8), **_penalty(penalty)}
+                for (score, nodes), penalty in zip(self.placements, self.penalties)
+            ]
+        return entry
+
+
+def _penalty(penalty: float) -> dict[str, float]:
+    return {"penalty": penalty} if penalty else {}
+
+
+def tally(failures: dict[str, int]) -> str:
+    """Return counts by reason in words, in the order of `REASONS`: ``FailMem: 2, FailDisk: 1``."""
+    order = [*REASONS, *(reason for reason in failures if reason not in REASONS)]
+    return ", ".join(f"{reason}: {failures[reason]}" for reason in order if failures.get(reason))
 
 
 class RankedGroups:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from iallocator.limits.node import REASONS as LIMITS
+
 __all__ = ["GAINS", "REASONS", "STATISTICS"]
 
 STATISTICS = {
@@ -53,16 +55,5 @@ GAINS = {
 }
 """What is better where a statistic is smaller."""
 
-REASONS = {
-    "FailMem": "memory",
-    "FailDisk": "disk",
-    "FailCPU": "virtual cpus",
-    "FailN1": "a failure could not be survived",
-    "FailTags": "exclusion tags",
-    "FailMig": "migration tags",
-    "FailDiskCount": "number of disks",
-    "FailPolicy": "rejected by the instance policy of the group",
-    "FailSpindles": "spindles",
-    "FailStrategy": "refused by the strategy",
-}
+REASONS = LIMITS | {"FailStrategy": "refused by the strategy"}
 """What each reason of rejection is about."""

@@ -1,89 +1,45 @@
 """Instances, the places that each may go to, and the limits of the nodes, as a `Problem`.
 
-What is a sum goes into the problem: memory, disk, cpus, spindles, with their twins for
-forthcoming instances; storage pools; exclusion tags; the memory that secondaries keep
-free; the memory that a group must have left when a node fails.  The rest is for the check
-of an answer (`iallocator.solver.refine`): a row may be too lenient here, but never too
-strict.
+Rows of the problem are the sums of `iallocator.limits.node.RESOURCES`, now and with forthcoming
+instances; storage pools; exclusion tags; the memory that secondaries keep free; and the memory
+that a group must have left when a node fails.  The check of an answer tests everything else
+(`iallocator.solver.refine`).  A row may be too lenient, but never too strict.
 """
 
 from __future__ import annotations
 
-from math import ceil, floor
+from math import ceil
 
-from iallocator.model.columns import (
-    CPUS,
-    CPUS_LATER,
-    DISK,
-    DISK_LATER,
-    FREE_SPINDLES,
-    FREE_SPINDLES_LATER,
-    MEMORY,
-    MEMORY_LATER,
-    SPINDLES,
-    SPINDLES_LATER,
-)
+from iallocator.limits.node import ALL_LIMITS, FORCED_LIMITS, Resource, resources_of
+from iallocator.model.columns import MEMORY
 from iallocator.solver.problem import INFINITY, Choice, Kind, Problem
-from iallocator.tolerances import AMOUNT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
     from typing import Any
 
     from iallocator.aliases import Nodes
-    from iallocator.model.cluster import Node
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
 
     Row = tuple[Any, ...]
-    Room = Callable[[float, Node], float]
 
 __all__ = ["PlacementProblem"]
 
 
-def _some_left(amount: float, node: Node) -> float:
-    return ceil(amount) - 1
+_HARD = resources_of(FORCED_LIMITS)
+_SOFT = [resource for resource in resources_of(ALL_LIMITS) if resource not in _HARD]
 
+FORCED: dict[int, Resource] = {resource.column: resource for resource in _HARD}
+"""Column of the state -> the resource that it counts, for limits that no move may break."""
 
-def _anything(amount: float, node: Node) -> float:
-    return INFINITY
-
-
-def _own_spindles(amount: float, node: Node) -> float:
-    return amount if node.exclusive_storage else INFINITY
-
-
-def _cpus(amount: float, node: Node) -> float:
-    return floor(node.vcpu_ratio * node.total_cpus - amount + AMOUNT)
-
-
-def _spindles(amount: float, node: Node) -> float:
-    return node.high_spindles - amount
-
-
-FORCED: dict[int, Room] = {MEMORY: _some_left, DISK: _some_left, FREE_SPINDLES: _own_spindles}
-"""Column -> how much of it arrivals may take on a node that has so much; always counted."""
-
-REGULAR: dict[int, Room] = FORCED | {
-    MEMORY_LATER: _some_left,
-    DISK_LATER: _some_left,
-    FREE_SPINDLES_LATER: _own_spindles,
-    SPINDLES: _spindles,
-    SPINDLES_LATER: _spindles,
-    CPUS: _cpus,
-    CPUS_LATER: _cpus,
-}
-"""The same where no limit is ignored."""
-
-RISING = (SPINDLES, SPINDLES_LATER, CPUS, CPUS_LATER)
-"""Columns that say what is in use; the others say what is left."""
-
-LOCAL = (DISK, DISK_LATER, FREE_SPINDLES, FREE_SPINDLES_LATER, SPINDLES, SPINDLES_LATER)
-"""Columns that concern only instances with local disks."""
-
-STORED = (DISK, DISK_LATER, FREE_SPINDLES, FREE_SPINDLES_LATER)
-"""Columns that say what is left for disks, which take it whether their instance runs or not."""
+REGULAR: dict[int, Resource] = (
+    FORCED
+    | {one.later: one for one in _HARD if one.later is not None}
+    | {column: one for one in _SOFT for column in (one.column, one.later) if column is not None}
+)
+"""The columns of all limits, which are enforced where none is ignored."""
 
 
 class PlacementProblem:
@@ -169,9 +125,9 @@ class PlacementProblem:
             vector = instance.as_secondary if role else instance.as_primary
             for pool, amount in instance.draws:
                 uses["pool", pool, index] = amount
-            for column in REGULAR:
-                if vector[column] and (instance.local or column not in LOCAL):
-                    sign = 1 if column in RISING else -1
+            for column, resource in REGULAR.items():
+                if vector[column] and (instance.local or not resource.local):
+                    sign = 1 if resource.rising else -1
                     uses["limit", column, index] = sign * vector[column]
         if instance.uses_memory:
             uses["used", nodes[0]] = instance.memory
@@ -186,7 +142,7 @@ class PlacementProblem:
         return {
             row: amount
             for row, amount in uses.items()
-            if row[0] == "pool" or (row[0] == "limit" and row[1] in STORED)
+            if row[0] == "pool" or (row[0] == "limit" and _is_disk(REGULAR[row[1]]))
         }
 
     def _room(self, row: Row) -> float:
@@ -195,13 +151,15 @@ class PlacementProblem:
         if kind == "limit":
             column, index = of
             node = self._state.cluster.nodes[index]
-            limits = FORCED if index in self._forced else REGULAR
-            return limits.get(column, _anything)(self._state.columns[column][index], node)
+            resource = (FORCED if index in self._forced else REGULAR).get(column)
+            if resource is None:
+                return INFINITY
+            return resource.spare(self._state.columns[column][index], node)
         if kind == "pool":
             pool, index = of
             pools = self._state.pools
             free = None if pools is None else pools.free[index].get(pool)
-            return INFINITY if free is None else _some_left(free, self._state.cluster.nodes[index])
+            return INFINITY if free is None else ceil(free) - 1  # some must remain
         if kind == "tag" and of[1] not in self._forced:
             tag, index = of
             return max(0, 1 - self._state.exclusion[index].get(tag, 0))
@@ -230,6 +188,11 @@ class PlacementProblem:
                 problem.at_most(row, -state.peers[row[1]].get(row[2], 0))
         for index, uses in kept.items():
             problem.free.append((state.reserved[index], INFINITY, uses))
+
+
+def _is_disk(resource: Resource) -> bool:
+    """Return whether disks take the resource, whether their instance runs or not."""
+    return resource.local and not resource.rising
 
 
 def _if_all_stay(problem: Problem) -> dict[Row, float]:

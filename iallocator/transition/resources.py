@@ -8,7 +8,8 @@ in between the instance holds both.
 
 from __future__ import annotations
 
-from iallocator.model import columns
+from iallocator.limits.node import FORCED_LIMITS, RESOURCES, UNLIMITED, resources_of
+from iallocator.model.columns import DISK, MEMORY
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,25 +34,16 @@ __all__ = [
     "room",
 ]
 
-MEMORY, DISK, OWN_SPINDLES = "memory", "disk", "own spindles"
-CPUS, SHARED_SPINDLES = "cpus", "shared spindles"
+OWN_SPINDLES = "own spindles"
 
-HARD = (MEMORY, DISK, OWN_SPINDLES)
-"""The dimensions that no step may overdraw: MiB, MiB, spindles where storage is exclusive.
+HARD = tuple(resource.name for resource in resources_of(FORCED_LIMITS))
+"""The dimensions that no step may overdraw.
 
-So is the space in a storage pool of which nodes say what is free: a dimension by itself,
-with the name of the pool, in MiB.
+The free space of a storage pool that nodes report, in MiB, is such a dimension, too.
 """
 
-SOFT = (CPUS, SHARED_SPINDLES)
-"""Those that are policy: virtual cpus and spindle use against the ratios."""
-
-_COLUMNS = (
-    (DISK, columns.DISK, -1),  # free amounts fall, used ones rise
-    (OWN_SPINDLES, columns.FREE_SPINDLES, -1),
-    (CPUS, columns.CPUS, 1),
-    (SHARED_SPINDLES, columns.SPINDLES, 1),
-)
+SOFT = tuple(resource.name for resource in RESOURCES if resource.name not in HARD)
+"""The dimensions that only the policy bounds: virtual cpus and spindle use."""
 
 
 class Place:
@@ -74,24 +66,19 @@ class Place:
 
 
 def room(state: State, names: Collection[str] = HARD) -> Amounts:
-    """What the steps may take of every node; negative where too much is in use already.
+    """Return how much steps may take of every node; negative if too much is in use already.
 
-    Of memory, disk and pools 1 MiB stays free, as the limits of placements want it.
-    `names`: the dimensions that count.
+    1 MiB of memory, of disk and of each pool stays free, as the limits of nodes require.
+    `names` are the dimensions that are enforced.
     """
     found: Amounts = {}
+    enforced = [resource for resource in RESOURCES if resource.name in names]
     for index, node in enumerate(state.cluster.nodes):
         row = state.row(index)
-        left = {
-            MEMORY: row[columns.MEMORY] - 1,
-            DISK: row[columns.DISK] - 1,
-            CPUS: node.vcpu_ratio * node.total_cpus - row[columns.CPUS],
-        }
-        if node.exclusive_storage:
-            left[OWN_SPINDLES] = row[columns.FREE_SPINDLES]
-        else:
-            left[SHARED_SPINDLES] = node.high_spindles - row[columns.SPINDLES]
-        found |= {(index, name): amount for name, amount in left.items() if name in names}
+        for resource in enforced:
+            amount = resource.spare(row[resource.column], node)
+            if amount != UNLIMITED:
+                found[index, resource.name] = amount
         if state.pools is not None:
             for pool, amount in state.pools.free[index].items():
                 found[index, _pool_name(pool)] = amount - 1
@@ -109,13 +96,14 @@ def footprint(instance: Instance, place: Place | None) -> Amounts:
         return held
     for role, index in enumerate(place.nodes):
         vector = instance.as_secondary if role else instance.as_primary
-        if not role:
-            held[index, MEMORY] = instance.memory if place.running else 0
-        for name, column, sign in _COLUMNS:
-            if name == OWN_SPINDLES and not instance.local:
-                continue  # no limit asks them of others
-            if vector[column] or (name == DISK and instance.counts_disk):
-                held[index, name] = sign * vector[column]
+        for resource in RESOURCES:
+            if resource.column == MEMORY:
+                if not role:
+                    held[index, resource.name] = instance.memory if place.running else 0
+            elif resource.name == OWN_SPINDLES and not instance.local:
+                continue  # no limit concerns them
+            elif vector[resource.column] or (resource.column == DISK and instance.counts_disk):
+                held[index, resource.name] = resource.taken(vector)
         for pool, amount in instance.draws:
             held[index, _pool_name(pool)] = amount
     return held
@@ -140,5 +128,5 @@ def describe_amount(dimension: str, amount: float) -> str:
     """``2048 MiB memory``."""
     from iallocator.limits.words import quantity
 
-    counted = dimension in (OWN_SPINDLES, *SOFT)
-    return quantity(amount, dimension if counted else f"MiB {dimension}")
+    units = {resource.name: resource.unit for resource in RESOURCES}
+    return quantity(amount, units.get(dimension, f"MiB {dimension}"))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from iallocator.explain.record.asked import Asked, Choice
     from iallocator.model.cluster import Cluster, Group
     from iallocator.model.instance import Instance
-    from iallocator.reply import GroupSolution
+    from iallocator.placement.results import GroupSolution
 
 __all__ = ["choice_of", "nowhere"]
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.placement.context import Context
-    from iallocator.reply import GroupSolution
+    from iallocator.placement.results import GroupSolution
     from iallocator.solver.budget import Budget
     from iallocator.solver.problem import Problem
 

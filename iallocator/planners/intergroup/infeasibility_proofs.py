@@ -10,6 +10,7 @@ from math import ceil, floor, inf
 
 from iallocator.deadline import check
 from iallocator.limits.migration import may_not_receive
+from iallocator.limits.node import FORCED_LIMITS, RESOURCES, resources_of
 from iallocator.model.columns import CPUS, DISK, FREE_SPINDLES, MEMORY, MEMORY_LATER, SPINDLES
 from iallocator.model.node_view import CAPACITIES
 from iallocator.model.state import derived
@@ -21,6 +22,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
 
+    from iallocator.limits.node import Resource
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.model.state import Kept
@@ -30,53 +32,66 @@ if TYPE_CHECKING:
 
 __all__ = ["KINDS", "RAM", "Arrivals", "Kind", "Proofs", "survived_in"]
 
+_HARD = resources_of(FORCED_LIMITS)
+
 DISK_RESERVE = CAPACITIES.index("disk_reserve")
 
 
 class Kind:
-    """Something that instances take of a node.
+    """A resource that instances take of a node, as proofs name it.
 
     Attributes
     ----------
     name, unit:
         For people.
+    resource:
+        The resource of `iallocator.limits.node`.
     column:
-        Where the state counts it.
-    sign:
-        1 where the column counts what is used, -1 where what is free.
+        Where the state counts it: now, or once forthcoming instances exist.
     of_primary:
         Whether only the primary gives it.
     """
 
-    __slots__ = ("column", "name", "of_primary", "sign", "unit")
+    __slots__ = ("column", "name", "of_primary", "resource", "unit")
 
     def __init__(
-        self, name: str, unit: str, column: int, sign: int, of_primary: bool = False
+        self, name: str, resource: Resource, column: int | None = None, of_primary: bool = False
     ) -> None:
         self.name = name
-        self.unit = unit
-        self.column = column
-        self.sign = sign
+        self.unit = " MiB" if resource.unit.startswith("MiB ") else ""
+        self.resource = resource
+        self.column = resource.column if column is None else column
         self.of_primary = of_primary
 
     def pieces(self, instance: Instance) -> list[float]:
-        """What it takes of its primary and, if it has one, of its secondary; zeros left out."""
+        """Return what it takes of its primary and its secondary, if it has one; without zeros."""
         roles = [instance.as_primary]
         if instance.required_nodes == 2:
             roles.append(instance.as_secondary)
-        amounts = [self.sign * vector[self.column] for vector in roles]
+        sign = 1 if self.resource.rising else -1
+        amounts = [sign * vector[self.column] for vector in roles]
         return [amount for amount in amounts if amount > 0]
 
 
-RAM = Kind("memory", " MiB", MEMORY, -1, True)
-LATER = Kind("memory with all instances running", " MiB", MEMORY_LATER, -1, True)
-SPACE = Kind("disk", " MiB", DISK, -1)
-CPU = Kind("cpu", "", CPUS, 1, True)
-SHARED_SPINDLES = Kind("spindles", "", SPINDLES, 1)
-OWN_SPINDLES = Kind("spindles of their own", "", FREE_SPINDLES, -1)
+_BY_COLUMN = {resource.column: resource for resource in RESOURCES}
+RAM = Kind("memory", _BY_COLUMN[MEMORY], of_primary=True)
+LATER = Kind("memory with all instances running", _BY_COLUMN[MEMORY], MEMORY_LATER, True)
+SPACE = Kind("disk", _BY_COLUMN[DISK])
+CPU = Kind("cpu", _BY_COLUMN[CPUS], of_primary=True)
+SHARED_SPINDLES = Kind("spindles", _BY_COLUMN[SPINDLES])
+OWN_SPINDLES = Kind("spindles of their own", _BY_COLUMN[FREE_SPINDLES])
 
-KINDS = (RAM, LATER, SPACE, CPU, SHARED_SPINDLES, OWN_SPINDLES)
-"""All that is asked, what decides most often first."""
+_NAMED = (RAM, LATER, SPACE, CPU, SHARED_SPINDLES, OWN_SPINDLES)
+
+KINDS = (
+    *_NAMED,
+    *(
+        Kind(one.name, one)
+        for one in RESOURCES
+        if one.column not in {kind.column for kind in _NAMED}
+    ),
+)
+"""Every resource, the one that decides most often first."""
 
 
 class Arrivals:
@@ -150,15 +165,15 @@ class Arrivals:
         """What may come to a node of one kind, N+1 aside."""
         state, node = context.state, context.cluster.nodes[index]
         held = state.columns[kind.column][index]
-        if kind is OWN_SPINDLES:
-            return held if node.exclusive_storage else inf
-        if kind.sign < 0:
+        spare = kind.resource.spare(held, node)
+        if kind.resource in _HARD and not kind.resource.rising:
+            if kind is OWN_SPINDLES:
+                return spare
             reserve = context.kernels.fixed[index][DISK_RESERVE] if kind is SPACE and heeds else 0
-            return min(_below(held), floor(held - reserve))
-        if not heeds or (kind is SHARED_SPINDLES and node.exclusive_storage):
+            return min(max(0, spare), floor(held - reserve))
+        if not heeds and kind.resource not in _HARD:
             return inf
-        most = node.vcpu_ratio * node.total_cpus if kind is CPU else node.high_spindles
-        return floor(most - held + AMOUNT)
+        return spare if spare == inf else floor(spare + AMOUNT)
 
     def _kept(self, context: IntergroupContext, index: int, asking: Collection[int]) -> float:
         """MiB that a node keeps free for the failover of the worst of the failures `asking`.
