@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from iallocator.model.state import State
     from iallocator.n1.rules import Rules
 
-__all__ = ["Simulation", "UnsurvivedFailure", "failover_rejection"]
+__all__ = ["Simulation", "UnrestartedInstance", "failover_rejection"]
 
 WORTH_ARRAYS = 1_000
 """Moves × nodes from which on the array form is loaded: a move costs 50 µs per node without."""
@@ -39,7 +39,7 @@ WORTH_LOADED_ARRAYS = 100
 """The same where it is loaded anyway, or many failures are played through."""
 
 
-class UnsurvivedFailure:
+class UnrestartedInstance:
     """A failure that cannot be survived: `instance` finds no place when `node` fails."""
 
     __slots__ = ("instance", "node", "why")
@@ -75,7 +75,7 @@ class Simulation:
         self._rules = rules
         self._scope = scope
 
-    def fail(self, node: int) -> UnsurvivedFailure | None:
+    def fail(self, node: int) -> UnrestartedInstance | None:
         """The first instance without a place if `node` fails, or None.
 
         Raises
@@ -86,12 +86,12 @@ class Simulation:
         with self._state.trial():
             return next(self._failures(node), None)
 
-    def all_lost(self, node: int) -> list[UnsurvivedFailure]:
+    def all_lost(self, node: int) -> list[UnrestartedInstance]:
         """All instances without a place if `node` fails, in the order in which they are moved."""
         with self._state.trial():
             return list(self._failures(node))
 
-    def _failures(self, node: int) -> Iterator[UnsurvivedFailure]:
+    def _failures(self, node: int) -> Iterator[UnrestartedInstance]:
         """Who finds no place; it is off the state when the next is asked for, in a trial."""
         state = self._state
         group = state.cluster.nodes[node].group
@@ -151,12 +151,12 @@ class Simulation:
         """
         return self._failover(self._state.where[instance.name][0], instance) is None
 
-    def _unsurvived(self, node: int, item: Sequence[Instance], what: str) -> UnsurvivedFailure:
+    def _unsurvived(self, node: int, item: Sequence[Instance], what: str) -> UnrestartedInstance:
         """That nobody takes `item`, for lack of `what`; named is the largest of it."""
         largest = min(item, key=_memory)
         others = " and ".join(one.name for one in item if one is not largest)
         whom = f"it together with {others}" if others else "it"
-        return UnsurvivedFailure(node, largest, f"{self._nobody(largest)} the {what} for {whom}")
+        return UnrestartedInstance(node, largest, f"{self._nobody(largest)} the {what} for {whom}")
 
     def _nobody(self, instance: Instance) -> str:
         """The beginning of why an instance finds no place."""
@@ -228,7 +228,7 @@ class Simulation:
 
         return items_of(instances, self._rules.units)
 
-    def failovers_fail(self, node: int) -> UnsurvivedFailure | None:
+    def failovers_fail(self, node: int) -> UnrestartedInstance | None:
         """Let the drbd primaries of `node` fail over; the first that cannot, or None.
 
         Changes the state: call it in a trial.
@@ -240,29 +240,33 @@ class Simulation:
                     return stranded
         return None
 
-    def _failover(self, node: int, instance: Instance) -> UnsurvivedFailure | None:
+    def _failover(self, node: int, instance: Instance) -> UnrestartedInstance | None:
         state = self._state
         nodes = state.where[instance.name]
         if len(nodes) < 2:
-            return UnsurvivedFailure(node, instance, "it has no secondary")
+            return UnrestartedInstance(node, instance, "it has no secondary")
         old, secondary = nodes
         name = state.cluster.nodes[secondary].name
         if not self._rules.strict and not state.cluster.nodes[secondary].online:
-            return UnsurvivedFailure(node, instance, f"its secondary {name} is not online")
+            return UnrestartedInstance(node, instance, f"its secondary {name} is not online")
         if may_not_receive(state.cluster, old, (secondary,)):
-            return UnsurvivedFailure(node, instance, f"its secondary {name} lacks a migration tag")
+            return UnrestartedInstance(
+                node, instance, f"its secondary {name} lacks a migration tag"
+            )
         state.remove(instance, nodes)
         if self._rules.strict:
             rejection = self._swap_rejection(instance, secondary, old)
             if rejection is not None:
-                return UnsurvivedFailure(
+                return UnrestartedInstance(
                     node, instance, f"its secondary {name} refuses it: {rejection}"
                 )
         rejection = failover_rejection(state, self.kernels, instance, secondary)
         if rejection == "FailMem":
-            return UnsurvivedFailure(node, instance, f"its secondary {name} has not enough memory")
+            return UnrestartedInstance(
+                node, instance, f"its secondary {name} has not enough memory"
+            )
         if rejection is not None:
-            return UnsurvivedFailure(
+            return UnrestartedInstance(
                 node, instance, f"its secondary {name} refuses it: {rejection}"
             )
         state.place(instance, (secondary, old))

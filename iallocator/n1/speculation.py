@@ -65,7 +65,7 @@ class Speculation:
         self._recent: list[int] = []  # failures that showed a prediction to be wrong, the last ones
         self._wrong: _Prediction | None = None  # the one that ended what is believed
 
-    def judges(self, instance: Instance) -> bool:
+    def suits(self, instance: Instance) -> bool:
         """Whether it can tell of `instance`."""
         counting = self._counting
         return not counting.intricate and self._trials.plain and counting.counts(instance)

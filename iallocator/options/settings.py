@@ -99,6 +99,12 @@ class Settings:
         """Whether somebody chose one of these attributes, wherever."""
         return not (self.chosen | self.origins.keys()).isdisjoint(targets)
 
+    def plan_n1(self, group: int) -> str:
+        """Return the N+1 mode of plans for the group of that index: hbal and hsqueeze have none."""
+        if not self.behaviour.plans_keep_n1 and not self.says("n1"):
+            return "off"
+        return self.by_group.get(group, self).n1
+
     def asks_here(self, target: str) -> bool:
         """Return whether the command line, or the table of the command in a file, set `target`.
 

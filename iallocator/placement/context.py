@@ -7,7 +7,7 @@ from iallocator.constraints.no_affinity import NoAffinity
 from iallocator.deadline import Deadline
 from iallocator.model.state import State
 from iallocator.n1.rules import WORK, Effort, Rules
-from iallocator.n1.tolerance import FailureTolerance, N1Cache
+from iallocator.n1.tolerance import FailureCache, FailureTolerance
 from iallocator.options.settings import PLANNING_SECONDS
 from iallocator.placement.evaluator import Evaluator
 from iallocator.placement.limit_policy import limit_policies_for
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from iallocator.model.cluster import Cluster, Group
     from iallocator.model.instance import Instance
-    from iallocator.n1.growth import Growth
+    from iallocator.n1.baseline import Baseline
     from iallocator.options.settings import Settings
     from iallocator.placement.limit_policy import LimitPolicies
     from iallocator.placement.trace import Trace
@@ -51,9 +51,9 @@ class Context:
 
     __slots__ = (
         "_all_nodes",
+        "_baselines",
         "_evaluators",
-        "_growths",
-        "_n1_caches",
+        "_failure_caches",
         "_rules",
         "_scopes",
         "_version",
@@ -101,8 +101,8 @@ class Context:
         self.leaving: Instance | None = None
         self.namesake: Instance | None = None
         self.misses_told = 0
-        self._n1_caches: dict[str, N1Cache] = {}
-        self._growths: dict[int, Growth] = {}
+        self._failure_caches: dict[str, FailureCache] = {}
+        self._baselines: dict[int, Baseline] = {}
         self.kept: dict[str, Any] = {}
         self.remarks: list[str] = []
         self.coming = coming
@@ -205,31 +205,33 @@ class Context:
         """Scores over `scope`, as the state is now."""
         return self.kernels.make(self.state, scope)
 
-    def judge(self, scope: Sequence[int], rules: Rules | None = None) -> FailureTolerance:
-        """N+1 by `rules` as the state is now; `scope` as for the allocation.
+    def tolerance(self, scope: Sequence[int], rules: Rules | None = None) -> FailureTolerance:
+        """Return the N+1 of the present state; scores of simulations run over `scope`.
 
-        Without `rules`, by those of the request's settings.
+        Without `rules`, the mode is that of the request's settings.
         """
         rules = rules or self.rules(self.settings.n1)
-        cache = self._n1_caches.get(rules.mode)
+        cache = self._failure_caches.get(rules.mode)
         if cache is None:
-            cache = self._n1_caches[rules.mode] = N1Cache()
+            cache = self._failure_caches[rules.mode] = FailureCache()
         leaving = None if self.leaving is None else (self.leaving, self.leaving.nodes)
         make = FailureTolerance if self.trace is None else self.trace.n1_check
         return make(self.state, self.kernels, rules, scope, leaving, cache)
 
-    def growth(self, group: Group) -> Growth:
-        """What says by how much failures of `group` lose more than as the cluster was read."""
-        found = self._growths.get(group.index)
-        if found is None:
-            from iallocator.n1.growth import Growth
+    def baseline(self, group: Group) -> Baseline:
+        """Return the failures of `group` in the initial state, measured when they are needed."""
+        baseline = self._baselines.get(group.index)
+        if baseline is None:
+            from iallocator.n1.baseline import Baseline
 
             rules = self.rules(self.settings_of(group).n1)
             as_read = self.state.version == self._version
             first = self.state.copy() if as_read else State(self.cluster)
-            found = Growth(first, self.kernels, group, rules)
-            self._growths[group.index] = found
-        return found
+            baseline = Baseline(
+                first, group, rules.mode, rules=rules, kernels=self.kernels, lazy=True
+            )
+            self._baselines[group.index] = baseline
+        return baseline
 
     def all_nodes(self) -> range:
         """Every node of the document; always the same object."""

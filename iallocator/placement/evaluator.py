@@ -30,6 +30,7 @@ from __future__ import annotations
 from iallocator.limits.group import rejected_by_policy
 from iallocator.limits.migration import may_not_receive
 from iallocator.limits.node import FORCED_LIMITS, PRIMARY, checks_for
+from iallocator.model.moves import Move
 from iallocator.placement.limit_policy import ALL_FORCED, enforcing
 from iallocator.placement.results import RankedMoves
 from iallocator.placement.score_scope import Unscored
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
     from iallocator.limits.rejection import Rejection
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
-    from iallocator.model.moves import Move
     from iallocator.n1.rules import Rules
     from iallocator.options.settings import Settings
     from iallocator.placement.limit_policy import LimitPolicies, LimitPolicy
@@ -263,7 +263,7 @@ class Evaluator:
 
     def keeps_n1(self, instance: Instance, nodes: Nodes) -> bool:
         """Whether `instance`, which is off the state, may be on `nodes` as far as N+1 goes."""
-        return self.scope.n1_check(self.rules).accepts(instance, nodes)
+        return self.scope.tolerance(self.rules).allows(Move(instance, (), nodes))
 
     def _limit_policy_off(self, source: int) -> LimitPolicy:
         return self.limit_policies.off(self._context.cluster.nodes[source])

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from itertools import islice
 
+from iallocator.model.moves import Move
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
+    from iallocator.aliases import Nodes
     from iallocator.model.instance import Instance
     from iallocator.n1.tolerance import FailureTolerance
     from iallocator.placement.context import Context
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from iallocator.placement.results import RankedMoves
     from iallocator.scoring.candidates import Placement
 
-    Accepts = Callable[[Instance, tuple[int, ...]], bool]
 
 __all__ = ["least_loss"]
 
@@ -49,12 +49,18 @@ def least_loss(
     if (candidates.feasible == 1 and not rejects) or context.effort.spent:
         return list(islice(candidates.ranked(), top))
     if stays:
-        context.growth(evaluator.group)  # made of the state before it is changed
+        context.baseline(evaluator.group)  # made of the state before it is changed
     with state.trial():
         state.remove(instance, present)
-        check = _check(context, evaluator, instance, present)
-        places = islice(candidates.ranked(), ASKED)
-        best, others = _sorted_out(places, check.accepts, instance, top)
+        check = _check(context, evaluator, present)
+        before = present if stays else ()
+        best: list[Placement] = []
+        others: list[Placement] = []
+        for place in islice(candidates.ranked(), ASKED):
+            allowed = check.allows(Move(instance, before, place[1]))
+            (best if allowed else others).append(place)
+            if len(best) >= top:
+                break
         if not rejects and len(best) < top:
             best += _compared(context, evaluator, instance, others)
         if context.trace is not None:
@@ -62,42 +68,27 @@ def least_loss(
     return best[:top]
 
 
-def _check(
-    context: Context, evaluator: Evaluator, instance: Instance, present: tuple[int, ...]
-) -> FailureTolerance:
-    """What accepts the places that lose nothing more; `instance` is off the state."""
+def _check(context: Context, evaluator: Evaluator, present: Nodes) -> FailureTolerance:
+    """Return what allows the placements that lose nothing more, for an instance on `present`."""
     if context.cluster.nodes[present[0]].group is not evaluator.group:
-        return evaluator.scope.n1_check(evaluator.rules)
-    growth = context.growth(evaluator.group)
+        return evaluator.scope.tolerance(evaluator.rules)
+    baseline = context.baseline(evaluator.group)
     if context.trace is None:
-        return growth.judge(context.state, instance, present)
-    return growth.judge(context.state, instance, present, context.trace.n1_check)
-
-
-def _sorted_out(
-    places: Iterable[Placement], accepts: Accepts, instance: Instance, enough: int
-) -> tuple[list[Placement], list[Placement]]:
-    """The first of `places` that are accepted, and those before the last of them that are not."""
-    best: list[Placement] = []
-    others: list[Placement] = []
-    for place in places:
-        (best if accepts(instance, place[1]) else others).append(place)
-        if len(best) >= enough:
-            break
-    return best, others
+        return baseline.moving(context.state)
+    return baseline.moving(context.state, context.trace.n1_check)
 
 
 def _compared(
     context: Context, evaluator: Evaluator, instance: Instance, places: list[Placement]
 ) -> list[Placement]:
     """`places`, those first that lose least, as far as they are compared."""
-    state, growth = context.state, context.growth(evaluator.group)
+    state, baseline = context.state, context.baseline(evaluator.group)
     compared: list[tuple[tuple[float, ...], Placement]] = []
     for place in places[:COMPARED]:
-        if growth.spent(SHARE):
+        if baseline.spent(SHARE):
             break
         with state.trial():
             state.place(instance, place[1])
-            compared.append((growth.of(state), place))
+            compared.append((baseline.growth(state), place))
     left = places[len(compared) :]
     return [place for _, place in sorted(compared, key=lambda one: one[0])] + left

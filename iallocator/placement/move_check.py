@@ -8,7 +8,8 @@ it.
 from __future__ import annotations
 
 from iallocator.limits.rejection import Rejection, group_rejections, migration_rejection
-from iallocator.n1.tolerance import FailureTolerance, N1Cache
+from iallocator.model.moves import Move
+from iallocator.n1.tolerance import FailureTolerance
 from iallocator.placement.move_limits import MoveLimits
 
 TYPE_CHECKING = False
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from iallocator.aliases import Nodes
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
-    from iallocator.model.moves import Move
     from iallocator.model.state import State
     from iallocator.n1.rules import Rules
     from iallocator.placement.limit_policy import LimitPolicies
@@ -224,18 +224,18 @@ def n1_rejection(
     before: Nodes,
     after: Nodes,
 ) -> Rejection | None:
-    """The failure that `instance` on `after`, and not on `before`, makes unsurvivable.
+    """Return the rejection by a failure that is not tolerated if `instance` is on `after`.
 
-    Cost: a look at each node of the group; simulations only where that does not tell.
+    `before`: its nodes now; () for a new instance. Cost: see `iallocator.n1.tolerance`.
     """
     with state.trial():
         if before:
             state.remove(instance, before)
-        leaving = (instance, before) if before else None
-        check = FailureTolerance(state, kernels, rules, scope, leaving, N1Cache())
-        if check.accepts(instance, after):
+        tolerance = FailureTolerance(state, kernels, rules, scope)
+        move = Move(instance, before, after)
+        if tolerance.allows(move):
             return None
-        stranded = check.stranded(instance, after)
+        stranded = tolerance.obstacle(move)
     if stranded is None:
         return Rejection("FailN1", "some node's failure could not be survived any more", after[0])
     nodes = state.cluster.nodes

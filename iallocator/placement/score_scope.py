@@ -37,11 +37,13 @@ class ScoreScope:
             self._kernel, None, context.state.version, lambda: context.kernel(self.nodes)
         )
 
-    def n1_check(self, rules: Rules) -> FailureTolerance:
+    def tolerance(self, rules: Rules) -> FailureTolerance:
         """Return the N+1 check of the nodes by `rules`."""
         context = self._context
         version = context.state.version
-        return derived(self._checks, rules.mode, version, lambda: context.judge(self.nodes, rules))
+        return derived(
+            self._checks, rules.mode, version, lambda: context.tolerance(self.nodes, rules)
+        )
 
 
 class Unscored(ScoreScope):

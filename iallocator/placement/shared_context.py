@@ -27,5 +27,5 @@ if TYPE_CHECKING:
         def kernel(self, scope: Sequence[int]) -> Kernel:
             """Return a kernel that scores the nodes of `scope` on the present state."""
 
-        def judge(self, scope: Sequence[int], rules: Rules) -> FailureTolerance:
+        def tolerance(self, scope: Sequence[int], rules: Rules) -> FailureTolerance:
             """Return the N+1 check by `rules` on the present state; `scope` as for a request."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from iallocator.limits.node import ALL_LIMITS, PRIMARY, SECONDARY, checks_for
+from iallocator.n1.baseline import CAME, LEFT, MOVED, Baseline
 from iallocator.planners.power_state import Switched
-from iallocator.planners.survival import CAME, LEFT, MOVED, Survival, mode_of
 from iallocator.transition.execution import view_of
 
 TYPE_CHECKING = False
@@ -34,28 +34,28 @@ class Failures:
 
     def __init__(self, limits: PlanLimits) -> None:
         self._limits = limits
-        self._first: dict[int, Survival] = {}
+        self._first: dict[int, Baseline] = {}
         self._where: dict[str, tuple[int, ...]] = {}
         self._primaries: list[dict[str, Instance]] = []
         self._found: dict[tuple[int, int], list[int]] = {}
 
-    def survival(self, state: State, group: Group) -> Survival:
+    def baseline(self, state: State, group: Group) -> Baseline:
         """What must stay survivable in `group`; `state` is as at the beginning."""
         found = self._first.get(group.index)
         if found is None:
-            mode = mode_of(self._limits.settings, group)
-            found = self._first[group.index] = Survival(state, group, mode, self._limits.relations)
+            mode = self._limits.settings.plan_n1(group.index)
+            found = self._first[group.index] = Baseline(state, group, mode, self._limits.relations)
         return found
 
-    def lost(self, state: State, survival: Survival, change: int) -> list[int]:
+    def lost(self, state: State, baseline: Baseline, change: int) -> list[int]:
         """The nodes whose failure should be survivable at the end, and is not."""
         if state.where != self._where or state.primaries != self._primaries:
             self._where = dict(state.where)
             self._primaries = [dict(here) for here in state.primaries]
             self._found = {}
-        asked = survival.group.index, change
+        asked = baseline.group.index, change
         if asked not in self._found:
-            self._found[asked] = survival.lost(state, change, rescues=True)
+            self._found[asked] = baseline.broken(state, change, rescues=True)
         return self._found[asked]
 
 
@@ -87,7 +87,7 @@ class Outcome:
             for group in groups
             for index in group.nodes
         }
-        self._survivals = [self._failures.survival(state, group) for group in groups]
+        self._baselines = [self._failures.baseline(state, group) for group in groups]
 
     def of_instances(self, state: State) -> Iterator[Found]:
         """Groups and policy of those that moved; musts that held at first and do not in the end."""
@@ -192,9 +192,9 @@ class Outcome:
         """Nodes whose failure must be survivable in the end, and is not; with the reason."""
         found: dict[int, str] = {}
         with Switched(state.cluster, off=self._limits.leaving, on=self._limits.coming):
-            for survival in self._survivals:
-                change = self._change(state, survival.group)
-                lost = set(self._failures.lost(state, survival, change)) - self._limits.hopeless
+            for baseline in self._baselines:
+                change = self._change(state, baseline.group)
+                lost = set(self._failures.lost(state, baseline, change)) - self._limits.hopeless
                 for index in sorted(lost):
                     found[index] = f"the failure of {self._nodes[index].name} would not be survived"
         return found

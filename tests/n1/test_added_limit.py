@@ -12,12 +12,13 @@ import pytest
 from iallocator.limits import node as node_limits
 from iallocator.limits.node import PRIMARY, Check, Lack
 from iallocator.model.columns import COLUMNS, MEMORY
+from iallocator.model.moves import Move
+from iallocator.n1.baseline import Baseline, MoveGuard
+from iallocator.n1.headroom import FillRules, Headroom
 from iallocator.n1.rules import Rules
 from iallocator.n1.simultaneous import JointFailures
-from iallocator.planners.capacity.survival import CapacityRules, FillingSurvival
 from iallocator.planners.intergroup.failover_plan import failover_plan_of
 from iallocator.planners.intergroup.packing import failover_deficits
-from iallocator.planners.survival import FailureGuard, Survival
 from tests.builders import Json, allocate, cluster, instance
 
 from .tight import Case, context_of
@@ -139,14 +140,12 @@ def test_judge_accepts_what_brute_force_does(kind: str, mode: str) -> None:
     for seed in range(25):
         case = world(Random(f"added/{kind}/{seed}"), kind)
         state, rules = case.state, case.context.rules(mode)
-        filling = FillingSurvival(
-            state, case.context.kernels, {0: CapacityRules(mode, True, range(4))}
-        )
+        filling = Headroom(state, case.context.kernels, {0: FillRules(mode, True, range(4))})
         before = survived(case, rules)
         lost = [least_lost(case, (index,)) for index in range(4)]
         for nodes in candidates(case):
-            judge = case.context.judge(case.context.all_nodes(), rules)
-            accepted = judge.accepts(case.new, nodes)
+            judge = case.context.tolerance(case.context.all_nodes(), rules)
+            accepted = judge.allows(Move(case.new, (), nodes))
             with state.trial():
                 state.place(case.new, nodes)
                 after = survived(case, rules)
@@ -159,7 +158,7 @@ def test_judge_accepts_what_brute_force_does(kind: str, mode: str) -> None:
                 expected = all(now or (mode == "no-new" and not then)
                                for now, then in zip(after, before))  # fmt: skip
                 assert accepted is expected, (seed, nodes)
-                assert filling.accepts(case.new, nodes, True) is expected, (seed, nodes)
+                assert filling.allows(case.new, nodes, True) is expected, (seed, nodes)
             told[accepted] += 1
     assert min(told[True], told[False]) > 1, told
 
@@ -187,8 +186,8 @@ def test_plan_keeps_n1_as_brute_force_says(kind: str, mode: str) -> None:
     for seed in range(20):
         case = world(Random(f"plan/{kind}/{seed}"), kind)
         group, rules = case.cluster.groups[0], Rules("no-worse" if mode == "no-worse" else "no-new")
-        survival = Survival(case.state, group, mode)
-        guard = FailureGuard(survival, case.state)
+        survival = Baseline(case.state, group, mode)
+        guard = MoveGuard(survival, case.state)
         before = survived(case, rules)
         lost = [least_lost(case, (index,)) for index in range(4)]
         for nodes in candidates(case):
@@ -196,8 +195,8 @@ def test_plan_keeps_n1_as_brute_force_says(kind: str, mode: str) -> None:
                 case.state.place(case.new, nodes)
                 after = survived(case, rules)
                 more = [least_lost(case, (index,)) for index in range(4)]
-                left = survival.lost(case.state)
-                kept = guard.keeps(set(nodes))
+                left = survival.broken(case.state)
+                kept = guard.keeps()
             if mode == "no-worse":
                 grown = [i for i in range(4) if any(b > a for b, a in zip(more[i], lost[i]))]
                 expected = grown

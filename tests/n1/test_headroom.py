@@ -10,7 +10,7 @@ import pytest
 from iallocator.limits.node import FORCED_LIMITS
 from iallocator.model.instance import Instance
 from iallocator.n1.counting import GroupHeadroom
-from iallocator.n1.headroom import Headroom
+from iallocator.n1.headroom import CountedTolerance
 from iallocator.n1.queues import fits_into
 from iallocator.n1.speculation import Speculation
 from tests.seeds import seeds
@@ -43,9 +43,9 @@ def another(new: Instance, number: int) -> Instance:
     return twin
 
 
-def headroom_of(case: Case) -> Headroom:
+def headroom_of(case: Case) -> CountedTolerance:
     """What counts for this case."""
-    return Headroom(case.state, case.rules, watched(case))
+    return CountedTolerance(case.state, case.rules, watched(case))
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -81,7 +81,7 @@ def verdicts_held_to_the_simulation(case: Case) -> Counter[bool | None]:
         return counts
     headroom = headroom_of(case)
     for node in fitting(case, case.new):
-        found = headroom.accepts(case.new, node)
+        found = headroom.tolerates(case.new, node)
         counts[found] += 1
         if found is None:
             continue
@@ -117,7 +117,7 @@ def test_headroom_for_so_many_holds_wherever_they_go(mode: str) -> None:
         again = headroom_of(case)
         assert headroom.count(case.new, groups) == again.count(case.new, groups), seed
         for node in fitting(case, case.new):
-            assert headroom.accepts(case.new, node) is again.accepts(case.new, node), seed
+            assert headroom.tolerates(case.new, node) is again.tolerates(case.new, node), seed
     assert promised > 60
 
 
@@ -177,15 +177,15 @@ def test_rehearsed_placements_are_believed_as_far_as_the_simulation_keeps_them()
         if case.new.required_nodes > 1 or not nodes or len(case.cluster.groups) > 1:
             continue
         case.rules.units = {}
-        headroom = Headroom(case.state, case.rules, watched(case), case.context.kernels)
+        headroom = CountedTolerance(case.state, case.rules, watched(case), case.context.kernels)
         speculation = headroom.speculation(0)
-        if speculation is None or not speculation.judges(case.new):
+        if speculation is None or not speculation.suits(case.new):
             continue
         path = [(another(case.new, number), chance.choice(nodes)) for number in range(4)]
         guessed, doubted = rehearsed(speculation, case, path)
         believed = speculation.confirmed()
         plainly = headroom_of(case)
-        assert all(headroom.accepts(case.new, i) is plainly.accepts(case.new, i) for i in nodes)
+        assert all(headroom.tolerates(case.new, i) is plainly.tolerates(case.new, i) for i in nodes)
         if believed is None:
             continue
         for new, node in path[:believed]:
@@ -239,12 +239,12 @@ def test_headroom_with_what_is_in_doubt_played_through_is_the_simulation(mode: s
         if case.new.required_nodes > 1:
             continue
         case.rules.units = {}
-        headroom = Headroom(case.state, case.rules, watched(case), case.context.kernels)
+        headroom = CountedTolerance(case.state, case.rules, watched(case), case.context.kernels)
         for number in range(3):
             nodes = fitting(case, case.new)
             new = another(case.new, number)
             for node in nodes:
-                found = headroom.keeps(new, node)
+                found = headroom.allows(new, node)
                 counts[found] += 1
                 if found is not None:
                     assert found is kept(case, new, node), (seed, number, node)

@@ -10,8 +10,8 @@ import pytest
 from iallocator.constraints.affinity_factory import relations_of
 from iallocator.model.state import State
 from iallocator.n1 import simulation_arrays as batch
-from iallocator.n1.of_group import simulation_of
 from iallocator.n1.rules import Rules
+from iallocator.n1.simulation import Simulation
 from iallocator.n1.simultaneous import JointFailures
 from iallocator.planners.check.joint_failures import examine_failures
 from iallocator.wire.document import read_cluster
@@ -136,7 +136,7 @@ def test_failures_in_racks_are_played_through_in_arrays_as_one_by_one() -> None:
             document["instances"][f"x{number}"] = one
         state = State(read_cluster(document, Reading()))
         group = state.cluster.groups[0]
-        simulation = simulation_of(state, group, Rules("no-new"))
+        simulation = Simulation.of_group(state, group, Rules("no-new"))
         alone = [node for node in range(5) if simulation.fail(node) is not None]
         assert batch.suits(state, group, Rules("no-new"))
         assert simulation.lost(range(5)) == alone, seed

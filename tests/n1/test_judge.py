@@ -10,6 +10,7 @@ import pytest
 
 from iallocator.aliases import Nodes
 from iallocator.model.instance import Instance
+from iallocator.model.moves import Move
 from tests.builders import Json, allocate, cluster, instance
 from tests.conformance.documents import document
 from tests.seeds import seeds
@@ -48,10 +49,10 @@ def watched(case: Case, nodes: Nodes) -> Sequence[int]:
 
 def compare(case: Case, subject: Instance, name: str, most: int = 20) -> tuple[int, int]:
     """Compare judge and definition; how many places were accepted, how many rejected."""
-    judge = case.context.judge(case.context.all_nodes())
+    judge = case.context.tolerance(case.context.all_nodes())
     answers = []
     for nodes in candidates(case, subject, most):
-        answer = judge.accepts(subject, nodes)
+        answer = judge.allows(Move(subject, (), nodes))
         where = f"{name}: {subject.name} ({subject.template}) on {nodes}"
         assert answer is accepted(case, subject, nodes), where
         answers.append(answer)
@@ -73,9 +74,9 @@ def test_judge_that_knows_of_a_lost_failure_accepts_nothing() -> None:
     lost = 0
     for seed in seeds(80, 400):
         case = tight(seed, "strict")
-        judge = case.context.judge(case.context.all_nodes())
+        judge = case.context.tolerance(case.context.all_nodes())
         for nodes in candidates(case, case.new, 6):
-            if judge.lost(case.cluster.nodes[nodes[0]].group):
+            if judge.rejects_all(case.cluster.nodes[nodes[0]].group):
                 assert not accepted(case, case.new, nodes), f"{seed}: {nodes}"
                 lost += 1
     assert lost > 100
@@ -96,12 +97,14 @@ def test_judge_of_instances_that_change_their_group_equals_the_definition(mode: 
     for seed in seeds(50, 250):
         case = tight(seed, mode)
         for subject in case.cluster.instances[:8:4]:
-            judge = case.context.judge(case.context.all_nodes())
+            judge = case.context.tolerance(case.context.all_nodes())
             home = case.cluster.group_of(subject)
             for nodes in candidates(case, subject, 6):
                 if case.cluster.nodes[nodes[0]].group is not home:
                     where = f"{mode} {seed}: {subject.name} on {nodes}"
-                    assert judge.accepts(subject, nodes) is accepted(case, subject, nodes), where
+                    assert judge.allows(Move(subject, (), nodes)) is accepted(
+                        case, subject, nodes
+                    ), where
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -136,10 +139,12 @@ def test_judge_rejects_where_it_can_name_who_is_stranded(mode: str) -> None:
     """A rejection goes with an instance that finds no place, an acceptance with none."""
     for seed in seeds(35, 150):
         case = tight(seed, mode)
-        judge = case.context.judge(case.context.all_nodes())
+        judge = case.context.tolerance(case.context.all_nodes())
         for nodes in candidates(case, case.new, 6):
-            stranded = judge.stranded(case.new, nodes)
-            assert (stranded is None) is judge.accepts(case.new, nodes), f"{mode} {seed} {nodes}"
+            stranded = judge.obstacle(Move(case.new, (), nodes))
+            assert (stranded is None) is judge.allows(Move(case.new, (), nodes)), (
+                f"{mode} {seed} {nodes}"
+            )
 
 
 @pytest.mark.parametrize("seed", seeds(10, 40))
@@ -160,7 +165,7 @@ def test_no_new_judge_gives_the_same_answers_beside_a_broken_group(seed: int) ->
 def verdict_on(request: Json, node: int, mode: str = "no-new") -> bool:
     """Whether the new instance of `request` may go to the node of that number."""
     case = context_of(request, mode)
-    return case.context.judge(case.context.all_nodes()).accepts(case.new, (node - 1,))
+    return case.context.tolerance(case.context.all_nodes()).allows(Move(case.new, (), (node - 1,)))
 
 
 def broken() -> Json:
@@ -203,11 +208,11 @@ def test_judge_of_a_mirror_that_takes_the_disk_of_a_failover_rejects(mode: str, 
     case = context_of(without_disk_to_spare(state), mode)
     bare = case.cluster.instances[0]
     case.state.remove(bare, bare.nodes)
-    judge = case.context.judge(case.context.all_nodes())
+    judge = case.context.tolerance(case.context.all_nodes())
     mirrored = bare.as_template("drbd")
     assert survives(case, 1), "node2 could fail before"
     assert not accepted(case, mirrored, (0, 2))
-    assert not judge.accepts(mirrored, (0, 2))
+    assert not judge.allows(Move(mirrored, (), (0, 2)))
 
 
 def test_off_judge_accepts_everything() -> None:

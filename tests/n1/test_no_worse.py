@@ -9,6 +9,7 @@ from random import Random
 import pytest
 
 from iallocator.model.columns import MEMORY
+from iallocator.model.moves import Move
 from iallocator.n1.exact import FailureSlack
 from iallocator.packing import Bins, Item, Packing
 from tests.builders import Json, allocate, cluster, instance
@@ -98,7 +99,7 @@ def test_no_worse_judge_lets_no_failure_lose_more_than_a_plain_search_finds(temp
     for seed in range(40):
         document = world(Random(f"no-worse/{template}/{seed}"), template)
         case = context_of(document, "no-worse")
-        judge = case.context.judge(case.context.all_nodes())
+        judge = case.context.tolerance(case.context.all_nodes())
         before = {name: lost_if(document, name) for name in document["nodes"]}
         for primary in range(2):
             nodes = (primary, 3)[: case.new.required_nodes]
@@ -106,7 +107,7 @@ def test_no_worse_judge_lets_no_failure_lose_more_than_a_plain_search_finds(temp
                 continue
             after = {n: lost_if(placed(document, nodes), n) for n in document["nodes"]}
             grown = any(a > b for n in after for a, b in zip(after[n], before[n]))
-            accepted = judge.accepts(case.new, nodes)
+            accepted = judge.allows(Move(case.new, (), nodes))
             whole = not any(any(lost) for lost in before.values())
             told[accepted, whole] += 1
             assert not (accepted and grown), (seed, nodes)
@@ -171,7 +172,7 @@ def test_failure_that_another_order_survives_is_lost_only_to_the_simulation() ->
     verdicts = {}
     for mode in ("no-new", "no-worse"):
         case = context_of(greedy_gets_stuck(), mode)
-        verdicts[mode] = case.context.judge(case.context.all_nodes()).survivable([0])
+        verdicts[mode] = case.context.tolerance(case.context.all_nodes()).tolerated([0])
     assert verdicts == {"no-new": [], "no-worse": [0]}
 
 
@@ -179,10 +180,10 @@ def test_sums_of_parts_tell_what_the_search_says(monkeypatch: pytest.MonkeyPatch
     """Candidates judged by sums alone where those tell are judged alike without them."""
 
     def verdicts(case: Case) -> list[bool]:
-        judge = case.context.judge(case.context.all_nodes())
+        judge = case.context.tolerance(case.context.all_nodes())
         groups = {index: node.group for index, node in enumerate(case.cluster.nodes)}
         return [
-            judge.accepts(case.new, nodes)
+            judge.allows(Move(case.new, (), nodes))
             for nodes in permutations(case.context.all_nodes(), case.new.required_nodes)
             if case.state.columns[MEMORY][nodes[0]] > case.new.memory
             and len({groups[index] for index in nodes}) == 1

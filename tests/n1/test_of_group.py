@@ -10,11 +10,11 @@ import pytest
 from iallocator.model.columns import MEMORY
 from iallocator.model.state import State
 from iallocator.n1.bounds import TargetCapacity
-from iallocator.n1.headroom import Headroom
-from iallocator.n1.of_group import losses_of, not_survived
+from iallocator.n1.headroom import CountedTolerance
 from iallocator.n1.rules import Rules
 from iallocator.n1.simultaneous import JointFailures
 from iallocator.n1.slot_counts import SlotCounts as SlotRoom
+from iallocator.n1.tolerance import FailureTolerance
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
 from tests.builders import cluster, instance
@@ -31,10 +31,21 @@ def test_failures_not_survived_are_those_of_the_simulation(mode: str, first: int
         for group in case.cluster.groups:
             asked = [i for i in group.nodes if case.cluster.nodes[i].online]
             lost = [i for i in asked if not survives(case, i)]
-            assert not_survived(case.state, group, case.rules, asked) == lost, seed
-            assert not_survived(case.state, group, case.rules, lost[:1]) == lost[:1]
+            assert (
+                FailureTolerance.of_group(case.state, group, case.rules).not_tolerated(asked)
+                == lost
+            ), seed
+            assert (
+                FailureTolerance.of_group(case.state, group, case.rules).not_tolerated(lost[:1])
+                == lost[:1]
+            )
             told.add(bool(lost))
-        assert not_survived(case.state, case.cluster.groups[0], case.rules, []) == []
+        assert (
+            FailureTolerance.of_group(case.state, case.cluster.groups[0], case.rules).not_tolerated(
+                []
+            )
+            == []
+        )
     assert told == {True, False}
 
 
@@ -65,7 +76,7 @@ def test_headroom_of_one_group_needs_the_others_to_keep_n1_for_certain() -> None
         if len(groups) < 2 or case.new.required_nodes > 1:
             continue
         online = [i for i, node in enumerate(case.cluster.nodes) if node.online]
-        headroom = Headroom(case.state, case.rules, online)
+        headroom = CountedTolerance(case.state, case.rules, online)
         for group in groups:
             some = headroom.count(case.new, [group.index]) > 0
             counts[some] += 1
@@ -105,8 +116,10 @@ def test_loss_knows_that_a_pool_is_full_before_disk_and_memory_are(count: int, s
     """A packing by memory and disk is held to all limits before it counts."""
     state = State(read_cluster(on_fast(count), Reading()))
     group, rules = state.cluster.groups[0], Rules("no-new")
-    assert (losses_of(state, group, rules, [0])[0].instances == 0) is saved
-    assert not_survived(state, group, rules, [0]) == ([] if saved else [0])
+    assert (FailureTolerance.of_group(state, group, rules).losses([0])[0].instances == 0) is saved
+    assert FailureTolerance.of_group(state, group, rules).not_tolerated([0]) == (
+        [] if saved else [0]
+    )
 
 
 @pytest.mark.parametrize(("tag", "lost"), [("cpu:old", []), ("cpu:new", ["vm"])])

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from iallocator.model.instance import Instance
+from iallocator.model.moves import Move
 from iallocator.n1.tolerance import FailureTolerance
 from iallocator.options.settings import Settings
 from iallocator.placement.context import Context
@@ -54,7 +55,9 @@ def answers(context: Context, moved: Instance, as_move: bool, forgetful: bool = 
                 places = evaluator.candidates(moved, "moved", moved.nodes, group.nodes)
             some = sorted((nodes, round(score, 7)) for score, nodes in places.ranked())[:8]
             if forgetful:
-                kept = [new_judge(context, scope).accepts(moved, nodes) for nodes, _ in some]
+                kept = [
+                    new_judge(context, scope).allows(Move(moved, (), nodes)) for nodes, _ in some
+                ]
             else:
                 kept = [evaluator.keeps_n1(moved, nodes) for nodes, _ in some]
             found += [(nodes, score, one) for (nodes, score), one in zip(some, kept, strict=True)]

@@ -19,8 +19,8 @@ import pytest
 
 from iallocator.cli import main
 from iallocator.deadline import SIGNALLED, Stopped
+from iallocator.n1.baseline import Baseline
 from iallocator.planners.balance.scan.neighbourhood import MoveScan
-from iallocator.planners.survival import Survival
 from tests.command import json_of
 from tests.patience import PATIENCE
 
@@ -131,16 +131,16 @@ def test_balance_interrupted_while_judged_keeps_its_moves(
     calls = []
 
     def counted(question: Callable[..., Any]) -> Callable[..., Any]:
-        def ask(survival: Survival, *arguments: Any) -> Any:
+        def ask(baseline: Baseline, *arguments: Any, **named: Any) -> Any:
             calls.append(1)
             if len(calls) == asked:
                 raise Stopped(SIGNALLED)
-            return question(survival, *arguments)
+            return question(baseline, *arguments, **named)
 
         return ask
 
-    for question in ("doomed", "first_doomed"):
-        monkeypatch.setattr(Survival, question, counted(getattr(Survival, question)))
+    for question in ("broken", "first_broken"):
+        monkeypatch.setattr(Baseline, question, counted(getattr(Baseline, question)))
     plan = json_of("balance", "-t", path, status=130)
     assert plan["moves"] == plain["moves"] != []
     assert plan["groups"][0]["reason"] == "interrupted"

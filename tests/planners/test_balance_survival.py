@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from iallocator.model.state import State
-from iallocator.planners.survival import FailureGuard, Survival, doomed
+from iallocator.n1.baseline import Baseline, MoveGuard
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
 from tests.builders import Json, cluster, instance
@@ -147,20 +147,19 @@ def test_failure_guard_agrees_with_the_simulation_after_every_move() -> None:
     for seed in SEEDS:
         world = read_cluster(_tight(seed), Reading())
         state, rng = State(world), Random(seed)
-        survival = Survival(state, world.groups[0], "no-new")
-        guard = FailureGuard(survival, state)
+        survival = Baseline(state, world.groups[0], "no-new")
+        guard = MoveGuard(survival, state)
         for _ in range(30):
             one = rng.choice(world.instances)
             before = state.where[one.name]
             after = tuple(rng.sample(range(len(world.nodes)), len(before)))
-            touched = {*before, *after}
             state.remove(one, before)
             state.place(one, after)
-            expected = not doomed(state, world.groups[0], sorted(survival.saved))
-            assert guard.keeps(touched) == guard.keeps() == expected, seed
+            expected = not survival.not_tolerated(state, sorted(survival.tolerated))
+            assert guard.keeps() == MoveGuard(survival, state).keeps() == expected, seed
             if expected:
                 kept += 1
-                guard.moved(touched)
+                guard.moved()
             else:
                 rejected += 1
                 state.remove(one, after)
@@ -194,7 +193,7 @@ def test_survival_asked_of_two_states_answers_for_each_as_it_is(mode: str) -> No
     for seed in seeds(6, 20):
         world, rng = read_cluster(_tight(seed), Reading()), Random(seed)
         group, states = world.groups[0], (State(world), State(world))
-        kept = Survival(states[0], group, mode)
+        kept = Baseline(states[0], group, mode)
         for _ in range(3):
             found = []
             for state in states:
@@ -202,7 +201,7 @@ def test_survival_asked_of_two_states_answers_for_each_as_it_is(mode: str) -> No
                 count = len(moved.nodes)
                 state.remove(moved, state.where[moved.name])
                 state.place(moved, tuple(rng.sample(group.nodes, count)))
-                found.append(kept.doomed(state, group.nodes))
-                assert found[-1] == Survival(state, group, mode).doomed(state, group.nodes)
+                found.append(kept.not_tolerated(state, group.nodes))
+                assert found[-1] == Baseline(state, group, mode).not_tolerated(state, group.nodes)
             differed += found[0] != found[1]
     assert differed

@@ -14,7 +14,7 @@ import pytest
 
 from iallocator.deadline import SIGNALLED, Stopped
 from iallocator.model.state import State
-from iallocator.n1.headroom import Headroom
+from iallocator.n1.headroom import CountedTolerance
 from iallocator.planners.capacity import fill
 from iallocator.planners.capacity.site import CapacityState
 from iallocator.planners.capacity.tiered import Rejections
@@ -141,9 +141,9 @@ def both_ways(patch: pytest.MonkeyPatch, *words: str) -> int:
     quick = ask(*words, "--json")
     with patch.context() as plainly:
         plainly.setattr(fill, "MANY", -1)
-        plainly.setattr(Headroom, "accepts", lambda *_: None)
-        plainly.setattr(Headroom, "keeps", lambda *_: None)
-        plainly.setattr(Headroom, "foresee", lambda *_: None)
+        plainly.setattr(CountedTolerance, "tolerates", lambda *_: None)
+        plainly.setattr(CountedTolerance, "allows", lambda *_: None)
+        plainly.setattr(CountedTolerance, "prepare", lambda *_: None)
         plainly.setattr(Rejections, "hopeless", lambda *_, **__: False)
         plainly.setattr(Rejections, "alike", lambda *_, **__: 0)
         assert ask(*words, "--json") == quick, words

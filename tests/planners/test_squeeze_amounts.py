@@ -10,10 +10,10 @@ import pytest
 from iallocator.model.cluster import Cluster
 from iallocator.model.policy import Spec
 from iallocator.model.state import State
+from iallocator.n1.baseline import Baseline
 from iallocator.planners.power_state import Switched
 from iallocator.planners.squeeze.feasibility import Amounts
 from iallocator.planners.squeeze.headroom import Headroom
-from iallocator.planners.survival import Survival
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
 from tests import builders
@@ -35,7 +35,7 @@ def _cluster(rng: random.Random) -> Cluster:
     return read_cluster(builders.cluster(nodes=4, memory=MEMORY, instances=instances), Reading())
 
 
-def _possible(cluster: Cluster, reserve: Headroom, survival: Survival) -> bool:
+def _possible(cluster: Cluster, reserve: Headroom, survival: Baseline) -> bool:
     """Tell whether some arrangement on the online nodes has the reserve and survives failures."""
     online = [node.index for node in cluster.nodes if node.online]
     state = State(cluster)
@@ -45,7 +45,7 @@ def _possible(cluster: Cluster, reserve: Headroom, survival: Survival) -> bool:
         with state.trial():
             for instance, index in zip(cluster.instances, choice):
                 state.place(instance, (index,))
-            if not reserve.missing(state, online) and not survival.lost(state):
+            if not reserve.missing(state, online) and not survival.broken(state):
                 return True
     return False
 
@@ -58,7 +58,7 @@ def test_amounts_call_hopeless_only_what_no_arrangement_can_do(mode: str) -> Non
         rng = random.Random(seed)
         cluster = _cluster(rng)
         group = cluster.groups[0]
-        survival = Survival(State(cluster), group, mode)
+        survival = Baseline(State(cluster), group, mode)
         reserve = Headroom(Spec(256, 1, 1024, 1, 1, 1), rng.choice((1.0, 2.0, 4.0)))
         off = rng.sample(group.nodes, rng.choice((2, 2, 3)))
         amounts = Amounts(cluster, group.nodes, reserve, survival)

@@ -11,11 +11,11 @@ from iallocator.constraints.affinity_factory import relations_of
 from iallocator.model.cluster import Cluster
 from iallocator.model.moves import FAILOVER, FAILOVER_TO, REPLACE_SECONDARY, Move
 from iallocator.model.state import State
+from iallocator.n1.baseline import Baseline
 from iallocator.options.settings import Settings
 from iallocator.planners.outcome import Failures
 from iallocator.planners.plan import PlanEntry
 from iallocator.planners.plan_limits import PlanLimits
-from iallocator.planners.survival import Survival
 from iallocator.planners.verify import verify_moves, verify_transition
 from iallocator.transition.assemble import plan_transition, transition_of_moves
 from iallocator.transition.requirements import Demands, NodeChanges
@@ -376,11 +376,11 @@ def test_failures_known_from_the_moves_are_not_asked_of_the_steps_again(
     """Both begin alike and end alike; of steps that end elsewhere the end is asked again."""
     asked: list[int] = []
 
-    def doomed(survival: Survival, state: State, failing: Sequence[int]) -> list[int]:
+    def not_tolerated(baseline: Baseline, state: State, failing: Sequence[int]) -> list[int]:
         asked.append(len(failing))
         return []
 
-    monkeypatch.setattr(Survival, "doomed", doomed)
+    monkeypatch.setattr(Baseline, "not_tolerated", not_tolerated)
     residents = {f"i{k}": rbd("node1") for k in range(3)}
     moves = ("i0", "fa:node2"), ("i1", "fa:node3")
     plan = Plan(builders.cluster(3, instances=residents), *moves, n1="no-new")

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from iallocator.cli import main
+from iallocator.n1.tolerance import FailureCache
 from iallocator.placement.evaluator import Evaluator
 from iallocator.placement.move_check import MoveChecks
-from iallocator.planners.place.survival import Survival
+from iallocator.planners.place.scheduler import RequiredFailures
 from tests import builders
 from tests.constraints.worlds import random_document
 
@@ -30,20 +31,21 @@ def test_place_without_what_is_kept_finds_the_same(
     path.write_bytes(builders.as_bytes(random_document(random.Random(seed), 5, 14)))
     command = ["place", "--json", f"--strategy=pacemaker-{STRATEGIES[seed % 4]}", str(path)]
     kept = main(command), capsys.readouterr().out
-    judge, asked = Survival.judge, 0
+    tolerance, asked = RequiredFailures.tolerance, 0
 
-    def forgetful(self: Survival, *question: Any) -> object:
+    def forgetful(self: RequiredFailures, *question: Any) -> object:
         nonlocal asked
         asked += 1
-        self._known.clear()
-        return judge(self, *question)
+        for baseline in self._baselines.values():
+            baseline._cached = self._state, FailureCache()
+        return tolerance(self, *question)
 
     def verdicts(one: Evaluator) -> MoveChecks:
         return MoveChecks(
             one._context, one.group, one.limit_policies, one.rules, one.scope.nodes, ""
         )
 
-    monkeypatch.setattr(Survival, "judge", forgetful)
+    monkeypatch.setattr(RequiredFailures, "tolerance", forgetful)
     monkeypatch.setattr(Evaluator, "_move_checks", property(verdicts))
     assert (main(command), capsys.readouterr().out) == kept
     assert asked

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from iallocator.explain.facts import Unsurvived
+from iallocator.model.moves import Move
 from iallocator.n1.rules import UndecidedError
 from iallocator.n1.simulation import Simulation
 from iallocator.n1.tolerance import FailureTolerance
@@ -12,11 +13,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from iallocator.aliases import Nodes
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
     from iallocator.n1.rules import Rules
-    from iallocator.n1.simulation import UnsurvivedFailure
+    from iallocator.n1.simulation import UnrestartedInstance
     from iallocator.scoring import Kernels
 
 __all__ = ["RecordingN1Check"]
@@ -33,18 +35,27 @@ class RecordingN1Check(FailureTolerance):
         self._cluster = state.cluster
         self._replay = Simulation(state, kernels, rules, more[0])
         self._verdicts: dict[tuple[str, tuple[int, ...]], bool] = {}
+        self._before: dict[str, Nodes] = {}
         self._rejected: dict[tuple[str, int], set[tuple[int, ...]]] = {}  # by instance and group
 
-    def accepts(self, instance: Instance, nodes: tuple[int, ...]) -> bool:
-        """As `FailureTolerance.accepts`; every placement is judged once."""
-        key = instance.name, nodes
-        verdict = self._verdicts.get(key)
-        if verdict is None:
-            verdict = self._verdicts[key] = super().accepts(instance, nodes)
-            if not verdict:
+    def allows(self, move: Move) -> bool:
+        """Return whether N+1 holds after `move`; every placement is checked once."""
+        instance, nodes = move.instance, move.after
+        result = self._verdicts.get((instance.name, nodes))
+        if result is None:
+            result = self._verdicts[instance.name, nodes] = super().allows(move)
+            self._before[instance.name] = move.before
+            if not result:
                 home = self._cluster.nodes[nodes[0]].group.index
                 self._rejected.setdefault((instance.name, home), set()).add(nodes)
-        return verdict
+        return result
+
+    def accepts(self, instance: Instance, nodes: Nodes) -> bool:
+        """Return whether `allows` the move of `instance` to `nodes` from where it was before."""
+        return self.allows(self._move(instance, nodes))
+
+    def _move(self, instance: Instance, nodes: Nodes) -> Move:
+        return Move(instance, self._before.get(instance.name, ()), nodes)
 
     def knows(self, instance: Instance, nodes: tuple[int, ...]) -> bool:
         """Return whether the placement of `instance` on `nodes` has been checked."""
@@ -80,7 +91,7 @@ class RecordingN1Check(FailureTolerance):
     def _unsurvived(
         self, instance: Instance, score: float, nodes: tuple[int, ...]
     ) -> Unsurvived | None:
-        stranded = self.stranded(instance, nodes)
+        stranded = self.obstacle(self._move(instance, nodes))
         if stranded is None:
             return None
         return Unsurvived(
@@ -93,7 +104,7 @@ class RecordingN1Check(FailureTolerance):
             self._lost_already(stranded),
         )
 
-    def _lost_already(self, stranded: UnsurvivedFailure) -> bool:
+    def _lost_already(self, stranded: UnrestartedInstance) -> bool:
         """Whether the same instance finds no place as things are."""
         name = stranded.instance.name
         try:

@@ -145,7 +145,7 @@ class Recorder:
         """Note where a new instance may go in a group, and what N+1 rejected."""
         said, report = self._opened(), self._opened().report
         assert said.scores is not None
-        check = evaluator.scope.n1_check(evaluator.rules)
+        check = evaluator.scope.tolerance(evaluator.rules)
         assert isinstance(check, RecordingN1Check)
         unchecked: set[Nodes] = set()
         if accepts == evaluator.keeps_n1:

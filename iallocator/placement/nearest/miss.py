@@ -116,7 +116,7 @@ def _miss(
     """What came closest in a group; `rejected` is a placement that N+1 alone rejected."""
     cluster = context.cluster
     if rejected is not None:
-        check = evaluator.scope.n1_check(evaluator.rules)
+        check = evaluator.scope.tolerance(evaluator.rules)
         return lost_by_n1(cluster, check, instance, rejected, _short(cluster))
     bound = secondaries is None
     heard = _heard(

@@ -7,6 +7,7 @@ added up; of equals the first node in the order of the cluster.
 from __future__ import annotations
 
 from iallocator.limits.words import quantity
+from iallocator.model.moves import Move
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def lost_by_n1(
     cluster: Cluster, check: FailureTolerance, instance: Instance, nodes: Nodes, shown: Shown = str
 ) -> Miss:
     """What stands in the way of a placement that only global N+1 rejected."""
-    stranded = check.stranded(instance, nodes)
+    stranded = check.obstacle(Move(instance, (), nodes))
     if stranded is None:
         return Miss("", 0.0)
     *names, failing = map(shown, cluster.node_names([*nodes, stranded.node]))

@@ -255,8 +255,8 @@ def _reserve(context: Context, group: Group) -> float | None:
         return None
     targets = rules.targets(context.cluster, group)
     failing = rules.failing(context.cluster, group, context.all_nodes())
-    judge = evaluator.scope.n1_check(rules)
-    survivable = judge.survivable([node for node in failing if node in targets])
+    tolerance = evaluator.scope.tolerance(rules)
+    survivable = tolerance.tolerated([node for node in failing if node in targets])
     free = {node: max(0, state.columns[MEMORY][node]) for node in targets}
     total = sum(free.values())
     spare = [

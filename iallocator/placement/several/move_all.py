@@ -7,7 +7,7 @@ Whoever is placed only takes room, so what failures lose with some in place is a
 from __future__ import annotations
 
 from iallocator.deadline import TIME_IS_UP, Held, Stopped, check
-from iallocator.n1.growth import NOTHING
+from iallocator.n1.baseline import NO_GROWTH
 from iallocator.placement.moves import with_nearest
 from iallocator.placement.results import MoveResult
 from iallocator.placement.several.moves import move_most, places_of_move, taken_off, try_moves
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from iallocator.aliases import Nodes
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
-    from iallocator.n1.growth import Grown, Growth
+    from iallocator.n1.baseline import Baseline, Growth
     from iallocator.placement.context import Context
     from iallocator.placement.several.sequence import Made, MoveTask
     from iallocator.solver.budget import Budget
@@ -36,18 +36,18 @@ def least_growth(context: Context, group: Group, tasks: Sequence[MoveTask]) -> t
 
     All of them have been moved within `group`; the state is left as it is.
     """
-    state, growth = context.state, context.growth(group)
-    if growth.spent():
+    state, baseline = context.state, context.baseline(group)
+    if baseline.spent():
         return False, []
-    back = growth.rescued(state)
-    present = growth.of(state, back)
-    if present == NOTHING or context.effort.spent:
-        return present == NOTHING, []
+    back = baseline.offline_instances.back(state)
+    present = baseline.growth(state, back)
+    if present == NO_GROWTH or context.effort.spent:
+        return present == NO_GROWTH, []
     if not context.searches_for([group]) or context.deadline.over():
         return False, []
     wanted = {task.instance.name: state.where[task.instance.name] for task in tasks}
     with Held() as held, state.trial():
-        search = _Search(context, growth, tasks, back, present, context.budget())
+        search = _Search(context, baseline, tasks, back, present, context.budget())
         search.run(wanted)
     context.interrupted |= held.asked
     return search.proved, search.found
@@ -57,7 +57,9 @@ def told(context: Context, groups: Collection[Group], proved: Collection[Group])
     """What to add to ``info`` where more is lost than before; `proved`: nothing loses less."""
     found = ""
     for group in groups:
-        text = "" if context.effort.spent else context.growth(group).told(context.state)
+        text = (
+            "" if context.effort.spent else context.baseline(group).describe_growth(context.state)
+        )
         least = "no other places lose less" if group in proved else "the least that was found"
         found += f"; {text}: {least}" if text else ""
     return found
@@ -77,19 +79,19 @@ class _Search:
     def __init__(
         self,
         context: Context,
-        growth: Growth,
+        baseline: Baseline,
         tasks: Sequence[MoveTask],
         back: tuple[int, float],
-        best: Grown,
+        best: Growth,
         budget: Budget,
     ) -> None:
         self._context = context
-        self._growth = growth
+        self._baseline = baseline
         self._tasks = sorted(tasks, key=lambda task: -task.instance.memory)
         self._back = back
         self._best = best
         self._budget = budget
-        self._price = 1 + (growth.failures // NODES) ** 2
+        self._price = 1 + (baseline.failures // NODES) ** 2
         self.found: Made = []
         self.proved = True
 
@@ -101,9 +103,9 @@ class _Search:
             state.place(task.instance, task.instance.nodes)
         with taken_off(self._context, self._tasks):
             self._context.bonds.pending = set()  # whoever is placed binds the others
-            self._place(0, NOTHING)
+            self._place(0, NO_GROWTH)
 
-    def _place(self, k: int, grown: Grown) -> None:
+    def _place(self, k: int, grown: Growth) -> None:
         """Try the places of task `k`, those first after which least is lost; it is `grown` now."""
         if k == len(self._tasks):
             self._try(grown)
@@ -115,10 +117,10 @@ class _Search:
             with state.trial():
                 state.place(instance, nodes)
                 self._place(k + 1, more)
-            if self._over() or self._best == NOTHING:
+            if self._over() or self._best == NO_GROWTH:
                 return
 
-    def _ordered(self, task: MoveTask) -> list[tuple[Grown, Nodes]]:
+    def _ordered(self, task: MoveTask) -> list[tuple[Growth, Nodes]]:
         """The places of `task` with what is lost more after each, the least first."""
         found = []
         state = self._context.state
@@ -128,17 +130,17 @@ class _Search:
             self._budget.placements -= self._price
             with state.trial():
                 state.place(task.instance, nodes)
-                found.append((self._growth.of(state, self._back), nodes))
+                found.append((self._baseline.growth(state, self._back), nodes))
         found = [one for one in found if one[0] < self._best]
         return sorted(found, key=lambda one: one[0])
 
     def _over(self) -> bool:
         """Whether to end, without a proof."""
-        if self._budget.spent or self._growth.spent():
+        if self._budget.spent or self._baseline.spent():
             self.proved = False
         return not self.proved
 
-    def _try(self, grown: Grown) -> None:
+    def _try(self, grown: Growth) -> None:
         """Take the places as they are, which are `grown`, if the moves to them can be made."""
         context, state = self._context, self._context.state
         ends = {task.instance.name: state.where[task.instance.name] for task in self._tasks}
@@ -162,7 +164,7 @@ def move_all(context: Context, tasks: Sequence[MoveTask]) -> tuple[str, Made]:
     for task in tasks:
         group = context.cluster.nodes[task.instance.nodes[0]].group
         if context.evaluator(group).rules.exact:
-            context.growth(group)  # made of the state before it is changed
+            context.baseline(group)  # made of the state before it is changed
     made = _without_separated(context, _in_turn(context, tasks))
     failed = [instance for instance, outcome in made if outcome.best is None]
     note = ""

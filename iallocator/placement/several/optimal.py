@@ -116,14 +116,14 @@ def _compared_with(
         return lambda nodes: False
     if any(context.cluster.group_of(task.instance) is not group for task in tasks):
         return lambda nodes: False  # who comes from elsewhere is asked one by one
-    state, growth = context.state, context.growth(group)
-    now = growth.of(state)
+    state, baseline = context.state, context.baseline(group)
+    now = baseline.growth(state)
 
     def loses_more(nodes: Mapping[str, Nodes]) -> bool:
         with state.trial():
             for task in tasks:
                 state.place(task.instance, nodes[task.instance.name])
-            return growth.of(state) > now
+            return baseline.growth(state) > now
 
     return loses_more
 

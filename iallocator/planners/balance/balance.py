@@ -11,6 +11,7 @@ from iallocator.errors import NotFoundError
 from iallocator.model.moves import replay
 from iallocator.model.node_view import Capacities
 from iallocator.model.state import State
+from iallocator.n1.baseline import Baseline
 from iallocator.names import whole_names
 from iallocator.planners.balance.greedy import balance
 from iallocator.planners.balance.move_kinds import MoveRules
@@ -24,7 +25,6 @@ from iallocator.planners.eligible import (
     worst_first,
 )
 from iallocator.planners.result import GroupPlan, GroupPlans
-from iallocator.planners.survival import Survival, mode_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class BalanceOptions:
 
     def n1_of(self, group: Group) -> str:
         """How global N+1 is judged in `group`."""
-        return "off" if self.settings is None else mode_of(self.settings, group)
+        return "off" if self.settings is None else self.settings.plan_n1(group.index)
 
 
 def balance_cluster(
@@ -153,13 +153,13 @@ def _judge(problem: BalanceProblem, plan: Plan) -> None:
 
 def _hold_to(problem: BalanceProblem, plan: Plan) -> None:
     """Take the last moves of `plan` back until every failure can be survived that must be."""
-    survival, state = problem.survival, problem.state
-    if survival is None:
+    baseline, state = problem.baseline, problem.state
+    if baseline is None:
         return
     with state.trial():
         replay(state, plan.moves)
-        reason = survival.problem(state)
-        while reason and plan.entries and survival.lost(state, rescues=True):
+        reason = baseline.problem(state)
+        while reason and plan.entries and baseline.broken(state, rescues=True):
             move = plan.entries.pop().move
             state.remove(move.instance, move.after)
             state.place(move.instance, move.before)
@@ -204,6 +204,6 @@ def _problem_of(
         instances = [i for i in instances if i.name not in relations.stuck]
     scope = in_order(group.nodes, wishes.rules.behaviour)
     mode = wishes.n1_of(group)
-    survival = None if mode == "off" else Survival(state, group, mode, relations)
+    baseline = None if mode == "off" else Baseline(state, group, mode, relations)
     rules = wishes.rules_for(group)
-    return BalanceProblem(state, scope, fixed, instances, rules, relations, survival)
+    return BalanceProblem(state, scope, fixed, instances, rules, relations, baseline)

@@ -17,9 +17,9 @@ from __future__ import annotations
 
 from iallocator.deadline import TIME_IS_UP, Stopped, check
 from iallocator.model.moves import replay
+from iallocator.n1.baseline import MoveGuard
 from iallocator.planners.plan import Plan, PlanEntry
 from iallocator.planners.plan_limits import lowest_score
-from iallocator.planners.survival import FailureGuard
 from iallocator.scoring.state_score import score_of
 from iallocator.tolerances import GAIN
 
@@ -142,7 +142,7 @@ class Exchanges:
             second = self._making.scan.best(budget=budget, limit=limit)
             if second is None or second.score >= limit:
                 break
-            if self._making.keeps_n1(second, also=first):
+            if self._making.keeps_n1(second):
                 return second
             self._making.scan.bar(second.moves[0])
         return None
@@ -177,7 +177,7 @@ class PlanInMaking:
     plan:
         The moves so far.
     barred, outdated:
-        Whether the scan passes over moves that would lose the survival of a failure, and
+        Whether the scan passes over moves that would make a failure intolerable, and
         whether moves have been made since that these may do now.
     """
 
@@ -186,7 +186,7 @@ class PlanInMaking:
         problem: BalanceProblem,
         limits: StopCriteria,
         progress: Progress,
-        guard: FailureGuard | None,
+        guard: MoveGuard | None,
     ) -> None:
         self.problem = problem
         self.state = problem.state
@@ -226,14 +226,13 @@ class PlanInMaking:
             return INFINITE
         return self.limits.cost - self.plan.copied
 
-    def keeps_n1(self, found: ScoredMoves, also: ScoredMoves | None = None) -> bool:
-        """Whether global N+1 is kept after a move; `also` has been made just before."""
+    def keeps_n1(self, found: ScoredMoves) -> bool:
+        """Return whether global N+1 holds after moves."""
         if self.guard is None:
             return True
-        touched = found.nodes | (also.nodes if also is not None else frozenset())
         with self.state.trial():
             replay(self.state, found.moves)
-            return self.guard.keeps(touched)
+            return self.guard.keeps()
 
     def bar(self, found: ScoredMoves) -> None:
         """Have the scan pass over a move."""
@@ -271,7 +270,7 @@ class PlanInMaking:
         self._moved |= move.nodes
         self.outdated = self.barred  # what was barred before may do now
         if self.guard is not None:
-            self.guard.moved(move.nodes)
+            self.guard.moved()
         self.score = self.scan.score()
         return self.score
 
@@ -318,7 +317,7 @@ class GreedyBalancer:
         problem: BalanceProblem,
         limits: StopCriteria,
         progress: Progress,
-        guard: FailureGuard | None = None,
+        guard: MoveGuard | None = None,
     ) -> None:
         self._making = PlanInMaking(problem, limits, progress, guard)
         self._units = _unit_moves(problem, guard)
@@ -463,25 +462,25 @@ def _plan(
 
     Who is on a node that is not online comes back even where it could not be saved again.
     """
-    state, survival = problem.state, problem.survival
+    state, baseline = problem.state, problem.baseline
     with state.trial():
         plan = _attempt(problem, limits, progress, by_value)
         try:
-            if survival is None or plan.stop or not survival.lost(state):
+            if baseline is None or plan.stop or not baseline.broken(state):
                 return plan
         except Stopped as stop:  # whoever prints the plan judges it
             plan.stop_at_best(stop)
             return plan
     with state.trial():
-        guard = FailureGuard(survival, state)
+        guard = MoveGuard(baseline, state)
         plan = _attempt(problem, limits, progress, by_value, guard)
-        down = survival.down(state)
+        down = baseline.still_offline(state)
     if plan.stop or not down:
         return plan
     with state.trial():
-        guard = FailureGuard(survival, state, rescues=True)
+        guard = MoveGuard(baseline, state, rescues=True)
         other = _attempt(problem, limits, progress, by_value, guard)
-        back = survival.down(state) < down
+        back = baseline.still_offline(state) < down
     if back:
         other.reason += "; who comes back could not be saved again"
     return other if back else plan
@@ -492,7 +491,7 @@ def _attempt(
     limits: StopCriteria,
     progress: Progress,
     by_value: bool,
-    guard: FailureGuard | None = None,
+    guard: MoveGuard | None = None,
 ) -> Plan:
     """One plan; an empty one if someone interrupts before the first scan is done.
 
@@ -516,7 +515,7 @@ def _attempt(
         return plan
 
 
-def _unit_moves(problem: BalanceProblem, guard: FailureGuard | None) -> UnitMoves | None:
+def _unit_moves(problem: BalanceProblem, guard: MoveGuard | None) -> UnitMoves | None:
     """The moves of those that must be together; None where nothing binds instances."""
     if problem.relations is None or not problem.relations.binding:
         return None

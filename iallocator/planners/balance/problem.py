@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.model.node_view import Capacities
     from iallocator.model.state import State
+    from iallocator.n1.baseline import Baseline
     from iallocator.planners.balance.move_kinds import MoveRules
     from iallocator.planners.balance.scan.neighbourhood import MoveScan
-    from iallocator.planners.survival import Survival
 
 __all__ = ["BalanceProblem"]
 
@@ -23,7 +23,7 @@ class BalanceProblem:
     """What is balanced: the nodes of `scope` in `state`, `instances` that may move.
 
     `fixed` holds the capacities of every node of the cluster, `relations` the bonds between
-    instances, `survival` the failures that must be survivable in the end.  The order of
+    instances, `baseline` the failures that must be survivable in the end.  The order of
     `scope` and `instances` decides between equals.  Scores are worked out relative to `centres`,
     by default the means when a scan begins: with the same ones two agree to the last bit.
     """
@@ -36,12 +36,12 @@ class BalanceProblem:
         instances: Sequence[Instance],
         rules: MoveRules,
         relations: Relations | None = None,
-        survival: Survival | None = None,
+        baseline: Baseline | None = None,
         centres: Sequence[float] | None = None,
     ) -> None:
         self.state = state
         self.centres = centres
-        self.survival = survival
+        self.baseline = baseline
         self.relations = relations
         self.scope = scope
         self.fixed = fixed

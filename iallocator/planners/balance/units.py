@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.model.node_view import Capacities
     from iallocator.model.state import State
+    from iallocator.n1.baseline import MoveGuard
     from iallocator.planners.balance.move_kinds import MoveKind, MoveRules
     from iallocator.planners.balance.problem import BalanceProblem
-    from iallocator.planners.survival import FailureGuard
 
 __all__ = ["UnitMoves", "kinds_to", "possible"]
 
@@ -95,7 +95,7 @@ class UnitMoves:
     """
 
     def __init__(
-        self, problem: BalanceProblem, relations: Relations, guard: FailureGuard | None = None
+        self, problem: BalanceProblem, relations: Relations, guard: MoveGuard | None = None
     ) -> None:
         self._guard = guard
         self._state = problem.state

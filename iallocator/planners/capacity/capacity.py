@@ -15,6 +15,9 @@ from iallocator.errors import UsageError
 from iallocator.limits.group import rejected_by_policy
 from iallocator.limits.node import ALL_LIMITS, HARD_LIMITS
 from iallocator.model.state import State
+from iallocator.n1.headroom import FillRules
+from iallocator.n1.rules import Rules
+from iallocator.n1.simulation import Simulation
 from iallocator.names import domain_of
 from iallocator.placement.limit_policy import LimitPolicy
 from iallocator.placement.nearest.roles import RolesTested
@@ -22,7 +25,6 @@ from iallocator.placement.nearest.search import closest
 from iallocator.placement.what_if import WhatIf
 from iallocator.planners.capacity.fill import FillResult, fill
 from iallocator.planners.capacity.site import CapacityState
-from iallocator.planners.capacity.survival import CapacityRules, failing_nodes, unhealthy_groups
 from iallocator.planners.capacity.tiered import fill_tiered
 from iallocator.planners.capacity.usage import Figures, Totals
 from iallocator.planners.eligible import nodes_named, set_offline, set_vcpu_ratio
@@ -347,7 +349,7 @@ class _Work:
         wants = self._wants
         usable = [(group, [i for i in group.nodes if self._allows(i)]) for group in groups]
         rules = {
-            mode: CapacityRules(mode or "strict", bool(mode), watched, self._units)
+            mode: FillRules(mode or "strict", bool(mode), watched, self._units)
             for mode in {wants.n1, *wants.n1_of.values()}
         }
         soft = {g.index: wants.soft_of.get(g.index, wants.ignore_soft) for g in groups}
@@ -390,3 +392,26 @@ class _Names:
         while name in self._taken:
             name += "-"
         return name
+
+
+def failing_nodes(state: State) -> list[int]:
+    """Return the nodes whose reported memory is less than their worst peer's failover needs."""
+    return [
+        node.index
+        for node in state.cluster.nodes
+        if node.online and node.reported_memory < state.reserved[node.index]
+    ]
+
+
+def unhealthy_groups(
+    state: State, kernels: Kernels, units: Mapping[str, Sequence[str]] | None = None
+) -> Collection[int]:
+    """Return the indices of the groups with a failing node, or with an intolerable failure."""
+    cluster = state.cluster
+    unhealthy = {cluster.nodes[index].group.index for index in failing_nodes(state)}
+    rules = Rules("strict", units)
+    for group in cluster.groups:
+        simulation = Simulation(state, kernels, rules, group.nodes)
+        if group.index not in unhealthy and simulation.lost(group.nodes):
+            unhealthy.add(group.index)
+    return unhealthy

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
+    from iallocator.n1.headroom import Headroom
     from iallocator.n1.speculation import Speculation
-    from iallocator.planners.capacity.survival import FillingSurvival
     from iallocator.scoring import Kernels
     from iallocator.scoring.standing import Standing
 
@@ -45,13 +45,13 @@ class NextPlace:
         self,
         state: State,
         standing: Standing,
-        survival: FillingSurvival,
+        headroom: Headroom,
         groups: Sequence[int],
         newcomers: Callable[[int], Instance],
     ) -> None:
         self._state = state
         self._standing = standing
-        self._survival = survival
+        self._headroom = headroom
         self._groups = groups
         self._newcomers = newcomers
         self._certain = 0
@@ -71,7 +71,7 @@ class NextPlace:
         self._pause -= 1
         if self._pause > 0:
             return 0
-        found = self._survival.certain(instance, self._groups)
+        found = self._headroom.count(instance, self._groups)
         self._patience = 1 if found else min(2 * self._patience, PATIENCE)
         self._pause = self._patience
         return found
@@ -84,7 +84,7 @@ class NextPlace:
     def _rehearsed(self, instance: Instance) -> Sequence[Nodes]:
         """The same by rehearsals: each either finds a place, or learns why a guess was wrong."""
         alone = len(self._groups) == 1
-        speculation = self._survival.speculation(instance, self._groups[0]) if alone else None
+        speculation = self._headroom.speculation(instance, self._groups[0]) if alone else None
         if speculation is None:
             return self._judged(instance)
         while True:
@@ -104,7 +104,7 @@ class NextPlace:
     def _judged(self, instance: Instance) -> Sequence[Nodes]:
         """The best nodes, if N+1 is kept there."""
         best = self._standing.best()
-        return [best] if best and self._survival.accepts(instance, best, False) else []
+        return [best] if best and self._headroom.allows(instance, best, False) else []
 
     def _guess(self, speculation: Speculation) -> tuple[list[int], bool]:
         """Where the next ones might come to, and whether there the best place cannot be told."""
@@ -132,7 +132,7 @@ def next_place_for(
     instance: Instance,
     state: State,
     kernels: Kernels,
-    survival: FillingSurvival,
+    headroom: Headroom,
     groups: Sequence[tuple[Group, Sequence[int]]],
     limits_of: Mapping[int, LimitSet],
     newcomers: Callable[[int], Instance],
@@ -150,4 +150,4 @@ def next_place_for(
     standing = kind(
         state, kernels.fixed, kernels.matrix(), instance, [nodes for _, nodes in groups], ALL_LIMITS
     )
-    return NextPlace(state, standing, survival, [group.index for group, _ in groups], newcomers)
+    return NextPlace(state, standing, headroom, [group.index for group, _ in groups], newcomers)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from iallocator.limits.group import rejected_by_policy
 from iallocator.model.instance import Instance
 from iallocator.model.templates import DISKLESS, DRBD
+from iallocator.n1.headroom import Headroom
 from iallocator.planners.capacity.next_place import next_place_for
-from iallocator.planners.capacity.survival import FillingSurvival
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from iallocator.limits.node import LimitSet
     from iallocator.model.cluster import Group
     from iallocator.model.state import State
+    from iallocator.n1.headroom import FillRules
     from iallocator.planners.capacity.instance_size import Size
     from iallocator.planners.capacity.next_place import NextPlace
-    from iallocator.planners.capacity.survival import CapacityRules
     from iallocator.scoring import Kernel, Kernels
     from iallocator.scoring.arrays import ArrayKernel
     from iallocator.scoring.candidates import Candidates, Placement
@@ -53,7 +53,7 @@ class CapacityState:
         state: State,
         groups: Sequence[tuple[Group, list[int]]],
         kernels: Kernels,
-        rules_of: Mapping[int, CapacityRules],
+        rules_of: Mapping[int, FillRules],
         limits_of: Mapping[int, LimitSet],
         behaviour: Behaviour,
     ) -> None:
@@ -66,7 +66,7 @@ class CapacityState:
         self._kernel: Kernel | None = None
         self._probing: ArrayKernel | None = None
         self._arrays = False  # whether the array library is loaded
-        self._survival = FillingSurvival(state, kernels, rules_of)
+        self._headroom = Headroom(state, kernels, rules_of)
         self._policy_reason = ""  # what a size lacks for the policy says how to make it smaller
 
     def online(self, pair: bool) -> bool:
@@ -102,7 +102,7 @@ class CapacityState:
     def probe(self, instance: Instance, every: bool = False) -> tuple[tuple[int, ...], Failures]:
         """The same for one of many that are only tried out; reasons come in any order.
 
-        `every`: global N+1 is asked even where `CapacityRules.judges` would not.
+        `every`: global N+1 is asked even where `FillRules.check` would not.
         """
         if not self._arrays or instance.required_nodes > 1:
             return self._find(instance, self._probing_kernel, every)
@@ -122,7 +122,7 @@ class CapacityState:
         failures: Failures = {}
         for taking, counts in self._taking(instance):
             for nodes in taking:
-                if self._survival.accepts(instance, nodes, every):
+                if self._headroom.allows(instance, nodes, every):
                     return nodes, {}
             counts["FailN1"] = counts.get("FailN1", 0) + len(taking)
             for reason, count in counts.items():
@@ -142,14 +142,14 @@ class CapacityState:
                 failures[reason] = failures.get(reason, 0) + count
         best: Placement | None = None
         rejected = 0
-        if self._survival.rejects_pairs(instance, every):
+        if self._headroom.rejects_pairs(instance, every):
             rejected = sum(candidates.feasible for candidates in offers)
             offers = []
         for candidates in offers:
             for placement in candidates.ranked():
                 if best is not None and best <= placement:
                     break
-                if self._survival.accepts(instance, placement[1], every):
+                if self._headroom.allows(instance, placement[1], every):
                     best = placement
                     break
                 rejected += 1
@@ -159,7 +159,7 @@ class CapacityState:
 
     def foresee(self, instances: Sequence[Instance], every: bool) -> None:
         """Prepare for `find` to be asked for each of these, with nothing placed between."""
-        self._survival.foresee(instances, every)
+        self._headroom.prepare(instances, every)
 
     def _barred(self, instance: Instance) -> Failures:
         """What rejects `instance` if the policies alone keep it off every node, else nothing."""
@@ -182,7 +182,7 @@ class CapacityState:
         kernel = self._probing_kernel
         if instance.required_nodes == 1:
             return any(
-                not self._survival.rejects(instance, nodes[-1], every)
+                not self._headroom.rejects(instance, nodes[-1], every)
                 for limits, members in self._by_limits()
                 for _, nodes in kernel.singles(instance, members, {}, limits).everything()
             )
@@ -194,7 +194,7 @@ class CapacityState:
 
     def rejects_pairs(self, instance: Instance) -> bool:
         """Whether global N+1, asked everywhere, rejects any size of `instance` on all pairs."""
-        return self._survival.rejects_pairs(instance, every=True)
+        return self._headroom.rejects_pairs(instance, every=True)
 
     def limits_say(self, instance: Instance) -> tuple[Failures, list[tuple[int, ...]]]:
         """What limits and policies reject, and whom they let; of pairs only one."""
@@ -227,7 +227,7 @@ class CapacityState:
     ) -> bool:
         """Whether `rejected_down` may tell anything of instances like that."""
         nodes = [nodes[0] for nodes in open_to]
-        return self._survival.tells_down(instance, nodes, every)
+        return self._headroom.compares_sizes(instance, nodes, every)
 
     def rejected_down(
         self, instances: Sequence[Instance], open_to: Sequence[tuple[int, ...]], every: bool
@@ -239,7 +239,7 @@ class CapacityState:
         nodes = [nodes[0] for nodes in open_to]
         if not self.tells_down(instances[0], open_to, every):
             return 0
-        return self._survival.rejected_down(instances, nodes)
+        return self._headroom.rejected_down(instances, nodes)
 
     def _by_limits(self) -> list[tuple[LimitSet, list[int]]]:
         """The nodes of all groups in which the same limits count."""
@@ -309,7 +309,7 @@ class CapacityState:
         else:
             for instance, nodes in arrivals:
                 self.state.place(instance, nodes)
-        self._survival.placed(arrivals)
+        self._headroom.placed(arrivals)
         self._kernel = self._probing = None
 
     def next_place(
@@ -328,7 +328,7 @@ class CapacityState:
             if taking and (len(nodes) > 1 or not pair):
                 groups.append((group, taking))
         return next_place_for(
-            instance, self.state, self.kernels, self._survival, groups, self._limits_of, newcomers
+            instance, self.state, self.kernels, self._headroom, groups, self._limits_of, newcomers
         )
 
     def newcomer(self, size: Size, number: int, name: str) -> Instance:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from iallocator.limits.breach import policy_breach
 from iallocator.model.node_view import NodeView, capacities
-from iallocator.n1.of_group import not_survived, simulation_of
 from iallocator.n1.rules import Effort, Rules, UndecidedError
+from iallocator.n1.simulation import Simulation
+from iallocator.n1.tolerance import FailureTolerance
 from iallocator.planners.check.findings import Finding, GroupHealth
 from iallocator.scoring.state_score import score_of
 
@@ -155,7 +156,7 @@ class _Examination:
         if rules.mode == "off":
             return
         lost = self._lost()
-        simulation = simulation_of(self._state, group, rules, self._min_disk, len(lost))
+        simulation = Simulation.of_group(self._state, group, rules, self._min_disk, len(lost))
         for index in lost:
             try:
                 stranded = simulation.fail(index)
@@ -176,9 +177,9 @@ class _Examination:
         state, group, rules = self._state, self._group, self._rules
         failing = list(rules.failing(state.cluster, group, group.nodes))
         if not (rules.strict and self._min_disk):
-            return not_survived(state, group, rules, failing)
+            return FailureTolerance.of_group(state, group, rules).not_tolerated(failing)
         try:
-            return simulation_of(state, group, rules, self._min_disk).lost(failing)
+            return Simulation.of_group(state, group, rules, self._min_disk).lost(failing)
         except UndecidedError:
             return failing
 

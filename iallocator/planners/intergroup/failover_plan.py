@@ -18,7 +18,7 @@ from iallocator.limits.node import (
 )
 from iallocator.model.columns import MEMORY
 from iallocator.n1.exact import Evacuation
-from iallocator.n1.of_group import simulation_of
+from iallocator.n1.simulation import Simulation
 from iallocator.packing import Bins, Packing
 
 TYPE_CHECKING = False
@@ -107,7 +107,7 @@ def failover_plan_of(state: State, group: Group, rules: Rules) -> FailoverPlan |
     """Of `group`, as `state` is; None where memory alone does not tell who is lost."""
     if other_limits(group, FREE_MEMORY, DISK_SPACE, POOL_SPACE, OWN_SPINDLES, SPINDLES_OF_DISKS):
         return None
-    simulation = simulation_of(state, group, rules)
+    simulation = Simulation.of_group(state, group, rules)
     plans: list[tuple[int, frozenset[int], Asked]] = []
     order = sorted(rules.targets(state.cluster, group), key=lambda k: -state.columns[MEMORY][k])
     for node in rules.failing(state.cluster, group, group.nodes):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from iallocator.planners.survival import doomed
+from iallocator.n1.baseline import plan_rules
+from iallocator.n1.tolerance import FailureTolerance
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -120,7 +121,8 @@ def examine(mover: Mover, group: Group) -> Health:
     lost: list[int] = []
     mode = mover.context.evaluator(group).rules.mode
     if mode != "off":
-        lost = doomed(state, group, online, mover.context.bonds.relations, mode)
+        rules = plan_rules(mode, mover.context.bonds.relations)
+        lost = FailureTolerance.of_group(state, group, rules).not_tolerated(online)
     return Health(group, offline, full, lost)
 
 

@@ -14,8 +14,9 @@ from iallocator.limits.node import FORCED_LIMITS, RESOURCES, resources_of
 from iallocator.model.columns import CPUS, DISK, FREE_SPINDLES, MEMORY, MEMORY_LATER, SPINDLES
 from iallocator.model.node_view import CAPACITIES
 from iallocator.model.state import derived
+from iallocator.n1.baseline import plan_rules
+from iallocator.n1.tolerance import FailureTolerance
 from iallocator.packing.dual_feasible_functions import Amount, AtLeast, measures_of
-from iallocator.planners.survival import doomed
 from iallocator.tolerances import AMOUNT
 
 TYPE_CHECKING = False
@@ -233,8 +234,8 @@ def survived_in(context: IntergroupContext, group: Group) -> frozenset[int]:
     if rules.mode == "off" or rules.movers_stay:
         return frozenset()
     online = [index for index in group.nodes if context.cluster.nodes[index].online]
-    lost = doomed(context.state, group, online, context.bonds.relations)
-    return frozenset(online).difference(lost)
+    rules = plan_rules("no-new", context.bonds.relations)
+    return frozenset(FailureTolerance.of_group(context.state, group, rules).tolerated(online))
 
 
 def _asking(

@@ -140,12 +140,12 @@ class Mover:
                 return MoveResult([ScoredMove(move)])
         return MoveResult(message=f"group {group.name} cannot take it")
 
-    def judge(self, group: Group) -> FailureTolerance:
+    def tolerance(self, group: Group) -> FailureTolerance:
         """N+1 in `group`, as the state is now."""
         context = self.context
 
         def compute() -> FailureTolerance:
-            return context.judge(group.nodes, context.evaluator(group).rules)
+            return context.tolerance(group.nodes, context.evaluator(group).rules)
 
         return derived(self._judges, group.index, context.state.version, compute)
 
@@ -174,7 +174,7 @@ class Mover:
         rejections, key = self._rejections_of(group), instance.shape
         if rejections.hold(key, nodes):
             return False
-        if self.judge(group).accepts(instance, nodes):
+        if self.tolerance(group).allows(Move(instance, (), nodes)):
             return True
         rejections.add(key, nodes, instance.memory)
         return False

@@ -25,12 +25,12 @@ from iallocator.deadline import check
 from iallocator.limits.migration import may_not_receive
 from iallocator.limits.node import FREE_MEMORY, POOL_SPACE, other_limits
 from iallocator.model.columns import CPUS, DISK, MEMORY
+from iallocator.n1.baseline import CAME, Baseline
 from iallocator.n1.bounds import TargetCapacity, check_bounds, demand_of
 from iallocator.n1.rules import SAFE
 from iallocator.packing.patterns import fill_exactly
 from iallocator.planners.intergroup.failover_plan import failover_plan_of
 from iallocator.planners.kept_order import KeptOrder
-from iallocator.planners.survival import CAME, Survival
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -403,7 +403,7 @@ def _lost_already(mover: Mover, failing: Sequence[int]) -> bool:
         rules = mover.context.evaluator(group).rules
         if rules.strict or rules.exact:
             return False
-        if mover.judge(group).survivable([node for node in failing if node in group.nodes]):
+        if mover.tolerance(group).tolerated([node for node in failing if node in group.nodes]):
             return False
     return True
 
@@ -539,7 +539,7 @@ def _failover_safe(
     context = mover.context
     state, relations = context.state, context.bonds.relations
     plans: dict[int, FailoverPlan] = {}
-    before: list[Survival] = []
+    before: list[Baseline] = []
     for group in {group.index: group for one in instances for group in targets(one)}.values():
         rules = context.evaluator(group).rules
         own = (
@@ -548,9 +548,9 @@ def _failover_safe(
         if own is None:
             return None
         plans[group.index] = own
-        before.append(Survival(state, group, rules.mode, relations))
+        before.append(Baseline(state, group, rules.mode, relations))
     with state.trial():
         made = _place_in_turn(mover, instances, targets, FailoverSafe(state, plans))
-        if made is not None and any(one.lost(state, CAME) for one in before):
+        if made is not None and any(one.broken(state, CAME) for one in before):
             return None  # an exact search was given up
     return made

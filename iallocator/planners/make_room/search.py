@@ -11,9 +11,9 @@ from __future__ import annotations
 from iallocator.deadline import TIME_IS_UP, check
 from iallocator.model.columns import MEMORY
 from iallocator.model.moves import replay
+from iallocator.n1.baseline import Baseline
 from iallocator.planners.make_room.moves import Moves
 from iallocator.planners.plan import PlanEntry
-from iallocator.planners.survival import Survival, mode_of
 from iallocator.scoring.state_score import score_of
 from iallocator.tolerances import SCORE
 
@@ -270,12 +270,12 @@ class RoomSearch:
         if not any(nodes[move.before[0]].online for move in moves):
             return True
         group = nodes[moves[0].before[0]].group
-        mode = mode_of(context.settings, group)
+        mode = context.settings.plan_n1(group.index)
         for move in reversed(moves):
             self._take_back(move)
-        survival = Survival(state, group, mode, context.bonds.relations)
+        baseline = Baseline(state, group, mode, context.bonds.relations)
         replay(state, moves)
-        return not survival.lost(state)
+        return not baseline.broken(state)
 
     def _take_back(self, move: Move) -> None:
         if move.after != move.before:

@@ -11,6 +11,7 @@ from itertools import pairwise
 
 from iallocator.deadline import Held
 from iallocator.model.constraints import ORDER
+from iallocator.model.moves import Move
 from iallocator.placement.several.affinity import BondRows
 from iallocator.placement.several.sequence import JointResult, SoftConstraintRows
 from iallocator.planners.place.scheduler import stopped_disks
@@ -257,5 +258,5 @@ def _possible(one: SchedulingPass, place: PlannedPlace, nodes: Nodes) -> bool:
     rejection = one.openings.rejection
     if rejection(place, nodes[:1]) or (len(nodes) > 1 and rejection(place, nodes)):
         return False
-    judge = one.survival.judge(nodes[0], place.instance, place.before)
-    return judge is None or judge.accepts(place.instance, nodes)
+    tolerance = one.n1.tolerance(nodes[0], place.instance, place.before)
+    return tolerance is None or tolerance.allows(Move(place.instance, (), nodes))

@@ -3,7 +3,7 @@
 Every instance gets its turn, the running ones too; there is no way back from a choice.
 A choice is made among the nodes that the limits of nodes, migration tags, networks and
 storage allow, and it must keep global N+1: no failure that could be survived before may
-become unsurvivable, see `Survival`.
+become intolerable, see `RequiredFailures`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from iallocator.deadline import check
 from iallocator.limits.group import lacks_network
 from iallocator.limits.node import REASONS as LIMITS
 from iallocator.model.moves import Move
-from iallocator.planners.place.survival import Survival
+from iallocator.n1.baseline import CAME, Baseline
 from iallocator.ranking.advertised import memory_lack
 from iallocator.ranking.pacemaker import facts_of, kind_of, node_scores_of
 from iallocator.ranking.pacemaker.choose import choose_for
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Group, Node
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
+    from iallocator.n1.tolerance import FailureTolerance
     from iallocator.placement.context import Context
     from iallocator.placement.evaluator import Evaluator
     from iallocator.ranking.pacemaker.rules import Choice
@@ -292,6 +293,70 @@ def _of(groups: Sequence[Group], allowed: Sequence[str] | None, nodes: Sequence[
     ]
 
 
+class RequiredFailures:
+    """The failures that a full re-placement must tolerate, by the N+1 mode of each group.
+
+    ``no-new``: those that were tolerated initially. ``no-worse``: no failure may lose more than
+    initially. ``strict``: all, except those that are not tolerated because of instances that stay
+    where they are. In a group with fewer than two online nodes no failure can be tolerated, so
+    instances of that group are not checked there.
+
+    Attributes
+    ----------
+    hopeless:
+        With ``strict``, the nodes whose failure instances that stay make intolerable.
+    """
+
+    def __init__(self, context: Context) -> None:
+        self._state = context.state
+        self.hopeless: frozenset[int] = frozenset()
+        self._baselines: dict[Group, Baseline] = {}
+        for group in context.cluster.groups:
+            mode = context.settings_of(group).n1
+            if mode != "off":
+                self._baselines[group] = Baseline(
+                    context.state,
+                    group,
+                    mode,
+                    rules=context.rules("no-new" if mode == "strict" else mode),
+                    kernels=context.kernels,
+                    scope=context.all_nodes(),
+                    lazy=mode == "strict",
+                )
+
+    def find_hopeless(self) -> None:
+        """Look for hopeless nodes, when only the instances that stay are on the state."""
+        hopeless: set[int] = set()
+        for baseline in self._baselines.values():
+            if baseline.strict:
+                online = baseline.online(self._state)
+                tolerated = baseline.tolerance(self._state).tolerated(online)
+                hopeless.update(online if len(online) < 2 else set(online).difference(tolerated))
+        self.hopeless = frozenset(hopeless)
+
+    def tolerance(self, node: int, instance: Instance, before: Nodes) -> FailureTolerance | None:
+        """Return what checks `instance` on `node`; None: nothing is required.
+
+        `before`: its nodes now; () for a new instance.
+
+        A new instance cannot come to a group with a failure that is not tolerated, as in an
+        allocation.
+        """
+        state, new = self._state, not before
+        baseline = self._baselines.get(state.cluster.nodes[node].group)
+        if baseline is None or (baseline.failures < 2 and not new):
+            return None
+        if baseline.exact:
+            back = baseline.offline_instances.back(state, instance)
+            return baseline.tolerance(state, {}, baseline.allowed_losses(back))
+        online = baseline.online(state)
+        if baseline.strict:
+            required = set(online) if new else set(online).difference(self.hopeless)
+        else:
+            required = set(baseline.required(state, CAME))
+        return baseline.tolerance(state, {index: index in required for index in online})
+
+
 class SchedulingPass:
     """One pass over all instances, on the state of a context, which is in a trial.
 
@@ -322,8 +387,8 @@ class SchedulingPass:
         Name -> the node where an instance runs.
     facts, weigher, ledger:
         What Pacemaker's tags say, the scores by them, and what every node has left.
-    survival:
-        The placements that keep global N+1.
+    n1:
+        The failures that must be tolerated.
     openings:
         The nodes that may be chosen.
     """
@@ -349,7 +414,7 @@ class SchedulingPass:
         self._wanted = {one.instance.name: one for one in wanted}
         self.facts = facts_of(context)
         self.weigher = node_scores_of(context)
-        self.survival = Survival(context)
+        self.n1 = RequiredFailures(context)
         self.relations = context.bonds.relations
         self._demands = context.bonds.demands()
         self.places = {
@@ -361,7 +426,7 @@ class SchedulingPass:
         for instance in self.take_off():
             if self.stuck(instance):  # it does not run, and keeps no instance away
                 self.leave_disks(self.places[instance.name])
-        self.survival.forgive()
+        self.n1.find_hopeless()
         with state.trial():
             for instance in instances:
                 if instance.name in state.where:
@@ -500,9 +565,9 @@ class SchedulingPass:
                 unit, position, possible, self.homes.get(instance.name), costs,
             )  # fmt: skip
             for index in choice.ranked:
-                check = self.survival.judge(index, instance, place.before)
+                tolerance = self.n1.tolerance(index, instance, place.before)
                 for pair in self._pairs(place, index, with_normal_limits):
-                    if check is None or check.accepts(instance, pair):
+                    if tolerance is None or tolerance.allows(Move(instance, (), pair)):
                         place.why = _reason(choice, index)
                         return pair
                     rejected[index] = "FailN1"

@@ -22,12 +22,12 @@ from iallocator.model.instance import primary_vector
 from iallocator.model.moves import FAILOVER, FAILOVER_TO, REPLACE_SECONDARY, Move
 from iallocator.model.tags import new_conflict
 from iallocator.model.templates import PLAIN
+from iallocator.n1.baseline import Baseline
 from iallocator.placement.context import Context
 from iallocator.placement.moves import move_anywhere, move_secondary
 from iallocator.planners.plan import PlanEntry, mark_colocation_groups
 from iallocator.planners.power_state import Switched
 from iallocator.planners.reboot.options import IGNORED
-from iallocator.planners.survival import Survival, mode_of
 from iallocator.tolerances import AMOUNT
 
 TYPE_CHECKING = False
@@ -91,8 +91,8 @@ class Remaining:
         self._context = context
         self._wanted = wanted
         self._relations = context.bonds.relations
-        self._survivals = [
-            Survival(context.state, group, mode_of(context.settings, group), self._relations)
+        self._baselines = [
+            Baseline(context.state, group, context.settings.plan_n1(group.index), self._relations)
             for group in context.cluster.groups
             if group.nodes
         ]
@@ -120,11 +120,11 @@ class Remaining:
             self._let_go_of_mirrors(gone)
             if self._wanted.single == IGNORED:
                 self._let_go_of_singles()
-            for survival in self._survivals:
-                away = gone.intersection(survival.group.nodes)
-                if away and survival.saved:
-                    online = survival.online(state)
-                    problem = survival.problem(state) if len(online) > 1 else ""
+            for baseline in self._baselines:
+                away = gone.intersection(baseline.group.nodes)
+                if away and baseline.tolerated:
+                    online = baseline.online(state)
+                    problem = baseline.problem(state) if len(online) > 1 else ""
                     if len(online) == 1 and len(away) > 1 and self._claims(online[0]):
                         problem = (
                             f"only {self._context.cluster.nodes[online[0]].name} would be left"
@@ -265,7 +265,7 @@ class RebootContext(Context):
         self._scopes.clear()
         self._evaluators.clear()
         self._rules.clear()
-        self._n1_caches.clear()
+        self._failure_caches.clear()
 
 
 class Gone:

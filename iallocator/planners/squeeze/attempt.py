@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from iallocator.deadline import Deadline
     from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
+    from iallocator.n1.baseline import Baseline
     from iallocator.planners.balance.move_kinds import MoveRules, ScoredMoves
     from iallocator.planners.plan import Plan
     from iallocator.planners.plan_limits import StopCriteria
     from iallocator.planners.squeeze.headroom import Headroom
-    from iallocator.planners.survival import Survival
 
 __all__ = ["Aim", "Attempt", "FeasibilityResult", "repair"]
 
@@ -88,7 +88,7 @@ class Aim:
         able to take in the end.
     limits:
         When balancing stops.
-    survival:
+    baseline:
         The failures that must be survivable in the end.
     evacuate:
         Whether every instance must be on an online node in the end.
@@ -102,7 +102,7 @@ class Aim:
     scope: Sequence[int]
     reserve: Headroom
     limits: StopCriteria
-    survival: Survival
+    baseline: Baseline
     evacuate: bool
     full: Collection[int]
     relations: Relations | None
@@ -158,7 +158,7 @@ class Attempt:
     def found(self) -> FeasibilityResult:
         """What came of it."""
         asked = bool(self.problem) and not self._aim.evacuate
-        loses_n1 = asked and self._aim.survival.first_lost(self._state) is not None
+        loses_n1 = asked and self._aim.baseline.first_broken(self._state) is not None
         found = FeasibilityResult(self.entries, self._score, self.problem, loses_n1)
         if asked:
             found.shortage = self._aim.reserve.shortage(self._state, self._aim.scope)
@@ -246,4 +246,4 @@ class Attempt:
 
     def _lost(self) -> str:
         """A node whose failure must be survivable and is not, or ""."""
-        return self._aim.survival.problem(self._state)
+        return self._aim.baseline.problem(self._state)

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from iallocator.constraints.relations import Relations
     from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
+    from iallocator.n1.baseline import Baseline
     from iallocator.planners.balance.move_kinds import MoveRules
     from iallocator.planners.squeeze.headroom import Headroom
-    from iallocator.planners.survival import Survival
     from iallocator.solver.budget import Budget
     from iallocator.solver.problem import Problem
 
@@ -48,7 +48,7 @@ TRIES = 8
 class Arrangement:
     """Places for many instances at once, on the nodes of `scope`.
 
-    In the end every online node has `reserve`, and `survival` finds nothing wrong.  A move is
+    In the end every online node has `reserve`, and `baseline` finds nothing wrong.  A move is
     held to what every move is held to: all limits and migration tags, or off a node that is
     neither online nor among ``rules.leaving`` the limits of forced moves; and it breaks no must
     of `relations`; those that must be together move as one.  `evacuate`: nobody may
@@ -60,7 +60,7 @@ class Arrangement:
         cluster: Cluster,
         scope: Sequence[int],
         reserve: Headroom,
-        survival: Survival,
+        baseline: Baseline,
         rules: MoveRules,
         evacuate: bool,
         relations: Relations | None = None,
@@ -70,7 +70,7 @@ class Arrangement:
         self._scope = scope
         self._online = [index for index in scope if cluster.nodes[index].online]
         self._reserve = reserve
-        self._survival = survival
+        self._baseline = baseline
         self._rules = rules
         self._evacuate = evacuate
         self._fixed = Capacities(cluster.nodes, scope=scope)
@@ -183,7 +183,7 @@ class Arrangement:
             return None
         state = State(self._cluster)
         replay(state, (entry.move for entry in entries))
-        if self._reserve.missing(state, self._scope) or self._survival.lost(state):
+        if self._reserve.missing(state, self._scope) or self._baseline.broken(state):
             return None
         return entries
 

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from iallocator.compat import Behaviour
     from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
+    from iallocator.n1.baseline import Baseline
     from iallocator.planners.plan import PlanEntry
     from iallocator.planners.squeeze.headroom import Headroom
-    from iallocator.planners.survival import Survival
     from iallocator.solver.budget import Budget
 
 __all__ = ["Amounts", "Feasibility"]
@@ -46,11 +46,11 @@ class Amounts:
     """
 
     def __init__(
-        self, cluster: Cluster, scope: Sequence[int], reserve: Headroom, survival: Survival
+        self, cluster: Cluster, scope: Sequence[int], reserve: Headroom, baseline: Baseline
     ) -> None:
         self._nodes = cluster.nodes
         self._scope = scope
-        self._survival = survival
+        self._baseline = baseline
         state = State(cluster)
         self._slack = {index: reserve.slack(state, index) for index in scope}
         self._free = state.columns[MEMORY]
@@ -79,8 +79,8 @@ class Amounts:
 
     def _lost(self, online: Sequence[int], leaving: Sequence[int]) -> str:
         """Which failure the online nodes could not survive, however all is spread, or ""."""
-        survival = self._survival
-        failing = [index for index in online if survival.strict or index in survival.saved]
+        baseline = self._baseline
+        failing = [index for index in online if baseline.strict or index in baseline.tolerated]
         if not failing:
             return ""
         worst = max(failing, key=self._empty)
@@ -146,7 +146,7 @@ class Feasibility:
         self.behaviour = behaviour
         self.budget = budget
         self._worlds = [lighter] if len(lighter) == len(instances) else [lighter, instances]
-        self._amounts = Amounts(aim.cluster, aim.scope, aim.reserve, aim.survival)
+        self._amounts = Amounts(aim.cluster, aim.scope, aim.reserve, aim.baseline)
         self._effort = EFFORT
         bound = aim.relations is not None and aim.relations.binding
         self._packs = behaviour is OURS and aim.evacuate and not bound
@@ -252,7 +252,7 @@ class Feasibility:
             self.aim.cluster,
             self.aim.scope,
             self.aim.reserve,
-            self.aim.survival,
+            self.aim.baseline,
             rules,
             self.aim.evacuate,
             self.aim.relations,

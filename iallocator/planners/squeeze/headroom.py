@@ -9,7 +9,6 @@ from iallocator.model.columns import CPUS, MEMORY, MEMORY_LATER
 from iallocator.model.instance import Backend, Disks, Instance
 from iallocator.model.node_view import NodeView, capacities
 from iallocator.model.templates import PLAIN
-from iallocator.planners.survival import mode_of
 from iallocator.tolerances import AMOUNT
 
 TYPE_CHECKING = False
@@ -133,7 +132,7 @@ class SqueezeOptions:
 
     def n1_of(self, group: Group) -> str:
         """How global N+1 is judged in `group`."""
-        return mode_of(self.settings, group)
+        return self.settings.plan_n1(group.index)
 
     def searches(self, group: Group) -> bool:
         """Return whether exact search may be used in `group`."""

@@ -11,6 +11,7 @@ from iallocator.errors import NotFoundError
 from iallocator.model.moves import replay
 from iallocator.model.node_view import Capacities
 from iallocator.model.state import State
+from iallocator.n1.baseline import Baseline
 from iallocator.planners.balance.move_kinds import MoveRules
 from iallocator.planners.direct import rescore_all
 from iallocator.planners.eligible import group_named, in_order, movable, nodes_named
@@ -23,7 +24,6 @@ from iallocator.planners.squeeze.headroom import ALL, SHARED, Headroom
 from iallocator.planners.squeeze.node_selection import balanced, power_down, power_on
 from iallocator.planners.squeeze.result import SqueezePlan, SqueezeResult
 from iallocator.planners.squeeze.routes import straight_moves
-from iallocator.planners.survival import Survival
 from iallocator.planners.verify import verify_moves, verify_transition
 from iallocator.scoring.state_score import score_of
 from iallocator.solver.budget import Budget
@@ -137,7 +137,7 @@ class _Work:
             scope,
             self.reserve(group, factor),
             wanted.limits,
-            Survival(State(self.cluster), group, wanted.n1_of(group), self.relations),
+            Baseline(State(self.cluster), group, wanted.n1_of(group), self.relations),
             evacuate,
             {index for index in scope if ignore_soft or state.fails_n1(index)},
             self.relations,

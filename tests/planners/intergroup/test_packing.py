@@ -7,12 +7,12 @@ from functools import partial
 import pytest
 
 from iallocator.model.moves import replay
+from iallocator.n1.baseline import CAME, Baseline
 from iallocator.options.settings import Settings
 from iallocator.planners.intergroup.context import IntergroupContext
 from iallocator.planners.intergroup.moving import Mover
 from iallocator.planners.intergroup.packing import BestFit, NodeOrder, ReserveFirst, WorstFit, pack
 from iallocator.planners.intergroup.partitions import Peers
-from iallocator.planners.survival import CAME, Survival, doomed
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
 from tests.seeds import seeds
@@ -65,14 +65,14 @@ def test_packed_where_nobody_asks_for_room_loses_no_more(mode: str) -> None:
         mover, state, peers = Mover(context), context.state, Peers(context.cluster)
         source, *others = context.cluster.groups
         held = {i.name: i for index in source.nodes for i in state.instances_on(index)}
-        before = [Survival(state, group, mode) for group in others]
+        before = [Baseline(state, group, mode) for group in others]
         made = pack(mover, list(held.values()), partial(peers.of, source=source), careful=False)
         if made is None:
             continue
         replay(mover.context.state, made)
-        assert [one.lost(state, CAME) for one in before] == [[] for _ in before], seed
+        assert [one.broken(state, CAME) for one in before] == [[] for _ in before], seed
         found += 1
-        lost += any(doomed(state, one.group, one.group.nodes) for one in before)
+        lost += any(one.not_tolerated(state, one.group.nodes) for one in before)
     assert found > 10
     assert lost > 5
 
