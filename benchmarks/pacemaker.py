@@ -2,7 +2,7 @@
 
     python -m benchmarks.pacemaker [PROBLEMS]
 
-prints the table of `docs/explanation/transitions.md`.  A problem: nodes with so much memory, and
+prints the table of `docs/explanation/measurements.md`.  A problem: nodes with so much memory, and
 virtual machines that run on one node and must move to another; both placements fit.
 """
 

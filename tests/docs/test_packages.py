@@ -51,7 +51,7 @@ def test_every_extra_is_in_the_one_for_all() -> None:
     assert "iallocator[all]" in extras["dev"]
 
 
-def test_folder_of_captured_calls_is_the_same_in_package_manual_and_cookbook() -> None:
+def test_folder_of_captured_calls_is_the_same_in_package_and_manual() -> None:
     """The package creates it for root alone; each page and the configuration name this folder."""
     made = re.findall(r"^install -d -m 700 (.*)$", (ROOT / "tools/make-deb").read_text(), re.M)
     assert len(made) == 1
@@ -64,5 +64,5 @@ def test_folder_of_captured_calls_is_the_same_in_package_manual_and_cookbook() -
     folders = set().union(*named.values())
     assert folders == {"/var/lib/iallocator/calls"}
     assert folders <= set(created)
-    for page in ("iallocator.conf", "cookbook.md", "running-clusters.md"):
+    for page in ("iallocator.conf", "explain-a-decision.md", "running-clusters.md"):
         assert named[page] == folders

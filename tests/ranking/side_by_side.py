@@ -18,7 +18,7 @@ def table() -> list[str]:
     """Return the lines of the table: a row per strategy, a column per instance."""
     raw = REQUEST.read_bytes()
     names = [one["name"] for one in json.loads(raw)["request"]["instances"]]
-    lines = [f"| | {' | '.join(names)} |", "|---" * (len(names) + 1) + "|"]
+    lines = [f"| strategy | {' | '.join(names)} |", "|---" * (len(names) + 1) + "|"]
     for strategy in STRATEGIES:
         response = json.loads(answer(raw, ["--exact-search=no", f"--strategy={strategy}"]))
         nodes = {name: " / ".join(found) for name, found in response["result"][0]}

@@ -1,0 +1,183 @@
+"""Check the pages of the manual: form, links, examples, and whether they are complete."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from iallocator.commands import COMMANDS, options_of
+from iallocator.limits.node import REASONS
+from iallocator.options.table import COMMON
+from iallocator.scoring.metrics import STATISTICS
+from iallocator.tags.foreign import OUR_TAGS
+
+from .pages import MANUAL, ROOT, blocks, name_of, prose, tables
+
+PAGES = [
+    *(ROOT / f"{name}.md" for name in ("README", "ARCHITECTURE", "CONTRIBUTING")),
+    *MANUAL,
+    *sorted((ROOT / "benchmarks").glob("*.md")),
+]
+
+HOW_TO, TUTORIAL = (sorted((ROOT / "docs" / kind).glob("*.md")) for kind in ("how-to", "tutorial"))
+
+SHOWN = re.compile(
+    r"`(iallocator [a-z][^`\n]*)`|(?m:^    (iallocator [a-z].*?)(?:  .*)?$)"
+    r"|(?m:^[$#] (iallocator [a-z][^|\n]*))"
+)
+
+
+def test_examples_show_what_the_program_prints() -> None:
+    """Each block that is marked "run" is run, and its output compared with the page."""
+    command = [sys.executable, str(ROOT / "tools" / "examples")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert (ROOT / "README.md").read_text().count("```console run") == 4
+
+
+def test_readme_is_read_in_a_few_minutes() -> None:
+    """It has at most 120 lines, and the two commands within the first ten."""
+    lines = (ROOT / "README.md").read_text().splitlines()
+    assert len(lines) <= 120
+    assert any("make demo" in line for line in lines[:10])
+    assert any("make test" in line for line in lines[:10])
+
+
+SECTIONS = ("Problem", "Approach", "Cost", "Source", "Alternatives", "Code")
+"""What a design page says, in this order; a proof may stand before the cost."""
+
+DESIGN = [path for path in sorted((ROOT / "docs/design").glob("*.md")) if path.stem != "README"]
+
+
+@pytest.mark.parametrize("path", DESIGN, ids=lambda path: path.stem)
+def test_design_page_has_all_sections_and_is_listed(path: Path) -> None:
+    """Problem, approach, cost, source, alternatives, code; the table of contents links it."""
+    found = re.findall(r"(?m)^## (.*)$", path.read_text())
+    assert [title for title in found if title in SECTIONS] == list(SECTIONS)
+    assert f"({path.name})" in (path.parent / "README.md").read_text()
+
+
+@pytest.mark.parametrize("path", HOW_TO, ids=name_of)
+def test_how_to_has_all_sections(path: Path) -> None:
+    """Goal, prerequisites, commands, expected output, undo."""
+    text = path.read_text()
+    assert text.splitlines()[2].startswith("Goal: ")
+    expected = ["Prerequisites", "Commands", "Expected output", "Undo"]
+    assert re.findall(r"(?m)^## (.*)$", text) == expected
+
+
+@pytest.mark.parametrize("path", MANUAL, ids=name_of)
+def test_page_starts_with_what_it_is_for(path: Path) -> None:
+    """The first paragraph names the purpose of the page."""
+    title, empty, first = path.read_text().splitlines()[:3]
+    assert title.startswith("# ")
+    assert not empty
+    assert first.startswith(("This page ", "This tutorial ", "These pages ", "Goal: "))
+
+
+@pytest.mark.parametrize("path", MANUAL, ids=name_of)
+def test_page_is_in_the_table_of_contents(path: Path) -> None:
+    """The manual's first page leads to every page, that of the design pages to the others."""
+    contents = ROOT / "docs" / "README.md"
+    if path != contents and path not in DESIGN:
+        assert f"({path.relative_to(contents.parent)})" in contents.read_text()
+
+
+@pytest.mark.parametrize("path", [*HOW_TO, *TUTORIAL], ids=name_of)
+def test_block_with_a_command_says_how_it_is_tested(path: Path) -> None:
+    """It is marked "run", "e2e", or "shown" with the reason why it cannot be run."""
+    wrong = [
+        block.mark
+        for block in blocks(path)
+        if block.mark.startswith("console")
+        and not re.fullmatch(r"console (run|e2e|shown: .+)", block.mark)
+    ]
+    wrong += [block.mark for block in blocks(path) if re.match(r"[$#] \S", block.text)
+              and not block.mark.startswith(("console", "ini", "text"))]  # fmt: skip
+    wrong += re.findall(r"(?m)^    \S.*$", prose(path))
+    assert not wrong
+
+
+@pytest.mark.parametrize("path", [ROOT / "README.md", *MANUAL], ids=name_of)
+def test_table_has_a_header(path: Path) -> None:
+    """Each column has a title."""
+    for head, rule, *rows in tables(path):
+        assert re.fullmatch(r"\|(:?-+:?\|)+", rule), head
+        assert all(cell.strip() for cell in head.strip("|").split("|")), head
+        assert rows, head
+
+
+@pytest.mark.parametrize("path", PAGES, ids=name_of)
+def test_links_lead_somewhere(path: Path) -> None:
+    """Files exist, and so do the headings that links name in them."""
+    for target in re.findall(r"\]\(([^)\s]+)\)", path.read_text()):
+        if target.startswith("http"):
+            continue
+        name, _, heading = target.partition("#")
+        other = path.parent / name if name else path
+        assert other.exists(), target
+        if heading:
+            assert heading in headings(other), target
+
+
+def headings(path: Path) -> set[str]:
+    """The names by which the headings of a page can be linked to."""
+    found = re.findall(r"(?m)^#+ (.*)$", path.read_text())
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in found}
+
+
+def shown(path: Path) -> Iterator[list[str]]:
+    """The words of each command of ours that a page shows in a line or a block."""
+    for found in SHOWN.findall(path.read_text()):
+        yield shlex.split("".join(found))[1:]
+
+
+@pytest.mark.parametrize("path", PAGES, ids=name_of)
+def test_commands_that_a_page_shows_take_their_options(path: Path) -> None:
+    """Long ones and short ones, with a value or without."""
+    for words in shown(path):
+        table = options_of(words[0]) if words[0] in COMMANDS else COMMON
+        known = {name for option in table for name in option.names}
+        given = {word.split("=")[0] for word in words if word.startswith("-") and word != "-"}
+        given = {word if word.startswith("--") else word[:2] for word in given}
+        assert given <= known, (words, given - known)
+
+
+def reference(name: str) -> str:
+    """Return the text of a reference page."""
+    return (ROOT / "docs/reference" / f"{name}.md").read_text()
+
+
+@pytest.mark.parametrize(("name", "weight"), [(one.name, one.weight) for one in STATISTICS])
+def test_page_of_the_statistics_has_each_with_its_weight(name: str, weight: float) -> None:
+    """A row for each term of the score."""
+    assert re.search(rf"(?m)^\| `{name}` \|.*\| {weight} \|$", reference("statistics"))
+
+
+@pytest.mark.parametrize("reason", [*REASONS, "FailStrategy", "FailGroup"])
+def test_page_of_failure_reasons_has_each(reason: str) -> None:
+    """A row with meaning and remedy; ``FailInternal`` is a reason of hail that nothing counts."""
+    row = re.search(rf"(?m)^\| `{reason}` \| .+ \| .+ \|$", reference("failure-reasons"))
+    assert row or reason == "FailInternal"
+
+
+@pytest.mark.parametrize(
+    ("owner", "kind"), [(owner, kind) for owner, kinds in OUR_TAGS.items() for kind in kinds]
+)
+def test_page_of_tags_has_each(owner: str, kind: str) -> None:
+    """A row names the tag and the object that has it."""
+    rows = [line.split("|") for line in reference("tags").splitlines() if line.startswith("| `")]
+    owners = [cells[2] for cells in rows if f"`iallocator:{kind}" in cells[1]]
+    assert any(owner in cell.replace(",", " ").split() for cell in owners)
+
+
+def test_example_of_monitoring_is_that_of_the_manual() -> None:
+    """The page shows the script beside it."""
+    script = (ROOT / "docs/examples/check-to-prometheus").read_text()
+    assert any(block.text == script for block in blocks(ROOT / "docs/how-to/monitor.md"))
