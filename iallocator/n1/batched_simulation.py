@@ -20,9 +20,9 @@ from iallocator.model.columns import COLUMNS, DISK, MEMORY
 from iallocator.model.node_view import NodeView
 from iallocator.n1.variance_sums import InitialSums, NodeVarianceSums, UniformVarianceSums
 from iallocator.scoring.candidates import DECIMALS
-from iallocator.scoring.equivalent import SPREADS, joined, merged, still_merged
-from iallocator.scoring.metrics import STATISTICS
-from iallocator.scoring.score_delta import NO_CENTRES, RESERVING, ROUNDING, counting, values
+from iallocator.scoring.metrics import RESERVING, STATISTICS
+from iallocator.scoring.proportional_statistics import SPREADS, joined, merged, still_merged
+from iallocator.scoring.score_delta import NO_CENTRES, ROUNDING, counting, values
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from iallocator.model.state import State
     from iallocator.n1.queues import Leaving, Vector
     from iallocator.n1.variance_sums import VarianceChange, VarianceSums
-    from iallocator.scoring.equivalent import Stood
+    from iallocator.scoring.proportional_statistics import Stood
 
     Arrivals = tuple[Instance, Sequence[int]]
     """An instance, and the nodes to which equal instances come one after the other."""

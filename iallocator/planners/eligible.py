@@ -5,7 +5,7 @@ from __future__ import annotations
 from iallocator.compat import OURS
 from iallocator.errors import NotFoundError, cut
 from iallocator.names import whole_names
-from iallocator.scoring.state_score import score_of
+from iallocator.scoring.scalar import score_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from math import sqrt
 
 from iallocator.scoring.metrics import STATISTICS
+from iallocator.scoring.scalar import kernel_of
 from iallocator.scoring.score_delta import terms
-from iallocator.scoring.state_score import kernel_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

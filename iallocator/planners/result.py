@@ -8,7 +8,7 @@ from iallocator.deadline import Stopped
 from iallocator.model.moves import Move, replay
 from iallocator.model.state import State
 from iallocator.planners.plan import Plan, PlanEntry
-from iallocator.scoring.state_score import kernel_of
+from iallocator.scoring.scalar import kernel_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from iallocator.planners.intergroup.context import IntergroupContext, forbidden
 from iallocator.planners.plan_limits import PlanLimits
 from iallocator.planners.result import PlanResult, moves_of_transition
 from iallocator.planners.verify import verify_transition
-from iallocator.scoring.state_score import score_of
+from iallocator.scoring.scalar import score_of
 from iallocator.transition.assemble import plan_transition
 
 TYPE_CHECKING = False

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from iallocator.limits.node import LimitSet
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
+    from iallocator.scoring.array_candidates import Reservations
     from iallocator.scoring.arrays import ArrayKernel
     from iallocator.scoring.candidates import Candidates
-    from iallocator.scoring.reservations import Reservations
     from iallocator.scoring.scalar import ScalarKernel
 
     class Kernel(Protocol):
@@ -139,7 +139,7 @@ class Kernels:
 
     def _reserved_of(self, state: State) -> Reservations:
         """What is known of the peers of nodes of `state`, from one kernel to the next."""
-        from iallocator.scoring.reservations import Reservations
+        from iallocator.scoring.array_candidates import Reservations
 
         if self._reservations is None or self._reservations[0] is not state:
             self._reservations = state, Reservations()

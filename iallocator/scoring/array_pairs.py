@@ -24,9 +24,8 @@ if TYPE_CHECKING:
     from iallocator.aliases import Floats, Indices
     from iallocator.model.instance import Instance
     from iallocator.model.node_view import NodeView, Quantity
-    from iallocator.scoring.array_candidates import Codes
+    from iallocator.scoring.array_candidates import Codes, PeerMemory
     from iallocator.scoring.candidates import Placement
-    from iallocator.scoring.reservations import PeerMemory
     from iallocator.scoring.score_delta import Change
 
     Changed = Callable[[NodeView], Change]

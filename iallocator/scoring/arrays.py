@@ -9,14 +9,15 @@ import numpy as np
 from iallocator.limits.node import ALL_LIMITS, PRIMARY, SECONDARY, checks_for
 from iallocator.model.columns import MEMORY
 from iallocator.model.node_view import CAPACITIES, NodeView
-from iallocator.scoring.array_candidates import ArrayCandidates, RejectionCodes
+from iallocator.scoring.array_candidates import (
+    ArrayCandidates,
+    PeerMemory,
+    RejectionCodes,
+    Reservations,
+)
 from iallocator.scoring.array_pairs import PairScores, PrunedPairs, total_scores
-from iallocator.scoring.array_sites import Sites
-from iallocator.scoring.metrics import STATISTICS
-from iallocator.scoring.reservations import PeerMemory, Reservations
+from iallocator.scoring.metrics import DOMAINS, LOCATION, STATISTICS
 from iallocator.scoring.score_delta import (
-    DOMAINS,
-    LOCATION,
     NO_CENTRES,
     Totals,
     after_primary,
@@ -29,18 +30,19 @@ from iallocator.scoring.score_delta import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
-    from iallocator.aliases import Floats, Indices
+    from iallocator.aliases import Floats, Indices, Truths
     from iallocator.limits.node import Check, LimitSet
     from iallocator.model.instance import Instance
-    from iallocator.model.node_view import Quantity
+    from iallocator.model.node_view import Capacities, Quantity
     from iallocator.model.state import State
+    from iallocator.model.storage import PoolSpace
     from iallocator.scoring.array_pairs import Changed
     from iallocator.scoring.score_delta import Change
 
 
-__all__ = ["ArrayKernel", "capacity_matrix"]
+__all__ = ["ArrayKernel", "KeptScore", "capacity_matrix"]
 
 ALL = range(len(STATISTICS))
 """Every statistic."""
@@ -393,3 +395,48 @@ class ArrayKernel:
             return change
 
         return changed
+
+
+class Sites:
+    """The storage pools of several nodes; see `iallocator.model.node_view.OneSite`."""
+
+    def __init__(self, pools: PoolSpace, nodes: Sequence[int]) -> None:
+        self._pools = pools
+        self._nodes = nodes
+
+    def bars(self, instance: Instance) -> Truths:
+        """Per node whether they keep `instance` away, which is on no node now."""
+        bars = self._pools.bars
+        return np.array([bars(index, instance) for index in self._nodes], dtype=bool)
+
+    def why(self, instance: Instance) -> str:
+        """The reason, where there is one node."""
+        return self._pools.why(self._nodes[0], instance)
+
+
+class KeptScore:
+    """The score of the nodes in `scope` of `state`; `fixed` holds the capacities of every node."""
+
+    __slots__ = ("_changed", "_kernel", "_matrix", "_scope", "_state")
+
+    def __init__(self, state: State, scope: Sequence[int], fixed: Capacities) -> None:
+        self._state = state
+        self._scope = scope
+        self._matrix = capacity_matrix(fixed.all())
+        self._kernel: ArrayKernel | None = None
+        self._changed: set[int] = set()
+
+    def look_again(self) -> None:
+        """Look at every node: any may have changed, and sums that are carried on lose digits."""
+        self._kernel = ArrayKernel(self._state, self._scope, self._matrix)
+        self._changed = set()
+
+    def after(self, touched: Collection[int]) -> float:
+        """The score now that the state has changed at `touched` since `look_again`.
+
+        Those nodes are looked at each time from then on: changes in a trial are taken back.
+        """
+        assert self._kernel is not None
+        self._changed.update(touched)
+        self._kernel.renew(sorted(self._changed))
+        return self._kernel.score()

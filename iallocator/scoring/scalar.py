@@ -8,15 +8,12 @@ from __future__ import annotations
 from math import sqrt
 
 from iallocator.limits.node import ALL_LIMITS, PRIMARY, SECONDARY, checks_for
-from iallocator.model.node_view import NodeView, OneSite
+from iallocator.model.node_view import Capacities, NodeView, OneSite
 from iallocator.scoring.candidates import DECIMALS, ListedCandidates
-from iallocator.scoring.metrics import STATISTICS
-from iallocator.scoring.pair_rows import NOWHERE, MirrorNode, Mirrors, RowCandidates, Start
+from iallocator.scoring.metrics import DOMAINS, LOCATION, RESERVING, STATISTICS
+from iallocator.scoring.pairs import NOWHERE, MirrorNode, Mirrors, RowCandidates, Start
 from iallocator.scoring.score_delta import (
-    DOMAINS,
-    LOCATION,
     NO_CENTRES,
-    RESERVING,
     Totals,
     after_primary,
     after_secondary,
@@ -34,7 +31,6 @@ if TYPE_CHECKING:
 
     from iallocator.limits.node import Check, LimitSet
     from iallocator.model.instance import Instance
-    from iallocator.model.node_view import Capacities
     from iallocator.model.state import State
     from iallocator.scoring.candidates import Placement
     from iallocator.scoring.score_delta import Change
@@ -42,7 +38,7 @@ if TYPE_CHECKING:
     Failing = tuple[Check, NodeView, NodeView]
     """A limit that is broken, and the node before and after, from which it has its numbers."""
 
-__all__ = ["ScalarKernel"]
+__all__ = ["ScalarKernel", "kernel_of", "score_of", "terms_of"]
 
 
 class ScalarKernel:
@@ -380,3 +376,21 @@ def _failing(
         if check.fails(before, after, instance):
             return check, before, after
     return None
+
+
+def score_of(state: State, scope: Sequence[int], min_disk: float = 0.0) -> float:
+    """The score of the nodes in `scope`, lower is better.
+
+    `min_disk` is the share of every node's disk that is to stay free.
+    """
+    return kernel_of(state, scope, min_disk).score()
+
+
+def terms_of(state: State, scope: Sequence[int]) -> list[float]:
+    """The weighted terms of the score of the nodes in `scope`, as the statistics stand."""
+    return terms(kernel_of(state, scope).totals, (), sqrt)
+
+
+def kernel_of(state: State, scope: Sequence[int], min_disk: float = 0.0) -> ScalarKernel:
+    """The kernel that scores `state` over `scope`, to be renewed where the state changes."""
+    return ScalarKernel(state, scope, Capacities(state.cluster.nodes, min_disk, scope))

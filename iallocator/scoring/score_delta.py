@@ -26,23 +26,10 @@ if TYPE_CHECKING:
     """Per statistic: what is added to its sum, and to its sum of squares."""
 
 __all__ = [
-    "DOMAINS", "LOCATION", "NO_CENTRES", "RESERVING", "ROUNDING", "Totals", "after_primary",
+    "NO_CENTRES", "ROUNDING", "Totals", "after_primary",
     "after_secondary", "counting", "node_counts", "scope_group", "spread", "terms",
     "value_of", "values",
 ]  # fmt: skip
-
-LOCATION, DOMAINS = (
-    next(k for k, statistic in enumerate(STATISTICS) if statistic.name == name)
-    for name in ("location", "location_exclusion")
-)
-"""Positions of the statistics that depend on more than one node."""
-
-RESERVING = tuple(
-    k
-    for k, statistic in enumerate(STATISTICS)
-    if statistic.name in ("n1_cnt", "reserved_mem", "reserved_mem_total")
-)
-"""Positions of the statistics that change with the memory reserved on a node."""
 
 NO_CENTRES = (0.0,) * len(STATISTICS)
 """Centres with which `values` are the plain ones."""

@@ -15,8 +15,8 @@ from math import sqrt
 
 from iallocator.deadline import check
 from iallocator.model.node_view import NodeView, capacities
-from iallocator.scoring.metrics import STATISTICS
-from iallocator.scoring.score_delta import DOMAINS, NO_CENTRES, after_primary, counting, values
+from iallocator.scoring.metrics import DOMAINS, STATISTICS
+from iallocator.scoring.score_delta import NO_CENTRES, after_primary, counting, values
 from iallocator.tolerances import SCORE
 
 TYPE_CHECKING = False

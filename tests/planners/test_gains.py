@@ -9,7 +9,7 @@ import pytest
 from iallocator.model.state import State
 from iallocator.planners.gains import changes_of_moves
 from iallocator.scoring.metrics import STATISTICS
-from iallocator.scoring.state_score import terms_of
+from iallocator.scoring.scalar import terms_of
 from tests.seeds import seeds
 
 from .worlds import problem_of, worlds

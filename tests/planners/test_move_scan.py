@@ -17,8 +17,7 @@ from iallocator.planners.balance.scan import move_pairs, neighbourhood, remade_m
 from iallocator.planners.balance.scan.prefilter import RelevantChecks
 from iallocator.planners.balance.scan.remade_moves import Page, RemadeMoves
 from iallocator.planners.plan_limits import StopCriteria
-from iallocator.scoring.scalar import ScalarKernel
-from iallocator.scoring.state_score import score_of
+from iallocator.scoring.scalar import ScalarKernel, score_of
 from tests.seeds import seeds
 
 from .worlds import problem_of, worlds

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from iallocator.scoring.state_score import kernel_of, score_of, terms_of
+from iallocator.scoring.scalar import kernel_of, score_of, terms_of
 
 from .answers import context_for, seeded
 

@@ -13,7 +13,7 @@ from iallocator.errors import UsageError
 from iallocator.limits.node import HARD_LIMITS, PRIMARY, SECONDARY, checks_for
 from iallocator.model.node_view import NodeView, capacities
 from iallocator.model.state import State
-from iallocator.scoring.state_score import score_of
+from iallocator.scoring.scalar import score_of
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
 from tests.builders import Json, allocate, as_bytes, cluster, instance

@@ -8,7 +8,7 @@ from iallocator.compat import behaviour_of
 from iallocator.model.columns import FREE_SPINDLES
 from iallocator.model.state import State
 from iallocator.scoring import Kernels
-from iallocator.scoring.state_score import score_of
+from iallocator.scoring.scalar import score_of
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
 from tests.builders import Json, cluster, instance

@@ -10,13 +10,11 @@ import pytest
 from iallocator.model.instance import Instance
 from iallocator.model.state import State
 from iallocator.scoring import Kernels
-from iallocator.scoring.arrays import ArrayKernel
-from iallocator.scoring.kept_score import KeptScore
-from iallocator.scoring.scalar import ScalarKernel
-from iallocator.scoring.state_score import score_of
+from iallocator.scoring.arrays import ArrayKernel, KeptScore
+from iallocator.scoring.scalar import ScalarKernel, score_of
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
-from tests.scoring.test_standing import crowd, newcomer
+from tests.scoring.test_incremental import crowd, newcomer
 
 
 def state_of(seed: int) -> State:

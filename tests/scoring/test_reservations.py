@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from iallocator.model.state import State
-from iallocator.scoring.reservations import Reservations
+from iallocator.scoring.array_candidates import Reservations
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
 from tests.builders import cluster, instance

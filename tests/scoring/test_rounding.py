@@ -8,12 +8,12 @@ import pytest
 
 from iallocator.compat import behaviour_of
 from iallocator.model.state import State
-from iallocator.scoring.rounding import running_sums
-from iallocator.scoring.rounding.running_sums import RunningSums
-from iallocator.scoring.state_score import score_of
+from iallocator.scoring import rounding
+from iallocator.scoring.rounding import RunningSums
+from iallocator.scoring.scalar import score_of
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
-from tests.scoring.test_standing import crowd
+from tests.scoring.test_incremental import crowd
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -35,6 +35,6 @@ def test_scores_by_running_sums_are_those_of_the_kernel_whatever_adds_them_up(
                 assert anew == pytest.approx(score_of(state, scope), abs=1e-9)
                 assert changed == pytest.approx(anew, abs=1e-6)
         with monkeypatch.context() as patch:
-            patch.setattr(running_sums, "MANY", 0)
+            patch.setattr(rounding, "MANY", 0)
             assert sums.moved(places) == one_by_one
         state.place(moved, places[0])

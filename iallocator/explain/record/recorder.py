@@ -24,7 +24,7 @@ from iallocator.explain.record.survey import Survey
 from iallocator.model.state import derived
 from iallocator.n1.rules import WORK
 from iallocator.placement.trace import NodeQuery
-from iallocator.scoring.state_score import kernel_of
+from iallocator.scoring.scalar import kernel_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence

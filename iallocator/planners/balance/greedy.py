@@ -20,7 +20,7 @@ from iallocator.model.moves import replay
 from iallocator.n1.baseline import MoveGuard
 from iallocator.planners.plan import Plan, PlanEntry
 from iallocator.planners.plan_limits import lowest_score
-from iallocator.scoring.state_score import score_of
+from iallocator.scoring.scalar import score_of
 from iallocator.tolerances import GAIN
 
 TYPE_CHECKING = False

@@ -12,8 +12,8 @@ from iallocator.model.moves import Move, places_after
 from iallocator.placement.move_limits import MoveLimits
 from iallocator.planners.balance.move_kinds import KINDS, ScoredMoves
 from iallocator.planners.balance.scan.constraints.affinity import BondCosts
+from iallocator.scoring.arrays import KeptScore
 from iallocator.scoring.candidates import DECIMALS
-from iallocator.scoring.kept_score import KeptScore
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ from iallocator.planners.capacity.tiered import fill_tiered
 from iallocator.planners.capacity.usage import Figures, Totals
 from iallocator.planners.eligible import nodes_named, set_offline, set_vcpu_ratio
 from iallocator.scoring import Kernels
-from iallocator.scoring.horizon import Horizon
+from iallocator.scoring.fit_horizon import Horizon
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from iallocator.n1.headroom import Headroom
     from iallocator.n1.speculation import Speculation
     from iallocator.scoring import Kernels
-    from iallocator.scoring.standing import Standing
+    from iallocator.scoring.incremental import IncrementalScores
 
 __all__ = ["NextPlace", "next_place_for"]
 
@@ -44,13 +44,13 @@ class NextPlace:
     def __init__(
         self,
         state: State,
-        standing: Standing,
+        scores: IncrementalScores,
         headroom: Headroom,
         groups: Sequence[int],
         newcomers: Callable[[int], Instance],
     ) -> None:
         self._state = state
-        self._standing = standing
+        self._scores = scores
         self._headroom = headroom
         self._groups = groups
         self._newcomers = newcomers
@@ -64,7 +64,7 @@ class NextPlace:
             self._certain = self._count(instance)
         if self._certain <= 0:
             return self._rehearsed(instance)
-        return self._standing.course(self._certain)
+        return self._scores.path(self._certain)
 
     def _count(self, instance: Instance) -> int:
         """How many more are certain of N+1; the more rarely asked, the longer there were none."""
@@ -79,7 +79,7 @@ class NextPlace:
     def placed(self, path: Sequence[Nodes]) -> None:
         """So many more have come, each to its nodes."""
         self._certain -= len(path)
-        self._standing.placed_along(path)
+        self._scores.placed_along(path)
 
     def _rehearsed(self, instance: Instance) -> Sequence[Nodes]:
         """The same by rehearsals: each either finds a place, or learns why a guess was wrong."""
@@ -97,13 +97,13 @@ class NextPlace:
                 self._ahead = min(2 * self._ahead, MOST_AHEAD)
             else:
                 self._ahead = max(FEW_AHEAD, known + 1)
-                speculation.look_around(self._standing.nearest(AROUND))
+                speculation.look_around(self._scores.nearest(AROUND))
             if known:
                 return [(node,) for node in guessed[:known]]
 
     def _judged(self, instance: Instance) -> Sequence[Nodes]:
         """The best nodes, if N+1 is kept there."""
-        best = self._standing.best()
+        best = self._scores.best()
         return [best] if best and self._headroom.allows(instance, best, False) else []
 
     def _guess(self, speculation: Speculation) -> tuple[list[int], bool]:
@@ -112,14 +112,15 @@ class NextPlace:
         exhausted = False
         instance = self._newcomers(0)
         speculation.start()
-        with self._standing.trial(), self._state.trial():
-            for number in range(min(self._ahead, self._standing.left + 1)):
+        scores = self._scores.copy()
+        with self._state.trial():
+            for number in range(min(self._ahead, scores.left + 1)):
                 if number:
                     self._state.place(instance, (found[-1],))
                     speculation.placed(instance, found[-1])
-                    self._standing.placed((found[-1],))
+                    scores.placed((found[-1],))
                     instance = self._newcomers(number)
-                best, rejected = self._standing.best_but(speculation.rejected())
+                best, rejected = scores.best_but(speculation.rejected())
                 exhausted = best is None
                 if best is None or not speculation.expect(instance, best, rejected):
                     break
@@ -143,11 +144,11 @@ def next_place_for(
     """
     if any(limits_of[group.index] is not ALL_LIMITS for group, _ in groups):
         return None
-    from iallocator.scoring.standing.pairs import StandingPairs
-    from iallocator.scoring.standing.singles import StandingSingles
+    from iallocator.scoring.incremental import IncrementalSingles
+    from iallocator.scoring.incremental_pairs import IncrementalPairs
 
-    kind = StandingPairs if instance.required_nodes == 2 else StandingSingles
-    standing = kind(
+    kind = IncrementalPairs if instance.required_nodes == 2 else IncrementalSingles
+    scores = kind(
         state, kernels.fixed, kernels.matrix(), instance, [nodes for _, nodes in groups], ALL_LIMITS
     )
-    return NextPlace(state, standing, headroom, [group.index for group, _ in groups], newcomers)
+    return NextPlace(state, scores, headroom, [group.index for group, _ in groups], newcomers)

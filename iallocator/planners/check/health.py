@@ -11,7 +11,7 @@ from iallocator.n1.rules import Effort, Rules, UndecidedError
 from iallocator.n1.simulation import Simulation
 from iallocator.n1.tolerance import FailureTolerance
 from iallocator.planners.check.findings import Finding, GroupHealth
-from iallocator.scoring.state_score import score_of
+from iallocator.scoring.scalar import score_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

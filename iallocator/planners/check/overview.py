@@ -6,7 +6,7 @@ htools call a node bad if its memory does not suffice for the failovers to it.
 from __future__ import annotations
 
 from iallocator.scoring.metrics import STATISTICS
-from iallocator.scoring.state_score import score_of, terms_of
+from iallocator.scoring.scalar import score_of, terms_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from iallocator.planners.outcome import Failures
 from iallocator.planners.plan_limits import PlanLimits
 from iallocator.planners.result import PlanResult
 from iallocator.planners.verify import verify_moves, verify_transition
-from iallocator.scoring.state_score import score_of
+from iallocator.scoring.scalar import score_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from iallocator.model.moves import replay
 from iallocator.n1.baseline import Baseline
 from iallocator.planners.make_room.moves import Moves
 from iallocator.planners.plan import PlanEntry
-from iallocator.scoring.state_score import score_of
+from iallocator.scoring.scalar import score_of
 from iallocator.tolerances import SCORE
 
 TYPE_CHECKING = False

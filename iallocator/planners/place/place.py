@@ -21,7 +21,7 @@ from iallocator.planners.place.scheduler import (
     stopped_disks,
 )
 from iallocator.planners.result import PlanResult, moves_of_transition
-from iallocator.scoring.state_score import score_of
+from iallocator.scoring.scalar import score_of
 from iallocator.transition.assemble import plan_transition
 
 TYPE_CHECKING = False

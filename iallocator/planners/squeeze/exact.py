@@ -14,7 +14,7 @@ from iallocator.model.node_view import Capacities
 from iallocator.model.state import State
 from iallocator.placement.move_limits import MoveLimits
 from iallocator.planners.plan import PlanEntry, mark_colocation_groups
-from iallocator.scoring.state_score import score_of
+from iallocator.scoring.scalar import score_of
 from iallocator.solver.placement_problem import PlacementProblem
 from iallocator.solver.problem import FOUND, IMPOSSIBLE
 from iallocator.solver.refine import search

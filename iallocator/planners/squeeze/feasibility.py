@@ -22,7 +22,7 @@ from iallocator.planners.direct import rescore
 from iallocator.planners.power_state import Switched
 from iallocator.planners.squeeze.attempt import Aim, Attempt, FeasibilityResult
 from iallocator.planners.squeeze.exact import PROVED, Arrangement
-from iallocator.scoring.state_score import score_of
+from iallocator.scoring.scalar import score_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from iallocator.planners.squeeze.node_selection import balanced, power_down, pow
 from iallocator.planners.squeeze.result import SqueezePlan, SqueezeResult
 from iallocator.planners.squeeze.routes import straight_moves
 from iallocator.planners.verify import verify_moves, verify_transition
-from iallocator.scoring.state_score import score_of
+from iallocator.scoring.scalar import score_of
 from iallocator.solver.budget import Budget
 from iallocator.tags.standby import is_standby, wake_rank
 

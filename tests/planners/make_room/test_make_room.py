@@ -16,7 +16,7 @@ from iallocator.model.state import State
 from iallocator.options.settings import Settings
 from iallocator.planners.make_room.make_room import RoomContext
 from iallocator.planners.make_room.search import RoomSearch
-from iallocator.scoring.state_score import score_of
+from iallocator.scoring.scalar import score_of
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
 from tests.builders import Json, allocate, as_bytes, cluster, instance

@@ -19,8 +19,8 @@ from iallocator.limits.node import (
     PRIMARY,
     SECONDARY,
 )
-from iallocator.scoring.metrics import STATISTICS
-from iallocator.scoring.score_delta import LOCATION, after_primary, after_secondary, value_of
+from iallocator.scoring.metrics import LOCATION, STATISTICS
+from iallocator.scoring.score_delta import after_primary, after_secondary, value_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

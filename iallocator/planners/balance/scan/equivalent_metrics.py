@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from iallocator.scoring.metrics import STATISTICS
-from iallocator.scoring.score_delta import RESERVING, counting
+from iallocator.scoring.metrics import RESERVING, STATISTICS
+from iallocator.scoring.score_delta import counting
 from iallocator.tolerances import VARIANCE
 
 if TYPE_CHECKING:

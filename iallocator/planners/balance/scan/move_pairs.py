@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from iallocator.model.node_view import NodeView
-from iallocator.scoring.metrics import STATISTICS
-from iallocator.scoring.score_delta import DOMAINS, spread, values
+from iallocator.scoring.metrics import DOMAINS, STATISTICS
+from iallocator.scoring.score_delta import spread, values
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

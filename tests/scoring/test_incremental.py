@@ -11,11 +11,16 @@ import pytest
 from iallocator.limits.node import ALL_LIMITS
 from iallocator.model.instance import Backend, Disks, Instance
 from iallocator.model.state import State
-from iallocator.scoring import Kernels, standing
+from iallocator.scoring import Kernels, incremental, incremental_pairs
 from iallocator.scoring.candidates import DECIMALS
-from iallocator.scoring.standing import NOISE, Standing, pair_scores, pairs, pick, picks, singles
-from iallocator.scoring.standing.pairs import StandingPairs
-from iallocator.scoring.standing.singles import StandingSingles
+from iallocator.scoring.incremental import (
+    NOISE,
+    IncrementalScores,
+    IncrementalSingles,
+    pick,
+    picks,
+)
+from iallocator.scoring.incremental_pairs import IncrementalPairs
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
 from tests.builders import Json, cluster, instance
@@ -63,26 +68,26 @@ def plainly(state: State, kernels: Kernels, template: str) -> list[tuple[float, 
     return sorted(place for places in found for place in places)
 
 
-def standing_for(state: State, kernels: Kernels, template: str) -> Standing:
-    """What is tested."""
-    kind = StandingPairs if template == "drbd" else StandingSingles
+def incremental_for(state: State, kernels: Kernels, template: str) -> IncrementalScores:
+    """Return the scores under test."""
+    kind = IncrementalPairs if template == "drbd" else IncrementalSingles
     groups = [group.nodes for group in state.cluster.groups]
     return kind(state, kernels.fixed, kernels.matrix(), newcomer(template, 0), groups, ALL_LIMITS)
 
 
 @pytest.mark.parametrize("template", ["drbd", "plain", "rbd"])
 @pytest.mark.parametrize("seed", seeds(6, 12))
-def test_standing_names_the_place_that_the_kernel_ranks_first(
+def test_incremental_scores_names_the_place_that_the_kernel_ranks_first(
     seed: int, template: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One instance after the other, until no node takes one more; few are too close to tell."""
-    monkeypatch.setattr(pairs, "FEW", 1 + seed % 2)
-    monkeypatch.setattr(pair_scores, "LIFETIME", 16)
-    monkeypatch.setattr(singles, "LIFETIME", 32)
+    monkeypatch.setattr(incremental_pairs, "FEW", 1 + seed % 2)
+    monkeypatch.setattr(incremental_pairs, "LIFETIME", 16)
+    monkeypatch.setattr(incremental, "LIFETIME", 32)
     made = read_cluster(crowd(seed, 4 + seed % 5), Reading(static_kvm_memory=0))
     state = State(made)
     kernels = Kernels(state, [(9999, 9999)] * 100)
-    equal, doubts = standing_for(state, kernels, template), 0
+    equal, doubts = incremental_for(state, kernels, template), 0
     for number in range(120):
         ranked = plainly(state, kernels, template)
         found = equal.best()
@@ -98,30 +103,31 @@ def test_standing_names_the_place_that_the_kernel_ranks_first(
     assert doubts < 5
 
 
-@pytest.mark.parametrize("template", ["drbd", "plain", "rbd"])
+@pytest.mark.parametrize("template", ["plain", "rbd"])
 @pytest.mark.parametrize("seed", [1, 4])
-def test_standing_after_a_trial_names_the_place_that_the_kernel_ranks_first(
+def test_incremental_scores_are_right_after_a_copy_followed_other_placements(
     seed: int, template: str
 ) -> None:
-    """Whoever was placed just before it, or in it, and whatever was asked there."""
+    """The original names the node that the kernel ranks first, whatever the copy followed."""
     state = State(read_cluster(crowd(seed, 7), Reading(static_kvm_memory=0)))
     kernels, rng = Kernels(state, [(9999, 9999)] * 100), Random(seed)
-    equal = standing_for(state, kernels, template)
+    equal = incremental_for(state, kernels, template)
     for number in range(0, 20, 4):
         _, nodes = rng.choice(plainly(state, kernels, template))
         state.place(newcomer(template, number), nodes)
         equal.placed(nodes)
-        with state.trial(), equal.trial():
+        tried = equal.copy()
+        with state.trial():
             for more in range(1, 4):
                 _, nodes = rng.choice(plainly(state, kernels, template))
                 state.place(newcomer(template, number + more), nodes)
-                equal.placed(nodes)
-                equal.best()
+                tried.placed(nodes)
+                assert tried.best() in (plainly(state, kernels, template)[0][1], None)
         assert equal.best() in (plainly(state, kernels, template)[0][1], None)
 
 
 @pytest.mark.parametrize("template", ["plain", "rbd"])
-def test_standing_scores_are_those_of_the_kernel(
+def test_incremental_scores_scores_are_those_of_the_kernel(
     template: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The lowest score differs by less than is taken for noise."""
@@ -131,11 +137,10 @@ def test_standing_scores_are_those_of_the_kernel(
         seen.append(float(np.min(scores)))
         return pick(scores)
 
-    monkeypatch.setattr(standing, "pick", noting)
-    monkeypatch.setattr(singles, "pick", noting)
+    monkeypatch.setattr(incremental, "pick", noting)
     state = State(read_cluster(crowd(5, 9), Reading(static_kvm_memory=0)))
     kernels = Kernels(state, [(9999, 9999)] * 100)
-    equal = standing_for(state, kernels, template)
+    equal = incremental_for(state, kernels, template)
     for number in range(60):
         equal.best()
         (_, nodes), *_ = plainly(state, kernels, template)
@@ -146,15 +151,15 @@ def test_standing_scores_are_those_of_the_kernel(
 
 
 @pytest.mark.parametrize("seed", [0, 3, 5, 7])
-def test_standing_pairs_have_the_scores_of_the_kernel_and_none_is_below_its_bounds(
+def test_incremental_scores_pairs_have_the_scores_of_the_kernel_and_none_is_below_its_bounds(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One by one and all at once, for every pair; the best agrees but for noise."""
-    monkeypatch.setattr(pair_scores, "LIFETIME", 20)
+    monkeypatch.setattr(incremental_pairs, "LIFETIME", 20)
     state = State(read_cluster(crowd(seed, 7), Reading(static_kvm_memory=0)))
     kernels = Kernels(state, [(9999, 9999)] * 100)
-    equal = standing_for(state, kernels, "drbd")
-    assert isinstance(equal, StandingPairs)
+    equal = incremental_for(state, kernels, "drbd")
+    assert isinstance(equal, IncrementalPairs)
     for number in range(60):
         ranked = plainly(state, kernels, "drbd")
         equal._start()
@@ -189,20 +194,20 @@ def test_pick_goes_by_rounded_scores() -> None:
 
 @pytest.mark.parametrize("template", ["plain", "rbd"])
 @pytest.mark.parametrize("seed", seeds(6, 10))
-def test_a_course_leads_where_the_kernel_ranks_first_step_by_step(
+def test_a_path_leads_where_the_kernel_ranks_first_step_by_step(
     seed: int, template: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Until no node takes one more; where nothing is told, the kernel decides; most is told."""
-    monkeypatch.setattr(singles, "LIFETIME", 64)
+    monkeypatch.setattr(incremental, "LIFETIME", 64)
     state = State(read_cluster(crowd(seed, 4 + seed % 5), Reading(static_kvm_memory=0)))
     kernels = Kernels(state, [(9999, 9999)] * 100)
-    equal = standing_for(state, kernels, template)
+    equal = incremental_for(state, kernels, template)
     asked = told = 0
     while told < 150:
-        course = equal.course(1 + seed * 7)
+        path = equal.path(1 + seed * 7)
         asked += 1
         ranked = plainly(state, kernels, template)
-        path = course or [place for _, place in ranked[:1]]
+        path = path or [place for _, place in ranked[:1]]
         for nodes in path:
             assert nodes == plainly(state, kernels, template)[0][1], told
             state.place(newcomer(template, told), nodes)

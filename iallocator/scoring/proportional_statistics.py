@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from iallocator.scoring.metrics import STATISTICS
-from iallocator.scoring.score_delta import RESERVING
+from iallocator.scoring.metrics import RESERVING, STATISTICS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

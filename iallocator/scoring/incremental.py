@@ -1,0 +1,506 @@
+"""Where the next of equal instances goes: scores that follow each placement.
+
+What an instance adds to a statistic of a node is the same for each of a number of equal instances.
+A placement therefore changes one column of the values, and the sums. The scores of all candidates
+follow from these in a few array operations, without the limits and formulas of
+`iallocator.scoring.arrays`. The limits of a node are tested again only after as many instances as
+certainly fit (`iallocator.scoring.fit_horizon`).
+
+For instances on one node, several placements are found at once: a guess at the next placements
+gives the sums after each of them, and all their scores are one array, steps × nodes. The guess is
+right as far as each step leads to the lowest score.
+
+The scores agree with those of the kernel to `NOISE`. If that does not decide which candidate comes
+first once scores are rounded, `best` returns None, and the kernel must decide.
+`iallocator.scoring.incremental_pairs` does the same for instances on two nodes.
+Cost: O(n) array operations for each placement, or for each path of placements.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+from heapq import heapify, heapreplace
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from iallocator.model.columns import COLUMNS
+from iallocator.model.node_view import NodeView
+from iallocator.scoring.arrays import ArrayKernel
+from iallocator.scoring.candidates import DECIMALS
+from iallocator.scoring.fit_horizon import Horizon
+from iallocator.scoring.metrics import N1_COUNT, RESERVING, STATISTICS
+from iallocator.scoring.proportional_statistics import SPREADS, merged
+from iallocator.scoring.score_delta import NO_CENTRES, ROUNDING, after_primary, terms, values
+from iallocator.tolerances import SCORE
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from iallocator.aliases import Floats, Indices, Nodes, Truths
+    from iallocator.limits.node import LimitSet
+    from iallocator.model.instance import Instance
+    from iallocator.model.node_view import Capacities
+    from iallocator.model.state import State
+
+__all__ = ["NOISE", "TIE", "IncrementalScores", "IncrementalSingles", "pick", "picks", "roots"]
+
+NOISE = 2e-13
+"""By how much scores may differ from those of the kernel."""
+
+TIE = 10.0**-DECIMALS + 4 * NOISE
+"""Scores further apart than this are never equal once they are rounded."""
+
+GRID = 2.0**43
+"""Scores that are equal in units of 1 / `GRID` are those of nodes that are alike."""
+
+LIFETIME = 1024
+"""How many placements on one node are followed before all values are taken from the state again.
+
+The values follow from the number of placements, so that rounding errors do not add up.
+"""
+
+SUMMED = [k for k, one in enumerate(STATISTICS) if not one.spread and k not in RESERVING]
+"""Positions of the sums that do not depend on memory reserved for failovers."""
+
+CELLS = 16_384
+"""Steps × nodes that are scored together at most: more does not fit into the processor's cache."""
+
+
+def roots(variance: Floats, square: Floats | float) -> Floats:
+    """Standard deviations; a `variance` that is small beside the mean `square` is rounding."""
+    return np.sqrt(variance * (variance > ROUNDING * square))
+
+
+def pick(scores: Floats) -> int | None:
+    """Position of the first of the lowest scores once they are rounded; None: too close to tell.
+
+    There must be a finite one.
+    """
+    flat = scores.ravel()
+    first = int(flat.argmin())
+    near = np.flatnonzero(flat <= flat[first] + TIE)
+    if near.size == 1:
+        return first
+    found = flat[near]
+    if found.min() == found.max():
+        return int(near[0])
+    scaled = found * 10.0**DECIMALS
+    if (np.abs(scaled - np.floor(scaled) - 0.5) < NOISE * 10.0**DECIMALS).any():
+        return None
+    return int(near[np.round(found, DECIMALS).argmin()])
+
+
+def picks(scores: Floats) -> tuple[Indices, Truths]:
+    """The same of each row, and whether it can be told; rows without a finite one: of no use."""
+    found = scores.argmin(axis=1)
+    near = scores <= scores.min(axis=1, keepdims=True) + TIE
+    rows = np.flatnonzero(np.count_nonzero(near, axis=1) > 1)
+    certain = np.ones(len(scores), dtype=bool)
+    if not rows.size:
+        return found, certain
+    columns = np.flatnonzero(near[rows].any(axis=0))
+    part = np.ix_(rows, columns)
+    scores, near = scores[part], near[part]
+    unit = 10.0**DECIMALS
+    with np.errstate(invalid="ignore"):  # infinite ones are near where there is no finite one
+        scaled = scores * unit
+        split = near & (np.abs(scaled - np.floor(scaled) - 0.5) < NOISE * unit)
+    fine = np.rint(scores * GRID)
+    alike = (near == (fine == fine.min(axis=1, keepdims=True))).all(axis=1)
+    certain[rows] = alike | ~split.any(axis=1)
+    rounded = np.where(near, np.round(scores, DECIMALS), np.inf)
+    found[rows] = columns[rounded.argmin(axis=1)]
+    return found, certain
+
+
+class IncrementalScores:
+    """The statistics that further instances like `instance` change, over all nodes.
+
+    `groups` holds the nodes that may host the instance, by group and ascending; `fixed` and
+    `matrix` are the capacities of all nodes, see `iallocator.scoring.Kernels`.
+    """
+
+    def __init__(
+        self,
+        state: State,
+        fixed: Capacities,
+        matrix: Floats,
+        instance: Instance,
+        groups: Sequence[Sequence[int]],
+        limits: LimitSet,
+    ) -> None:
+        self._state = state
+        self._matrix = matrix
+        self._instance = instance
+        self._groups = [np.array(nodes, dtype=np.intp) for nodes in groups]
+        self._horizon = Horizon(state, fixed, instance, limits)
+        self._prepare()
+        size = len(state.cluster.nodes)
+        self._ahead = [0] * size
+        self._takes_primary = np.zeros(size, dtype=bool)
+        self._takes_secondary = np.zeros(size, dtype=bool)
+        self._failing = np.zeros(size, dtype=bool)
+        self._near: set[int] = set()
+        for nodes in groups:
+            for index in nodes:
+                self._look(index)
+        self._left = 0
+        self._x: Floats = np.empty(0)
+        self._sums: tuple[Floats, Floats] | None = None
+        self._renew()
+
+    def _prepare(self) -> None:
+        """Initialise a subclass, before any node is evaluated."""
+
+    @property
+    def lifetime(self) -> int:
+        """How many placements are followed before all values are taken from the state again.
+
+        This limits the accumulated rounding error.
+        """
+        raise NotImplementedError
+
+    def best(self) -> Nodes | None:
+        """Return the nodes of the next instance; () if no node fits, None: the kernel decides."""
+        raise NotImplementedError
+
+    def path(self, most: int) -> list[Nodes]:
+        """Return the nodes of up to `most` next instances, as many as are found at once.
+
+        Empty if no node fits, or if the kernel must decide.
+        """
+        nodes = self.best() if most else None
+        return [nodes] if nodes else []
+
+    def best_but(self, barred: Collection[int]) -> tuple[int | None, list[int]]:
+        """Return the best single node not in `barred`, and those in `barred` that may be better.
+
+        None if no node fits, and if the kernel must decide.
+        """
+        raise NotImplementedError
+
+    def nearest(self, count: int) -> list[int]:
+        """Return up to `count` single nodes that fit, those with the lowest scores."""
+        raise NotImplementedError
+
+    @property
+    def left(self) -> int:
+        """How many more placements are followed before all values are taken from the state."""
+        return self._left - 1
+
+    def copy(self) -> IncrementalScores:
+        """Return scores that follow up to `left` further placements, independently of this object.
+
+        For placements in a trial of the state.
+        """
+        raise NotImplementedError
+
+    def placed(self, nodes: Nodes) -> None:
+        """Follow the placement of an instance on `nodes`."""
+        self._left -= 1
+        if self._left <= 0:
+            self._renew()
+        else:
+            self._follow(nodes)
+        for index in nodes:
+            self._ahead[index] -= 1
+            if self._ahead[index] <= 0:
+                self._look(index)
+
+    def placed_along(self, path: Sequence[Nodes]) -> None:
+        """Follow several placements, all in the state by now: those of one `path`, or `left`."""
+        for nodes in path:
+            self.placed(nodes)
+
+    def _look(self, index: int) -> None:
+        """Test the limits of node `index`, and for how many placements the result is certain."""
+        found = self._horizon.look(index)
+        self._ahead[index] = found.ahead
+        self._takes_primary[index] = found.primary
+        self._takes_secondary[index] = found.secondary
+        self._failing[index] = found.failing
+        if found.ahead:
+            self._near.discard(index)
+        else:
+            self._near.add(index)
+
+    def _renew(self) -> None:
+        """Take all values from the state as it is now."""
+        state = self._state
+        kernel = ArrayKernel(state, range(len(state.cluster.nodes)), self._matrix)
+        values, primary, secondary = kernel.changes(self._instance)
+        primary = self._exact(primary)
+        counted = kernel.counted()
+        changing = [k for k in SPREADS if primary[k].any() or secondary[k].any()]
+        changing.sort(key=lambda k: bool(secondary[k].any()))
+        whole = np.concatenate((values, primary, secondary), axis=1)
+        weights, _ = merged(changing, whole, counted)
+        kept = list(weights)
+        counts = np.array([kernel.totals.counts[k] for k in kept], dtype=np.float64)
+        self._weights = np.array([weights[k] for k in kept])
+        self._counts = counts
+        self._x = values[kept]
+        self._primary = primary[kept]
+        self._secondary = secondary[kept]
+        share = counted[kept] / counts[:, None]
+        self._share = share
+        self._p_slope, self._p_rest = _parabola(self._primary, counts[:, None])
+        self._s_slope, self._s_rest = _parabola(self._secondary, counts[:, None])
+        self._split = sum(1 for k in kept if not secondary[k].any())
+        rest = terms(kernel.totals, (), np.sqrt)
+        self._rest = sum(float(rest[k]) for k in range(len(rest)) if k not in changing)
+        weighted = [
+            sum(STATISTICS[k].weight * change[k] for k in SUMMED) for change in (primary, secondary)
+        ]
+        self._sums = (weighted[0], weighted[1]) if any(np.any(one) for one in weighted) else None
+        self._renew_reserved(kernel)
+        self._x -= self._share * self._x.sum(axis=1, keepdims=True)
+        self._left = self.lifetime
+
+    def _exact(self, change: Floats) -> Floats:
+        """Return what an instance adds to its primary, from the `change` that it makes now."""
+        return change
+
+    def _renew_reserved(self, kernel: ArrayKernel) -> None:
+        """Take the values of reserved memory from the state as it is now."""
+
+    def _follow(self, nodes: Nodes) -> None:
+        """Follow the change of a placement; values stay relative to their mean."""
+        x = self._x
+        x[:, nodes[0]] += self._primary[:, nodes[0]]
+        if len(nodes) > 1:
+            x[:, nodes[1]] += self._secondary[:, nodes[1]]
+        x -= self._share * x.sum(axis=1, keepdims=True)
+
+    def _squares(self) -> Floats:
+        """Return the mean square, and so the variance, of each statistic."""
+        x = self._x
+        return np.einsum("kn,kn->k", x, x) / self._counts  # type: ignore[no-any-return]
+
+
+def _parabola(change: Floats, count: Floats) -> tuple[Floats, Floats]:
+    """Return slope and constant, over the value of a node, of the variance that `change` adds."""
+    mean = change / count
+    return 2 * mean, change * mean - mean * mean
+
+
+class IncrementalSingles(IncrementalScores):
+    """For instances on one node: the nodes of all groups are one row of candidates."""
+
+    @property
+    def lifetime(self) -> int:
+        return LIFETIME
+
+    def path(self, most: int) -> list[Nodes]:
+        if self._sums is not None:  # the scores on a path do not include sums that change
+            return super().path(most)
+        scores = self._scores()
+        most = min(most, self._left, max(1, CELLS // scores.size))
+        at = _PathStart(
+            self._x, self._primary, self._p_slope, self._p_rest,
+            self._counts, self._weights, self._offset(),
+        )  # fmt: skip
+        path = _guessed(at, scores, most, self._ahead)
+        return [(node,) for node in _confirmed(path, _scores_on_path(at, path))] if path else []
+
+    def best(self) -> Nodes | None:
+        scores = self._scores()
+        lowest = pick(scores)
+        if lowest is not None and scores[lowest] == np.inf:
+            return ()
+        return None if lowest is None else (lowest,)
+
+    def best_but(self, barred: Collection[int]) -> tuple[int | None, list[int]]:
+        scores = self._scores()
+        others = scores.copy()
+        positions = sorted(barred)
+        others[positions] = np.inf
+        lowest = pick(others)
+        if lowest is None or others[lowest] == np.inf:
+            return None, []
+        highest = others[lowest] + TIE
+        return lowest, [node for node in positions if scores[node] <= highest]
+
+    def nearest(self, count: int) -> list[int]:
+        scores = self._scores()
+        found = np.argsort(scores, kind="stable")[:count]
+        return [int(node) for node in found if scores[node] < np.inf]
+
+    def _renew(self) -> None:
+        super()._renew()
+        self._origin = self._x
+        self._came = np.zeros(self._x.shape[1])
+        self._stale = False
+
+    def copy(self) -> IncrementalSingles:
+        twin = copy(self)
+        twin._ahead, twin._near = list(self._ahead), set(self._near)
+        twin._takes_primary = self._takes_primary.copy()
+        twin._takes_secondary = self._takes_secondary.copy()
+        twin._failing, twin._came = self._failing.copy(), self._came.copy()
+        return twin
+
+    def _exact(self, change: Floats) -> Floats:
+        """Take the change of an empty node if it is equal: its multiples have no rounding error."""
+        nothing = np.zeros(change.shape[1])
+        view = NodeView([nothing] * len(COLUMNS), list(self._matrix), nothing)
+        after = values(after_primary(view, self._instance), NO_CENTRES)
+        found = np.stack(
+            [np.broadcast_to(a - b, nothing.shape) for a, b in zip(after, values(view, NO_CENTRES))]
+        )
+        same = np.abs(found - change) <= SCORE * np.maximum(1.0, np.abs(change))
+        return np.where(same, found, change)
+
+    def _follow(self, nodes: Nodes) -> None:
+        """Count the placement; the values follow from the number of placements."""
+        self._came[nodes[0]] += 1
+        self._stale = True
+        if self._sums is not None:
+            self._rest += float(self._sums[0][nodes[0]])
+
+    def placed_along(self, path: Sequence[Nodes]) -> None:
+        self._left -= len(path)
+        for nodes in path:
+            self._follow(nodes)
+            self._ahead[nodes[0]] -= 1
+        if self._left <= 0:
+            self._renew()
+        for (index,) in path:
+            if self._ahead[index] <= 0:
+                self._look(index)
+
+    def _catch_up(self) -> None:
+        if self._stale:
+            x = self._origin + self._came * self._primary
+            self._x = x - self._share * x.sum(axis=1, keepdims=True)
+            self._stale = False
+
+    def _scores(self) -> Floats:
+        """Return the score with the next instance on each node; infinite if it does not fit."""
+        self._catch_up()
+        square = self._squares()[:, None]
+        variance = self._x * self._p_slope
+        variance += self._p_rest
+        variance += square
+        scores: Floats = self._weights @ roots(variance, square)
+        scores += self._offset()
+        return scores
+
+    def _offset(self) -> Floats:
+        """Return the part of the score that the values do not have; infinite if it does not fit."""
+        found = np.full(self._takes_primary.size, self._rest)
+        if self._sums is not None:
+            found += self._sums[0]
+        if self._near:
+            found += self._failing * STATISTICS[N1_COUNT].weight
+        found[~self._takes_primary] = np.inf
+        return found
+
+
+def _confirmed(path: Sequence[int], scores: Floats) -> list[int]:
+    """Return the part of `path` that the `scores` of its steps confirm, and the node after it."""
+    right, certain = picks(scores)
+    every = np.arange(len(path))
+    certain &= scores[every, right] < np.inf
+    wrong = np.flatnonzero(~certain | (right != path))
+    if not wrong.size:
+        return list(path)
+    step = int(wrong[0])
+    return [*path[:step], int(right[step])] if certain[step] else list(path[:step])
+
+
+class _PathStart(NamedTuple):
+    """Statistics × nodes before a path of placements.
+
+    Attributes
+    ----------
+    values, change:
+        Values less their mean, and what an instance adds at its node.
+    slope, rest:
+        Slope and constant of the variance that an instance adds, which is linear in the value.
+    counts, weights:
+        Per statistic: how many nodes count, and its weight.
+    offset:
+        Per node: the other part of the score; infinite if an instance does not fit.
+    """
+
+    values: Floats
+    change: Floats
+    slope: Floats
+    rest: Floats
+    counts: Floats
+    weights: Floats
+    offset: Floats
+
+
+def _guessed(at: _PathStart, scores: Floats, most: int, ahead: Sequence[int]) -> list[int]:
+    """Guess the nodes of the next `most` instances, as if each raised the score of its node alone.
+
+    `scores` are those of the next instance. The guess ends when a node has received as many
+    instances as `ahead` says, or one.
+    """
+    square = np.einsum("kn,kn->k", at.values, at.values) / at.counts
+    spread = np.sqrt(np.maximum(square, np.finfo(float).tiny))
+    added = (at.weights / (2 * spread)) @ (at.slope * at.change)
+    open_to = np.flatnonzero(scores < np.inf)
+    unit = 10.0**DECIMALS
+    starts = np.rint(scores[open_to] * unit).tolist()
+    steps = np.rint(added * unit).tolist()
+    heap = list(zip(starts, open_to.tolist()))
+    heapify(heap)
+    left = list(ahead)
+    path: list[int] = []
+    while heap and len(path) < most:
+        score, node = heap[0]
+        path.append(node)
+        left[node] -= 1
+        if left[node] <= 0:
+            break
+        heapreplace(heap, (score + steps[node], node))
+    return path
+
+
+def _scores_on_path(at: _PathStart, path: Sequence[int]) -> Floats:
+    """Return steps × nodes: the score of each node after the steps of `path` before."""
+    nodes = np.array(path, dtype=np.intp)
+    came = _came_before(nodes, at.values.shape[1])
+    found = np.repeat(at.offset[None], len(path), axis=0)
+    for k, weight in enumerate(at.weights):
+        square, mean = _variance_sums(at, k, nodes, came)
+        slope, change = at.slope[k], at.change[k]
+        variance = came * (slope * change)
+        variance += slope * at.values[k] + at.rest[k]
+        variance -= mean[:, None] * slope
+        variance += square[:, None]
+        variance *= variance > ROUNDING * square[:, None]
+        found += weight * np.sqrt(variance, out=variance)
+    return found
+
+
+def _came_before(nodes: Indices, count: int) -> Floats:
+    """Return steps × nodes: how many instances each node has received before that step."""
+    came = np.zeros((nodes.size, count))
+    came[np.arange(1, nodes.size), nodes[:-1]] = 1
+    return came.cumsum(axis=0, out=came)
+
+
+def _variance_sums(at: _PathStart, k: int, nodes: Indices, came: Floats) -> tuple[Floats, Floats]:
+    """Return variance and mean of statistic `k` before each step.
+
+    They are added up in the longest floats available: long sums must not lose digits.
+    """
+    values, change = at.values[k], at.change[k][nodes].astype(np.longdouble)
+    before = values[nodes] + came[np.arange(nodes.size), nodes] * change
+    sums = _running(change, 0.0) / at.counts[k]
+    squares = _running(change * (2 * before + change), float(values @ values)) / at.counts[k]
+    return (squares - sums * sums).astype(np.float64), sums.astype(np.float64)
+
+
+def _running(steps: Floats, start: float) -> Floats:
+    """Return the sums before each step."""
+    found = np.empty_like(steps)
+    found[0] = start
+    np.cumsum(steps[:-1], out=found[1:])
+    found[1:] += start
+    return found

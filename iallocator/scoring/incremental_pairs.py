@@ -1,0 +1,437 @@
+"""Where the next of equal instances on two nodes goes; see `iallocator.scoring.incremental`.
+
+The score of a pair is a sum: terms that only the primary changes, terms of memory that the
+secondary reserves, and roots of variances to which each of both adds an amount of its own. An
+amount adds less to a root, the more is under the root already. So no pair is better than its
+primary with the least that a secondary adds, plus what its secondary adds to the most with a
+primary: one number per primary plus one per secondary. If the best of both are best in
+everything, that bound is the score itself. The bounds are hardly below the score of the best pair,
+so that few pairs are scored.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from iallocator.deadline import check
+from iallocator.scoring.candidates import DECIMALS
+from iallocator.scoring.incremental import NOISE, TIE, IncrementalScores, pick, roots
+from iallocator.scoring.metrics import LOCATION, N1_COUNT, RESERVED, RESERVED_TOTAL, STATISTICS
+from iallocator.scoring.score_delta import ROUNDING, terms
+
+if TYPE_CHECKING:
+    from iallocator.aliases import Floats, Indices, Nodes
+    from iallocator.model.instance import Instance
+    from iallocator.model.state import State
+    from iallocator.scoring.arrays import ArrayKernel
+
+__all__ = ["IncrementalPairs"]
+
+FEW = 6
+"""Up to so many pairs are scored one by one."""
+
+GROWTH = 8
+"""If so many pairs are not enough, so many times as many are scored."""
+
+LIFETIME = 512
+"""How many placements are followed before all values are taken from the state again."""
+
+NEARLY_NOTHING = 1e-6
+"""Share of the largest variance below which lines are not drawn: roots are steep there."""
+
+TINY = 1e-300
+"""A variance that can be divided by, where there is none."""
+
+N1_WEIGHT = STATISTICS[N1_COUNT].weight
+
+
+class _Reserve:
+    """The terms of reserved memory for further instances like `instance`.
+
+    `placed` must be called for each of them.
+
+    Attributes
+    ----------
+    keeps:
+        MiB that each instance reserves on its secondary for its primary.
+    amounts:
+        MiB that each node reserves: the largest amount for a single other node.
+    """
+
+    def __init__(self, state: State, instance: Instance) -> None:
+        self.keeps = float(instance.memory) if instance.reserves else 0.0
+        self._state, self._instance = state, instance
+        size = len(state.cluster.nodes)
+        self._peers = np.zeros((size, size))
+        for index, peers in enumerate(state.peers):
+            for primary, amount in peers.items():
+                self._peers[primary, index] = amount
+
+    def renew(self, kernel: ArrayKernel) -> float:
+        """Take all values from `kernel`, made of the state; return the terms as they are now."""
+        self.amounts: Floats = np.array(self._state.reserved, dtype=np.float64)
+        self._per_memory = kernel.per_memory()
+        self._share = kernel.counted()[RESERVED] / kernel.totals.counts[RESERVED]
+        self._online = float(kernel.totals.counts[RESERVED])
+        spread = kernel.changes(self._instance)[0][RESERVED]
+        self._spread = spread - self._share * spread.sum()
+        self._look()
+        return float(terms(kernel.totals, (), np.sqrt)[RESERVED])
+
+    def _look(self) -> None:
+        """Compute what follows from the amounts."""
+        self._square: float = float(self._spread @ self._spread) / self._online
+        self._still: float = STATISTICS[RESERVED].weight * self._square**0.5
+        self.least = self._least()
+
+    def placed(self, primary: int, secondary: int) -> float:
+        """Follow a placement; return by how much it raises the score of all placements."""
+        if not self.keeps:
+            return 0.0
+        self._peers[primary, secondary] += self.keeps
+        more = self._peers[primary, secondary] - self.amounts[secondary]
+        if more <= 0:
+            return 0.0
+        self.amounts[secondary] += more
+        added = float(more * self._per_memory[secondary])
+        self._spread[secondary] += added
+        self._spread -= self._share * self._spread.sum()
+        self._look()
+        return float(STATISTICS[RESERVED_TOTAL].weight * added)
+
+    def more(self, rows: Indices, columns: Indices) -> Floats:
+        """Return how many more MiB each of `columns` would reserve for the primary in `rows`."""
+        if not self.keeps:
+            return np.zeros(rows.size)
+        needed = self._peers[rows, columns] + self.keeps
+        found: Floats = np.maximum(needed - self.amounts[columns], 0.0)
+        return found
+
+    def terms(self, more: Floats, columns: Indices) -> Floats | float:
+        """Return the terms if `columns` reserve `more` MiB in addition."""
+        if not more.any():
+            return self._still
+        return self._after(more * self._per_memory[columns], self._spread[columns])
+
+    def missing(self, primary: int, secondary: int) -> float:
+        """Return how many MiB `secondary` lacks to reserve for one more of `primary`, or <= 0."""
+        return float(self._peers[primary, secondary] + self.keeps - self.amounts[secondary])
+
+    def term(self, primary: int, secondary: int) -> float:
+        """Return the terms with a further instance there."""
+        more = self.missing(primary, secondary) if self.keeps else 0.0
+        if more <= 0:
+            return self._still
+        share = more * float(self._per_memory[secondary])
+        mean = share / self._online
+        spread = float(self._spread[secondary])
+        variance = float((2 * spread + share) * mean - mean * mean + self._square)
+        deviation = variance**0.5 if variance > ROUNDING * self._square else 0.0
+        return STATISTICS[RESERVED].weight * deviation + STATISTICS[RESERVED_TOTAL].weight * share
+
+    def _after(self, share: Floats, spread: Floats) -> Floats:
+        """Return the terms if nodes with values `spread` (less the mean) reserve a `share` more."""
+        mean = share / self._online
+        variance = (2 * spread + share) * mean - mean * mean + self._square
+        found: Floats = STATISTICS[RESERVED].weight * roots(variance, self._square)
+        return found + STATISTICS[RESERVED_TOTAL].weight * share
+
+    def _least(self) -> Floats:
+        """Return a lower bound of the terms for each secondary, whatever the primary is.
+
+        The terms are convex in the reserved amount: never below the tangent at the least amount.
+        """
+        if not self.keeps:
+            return np.full(len(self._spread), self._still)
+        per = self._per_memory
+        least = np.maximum(self.keeps - self.amounts, 0.0) * per
+        here = self._after(least, self._spread)
+        mean = (self._spread + least - least / self._online) / self._online
+        variance = (2 * self._spread + least - least / self._online) * least / self._online
+        deviation = np.sqrt(np.maximum(variance + self._square, TINY))
+        slope = STATISTICS[RESERVED].weight * mean / deviation + STATISTICS[RESERVED_TOTAL].weight
+        found: Floats = here + np.minimum(slope, 0.0) * (self.keeps * per - least)
+        return found
+
+
+class IncrementalPairs(IncrementalScores):
+    """For drbd instances: every ordered pair of different nodes of one group."""
+
+    _takers: list[tuple[Indices, Indices]] | None = None
+
+    def _prepare(self) -> None:
+        self._reserve = _Reserve(self._state, self._instance)
+        self._shared = _shared_locations(self._state)
+
+    @property
+    def lifetime(self) -> int:
+        return LIFETIME
+
+    def _start(self) -> None:
+        """Compute what all pairs have in common."""
+        kinds, split = len(self._x), self._split
+        self._square = self._squares()
+        self._mean_squares = self._square.tolist()
+        amounts = self._amounts  # what each node alone adds to variances, in each role
+        np.multiply(self._x, self._p_slope, out=amounts[:kinds])
+        np.multiply(self._x[split:], self._s_slope[split:], out=amounts[kinds:])
+        amounts += self._constant
+
+    def _bounds(self, primaries: Indices, secondaries: Indices) -> tuple[Floats, Floats]:
+        """Return two rows of numbers: no pair has a lower score than the sum of its two numbers."""
+        kinds, split = len(self._x), self._split
+        first = self._amounts[:kinds].take(primaries, axis=1)
+        second = self._amounts[kinds:].take(secondaries, axis=1)
+        lowest = np.minimum.reduce(second, axis=1)
+        least = self._square * (1 - ROUNDING)
+        most = least[split:] + np.maximum.reduce(first[split:], axis=1)
+        least[split:] += lowest
+        first += least[:, None]
+        second += most[:, None]
+        most += lowest
+        line = 0.0 if first.min(initial=1.0) > 0 else NEARLY_NOTHING * float(self._square.max())
+        weights = self._weights[split:]
+        one = self._weights @ _concave(first, line)
+        other = weights @ _concave(second, line)
+        if self._sums is not None:
+            one += self._sums[0][primaries]
+            other += self._sums[1][secondaries]
+        other += self._rest - float(weights @ _concave(most, line))
+        other += self._reserve.least[secondaries]
+        if self._near:
+            one += self._failing[primaries] * N1_WEIGHT
+            other += self._failing[secondaries] * N1_WEIGHT
+        return one, other
+
+    def _score_of(self, primary: int, secondary: int) -> float:
+        """Return the score of a single pair; without arrays, which is faster."""
+        if primary == secondary:
+            return np.inf
+        kinds, split = len(self._x), self._split
+        first = self._amounts[:kinds, primary].tolist()
+        second = self._amounts[kinds:, secondary].tolist()
+        over, crosses = self._over[primary], self._crosses[primary]
+        score = self._rest + self._reserve.term(primary, secondary)
+        for k, (amount, square) in enumerate(zip(first, self._mean_squares)):
+            variance = amount + square
+            if k >= split:
+                m = k - split
+                variance += second[m] + over[m] - crosses[m] * self._mirrored[secondary][m]
+            if variance > ROUNDING * square:
+                score += self._each_weight[k] * variance**0.5
+        if self._shared is not None:
+            score += float(self._shared[primary, secondary])
+        if self._sums is not None:
+            score += float(self._sums[0][primary] + self._sums[1][secondary])
+        if self._near:
+            score += self._near_cost(primary, secondary)
+        return score
+
+    def _near_cost(self, primary: int, secondary: int) -> float:
+        """Return the cost of nodes that are near their limits; infinite if one exceeds them."""
+        failing, reserve = self._failing, self._reserve
+        if reserve.keeps and not failing[secondary]:
+            after = reserve.amounts[secondary] + max(0.0, reserve.missing(primary, secondary))
+            if self._memory[secondary] <= after:
+                return np.inf
+        return N1_WEIGHT * (int(failing[primary]) + int(failing[secondary]))
+
+    def _scores(self, rows: Indices, columns: Indices) -> Floats:
+        """Return the scores of many pairs, of each primary in `rows` with that in `columns`."""
+        kinds, split = len(self._x), self._split
+        variance = self._amounts[:kinds, rows]
+        both = variance[split:]
+        both += self._amounts[kinds:, columns]
+        both += self._p_over[:, rows]
+        both -= self._p_cross[:, rows] * self._s_cross[:, columns]
+        square = self._square[:, None]
+        variance += square
+        scores: Floats = self._weights @ roots(variance, square)
+        more = self._reserve.more(rows, columns)
+        scores += self._reserve.terms(more, columns)
+        scores += self._rest
+        if self._shared is not None:
+            scores += self._shared[rows, columns]
+        if self._sums is not None:
+            scores += self._sums[0][rows] + self._sums[1][columns]
+        if self._near:
+            self._add_near(scores, rows, columns, more)
+        scores[rows == columns] = np.inf
+        return scores
+
+    def _add_near(self, scores: Floats, rows: Indices, columns: Indices, more: Floats) -> None:
+        """Add the cost of nodes that are near their limits; infinite if one exceeds them."""
+        failing, reserve = self._failing, self._reserve
+        scores += (failing[columns] * 1.0 + failing[rows]) * N1_WEIGHT
+        if reserve.keeps:
+            after = reserve.amounts[columns] + more
+            scores[(self._memory[columns] <= after) & ~failing[columns]] = np.inf
+
+    def _renew_reserved(self, kernel: ArrayKernel) -> None:
+        self._memory = kernel.memory()
+        self._rest -= self._reserve.renew(kernel)
+        split, counts = self._split, self._counts[self._split :, None]
+        self._p_cross = 2 * self._primary[split:] / counts
+        self._s_cross = self._secondary[split:] / counts
+        self._p_over = np.maximum(
+            self._p_cross * self._s_cross.max(axis=1, keepdims=True),
+            self._p_cross * self._s_cross.min(axis=1, keepdims=True),
+        )
+        self._constant = np.concatenate((self._p_rest, self._s_rest[split:]))
+        self._constant[split : len(self._x)] -= self._p_over
+        self._amounts = np.empty_like(self._constant)
+        self._each_weight = self._weights.tolist()
+        self._crosses, self._over = self._p_cross.T.tolist(), self._p_over.T.tolist()
+        self._mirrored = self._s_cross.T.tolist()
+
+    def placed(self, nodes: Nodes) -> None:
+        self._rest += self._reserve.placed(*nodes)
+        super().placed(nodes)
+
+    def _follow(self, nodes: Nodes) -> None:
+        super()._follow(nodes)
+        if self._sums is not None:
+            self._rest += float(self._sums[0][nodes[0]] + self._sums[1][nodes[1]])
+        self._memory[nodes[0]] -= self._instance.memory
+
+    def best(self) -> Nodes | None:
+        self._start()
+        found: list[tuple[float, int, int]] = []
+        for primaries, secondaries in self._taking():
+            possible = primaries.size and secondaries.size
+            if possible and not self._best_of(primaries, secondaries, found):
+                return None
+        if len(found) < 2:
+            return found[0][1:] if found else ()
+        found.sort(key=_nodes)
+        lowest = pick(np.array([score for score, *_ in found]))
+        return None if lowest is None else found[lowest][1:]
+
+    def _taking(self) -> list[tuple[Indices, Indices]]:
+        """Return the possible primaries and secondaries of each group."""
+        if self._takers is None:
+            self._takers = [
+                (nodes[self._takes_primary[nodes]], nodes[self._takes_secondary[nodes]])
+                for nodes in self._groups
+            ]
+        return self._takers
+
+    def _look(self, index: int) -> None:
+        super()._look(index)
+        self._takers = None
+
+    def _best_of(
+        self, primaries: Indices, secondaries: Indices, found: list[tuple[float, int, int]]
+    ) -> bool:
+        """Add the best pair of a group to `found`; return False if rounding decides which it is."""
+        rows, columns, value = primaries, secondaries, np.inf
+        while True:  # among the better ones bounds are closer
+            check()
+            low = self._bounds(rows, columns)
+            value = min(value, self._reached(rows, columns, low, value == np.inf))
+            if value == np.inf:
+                return True
+            first = np.flatnonzero(low[0] <= value + 2 * TIE - low[1].min())
+            second = np.flatnonzero(low[1] <= value + 2 * TIE - low[0].min())
+            before, left = rows.size * columns.size, first.size * second.size
+            rows, columns = rows[first], columns[second]
+            if left <= FEW or 2 * left > before:
+                break
+        if left == 1:
+            found.append((value, int(rows[0]), int(columns[0])))
+            return True
+        least = low[0][first, None] + low[1][second]
+        least[rows[:, None] == columns] = np.inf
+        best = self._first_of(*self._possible(rows, columns, least, value))
+        if best is not None:
+            found.append(best)
+        return best is not None
+
+    def _possible(
+        self, rows: Indices, columns: Indices, least: Floats, value: float
+    ) -> tuple[Indices, Indices, float]:
+        """Return the pairs that may be the best if one has the score `value`; see `_first_of`.
+
+        `least`: rows × columns, lower bounds of the scores.
+        """
+        at, to = np.nonzero(least <= value + 2 * TIE)
+        rows, columns, sums = rows[at], columns[to], least[at, to]
+        if rows.size > FEW:  # the one that scores so may be a bad one
+            some = np.argpartition(sums, FEW - 1)[:FEW]
+            value = min(value, float(self._scores_of(rows[some], columns[some]).min()))
+            near = np.flatnonzero(sums <= value + 2 * TIE)
+            rows, columns, sums = rows[near], columns[near], sums[near]
+        return rows, columns, float(sums.min())
+
+    def _first_of(
+        self, rows: Indices, columns: Indices, least: float
+    ) -> tuple[float, int, int] | None:
+        """Return score and nodes of the first of the best pairs; None if rounding decides.
+
+        Each node in `rows` is paired with the node in `columns`; no score is below `least`.
+        """
+        count = FEW
+        while True:
+            check()
+            scores = self._scores_of(rows[:count], columns[:count])
+            best = pick(scores)
+            done = count >= rows.size
+            if best is not None and (done or _lowest_of_all(scores[best], least)):
+                return float(scores[best]), int(rows[best]), int(columns[best])
+            if done:
+                return None
+            count *= GROWTH
+
+    def _scores_of(self, rows: Indices, columns: Indices) -> Floats:
+        """Return the score of each pair; see `_first_of`."""
+        if rows.size > FEW:
+            return self._scores(rows, columns)
+        return np.array(list(map(self._score_of, rows.tolist(), columns.tolist())))
+
+    def _reached(
+        self, rows: Indices, columns: Indices, low: tuple[Floats, Floats], some: bool
+    ) -> float:
+        """Return the score of the pair with the lowest bounds; if `some`, of a feasible pair."""
+        value = self._score_of(int(rows[low[0].argmin()]), int(columns[low[1].argmin()]))
+        size, most = 2, max(rows.size, columns.size)
+        while some and value == np.inf and size < GROWTH * most:
+            few, others = _lowest(rows, low[0], size), _lowest(columns, low[1], size)
+            every = np.repeat(few, others.size), np.tile(others, few.size)
+            value = float(self._scores_of(*every).min())
+            size *= GROWTH
+        return value
+
+
+def _shared_locations(state: State) -> Floats | None:
+    """Return nodes × nodes: the part of the score for location tags that both nodes have."""
+    nodes = state.cluster.nodes
+    if not any(node.locations for node in nodes):
+        return None
+    weight = STATISTICS[LOCATION].weight
+    shared = [[weight * len(one.locations & two.locations) for two in nodes] for one in nodes]
+    return np.array(shared, dtype=np.float64)
+
+
+def _concave(variance: Floats, line: float) -> Floats:
+    """Return roots, but a straight line below `line`: concave, and nowhere above the root."""
+    found = np.sqrt(np.maximum(variance, 0.0))
+    return np.minimum(found, variance / line**0.5) if line else found
+
+
+def _nodes(found: tuple[float, int, int]) -> tuple[int, int]:
+    return found[1:]
+
+
+def _lowest(nodes: Indices, bounds: Floats, size: int) -> Indices:
+    """The `size` nodes with the lowest bounds, ascending."""
+    if nodes.size <= size:
+        return nodes
+    return nodes[np.sort(np.argpartition(bounds, size)[:size])]
+
+
+def _lowest_of_all(score: float, least: float) -> bool:
+    """Return whether no score of at least `least` is below `score` once both are rounded."""
+    low, high = np.round([least - 2 * NOISE, score + 2 * NOISE], DECIMALS).tolist()
+    return bool(low == high)

@@ -1,0 +1,403 @@
+"""Order candidates of equal scores as hail does, by the rounding error of their scores.
+
+Where nodes differ and scores do not, hail decides by the sixteenth decimal. This module therefore
+computes the score of near-equal candidates again, with hail's order of operations: values of
+nodes are quotients, a statistic is added up over the nodes in the order of the document, and a
+new pair of nodes changes the sums that were added up before, first for its primary.
+
+Used with ``--compat hail`` only. The formulas are those of `iallocator.scoring.metrics`.
+Cost: O(n) for each near-equal candidate, O(1) for each new pair.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from math import sqrt
+
+from iallocator.model.node_view import CAPACITIES, NodeView, capacities
+from iallocator.scoring.candidates import Candidates
+from iallocator.scoring.metrics import DOMAINS, STATISTICS
+from iallocator.scoring.score_delta import after_primary, after_secondary, counting, scope_group
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from iallocator.aliases import Floats, Nodes
+    from iallocator.model.instance import Instance
+    from iallocator.model.state import State
+    from iallocator.scoring.candidates import Placement
+
+    ExactScores = Callable[[list[tuple[int, ...]]], list[float]]
+    """The scores of placements on some nodes each, to the last digit."""
+
+    Values = tuple[float, ...]
+    """A number per statistic, in their order."""
+
+    Sums = tuple[int, float, float]
+    """Of a statistic: how many values, their sum, and their variance if it is a deviation."""
+
+__all__ = ["NEAR", "RunningSums", "decided", "decided_now", "exactly"]
+
+NEAR = 1e-7
+"""Scores that differ by more than this differ in whatever order they are added up."""
+
+MANY = 50_000
+"""Number of values from which on arrays add them up faster, including the time to load numpy."""
+
+AT_ONCE = 1_000_000
+"""Number of values in one array."""
+
+
+def decided(
+    state: State, scope: Sequence[int], instance: Instance, candidates: Candidates
+) -> Candidates:
+    """Return `candidates` of a new instance; the state must not change while they are read."""
+    return _NearEquals(candidates, RunningSums(state, scope, instance).created)
+
+
+def decided_now(
+    state: State, scope: Sequence[int], instance: Instance, candidates: Candidates
+) -> Candidates:
+    """Return `candidates` of an instance that moves, which is not placed; only the best decided."""
+    return _FirstDecided(candidates, RunningSums(state, scope, instance).moved)
+
+
+def exactly(
+    state: State, scope: Sequence[int], instance: Instance, placements: Sequence[Placement]
+) -> list[float | None]:
+    """Return the score of each placement to the last digit; None if no other score is near it."""
+    near = [
+        any(one is not other and abs(one[0] - other[0]) <= NEAR for other in placements)
+        for one in placements
+    ]
+    if not any(near):
+        return [None] * len(placements)
+    asked = [nodes for (_, nodes), doubtful in zip(placements, near) if doubtful]
+    scores = iter(RunningSums(state, scope, instance).created(asked))
+    return [next(scores) if doubtful else None for doubtful in near]
+
+
+# The order of near-equal candidates
+
+
+def _in_exact_order(placements: Iterable[Placement], exact: ExactScores) -> Iterator[Placement]:
+    """Yield `placements`, best first, those of near-equal score ordered by `exact`, then by nodes.
+
+    Only the placements that the caller asks for are scored.
+    """
+    for level in _levels(placements):
+        yield from _by_exact_score(level, exact)
+
+
+def _levels(placements: Iterable[Placement]) -> Iterator[list[Placement]]:
+    """Yield `placements`, best first, in lists of those that are near the first of the list."""
+    level: list[Placement] = []
+    for placement in placements:
+        if level and placement[0] - level[0][0] > NEAR:
+            yield level
+            level = []
+        level.append(placement)
+    if level:
+        yield level
+
+
+def _by_exact_score(level: list[Placement], exact: ExactScores) -> list[Placement]:
+    if len(level) < 2:
+        return level
+    scores = exact([nodes for _, nodes in level])
+    ranks = sorted((score, nodes, rank) for score, (rank, nodes) in zip(scores, level))
+    return [(rank, nodes) for _, nodes, rank in ranks]
+
+
+class _NearEquals(Candidates):
+    """Candidates of which near-equal ones are ordered when they are read."""
+
+    def __init__(self, candidates: Candidates, exact: ExactScores) -> None:
+        self._candidates = candidates
+        self._exact = exact
+        self.failures = candidates.failures
+        self.feasible = candidates.feasible
+
+    def rows(self) -> int:
+        return self._candidates.rows()
+
+    def row(self, number: int) -> Iterator[Placement]:
+        return _in_exact_order(self._candidates.row(number), self._exact)
+
+    def ranked(self) -> Iterator[Placement]:
+        return _in_exact_order(self._candidates.ranked(), self._exact)
+
+    def in_order(self, placements: list[Placement]) -> list[Placement]:
+        return list(_in_exact_order(super().in_order(placements), self._exact))
+
+
+class _FirstDecided(Candidates):
+    """Candidates of which the best are ordered now; the order of all others is unchanged."""
+
+    def __init__(self, candidates: Candidates, exact: ExactScores) -> None:
+        self._candidates = candidates
+        self.failures = candidates.failures
+        self.feasible = candidates.feasible
+        self._first = _by_exact_score(next(_levels(candidates.ranked()), []), exact)
+
+    def rows(self) -> int:
+        return self._candidates.rows()
+
+    def row(self, number: int) -> Iterator[Placement]:
+        return self._candidates.row(number)
+
+    def ranked(self) -> Iterator[Placement]:
+        yield from self._first
+        yield from islice(self._candidates.ranked(), len(self._first), None)
+
+
+# The values of nodes
+
+
+class _Per(float):
+    """1 / `total`, by which a product becomes the quotient that hail computes; 0 if `total` is."""
+
+    __slots__ = ("total",)
+
+    total: float
+
+    def __new__(cls, total: float) -> _Per:
+        made = super().__new__(cls, 1 / total if total else 0.0)
+        made.total = total
+        return made
+
+    def __rmul__(self, amount: float) -> float:
+        return amount / self.total if self.total else 0.0
+
+
+def _exact_capacities(state: State, index: int) -> list[float]:
+    """Return the `CAPACITIES` of a node with each inverse as a `_Per`."""
+    node = state.cluster.nodes[index]
+    exclusive = node.exclusive_storage
+    fixed = dict(zip(CAPACITIES, capacities(node)))
+    fixed["per_memory"] = _Per(node.total_memory)
+    fixed["per_disk"] = _Per(0 if exclusive else node.total_disk)
+    fixed["per_own_spindle"] = _Per(node.total_spindles if exclusive else 0)
+    fixed["per_cpu"] = _Per(node.total_cpus)
+    fixed["per_speed"] = _Per(node.cpu_speed)
+    fixed["per_spindle"] = _Per(0 if exclusive else node.high_spindles)
+    return list(fixed.values())
+
+
+class _ExactValues:
+    """The values of nodes with and without `instance`, which is not placed.
+
+    Attributes
+    ----------
+    by_domain:
+        Whether the score depends on more of a node than its values.
+    """
+
+    def __init__(self, state: State, instance: Instance, group: int | None) -> None:
+        self._state = state
+        self._instance = instance
+        self._group = group
+        self._views: dict[int, NodeView] = {}
+        self._after: dict[tuple[int, float, int], Values] = {}
+        self.by_domain = bool(instance.exclusion)
+
+    def view(self, index: int) -> NodeView:
+        """Return a node as it is."""
+        if index not in self._views:
+            fixed = _exact_capacities(self._state, index)
+            self._views[index] = NodeView.of(self._state, index, fixed)
+        return self._views[index]
+
+    def before(self, index: int) -> Values:
+        """Return the values of a node as it is."""
+        return _values(self.view(index))
+
+    def after(self, place: Nodes) -> dict[int, Values]:
+        """Return the values of the nodes of `place`, primary first, with the instance on them."""
+        primary = place[0]
+        shared = self._shared(*place) if len(place) > 1 else 0
+        found = {primary: self._as_primary(primary, shared)}
+        for secondary in place[1:]:
+            peers = self._state.peers[secondary].get(primary, 0)
+            found[secondary] = self._as_secondary(secondary, peers)
+        return found
+
+    def domain_conflicts(self, place: Nodes) -> float:
+        """Return how often instances with one exclusion tag share a domain, with this one."""
+        state, group = self._state, self._group
+        found = state.domain_conflicts(group)
+        if self.by_domain:
+            found += state.added_domain_conflicts(self._instance, place[0], group)
+        return found
+
+    def _as_primary(self, index: int, shared: int) -> Values:
+        key = index, -1, shared
+        if key not in self._after:
+            instance = self._instance
+            view = after_primary(self.view(index), instance)
+            if instance.exclusion or instance.desired:
+                conflicts, misplaced = self._state.tag_amounts(instance, index, None)
+                view.conflicts += conflicts
+                view.misplaced += misplaced
+            view.misplaced += shared
+            self._after[key] = _values(view)
+        return self._after[key]
+
+    def _as_secondary(self, index: int, peers: float) -> Values:
+        key = index, peers, 0
+        if key not in self._after:
+            view = after_secondary(self.view(index), self._instance, peers, max)
+            self._after[key] = _values(view)
+        return self._after[key]
+
+    def _shared(self, primary: int, secondary: int) -> int:
+        """Return how many location tags count because both nodes have them."""
+        nodes = self._state.cluster.nodes
+        if not nodes[primary].online or self._instance.forthcoming:
+            return 0
+        return len(nodes[primary].locations & nodes[secondary].locations)
+
+
+def _values(view: NodeView) -> Values:
+    return tuple([statistic.value(view) for statistic in STATISTICS])
+
+
+# The statistics
+
+
+class RunningSums:
+    """Scores of placements of `instance`, which is not placed, over the nodes in `scope`.
+
+    The state must not change while scores are read.
+    """
+
+    def __init__(self, state: State, scope: Sequence[int], instance: Instance) -> None:
+        placed = self._placed = _ExactValues(state, instance, scope_group(state.cluster, scope))
+        document = sorted(scope, reverse=True)  # in the model, the last of the document is first
+        self._values = {index: placed.before(index) for index in document}
+        self._over = [
+            [index for index in document if counting(k, placed.view(index))]
+            for k in range(len(STATISTICS))
+        ]
+        self._sums = [_added_up(k, over, self._values) for k, over in enumerate(self._over)]
+        self._known: dict[tuple[Values, ...], float] = {}
+
+    def moved(self, places: Sequence[Nodes]) -> list[float]:
+        """Return the score for each of `places` with the instance there, all added up anew."""
+        if len(places) * len(self._values) > MANY:
+            columns = [
+                _all_added_up(k, over, self._values, [self._placed.after(p) for p in places])
+                for k, over in enumerate(self._over)
+            ]
+            sums: Iterable[Sequence[Sums]] = zip(*columns)
+        else:
+            sums = (self._anew(self._placed.after(place)) for place in places)
+        return [self._score(one, place) for one, place in zip(sums, places)]
+
+    def created(self, places: Sequence[Nodes]) -> list[float]:
+        """Return the score for each of `places` of a new instance: a pair changes the sums."""
+        if len(places[0]) == 1:
+            return self.moved(places)
+        return [self._created(place) for place in places]
+
+    def _created(self, place: Nodes) -> float:
+        after = self._placed.after(place)
+        key = tuple(values for index in place for values in (self._values[index], after[index]))
+        known = None if self._placed.by_domain else self._known.get(key)
+        if known is None:
+            sums = self._sums
+            for index in place:
+                sums = self._changed(sums, index, after[index])
+            known = self._known[key] = self._score(sums, place)
+        return known
+
+    def _anew(self, after: dict[int, Values]) -> list[Sums]:
+        """Return the statistics with the values `after`; those that do not change are known."""
+        values = self._values | after
+        return [
+            _added_up(k, over, values)
+            if any(values[index][k] != self._values[index][k] for index in after)
+            else self._sums[k]
+            for k, over in enumerate(self._over)
+        ]
+
+    def _changed(self, sums: list[Sums], index: int, after: Values) -> list[Sums]:
+        """Return `sums` once node `index` has the values `after`."""
+        view, before = self._placed.view(index), self._values[index]
+        return [
+            _replaced(k, sums[k], before[k], after[k]) if view.online and counting(k, view)
+            else sums[k]
+            for k in range(len(sums))
+        ]  # fmt: skip
+
+    def _score(self, sums: Sequence[Sums], place: Nodes) -> float:
+        """Return the sum of the terms."""
+        score = 0.0
+        for k, (statistic, (_, total, variance)) in enumerate(zip(STATISTICS, sums)):
+            value = sqrt(variance) if statistic.spread else total
+            if k == DOMAINS:
+                value = self._placed.domain_conflicts(place)
+            score += value * statistic.weight
+        return score
+
+
+def _added_up(k: int, over: Sequence[int], values: dict[int, Values]) -> Sums:
+    """Return statistic `k` over the nodes `over`, one after the other.
+
+    Not with `sum`, which may compensate for rounding errors.
+    """
+    total = 0.0
+    for index in over:
+        total += values[index][k]
+    if not STATISTICS[k].spread or not over:
+        return len(over), total, 0.0
+    mean, squares = total / len(over), 0.0
+    for index in over:
+        away = values[index][k] - mean
+        squares += away * away
+    return len(over), total, squares / len(over)
+
+
+def _replaced(k: int, sums: Sums, old: float, new: float) -> Sums:
+    """Return statistic `k` with the value `new` instead of `old`."""
+    count, total, variance = sums
+    if not STATISTICS[k].spread:
+        return count, total + new - old, 0.0
+    more, more_square = new - old, new * new - old * old
+    change = (count * more_square - 2 * total * more) - more * more
+    return count, total + more, max(0.0, variance + change / (count * count))
+
+
+def _all_added_up(
+    k: int, over: Sequence[int], values: dict[int, Values], after: Sequence[dict[int, Values]]
+) -> list[Sums]:
+    """Return what `_added_up` returns for each placement, with the values `after` it."""
+    import numpy as np
+
+    def last(table: Floats) -> Floats:
+        # the sum of each row from left to right; other sums of arrays add in another order
+        return np.add.accumulate(table, axis=1)[:, -1]
+
+    count = len(over)
+    if not count:
+        return [(0, 0.0, 0.0)] * len(after)
+    column = np.array([values[index][k] for index in over])
+    position = {index: number for number, index in enumerate(over)}
+    rows = max(1, AT_ONCE // count)
+    found: list[Sums] = []
+    for start in range(0, len(after), rows):
+        changes = after[start : start + rows]
+        table = np.tile(column, (len(changes), 1))
+        for row, change in enumerate(changes):
+            for index, new in change.items():
+                if index in position:
+                    table[row, position[index]] = new[k]
+        totals = last(table)
+        if not STATISTICS[k].spread:
+            found += [(count, total, 0.0) for total in totals.tolist()]
+            continue
+        away = table - (totals / count)[:, None]
+        variances = last(away * away) / count
+        found += [(count, *pair) for pair in zip(totals.tolist(), variances.tolist())]
+    return found
