@@ -36,29 +36,8 @@ if TYPE_CHECKING:
 
 __all__ = ["CAPACITIES", "Capacities", "NodeView", "OneSite", "capacities"]
 
-CAPACITIES = (
-    "online",  # 1 or 0
-    "per_memory",  # 1 / total memory; 0 where there is none
-    "per_disk",  # 1 / total disk; 0 without disk and with exclusive storage
-    "per_own_spindle",  # 1 / total spindles with exclusive storage, else 0
-    "no_disk",  # 1 where there is nothing to divide by
-    "per_cpu",  # 1 / total cpus; 0 where there are none
-    "total_cpus",  # a tiny number where there are none, so that any use is too much
-    "per_speed",  # 1 / cpu speed
-    "per_spindle",  # 1 / highest number of shared spindles; 0 with exclusive storage
-    "vcpu_ratio",  # policy: virtual cpus per cpu at most
-    "high_spindles",  # policy: shared spindles at most; infinite with exclusive storage
-    "exclusive",  # 1 with exclusive storage
-    "disk_reserve",  # MiB of disk that must stay free
-    "stored",  # 1 if it is online and may have storage of its own, else 0
-)
-"""What a node has and placements do not change, in the form that formulas want."""
-
 NO_CPUS = 1e-9
 """Cpus of a node without any, so that it can be divided by: a virtual cpu is too many for it."""
-
-_columns_of = attrgetter(*COLUMNS)
-_capacities_of = attrgetter(*CAPACITIES)
 
 
 def _inverse(value: float) -> float:
@@ -136,8 +115,7 @@ class NodeView:
     ``at`` tells what the nodes have of storage pools; None where nothing is said of those.
     """
 
-    __slots__ = (*COLUMNS, *CAPACITIES, "at", "domain_conflicts", "reserved")
-
+    # Columns: what placements change, see `iallocator.model.columns`
     memory: Quantity
     disk: Quantity
     free_spindles: Quantity
@@ -156,22 +134,27 @@ class NodeView:
     cpus_later: Quantity
     conflicts: Quantity
     misplaced: Quantity
-    domain_conflicts: Quantity
-    online: Quantity
-    per_memory: Quantity
-    per_disk: Quantity
-    per_own_spindle: Quantity
-    no_disk: Quantity
-    per_cpu: Quantity
-    total_cpus: Quantity
-    per_speed: Quantity
-    per_spindle: Quantity
-    vcpu_ratio: Quantity
-    high_spindles: Quantity
-    exclusive: Quantity
-    disk_reserve: Quantity
-    stored: Quantity
-    reserved: Quantity
+    # Capacities: what placements do not change, in the form that formulas use; the order is
+    # that of `capacities` and of `__init__`
+    online: Quantity  # 1 or 0
+    per_memory: Quantity  # 1 / total memory; 0 where there is none
+    per_disk: Quantity  # 1 / total disk; 0 without disk and with exclusive storage
+    per_own_spindle: Quantity  # 1 / total spindles with exclusive storage, else 0
+    no_disk: Quantity  # 1 where there is nothing to divide by
+    per_cpu: Quantity  # 1 / total cpus; 0 where there are none
+    total_cpus: Quantity  # a tiny number where there are none, so that any use is too much
+    per_speed: Quantity  # 1 / cpu speed
+    per_spindle: Quantity  # 1 / highest number of shared spindles; 0 with exclusive storage
+    vcpu_ratio: Quantity  # policy: virtual cpus per cpu at most
+    high_spindles: Quantity  # policy: shared spindles at most; infinite with exclusive storage
+    exclusive: Quantity  # 1 with exclusive storage
+    disk_reserve: Quantity  # MiB of disk that must stay free
+    stored: Quantity  # 1 if it is online and may have storage of its own, else 0
+    # What is no sum
+    reserved: Quantity  # MiB of memory kept free for the failover of the worst peer
+    domain_conflicts: Quantity  # relative to the present; only for candidates
+
+    __slots__ = (*__annotations__, "at")
 
     def __init__(
         self,
@@ -234,6 +217,13 @@ class NodeView:
     def fails_n1(self) -> Quantity:
         """Whether the memory left could not take the failover of the worst peer."""
         return self.memory <= self.reserved
+
+
+CAPACITIES = tuple(NodeView.__annotations__)[len(COLUMNS) : -2]
+"""The names of the capacities of a node, in the order of `capacities`."""
+
+_columns_of = attrgetter(*COLUMNS)
+_capacities_of = attrgetter(*CAPACITIES)
 
 
 def _hidden(spindles: Quantity, exclusive: Quantity) -> Quantity:
