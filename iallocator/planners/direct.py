@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from iallocator.model.moves import Move, replay
 from iallocator.model.node_view import Capacities
+from iallocator.planners.balance.colocation_groups import possible
 from iallocator.planners.balance.move_kinds import KINDS, MoveRules
 from iallocator.planners.balance.problem import BalanceProblem
-from iallocator.planners.balance.units import possible
 from iallocator.planners.plan import PlanEntry
 from iallocator.planners.power_state import Switched
 from iallocator.planners.verify import verify_moves

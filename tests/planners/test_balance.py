@@ -12,7 +12,7 @@ from iallocator.deadline import SIGNALLED, Stopped
 from iallocator.model.moves import replay
 from iallocator.model.state import State
 from iallocator.options.settings import Settings
-from iallocator.planners.balance.greedy import balance
+from iallocator.planners.balance.descent import GroupBalancer
 from iallocator.planners.plan import Plan
 from iallocator.planners.plan_limits import PlanLimits, StopCriteria
 from iallocator.planners.verify import verify_moves
@@ -39,7 +39,7 @@ def test_balance_plan_executed_on_the_model_breaks_no_limit() -> None:
     moves = 0
     for name, cluster, group in worlds(seeds(8, 30, 400)):
         place = problem_of(cluster, group)
-        plan = balance(place, StopCriteria())
+        plan = GroupBalancer(place, StopCriteria()).run()
         assert verify_moves(place.state, plan.entries, LIMITS) == [], name
         moves += len(plan.moves)
     assert moves > 40
@@ -49,7 +49,7 @@ def test_balance_score_falls_with_every_move_and_is_the_true_one() -> None:
     """Without lookahead no move raises the score; the last one is the cluster's."""
     for name, cluster, group in worlds(seeds(8, 20, 430)):
         place = problem_of(cluster, group)
-        plan = balance(place, StopCriteria())
+        plan = GroupBalancer(place, StopCriteria()).run()
         scores = [plan.before, *(entry.score for entry in plan.entries)]
         assert all(b < a for a, b in pairwise(scores)), name
         replay(place.state, plan.moves)
@@ -63,7 +63,7 @@ def test_balance_leaves_the_state_exactly_as_it_was() -> None:
     for name, cluster, group in worlds(range(450, 460)):
         place = problem_of(cluster, group)
         before = snapshot(place.state)
-        balance(place, StopCriteria(lookahead=True))
+        GroupBalancer(place, StopCriteria(lookahead=True)).run()
         assert snapshot(place.state) == before, name
 
 
@@ -73,8 +73,8 @@ def test_balance_with_lookahead_ends_no_higher() -> None:
     lower = 0
     for name, cluster, group in worlds(range(460, 480)):
         place = problem_of(cluster, group)
-        greedy = balance(place, StopCriteria())
-        ahead = balance(place, StopCriteria(lookahead=True))
+        greedy = GroupBalancer(place, StopCriteria()).run()
+        ahead = GroupBalancer(place, StopCriteria(lookahead=True)).run()
         assert ahead.after <= greedy.after + 1e-9, name
         assert verify_moves(place.state, ahead.entries, LIMITS) == [], name
         lower += ahead.after < greedy.after - 1e-9
@@ -85,9 +85,9 @@ def test_balance_with_a_traffic_limit_keeps_it_and_beats_the_cut_plan() -> None:
     """A limited plan ends no higher than the free one, cut off at the same traffic."""
     for name, cluster, group in worlds(seeds(6, 20, 480)):
         place = problem_of(cluster, group)
-        free = balance(place, StopCriteria())
+        free = GroupBalancer(place, StopCriteria()).run()
         cost = free.copied / 3
-        limited = balance(place, StopCriteria(cost=cost))
+        limited = GroupBalancer(place, StopCriteria(cost=cost)).run()
         assert limited.copied <= cost, name
         assert limited.after <= cut(free, cost) + 1e-9, name
 

@@ -11,7 +11,7 @@ import pytest
 from iallocator.limits.node import checks_for
 from iallocator.model.cluster import Cluster, Group
 from iallocator.model.moves import ElementaryMove
-from iallocator.planners.balance.greedy import PlanInMaking, balance
+from iallocator.planners.balance.descent import GroupBalancer, PlanBuilder
 from iallocator.planners.balance.move_kinds import MoveRules, ScoredMoves
 from iallocator.planners.balance.scan import move_pairs, neighbourhood, remade_moves
 from iallocator.planners.balance.scan.prefilter import RelevantChecks
@@ -145,13 +145,13 @@ def test_relaxed_moves_after_others_are_those_of_a_new_scan() -> None:
     rng, compared = Random(13), 0
     for name, cluster, group in worlds(seeds(2, 10, 460)):
         problem = problem_of(cluster, group)
-        making = PlanInMaking(problem, StopCriteria(lookahead=True), lambda plan: None, None)
+        builder = PlanBuilder(problem, StopCriteria(lookahead=True), lambda plan: None, None)
         for _ in range(3):
-            found = [_key(move) for move in making.relaxed().lowest(30, 4)]
+            found = [_key(move) for move in builder.relaxed().lowest(30, 4)]
             assert found == [_key(move) for move in problem.relaxed().lowest(30, 4)], name
             compared += len(found)
-            moves = making.scan.lowest(20, 4)
-            making.make(*rng.sample(moves, min(1, len(moves))))
+            moves = builder.scan.lowest(20, 4)
+            builder.make(*rng.sample(moves, min(1, len(moves))))
     assert compared > 50
 
 
@@ -288,7 +288,7 @@ def _plan(
     cluster: Cluster, group: Group, limits: dict[str, Any]
 ) -> tuple[float, str, list[tuple[object, ...]]]:
     """The end, the reason and the moves of a plan for `group`."""
-    plan = balance(problem_of(cluster, group), StopCriteria(**limits))
+    plan = GroupBalancer(problem_of(cluster, group), StopCriteria(**limits)).run()
     moves = [
         (one.move.instance.name, *one.move.before, *one.move.after, one.score)
         for one in plan.entries

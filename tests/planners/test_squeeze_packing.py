@@ -11,7 +11,7 @@ import pytest
 from benchmarks.clusters import Shape, document, first_nodes_offline
 from iallocator.deadline import SIGNALLED, Stopped
 from iallocator.model.state import State
-from iallocator.planners.balance.greedy import GreedyBalancer
+from iallocator.planners.balance.descent import Descent
 from iallocator.planners.squeeze import feasibility
 from iallocator.planners.squeeze.attempt import Attempt
 from iallocator.planners.squeeze.headroom import Headroom
@@ -36,10 +36,10 @@ def test_packing_alone_makes_plans_that_hold(
     shape = Shape(8, template, per_node=6, crowding=0.3)
     whole = _squeeze(shape, option, "--exact-search=no")
 
-    def stop(self: GreedyBalancer, by_value: bool = False) -> None:
+    def stop(self: Descent, by_value: bool = False) -> None:
         raise Stopped(SIGNALLED)
 
-    monkeypatch.setattr(GreedyBalancer, "run", stop)
+    monkeypatch.setattr(Descent, "run", stop)
     packed = _squeeze(shape, option, "--exact-search=no", status=130)
     assert packed["nodes"]
     assert len(packed["nodes"]) <= len(whole["nodes"])
@@ -141,7 +141,7 @@ def test_packed_plan_whose_scores_nobody_has_time_for_is_kept(
         raise Stopped(SIGNALLED)
 
     whole = _squeeze(Shape(8, "rbd", per_node=6), "--exact-search=no")
-    monkeypatch.setattr(GreedyBalancer, "run", stop)
+    monkeypatch.setattr(Descent, "run", stop)
     monkeypatch.setattr(feasibility, "rescore", stop)
     plan = _squeeze(Shape(8, "rbd", per_node=6), "--exact-search=no", status=130)
     assert plan["nodes"] == whole["nodes"] != []

@@ -1,4 +1,4 @@
-"""From a cluster and wishes to balancing plans: which groups, in which order."""
+"""From a cluster and options to balancing plans: which groups, in which order."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from iallocator.model.node_view import Capacities
 from iallocator.model.state import State
 from iallocator.n1.baseline import Baseline
 from iallocator.names import whole_names
-from iallocator.planners.balance.greedy import balance
+from iallocator.planners.balance.descent import GroupBalancer
 from iallocator.planners.balance.move_kinds import MoveRules
 from iallocator.planners.balance.problem import BalanceProblem
 from iallocator.planners.eligible import (
@@ -41,7 +41,7 @@ __all__ = ["BalanceOptions", "balance_cluster"]
 
 @dataclass(slots=True)
 class BalanceOptions:
-    """What is wanted of a balancing.
+    """The options of a balancing.
 
     Attributes
     ----------
@@ -91,7 +91,7 @@ class BalanceOptions:
 
 def balance_cluster(
     cluster: Cluster,
-    wishes: BalanceOptions,
+    options: BalanceOptions,
     progress: Callable[[Plan], None] = lambda plan: None,
 ) -> GroupPlans:
     """Balance one group, or all.
@@ -104,106 +104,126 @@ def balance_cluster(
     NotFoundError
         If a node, an instance or the group is unknown.
     """
-    _name(cluster, wishes)
-    set_offline(cluster, wishes.offline)
-    if wishes.max_cpu is not None:
-        set_vcpu_ratio(cluster, wishes.max_cpu)
+    _name(cluster, options)
+    set_offline(cluster, options.offline)
+    if options.max_cpu is not None:
+        set_vcpu_ratio(cluster, options.max_cpu)
     before = State(cluster)
-    demands = demands_of(relations_for(cluster, wishes))
-    plans: list[GroupPlan] = []
+    demands = demands_of(relations_for(cluster, options))
+    work = _Balancing(before, options, progress)
+    stop = None
     try:
-        with wishes.limits.deadline:
-            _balance_groups(before, wishes, progress, plans)
-    except Stopped as stop:
-        return GroupPlans("balance", before, plans, stop, demands)
-    return GroupPlans("balance", before, plans, None, demands)
+        with options.limits.deadline:
+            work.run()
+    except Stopped as stopped:
+        stop = work.stopped(stopped)
+    return GroupPlans("balance", before, work.plans, stop, demands)
 
 
-def _balance_groups(
-    before: State,
-    wishes: BalanceOptions,
-    progress: Callable[[Plan], None],
-    plans: list[GroupPlan],
-) -> None:
-    """Fill `plans`; what is in there counts if someone interrupts."""
-    state = State(before.cluster)
-    relations = relations_for(before.cluster, wishes)
-    for group in _groups(before, wishes):
-        problem = _problem_of(state, group, wishes, relations)
-        plan = balance(problem, wishes.limits, progress)
-        _judge(problem, plan)
-        found = GroupPlan(group, plan)
-        if wishes.all_groups:
-            plans.append(found)
-        elif plan.entries or not plans:
-            plans[:] = [found]
-        if plan.stop or (plan.entries and not wishes.all_groups):
-            break
-        replay(state, plan.moves)
+class _Balancing:
+    """One balancing of a cluster, group by group.
+
+    Attributes
+    ----------
+    plans:
+        The plans of the groups so far.
+    """
+
+    def __init__(
+        self, before: State, options: BalanceOptions, progress: Callable[[Plan], None]
+    ) -> None:
+        self.plans: list[GroupPlan] = []
+        self._before = before
+        self._options = options
+        self._progress = progress
+        self._open: tuple[BalanceProblem, GroupBalancer, Group] | None = None
+
+    def run(self) -> None:
+        """Balance the groups that are asked for."""
+        state, options = State(self._before.cluster), self._options
+        relations = relations_for(state.cluster, options)
+        for group in _groups(self._before, options):
+            problem = _problem_of(state, group, options, relations)
+            balancer = GroupBalancer(problem, options.limits, self._progress)
+            self._open = problem, balancer, group
+            plan = balancer.run()
+            _keep_n1(problem, plan)
+            self._open = None
+            self._add(group, plan)
+            if plan.entries and not options.all_groups:
+                break
+            replay(state, plan.moves)
+
+    def stopped(self, stop: Stopped) -> Stopped | None:
+        """Keep what has been found for the group in hand; return `stop` if there is none."""
+        if self._open is None:
+            return stop
+        problem, balancer, group = self._open
+        plan = balancer.stopped(stop)
+        _keep_n1(problem, plan)
+        self._add(group, plan)
+        return None
+
+    def _add(self, group: Group, plan: Plan) -> None:
+        """Add the plan of a group, or of the only group."""
+        if self._options.all_groups:
+            self.plans.append(GroupPlan(group, plan))
+        elif plan.entries or not self.plans:
+            self.plans[:] = [GroupPlan(group, plan)]
 
 
-def _judge(problem: BalanceProblem, plan: Plan) -> None:
-    """Hold `plan` to N+1, even if somebody interrupts: without that it could not be printed."""
-    try:
-        _hold_to(problem, plan)
-    except Stopped as stop:
-        plan.stop_at_best(stop)
-        _hold_to(problem, plan)
-
-
-def _hold_to(problem: BalanceProblem, plan: Plan) -> None:
-    """Take the last moves of `plan` back until every failure can be survived that must be."""
+def _keep_n1(problem: BalanceProblem, plan: Plan) -> None:
+    """Remove the last moves of `plan` until every failure is tolerated that must be."""
     baseline, state = problem.baseline, problem.state
-    if baseline is None:
-        return
-    with state.trial():
-        replay(state, plan.moves)
-        reason = baseline.problem(state)
-        while reason and plan.entries and baseline.broken(state, rescues=True):
-            move = plan.entries.pop().move
-            state.remove(move.instance, move.after)
-            state.place(move.instance, move.before)
-            plan.reason = reason
+    reason = ""
+    while baseline is not None and plan.entries:
+        with state.trial():
+            replay(state, plan.moves)
+            reason = reason or baseline.problem(state)
+            if not reason or not baseline.broken(state, rescues=True):
+                break
+        plan.entries.pop()
+        plan.reason = reason
 
 
-def _name(cluster: Cluster, wishes: BalanceOptions) -> None:
-    """Have `wishes` name instances by their whole names."""
+def _name(cluster: Cluster, options: BalanceOptions) -> None:
+    """Have `options` name instances by their whole names."""
     names = [instance.name for instance in cluster.instances]
-    if wishes.selected:
-        wishes.selected = whole_names(wishes.selected, names, "--select-instances", "instance")
-    if wishes.excluded:
-        wishes.excluded = whole_names(wishes.excluded, names, "--exclude-instances", "instance")
+    if options.selected:
+        options.selected = whole_names(options.selected, names, "--select-instances", "instance")
+    if options.excluded:
+        options.excluded = whole_names(options.excluded, names, "--exclude-instances", "instance")
 
 
-def _groups(state: State, wishes: BalanceOptions) -> list[Group]:
+def _groups(state: State, options: BalanceOptions) -> list[Group]:
     """The groups to try, in order."""
-    if not wishes.group:
+    if not options.group:
         return worst_first(state)
-    group = group_named(state.cluster, wishes.group)
+    group = group_named(state.cluster, options.group)
     if not group.nodes:
-        raise NotFoundError(f"group {wishes.group} has no nodes")
+        raise NotFoundError(f"group {options.group} has no nodes")
     return [group]
 
 
-def relations_for(cluster: Cluster, wishes: BalanceOptions) -> Relations | None:
+def relations_for(cluster: Cluster, options: BalanceOptions) -> Relations | None:
     """What relates the instances of the cluster to each other; hbal knows no such thing."""
-    if not wishes.rules.behaviour.knows_affinity:
+    if not options.rules.behaviour.knows_affinity:
         return None
-    return relations_of(cluster, (), wishes.tag_prefix)
+    return relations_of(cluster, (), options.tag_prefix)
 
 
 def _problem_of(
-    state: State, group: Group, wishes: BalanceOptions, relations: Relations | None
+    state: State, group: Group, options: BalanceOptions, relations: Relations | None
 ) -> BalanceProblem:
     cluster = state.cluster
-    fixed = Capacities(cluster.nodes, wishes.min_disk, group.nodes)
+    fixed = Capacities(cluster.nodes, options.min_disk, group.nodes)
     instances = movable(
-        cluster, group, wishes.selected, wishes.excluded, behaviour=wishes.rules.behaviour
+        cluster, group, options.selected, options.excluded, behaviour=options.rules.behaviour
     )
     if relations is not None and relations.stuck:
         instances = [i for i in instances if i.name not in relations.stuck]
-    scope = in_order(group.nodes, wishes.rules.behaviour)
-    mode = wishes.n1_of(group)
+    scope = in_order(group.nodes, options.rules.behaviour)
+    mode = options.n1_of(group)
     baseline = None if mode == "off" else Baseline(state, group, mode, relations)
-    rules = wishes.rules_for(group)
+    rules = options.rules_for(group)
     return BalanceProblem(state, scope, fixed, instances, rules, relations, baseline)

@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from iallocator.deadline import check
+from iallocator.model.moves import replay
 from iallocator.model.node_view import Capacities
 from iallocator.model.state import State
-from iallocator.planners.balance.greedy import GreedyBalancer
+from iallocator.planners.balance.descent import Descent
 from iallocator.planners.balance.problem import BalanceProblem
 from iallocator.planners.plan import PlanEntry
 from iallocator.planners.squeeze.packing import pack
@@ -176,9 +177,8 @@ class Attempt:
             )  # fmt: skip
             if self._tidy:  # however many phases: the scores of one
                 centres = self._balancing.means()
-            plan = GreedyBalancer(self._balancing, aim.limits, aim.progress).run()
-            if plan.stop:
-                raise plan.stop
+            plan = Descent(self._balancing, aim.limits, aim.progress).run()
+            replay(self._state, plan.moves)
             self.entries += plan.entries
             if number == len(way) or not self._tidy:
                 self.judge(plan.after)

@@ -11,7 +11,6 @@ beside.  When one of them fails, the rest must hold everything.
 from __future__ import annotations
 
 from iallocator.compat import OURS
-from iallocator.deadline import Stopped
 from iallocator.model.columns import MEMORY
 from iallocator.model.moves import replay
 from iallocator.model.node_view import Capacities
@@ -208,31 +207,24 @@ class Feasibility:
         return found
 
     def score(self, off: Collection[int], entries: Sequence[PlanEntry], each: bool) -> float:
-        """Note at `each` of the packed moves the score after it; return the last.
+        """Note the score after each of the packed moves, and return the last score.
 
-        If nobody has the time for that, the last stands at each.
+        Without `each` note the last score at each move, which is faster.
         """
         with Switched(self.aim.cluster, off):
-            if each:
-                try:
-                    return self._rescored(off, entries)
-                except Stopped:
-                    pass  # the last one, then
             state = State(self.aim.cluster)
+            if each:
+                fixed = Capacities(self.aim.cluster.nodes, scope=self.aim.scope)
+                rules = self._whole.while_leaving(off)
+                return rescore(
+                    BalanceProblem(state, self.aim.scope, fixed, (), rules, self.aim.relations),
+                    entries,
+                )
             replay(state, (entry.move for entry in entries))
             last = score_of(state, self.aim.scope)
             for entry in entries:
                 entry.score = last
             return last
-
-    def _rescored(self, off: Collection[int], entries: Sequence[PlanEntry]) -> float:
-        """Note the score after each of the moves, and return the last."""
-        fixed = Capacities(self.aim.cluster.nodes, scope=self.aim.scope)
-        rules = self._whole.while_leaving(off)
-        state = State(self.aim.cluster)
-        return rescore(
-            BalanceProblem(state, self.aim.scope, fixed, (), rules, self.aim.relations), entries
-        )
 
     def _pays(self, off: frozenset[int]) -> bool:
         """Whether balancing may be tried where packing does not do; each time costs of `EFFORT`."""

@@ -13,8 +13,8 @@ from iallocator.limits.migration import missing_migration_tags
 from iallocator.model.columns import CPUS, MEMORY, MEMORY_LATER
 from iallocator.model.moves import places_after
 from iallocator.placement.move_limits import MoveLimits
+from iallocator.planners.balance.colocation_groups import possible
 from iallocator.planners.balance.move_kinds import KINDS
-from iallocator.planners.balance.units import possible
 from iallocator.planners.kept_order import KeptOrder
 from iallocator.planners.plan import PlanEntry
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from iallocator.planners.plan import PlanEntry
     from iallocator.planners.result import PlanResult
     from iallocator.planners.squeeze.headroom import Headroom
-    from iallocator.planners.squeeze.node_selection import Search
+    from iallocator.planners.squeeze.node_selection import NodeSelection
     from iallocator.planners.verify import Problem
     from iallocator.transition.transition import Transition
 
@@ -37,8 +37,8 @@ class SqueezePlan(Plan):
 
     __slots__ = ("_after",)
 
-    def __init__(self, before: float, search: Search, reason: str) -> None:
-        super().__init__("squeeze", before)
+    def __init__(self, search: NodeSelection, reason: str) -> None:
+        super().__init__("squeeze", search.before)
         self.entries = list(search.entries)
         self.stop, self.reason = search.stop, reason
         self._after = search.score

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from iallocator.deadline import check
 from iallocator.model.moves import replay
-from iallocator.planners.balance.units import possible
+from iallocator.planners.balance.colocation_groups import possible
 from iallocator.planners.direct import shortest_ways
 from iallocator.planners.plan import PlanEntry, mark_colocation_groups
 

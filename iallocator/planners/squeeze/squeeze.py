@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import copy
+from typing import NamedTuple
 
 from iallocator.constraints.affinity_factory import relations_of
 from iallocator.constraints.transition_requirements import demands_of
@@ -21,7 +22,7 @@ from iallocator.planners.result import GroupPlan
 from iallocator.planners.squeeze.attempt import Aim
 from iallocator.planners.squeeze.feasibility import Feasibility
 from iallocator.planners.squeeze.headroom import ALL, SHARED, Headroom
-from iallocator.planners.squeeze.node_selection import balanced, power_down, power_on
+from iallocator.planners.squeeze.node_selection import NodeSelection, balanced
 from iallocator.planners.squeeze.result import SqueezePlan, SqueezeResult
 from iallocator.planners.squeeze.routes import straight_moves
 from iallocator.planners.verify import verify_moves, verify_transition
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from iallocator.model.policy import Policy
     from iallocator.planners.plan import Plan, PlanEntry
     from iallocator.planners.squeeze.headroom import SqueezeOptions
-    from iallocator.planners.squeeze.node_selection import Search
 
 __all__ = ["squeeze_cluster"]
 
@@ -64,7 +64,12 @@ def squeeze_cluster(
     wanted.avoid = nodes_named(cluster, wanted.avoid, "--avoid")
     if wanted.master:
         (wanted.master,) = nodes_named(cluster, [wanted.master], "--master")
-    groups = _groups(cluster, wanted.group)
+    every = [group_named(cluster, wanted.group)] if wanted.group else cluster.groups
+    groups = [group for group in every if group.nodes]
+    if not groups:
+        raise NotFoundError(
+            f"group {wanted.group} has no nodes" if wanted.group else "there are no nodes"
+        )
     work = _Work(cluster, policy, wanted, progress)
     done = SqueezeResult(cluster)
     try:
@@ -75,19 +80,20 @@ def squeeze_cluster(
                 for more in work.continued(groups, done):
                     done = more
     except Stopped as stop:
-        done.plan.end(stop)
+        work.stopped(stop, done)
     done.before = State(cluster)  # sizes that nobody told are known by now
     done.demands = demands_of(work.relations)
     done.reserves = {group.index: work.reserve(group, wanted.target) for group in groups}
     return done
 
 
-def _groups(cluster: Cluster, wanted: str) -> list[Group]:
-    groups = [group_named(cluster, wanted)] if wanted else cluster.groups
-    found = [group for group in groups if group.nodes]
-    if not found:
-        raise NotFoundError(f"group {wanted} has no nodes" if wanted else "there are no nodes")
-    return found
+class _Open(NamedTuple):
+    """A group that is being searched: where its plan goes, and its reason if all is well."""
+
+    done: SqueezeResult
+    group: Group
+    search: NodeSelection
+    reason: str
 
 
 class _Work:
@@ -106,6 +112,7 @@ class _Work:
         self._progress = progress
         self.moved = AssumedMoves(cluster)
         self._budget = self._fresh_budget()
+        self._open: _Open | None = None
         known = wanted.behaviour.knows_affinity
         self.relations = relations_of(cluster, (), wanted.tag_prefix) if known else None
 
@@ -172,14 +179,35 @@ class _Work:
             if stranded:
                 done.kept.update(dict.fromkeys(candidates, stranded))
                 candidates = []
-            search = power_down(relief, candidates, before, self.wanted.limits, self._most(done))
-            done.off += search.chosen
-            done.kept.update(search.rejected)
-            reason = search.stopped or stranded or "no further node can be freed"
-            done.plans.append(GroupPlan(group, SqueezePlan(before, search, reason)))
+            search = NodeSelection(relief, candidates, before, self.wanted.limits)
+            self._open = _Open(done, group, search, stranded or "no further node can be freed")
+            online = sum(node.online for node in self.cluster.nodes) - len(done.off)
+            # An unknown master node may be the last one
+            search.power_down(online if self.wanted.master else online - 1)
+            self._close()
+
+    def _close(self, stop: Stopped | None = None) -> None:
+        """Add what has been found for the group in hand; `stop`: what has ended the search."""
+        assert self._open is not None
+        done, group, search, reason = self._open
+        search.end(stop)
+        (done.on if done.aim == "online" else done.off).extend(search.chosen)
+        done.kept.update(search.rejected)
+        if done.aim == "online" and search.problem:
+            reason = f"not enough even so: {search.problem}"
+            done.shortages[group.index] = search.stopped or reason
+        reason = search.stopped or reason
+        done.plans.append(GroupPlan(group, SqueezePlan(search, reason)))
+        if stop is None:
             self.moved.make([entry.move for entry in search.entries])
-            if search.stop:
-                break
+        self._open = None
+
+    def stopped(self, stop: Stopped, done: SqueezeResult) -> None:
+        """Keep in `done` what has been found until `stop` ended the search."""
+        if self._open is not None and self._open.done is done:
+            self._close(stop)
+        else:
+            done.plan.end(stop)
 
     def continued(self, groups: Sequence[Group], done: SqueezeResult) -> Iterator[SqueezeResult]:
         """Yield plans that go on where `done` ends: each does what another run would do there.
@@ -203,8 +231,6 @@ class _Work:
                 self.run(changed, further)
             before, changed = done, []
             for more in further.plans:
-                if more.plan.interrupted and more.plan.stop:
-                    done.plan.end(more.plan.stop)
                 if not further.changes(more.group):
                     continue
                 joined = self._joined(groups, done, further, more)
@@ -330,11 +356,6 @@ class _Work:
                     found.append(index)
         return sorted(found, key=lambda index: self._rank(state, index))
 
-    def _most(self, done: SqueezeResult) -> int:
-        """Return how many more nodes may be freed: an unknown master node may be the last one."""
-        online = sum(node.online for node in self.cluster.nodes) - len(done.off)
-        return online if self.wanted.master else online - 1
-
     def _rank(self, state: State, index: int) -> tuple[int, int]:
         held = len(state.primaries[index]) + len(state.secondaries[index])
         return self._liking(self.cluster.nodes[index]), held
@@ -375,22 +396,10 @@ class _Work:
             standby = self._standby(group, done)
             before = score_of(State(self.cluster), group.nodes)
             relief = self._feasibility(group, self.wanted.minimal, evacuate=False)
-            search = power_on(relief, standby, before, self.wanted.limits)
-            done.on += search.chosen
-            done.kept.update(search.rejected)
-            reason = search.stopped or self._verdict(search)
-            if search.problem:
-                done.shortages[group.index] = reason
-            done.plans.append(GroupPlan(group, SqueezePlan(before, search, reason)))
-            self.moved.make([entry.move for entry in search.entries])
-            if search.stop:
-                break
-
-    @staticmethod
-    def _verdict(search: Search) -> str:
-        if not search.problem:
-            return "every online node has the minimal resources"
-        return f"not enough even so: {search.problem}"
+            search = NodeSelection(relief, standby, before, self.wanted.limits)
+            self._open = _Open(done, group, search, "every online node has the minimal resources")
+            search.power_on()
+            self._close()
 
     def _standby(self, group: Group, done: SqueezeResult) -> list[int]:
         """The standby nodes of the group, in the order in which to power them on."""

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from iallocator.planners.balance.move_kinds import MoveKind, MoveRules
     from iallocator.planners.balance.problem import BalanceProblem
 
-__all__ = ["UnitMoves", "kinds_to", "possible"]
+__all__ = ["ColocationMoves", "kinds_to", "possible"]
 
 
 def kinds_to(state: State, instance: Instance, target: int, rules: MoveRules) -> Iterator[MoveKind]:
@@ -87,7 +87,7 @@ WIDEST = 64
 """Of more units that a failure domain binds nobody tries to move all at once."""
 
 
-class UnitMoves:
+class ColocationMoves:
     """The moves of units of `problem`, on its state as it is at the time of asking.
 
     What the best move of a unit gained when it was last looked at says which units to
