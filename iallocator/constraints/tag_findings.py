@@ -11,7 +11,7 @@ from iallocator.requests import SETTINGS
 from iallocator.tags.foreign import misspelt, misspelt_foreign
 from iallocator.tags.pacemaker import PacemakerTags
 from iallocator.tags.pacemaker_scores import INFINITY, WORDS, read_score
-from iallocator.transition.planning.order_graph import circular
+from iallocator.transition.order_graph import circular
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

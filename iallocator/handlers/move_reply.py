@@ -86,7 +86,7 @@ class MoveReport:
         """The steps of the moves and what they wait for; the jobs are tied accordingly."""
         from iallocator.ganeti.jobs import link_jobs, transition_document
         from iallocator.transition.assemble import transition_of_moves
-        from iallocator.transition.planning.reorder import arrange
+        from iallocator.transition.schedule import arrange
         from iallocator.transition.separations import Separations
 
         cluster, state = self._context.cluster, self._context.state

@@ -11,7 +11,7 @@ from itertools import chain
 
 from iallocator.model.constraints import ORDER
 from iallocator.tags.affinity import bond_between
-from iallocator.transition.planning.order_graph import circular
+from iallocator.transition.order_graph import circular
 from iallocator.transition.step import CREATE, FAILOVER, START
 
 TYPE_CHECKING = False

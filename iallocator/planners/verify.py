@@ -14,11 +14,10 @@ from iallocator.model.tags import new_conflict
 from iallocator.planners.moments import wrong_moments
 from iallocator.planners.outcome import Outcome
 from iallocator.planners.plan import ends_of_colocation_groups
-from iallocator.transition.execution import Execution, view_of
+from iallocator.transition.execution import Execution, carried_out, in_other_orders, view_of
 from iallocator.transition.paths import chain
 from iallocator.transition.resources import Place
 from iallocator.transition.step import FENCE, REPLACE_DISKS, STOP
-from iallocator.transition.verify import carried_out, in_other_orders
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

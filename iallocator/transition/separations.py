@@ -80,7 +80,13 @@ class Separations:
                 _add(first, self._of(name, present[0]))
             if goes is not None:
                 _add(last, self._of(name, goes[0]))
-        keys = {*first, *last, *self._everywhere()}
+        keys = {*first, *last}
+        every = {wish for wishes in self._wishes.values() for wish in wishes}
+        nodes = range(len(state.cluster.nodes))
+        if len(every) * len(nodes) <= MANY:  # for ways round
+            keys.update(
+                key for what, domain in every for n in nodes for key in self._keys(what, domain, n)
+            )
         self.room: Amounts = {
             key: max(1, last.get(key, 0)) - first.get(key, 0) for key in sorted(keys)
         }
@@ -147,15 +153,6 @@ class Separations:
             return
         for site in self._sites_of(node, domain):
             yield self._first.setdefault((domain, site), node), f"{what} in {site}"
-
-    def _everywhere(self) -> Iterator[Key]:
-        """Those of all nodes, for ways round; none if they are too many."""
-        wishes = {wish for wishes in self._wishes.values() for wish in wishes}
-        nodes = range(len(self._state.cluster.nodes))
-        if len(wishes) * len(nodes) <= MANY:
-            for what, domain in wishes:
-                for node in nodes:
-                    yield from self._keys(what, domain, node)
 
 
 def _wishes(

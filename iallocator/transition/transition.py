@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.transition.planning.dependencies import find_waits
+from iallocator.transition.dependencies import find_waits
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from operator import le
 
 from iallocator.model.state import State
 from iallocator.transition.assemble import plan_transition
-from iallocator.transition.verify import check
+from iallocator.transition.execution import check
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
 from tests.builders import Json, allocate, cluster, instance

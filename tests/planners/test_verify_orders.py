@@ -13,7 +13,7 @@ import pytest
 
 from iallocator.cli import main
 from iallocator.deadline import Deadline
-from iallocator.transition import verify
+from iallocator.transition import execution as verify
 from tests import builders
 
 LATE = "iallocator: time is up before all 10 other orders of the steps were tried"

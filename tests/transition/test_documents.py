@@ -15,8 +15,8 @@ from iallocator.ganeti.jobs import transition_document
 from iallocator.model.moves import Move
 from iallocator.model.state import State
 from iallocator.transition.assemble import plan_transition, transition_of_moves
+from iallocator.transition.execution import check
 from iallocator.transition.resources import room
-from iallocator.transition.verify import check
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
 from tests.builders import Json, as_bytes, cluster, instance

@@ -10,9 +10,9 @@ import pytest
 
 from iallocator.ganeti.jobs import transition_document
 from iallocator.transition.assemble import plan_transition
+from iallocator.transition.execution import check, linear, side_by_side
 from iallocator.transition.resources import room
 from iallocator.transition.transition import Transition
-from iallocator.transition.verify import check, linear, side_by_side
 from tests.seeds import seeds
 
 from .worlds import World, world

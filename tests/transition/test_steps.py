@@ -13,9 +13,9 @@ from iallocator.model.cluster import Cluster
 from iallocator.model.instance import Instance
 from iallocator.model.state import State
 from iallocator.transition.assemble import plan_transition
+from iallocator.transition.execution import check
 from iallocator.transition.requirements import MUST, SHOULD, Demands, NodeChanges
 from iallocator.transition.transition import Transition
-from iallocator.transition.verify import check
 
 from .worlds import machine, make_cluster
 
@@ -313,8 +313,8 @@ def test_nodes_are_powered_on_before_arrivals() -> None:
 
 def test_plain_instance_is_not_moved() -> None:
     """Its disks are on one node only."""
-    one = machine("a", (0,), 2)
-    one.template, one.shared = "plain", False
+    one = machine("a", (0,), 2).as_template("plain")
+    one.nodes = (0,)
     found = plan(make_cluster(2, [one]), {"a": (1,)})
     assert found.left == [("a", "instances of type plain cannot be moved")]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from iallocator.transition.planning.dependencies import find_waits
-from iallocator.transition.planning.planner import reasons
-from iallocator.transition.planning.schedule import ScheduleResult
+from iallocator.transition.dependencies import find_waits
+from iallocator.transition.planner import reasons
+from iallocator.transition.schedule import ScheduleResult
 from iallocator.transition.step import FAILOVER, Step
 
 from .worlds import machine, make_cluster

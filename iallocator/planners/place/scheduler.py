@@ -20,7 +20,7 @@ from iallocator.ranking.pacemaker import facts_of, kind_of, node_scores_of
 from iallocator.ranking.pacemaker.choose import choose_for
 from iallocator.ranking.pacemaker.colocation_sets import ColocationSet, in_turn, units_of
 from iallocator.ranking.pacemaker.ledger import Ledger
-from iallocator.transition.planning.unstoppable import stays_for_good
+from iallocator.transition.planner import stays_for_good
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from iallocator.model.state import State
 from iallocator.planners.plan import PlanEntry, mark_colocation_groups
 from iallocator.planners.reboot.absence import way_back
 from iallocator.planners.result import PlanResult
+from iallocator.transition.assemble import Round, transition_of_rounds
 from iallocator.transition.resources import room
-from iallocator.transition.rounds import Round, transition_of_rounds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from iallocator.limits.migration import missing_migration_tags
 from iallocator.model.moves import REPLACE_SECONDARY, places_after
-from iallocator.transition.planning.routes import Route, build
-from iallocator.transition.planning.schedule import BRANCHES, schedule
+from iallocator.transition.paths import Route, build
 from iallocator.transition.requirements import MUST
 from iallocator.transition.resources import Place, room
+from iallocator.transition.schedule import BRANCHES, schedule
 from iallocator.transition.separations import Separations
 
 TYPE_CHECKING = False
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
-    from iallocator.transition.planning.schedule import ScheduleResult
     from iallocator.transition.requirements import Demands
+    from iallocator.transition.schedule import ScheduleResult
     from iallocator.transition.step import Step
 
     Orders = Sequence[tuple[str, str, str]]

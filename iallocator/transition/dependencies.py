@@ -63,16 +63,11 @@ def find_waits(cluster: Cluster, steps: Sequence[Step], room: Amounts) -> Waits:
         for source, keys in ledger.rooms[k].items():
             told = (f"{what} on {cluster.nodes[node].name}" for node, what in keys)
             why[source] = "; ".join([*([why[source]] if source in why else []), *sorted(set(told))])
-        needs.append(_reduced(why, ledger.known))
+        implied = 0  # what other dependencies of the step already wait for
+        for source in why:
+            implied |= ledger.known[source]
+        needs.append({source: why[source] for source in sorted(why) if not implied >> source & 1})
     return Waits(needs, ledger.known, ledger.overdrawn)
-
-
-def _reduced(why: dict[int, str], known: list[int]) -> dict[int, str]:
-    """Without what others in `why` wait for anyway."""
-    implied = 0
-    for source in why:
-        implied |= known[source]
-    return {source: why[source] for source in sorted(why) if not implied >> source & 1}
 
 
 class _Ledger:
@@ -135,8 +130,19 @@ class _Ledger:
         self._learn(k)
         before = (*self.firm[k], *self.rooms[k])
         self.depth.append(1 + max((self.depth[source] for source in before), default=0))
+        # Promise capacity: first what few steps can use, last what was free at first
         for key in sorted(wanted):
-            self._consume(key, wanted[key], self.known[k])
+            amount = wanted[key]
+            for source, offer in sorted(self.free[key], reverse=True):
+                if amount <= 0:
+                    break
+                if source >= 0 and not self.known[k] >> source & 1:
+                    continue
+                used = min(amount, offer)
+                amount -= used
+                self.free[key].remove((source, offer))
+                if offer > used:
+                    self.free[key].append((source, offer - used))
         for key, less in step.frees.items():
             if key in self.scarce:
                 self.free[key].append((k, less))
@@ -224,19 +230,6 @@ class _Ledger:
                 chosen = rest
         return chosen
 
-    def _consume(self, key: Key, amount: float, known: int) -> None:
-        """Promise room: of what only few can use first, and of what was free at first last."""
-        for source, offer in sorted(self.free[key], reverse=True):
-            if amount <= 0:
-                break
-            if source >= 0 and not known >> source & 1:
-                continue
-            used = min(amount, offer)
-            amount -= used
-            self.free[key].remove((source, offer))
-            if offer > used:
-                self.free[key].append((source, offer - used))
-
     def prune(self) -> None:
         """Do without every wait for room that is not needed if room is handed on otherwise."""
         if self.overdrawn:
@@ -302,7 +295,16 @@ class RoomFlow:
                 path = _augmenting(k, left, given, known)
                 if path is None:
                     return False
-                lacking -= _shift(path, lacking, left, given)
+                # Hand on along the path as much as it bears
+                handed = min(lacking, left[path[-1][1]])
+                for (_, source), (other, _) in pairwise(path):
+                    handed = min(handed, given[other][source])
+                for position, (arrival, source) in enumerate(path):
+                    given[arrival][source] = given[arrival].get(source, 0) + handed
+                    if position + 1 < len(path):
+                        given[path[position + 1][0]][source] -= handed
+                left[path[-1][1]] -= handed
+                lacking -= handed
         return True
 
 
@@ -330,21 +332,3 @@ def _augmenting(
                     ends.append(other)
                     paths.append(longer)
     return None
-
-
-def _shift(
-    path: Sequence[tuple[int, int]],
-    lacking: float,
-    left: dict[int, float],
-    given: dict[int, dict[int, float]],
-) -> float:
-    """Hand on along the path as much as it bears."""
-    amount = min(lacking, left[path[-1][1]])
-    for (_, source), (other, _) in pairwise(path):
-        amount = min(amount, given[other][source])
-    for position, (k, source) in enumerate(path):
-        given[k][source] = given[k].get(source, 0) + amount
-        if position + 1 < len(path):
-            given[path[position + 1][0]][source] -= amount
-    left[path[-1][1]] -= amount
-    return amount

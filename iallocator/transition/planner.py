@@ -1,18 +1,20 @@
-"""Find a legal sequence for all requested steps, or for as many as possible and say why."""
+"""Find a legal sequence for all requested steps, or for as many as possible and say why.
+
+An instance that cannot be stopped, and must not be by force, stays where it is; or its node is
+fenced, if an instance that must keep running depends on it.
+"""
 
 from __future__ import annotations
 
 from iallocator.deadline import check
 from iallocator.model.moves import FAILOVER
-from iallocator.transition.paths import NoWayError, shortest
-from iallocator.transition.planning.cycle_breaking import CycleBreaker
-from iallocator.transition.planning.order_graph import circular, without_circles
-from iallocator.transition.planning.planning_state import PlanningState
-from iallocator.transition.planning.routes import Route
-from iallocator.transition.planning.schedule import TIE_BREAKS, schedule
-from iallocator.transition.planning.unstoppable import fence_for_stuck
+from iallocator.transition.cycle_breaking import CycleBreaker
+from iallocator.transition.order_graph import circular, dependents, without_circles
+from iallocator.transition.paths import NoWayError, Route, shortest
+from iallocator.transition.planning_state import PlanningState
 from iallocator.transition.requirements import MUST
-from iallocator.transition.resources import Place, describe_amount
+from iallocator.transition.resources import Place, change, describe_amount, room
+from iallocator.transition.schedule import TIE_BREAKS, schedule
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,12 +25,14 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.model.moves import ElementaryMove
     from iallocator.model.state import State
-    from iallocator.transition.planning.schedule import ScheduleResult
     from iallocator.transition.requirements import Demands
-    from iallocator.transition.resources import Key
+    from iallocator.transition.resources import Amounts, Key
+    from iallocator.transition.schedule import ScheduleResult
     from iallocator.transition.step import Step
 
-__all__ = ["TransitionPlanner", "reasons"]
+    Orders = Sequence[tuple[str, str, str]]
+
+__all__ = ["TransitionPlanner", "reasons", "stays_for_good"]
 
 
 def reasons(cluster: Cluster, found: ScheduleResult) -> dict[str, str]:
@@ -38,8 +42,17 @@ def reasons(cluster: Cluster, found: ScheduleResult) -> dict[str, str]:
     for step in found.left:
         if step.name and step.name not in heads and not waiting & step.needs.keys():
             heads[step.name] = step
-    lacking = {name: _lacks(found, step) for name, step in heads.items()}
-    holders_of = _holders(found)
+    free_after = found.room
+    lacking = {
+        name: sorted(
+            key for key, more in step.takes.items() if key in free_after and free_after[key] < more
+        )
+        for name, step in heads.items()
+    }
+    holders_of: dict[Key, set[str]] = {}  # what is held -> the instances left that would free it
+    for step in found.left:
+        for key in step.frees:
+            holders_of.setdefault(key, set()).add(step.name)
     holders = {
         name: {holder for key in keys for holder in holders_of.get(key, ())} - {name}
         for name, keys in lacking.items()
@@ -49,7 +62,7 @@ def reasons(cluster: Cluster, found: ScheduleResult) -> dict[str, str]:
         if not keys:
             continue
         (node, what), amount = keys[0], heads[name].takes[keys[0]]
-        free = max(found.room[node, what], 0)
+        free = max(free_after[node, what], 0)
         needed = describe_amount(what, amount)
         text = f"needs {needed} on {cluster.nodes[node].name}, {free:.12g} free at that moment"
         circle = _circle(name, holders)
@@ -70,20 +83,6 @@ def reasons(cluster: Cluster, found: ScheduleResult) -> dict[str, str]:
     return told_of
 
 
-def _lacks(found: ScheduleResult, step: Step) -> list[Key]:
-    room = found.room
-    return sorted(key for key, more in step.takes.items() if key in room and room[key] < more)
-
-
-def _holders(found: ScheduleResult) -> dict[Key, set[str]]:
-    """What is held -> who of those left would free it."""
-    holders: dict[Key, set[str]] = {}
-    for step in found.left:
-        for key in step.frees:
-            holders.setdefault(key, set()).add(step.name)
-    return holders
-
-
 def _circle(start: str, holders: dict[str, set[str]]) -> list[str]:
     """The shortest way from an instance over those it waits for back to itself."""
     paths = [[start]]
@@ -97,10 +96,6 @@ def _circle(start: str, holders: dict[str, set[str]]) -> list[str]:
                 seen.add(name)
                 paths.append([*path, name])
     return []
-
-
-if TYPE_CHECKING:
-    Orders = Sequence[tuple[str, str, str]]
 
 
 RETRIED = 40
@@ -154,7 +149,20 @@ class TransitionPlanner(PlanningState):
                     self.drop(name, why.get(name, "waits for what cannot be done"))
             given_up |= dropped
             self._keep_powered()
-        self._retry(given_up)
+        # Take back in what fits now that others stay
+        for name, route in list(given_up.items())[:RETRIED]:
+            if self.exhausted:
+                break
+            routes = {**self.routes, name: route}
+            found = self.attempt(routes, begin=self._best)
+            gone = {one for one, _ in self.left if one in self.new}
+            lacks_base = any(
+                second == name and strength == MUST and first in gone
+                for first, second, strength in self.demands.orders
+            )
+            if not found.left and not lacks_base:
+                self.routes, self._best = routes, found.order
+                self.left = [one for one in self.left if one[0] != name]
         return [self._best, *self._others()]
 
     def _others(self) -> Iterator[list[Step]]:
@@ -276,40 +284,127 @@ class TransitionPlanner(PlanningState):
             self.remarks.append(way.words)
         return bool(better.ways)
 
-    def _retry(self, given_up: Mapping[str, Route]) -> None:
-        """Take back in what fits now that others stay."""
-        for name, route in list(given_up.items())[:RETRIED]:
-            if self.exhausted:
-                return
-            routes = {**self.routes, name: route}
-            found = self.attempt(routes, begin=self._best)
-            if not found.left and not self._lacks_base(name):
-                self.routes, self._best = routes, found.order
-                self.left = [one for one in self.left if one[0] != name]
-
-    def _lacks_base(self, name: str) -> bool:
-        """Whether something that it must start after does not start."""
-        gone = {one for one, _ in self.left if one in self.new}
-        return any(
-            second == name and strength == MUST and first in gone
-            for first, second, strength in self.demands.orders
-        )
-
     def _keep_powered(self) -> None:
         """Nodes on which something stays are not powered off."""
         cluster = self.state.cluster
         for index in self.demands.nodes.power_off:
-            stays = sorted(
-                instance.name
-                for instance in self.state.instances_on(index)
-                if self._stays(instance, index)
-            )
+            stays = []
+            for instance in self.state.instances_on(index):
+                route = self.routes.get(instance.name)
+                if route is None or (route.wanted is not None and index in route.wanted):
+                    stays.append(instance.name)
             if stays:
-                self.left.append((cluster.nodes[index].name, f"{', '.join(stays)} stays there"))
+                self.left.append(
+                    (cluster.nodes[index].name, f"{', '.join(sorted(stays))} stays there")
+                )
                 self.demands.nodes = self.demands.nodes.without(index)
 
-    def _stays(self, instance: Instance, index: int) -> bool:
-        route = self.routes.get(instance.name)
+
+def fence_for_stuck(planning: PlanningState) -> None:
+    """Decide what becomes of the instances in `Demands.stuck` that are to go elsewhere.
+
+    If something that must keep running depends on it, directly or not, its node is to
+    be fenced once everything else has left it; what was to stay there leaves, too.
+    Otherwise the instance stays where it is.
+    """
+    demands = planning.demands
+    for name in sorted(demands.stuck):
+        route = planning.routes.get(name)
+        if route is None or route.present is None or not route.present.running:
+            continue
+        needing = _needing(demands, name)
+        if not needing:
+            planning.drop(
+                name, "cannot be stopped, and nothing that must keep running depends on it"
+            )
+        else:
+            _fence(planning, name, route.present.nodes[0], needing)
+
+
+def stays_for_good(demands: Demands | None, name: str) -> bool:
+    """Whether an instance, if it runs, cannot be moved, and nothing asks for fencing its node."""
+    return demands is not None and name in demands.stuck and not _needing(demands, name)
+
+
+def _needing(demands: Demands, name: str) -> list[str]:
+    """What must keep running, and starts after `name`, directly or not."""
+    musts = [order for order in demands.orders if order[2] == MUST]
+    return [one for one in dependents(musts, name) if one in demands.keep_running]
+
+
+def _fence(planning: PlanningState, name: str, node: int, needing: list[str]) -> None:
+    """Have `node` fenced for `name`, and emptied before."""
+    cluster = planning.state.cluster
+    held = planning.state.primaries[node]
+    staying = []  # what would still run on `node` in the end
+    for other in sorted(held):
+        kept = planning.routes.get(other)
+        stays = kept is None or (kept.wanted is not None and kept.wanted[0] == node)
+        if held[other].uses_memory and stays:
+            staying.append(held[other])
+    for instance in staying:
+        route = _elsewhere(planning, instance, node)
         if route is None:
-            return True
-        return route.wanted is not None and index in route.wanted
+            planning.drop(
+                name,
+                f"cannot be stopped, and {cluster.nodes[node].name} cannot be fenced for "
+                f"{', '.join(needing)}: {instance.name} has no other place",
+            )
+            return
+        planning.routes[instance.name] = route
+        planning.remarks.append(
+            f"{instance.name} leaves {cluster.nodes[node].name}, which is to be fenced"
+        )
+    planning.routes[name].fenced = True
+    planning.remarks.append(
+        f"{cluster.nodes[node].name} is to be fenced: {name} cannot be stopped, and "
+        f"{', '.join(needing)} must keep running"
+    )
+
+
+def _elsewhere(planning: PlanningState, instance: Instance, node: int) -> Route | None:
+    """A way off `node` to where there is room in the end, the first by name."""
+    if not instance.kind.relocatable or instance.name in planning.demands.stuck:
+        return None
+    final = _final_room(planning)
+    present = Place(planning.state.where[instance.name], True)
+    # The secondary first, then the other nodes of the group
+    primary, *mirrors = present.nodes
+    places: list[Nodes] = [(mirrors[0], primary)] if mirrors else []
+    cluster = planning.state.cluster
+    members = cluster.nodes[node].group.nodes
+    for index in sorted(members, key=lambda one: cluster.nodes[one].name):
+        if index not in present.nodes and planning.online(index):
+            places.append((index, *mirrors))
+    for nodes in places:
+        takes, _ = change(instance, present, Place(nodes, True))
+        if all(final.get(key, amount) >= amount for key, amount in takes.items()):
+            try:
+                steps = shortest(present.nodes, nodes, planning.online)
+            except NoWayError:
+                continue
+            if not planning.lacks_tags(present, steps):
+                return Route(instance, present, nodes, steps)
+    return None
+
+
+def _final_room(planning: PlanningState) -> Amounts:
+    """What every node has left once all is where it is wanted."""
+    left = room(planning.state, planning.demands.limits)
+    for route in planning.routes.values():
+        before = route.present
+        running = before.running if before else route.instance.uses_memory
+        if route.wanted is not None:
+            after = Place(route.wanted, running)
+        elif before is not None:
+            after = Place(before.nodes, False)
+        else:
+            continue
+        takes, frees = change(route.instance, before, after)
+        for key, amount in takes.items():
+            if key in left:
+                left[key] -= amount
+        for key, amount in frees.items():
+            if key in left:
+                left[key] += amount
+    return left

@@ -16,11 +16,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from iallocator.model.instance import Instance
-    from iallocator.transition.planning.planning_state import PlanningState
-    from iallocator.transition.planning.routes import Route
-    from iallocator.transition.planning.schedule import ScheduleResult
-    from iallocator.transition.resources import Amounts
+    from iallocator.transition.paths import Route
+    from iallocator.transition.planning_state import PlanningState
+    from iallocator.transition.schedule import ScheduleResult
 
 __all__ = ["BetterDetour", "CycleBreaker", "Detour"]
 
@@ -100,10 +98,7 @@ class CycleBreaker:
                     break
             if best.ways:
                 return best
-        return self._fewest_stops(stops)
-
-    def _fewest_stops(self, stops: list[Detour]) -> BetterDetour:
-        """All of them, less those without which as many arrive."""
+        # All stops, less those without which as many arrive
         best = self._go(stops)
         if best.behind >= len(self._names):
             return BetterDetour([], self._found)
@@ -139,16 +134,16 @@ class CycleBreaker:
             gives = {key for step in left if step.name == name for key in step.frees}
             if gives & asked:
                 members.append(name)
-        members.sort(key=lambda name: (self._cost(routes[name]), name))
-        return members[:MEMBERS]
 
-    @staticmethod
-    def _cost(route: Route) -> float:
-        """Return the MiB that another way would copy: none of a forthcoming instance."""
-        instance = route.instance
-        if instance.forthcoming:
-            return 0
-        return instance.memory + (instance.disk if instance.needs_secondary else 0)
+        def copied(name: str) -> float:
+            """Return the MiB that another way would copy: none of a forthcoming instance."""
+            instance = routes[name].instance
+            if instance.forthcoming:
+                return 0
+            return instance.memory + (instance.disk if instance.needs_secondary else 0)
+
+        members.sort(key=lambda name: (copied(name), name))
+        return members[:MEMBERS]
 
     def _around(self) -> Iterator[Detour]:
         planning = self._planning
@@ -172,6 +167,7 @@ class CycleBreaker:
         """
         planning = self._planning
         cluster, room = planning.state.cluster, self._found.room
+        may_pass = planning.demands.may_pass
         groups = {cluster.nodes[index].group.index for index in (*present.nodes, *wanted)}
         storage = cluster.storage
         reaching = storage.nodes_for(route.instance) if storage is not None else None
@@ -183,8 +179,10 @@ class CycleBreaker:
                 continue
             if reaching is not None and index not in reaching:
                 continue
-            if index in present.nodes or not self._may_pass(route.instance, index):
+            if index in present.nodes:
                 continue
+            if not all(may_pass(route.instance, index, where) for where in self._places):
+                continue  # a hard constraint: the others are where they were, or where they go
             if node.exclusive_storage and route.instance.local and route.instance.spindles is None:
                 continue
             there = Place((index,), present.running)
@@ -193,22 +191,12 @@ class CycleBreaker:
             )
             fits = all(room.get(key, amount) >= amount for key, amount in held.items())
             if fits or (len(wanted) > 1 and index in wanted):
-                strained = self._strained(route.instance, index, held)
+                taken = planning.state.exclusion[index]
+                strained = any(tag in taken for tag in route.instance.exclusion) or any(
+                    self._soft_room.get(key, amount) < amount for key, amount in held.items()
+                )
                 found.append((strained, any(key in pending for key in held), node.name, index))
         return [index for *_, index in sorted(found)[:THIRDS]]
-
-    def _may_pass(self, instance: Instance, index: int) -> bool:
-        """Whether no must is broken there, be the others where they are or where they go."""
-        may_pass = self._planning.demands.may_pass
-        return all(may_pass(instance, index, where) for where in self._places)
-
-    def _strained(self, instance: Instance, index: int, held: Amounts) -> bool:
-        """Whether `instance` would break a soft limit of a node, as that is before all steps."""
-        free = self._soft_room
-        taken = self._planning.state.exclusion[index]
-        return any(tag in taken for tag in instance.exclusion) or any(
-            free.get(key, amount) < amount for key, amount in held.items()
-        )
 
     def _with_stop(self) -> Iterator[Detour]:
         """Stopping: not what must keep running, nor what others must not run without."""

@@ -1,1 +1,0 @@
-"""From places to a safe order of steps: routes, cycles, dependencies."""
