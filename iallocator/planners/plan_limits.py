@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 
 from iallocator.deadline import Deadline
-from iallocator.scoring.metrics import STATISTICS
+from iallocator.scoring.metrics import RESERVED_TOTAL, STATISTICS
 from iallocator.tolerances import LEAST_SCORE
 
 TYPE_CHECKING = False
@@ -129,5 +129,5 @@ def lowest_score(state: State, scope: Sequence[int]) -> float:
     if total <= largest:
         return 0.0
     mirrored = sum(sum(state.peers[index].values()) for index in scope)
-    weight = next(s.weight for s in STATISTICS if s.name == "reserved_mem_total")
+    weight = STATISTICS[RESERVED_TOTAL].weight
     return float(weight * mirrored / total * largest / (total - largest))

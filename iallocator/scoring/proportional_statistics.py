@@ -1,4 +1,8 @@
-"""Statistics, and columns, that are in proportion, so that one of them stands for all."""
+"""Statistics, and columns, that are in proportion, so that one of them stands for all.
+
+A formula of `iallocator.scoring.metrics` is evaluated on symbols once. It is a sum of products of
+one column with capacities, which gives the coefficient of each column at each node.
+"""
 
 from __future__ import annotations
 
@@ -6,20 +10,109 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from iallocator.model.columns import COLUMNS
 from iallocator.scoring.metrics import RESERVING, STATISTICS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from iallocator.aliases import Floats
+    from iallocator.model.node_view import NodeView
 
     Stood = tuple[int, int, float]
     """A statistic, the one that stands for it, and how many times as much as that it is."""
 
-__all__ = ["SPREADS", "joined", "merged", "still_merged"]
+__all__ = ["LINEAR", "SPREADS", "coefficients", "joined", "merged", "still_merged"]
 
 ALIKE = 4e-15
 """Statistics whose values differ by less than this, in proportion, are one."""
+
+CHANGING = frozenset((*COLUMNS, "reserved", "fails_n1", "domain_conflicts"))
+"""The attributes of a `NodeView` that placements change."""
+
+
+class _Formula:
+    """A sum of products of attributes: the sorted names of each product -> its factor."""
+
+    def __init__(self, products: dict[tuple[str, ...], float]) -> None:
+        self.products = products
+
+    def __add__(self, other: _Formula | float) -> _Formula:
+        found = dict(self.products)
+        for names, factor in _formula(other).products.items():
+            found[names] = found.get(names, 0.0) + factor
+        return _Formula(found)
+
+    def __mul__(self, other: _Formula | float) -> _Formula:
+        found: dict[tuple[str, ...], float] = {}
+        for names, factor in self.products.items():
+            for others, more in _formula(other).products.items():
+                both = tuple(sorted(names + others))
+                found[both] = found.get(both, 0.0) + factor * more
+        return _Formula(found)
+
+    def __neg__(self) -> _Formula:
+        return self * -1.0
+
+    def __sub__(self, other: _Formula | float) -> _Formula:
+        return self + _formula(other) * -1.0
+
+    def __rsub__(self, other: float) -> _Formula:
+        return _formula(other) + self * -1.0
+
+    __radd__ = __add__
+    __rmul__ = __mul__
+
+
+def _formula(value: _Formula | float) -> _Formula:
+    return value if isinstance(value, _Formula) else _Formula({(): float(value)})
+
+
+class _Symbols:
+    """Stands for a `NodeView` whose attributes are symbols."""
+
+    def __getattr__(self, name: str) -> _Formula:
+        return _Formula({(name,): 1.0})
+
+
+def _linear(k: int) -> dict[str, dict[tuple[str, ...], float]] | None:
+    """Return column -> products of capacities -> factor of statistic `k`; None if not linear."""
+    found: dict[str, dict[tuple[str, ...], float]] = {}
+    for names, factor in STATISTICS[k].value(_Symbols()).products.items():  # type: ignore[arg-type]
+        columns = [name for name in names if name in CHANGING]
+        if len(columns) > 1 or columns in (["fails_n1"], ["domain_conflicts"]):
+            return None
+        if columns:
+            capacities = tuple(name for name in names if name not in CHANGING)
+            found.setdefault(columns[0], {})[capacities] = factor
+    return found
+
+
+LINEAR = [_linear(k) for k in range(len(STATISTICS))]
+"""Per statistic the coefficient of each column, as a sum of products of capacities.
+
+None for statistics that an instance does not change by the same amount each time.
+"""
+
+
+def coefficients(k: int, view: NodeView) -> dict[str, Floats]:
+    """Return what one more in each column adds to statistic `k` at the nodes of `view`.
+
+    Column, or ``reserved`` -> a number per node, or one for all. `k` must be linear, see `LINEAR`.
+    """
+    linear = LINEAR[k]
+    assert linear is not None
+    found: dict[str, Floats] = {}
+    for column, products in linear.items():
+        total: Floats = np.zeros(())
+        for capacities, factor in products.items():
+            amount: Floats = np.asarray(factor)
+            for name in capacities:
+                amount = amount * getattr(view, name)
+            total = total + amount
+        found[column] = total
+    return found
+
 
 SPREADS = [k for k, statistic in enumerate(STATISTICS) if statistic.spread and k not in RESERVING]
 """Positions of the deviations that do not depend on memory reserved for failovers."""

@@ -335,10 +335,6 @@ class Sides:
         return self._stays
 
 
-FAILING = next(k for k, statistic in enumerate(STATISTICS) if statistic.name == "n1_cnt")
-"""The statistic that is no sum over instances: nodes that fail N+1 count them."""
-
-
 class Block(Sides):
     """What each kind of moves does; see `Sides`."""
 

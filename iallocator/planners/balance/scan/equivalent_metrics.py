@@ -1,13 +1,14 @@
-"""Statistics that always change alike when instances move, so that one stands for all."""
+"""Statistics that are always in proportion when instances move, so that one stands for all."""
 
 from __future__ import annotations
 
-from math import sqrt
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from iallocator.scoring.metrics import RESERVING, STATISTICS
+from iallocator.model.columns import COLUMNS
+from iallocator.scoring.metrics import N1_COUNT, RESERVING, STATISTICS
+from iallocator.scoring.proportional_statistics import LINEAR, coefficients
 from iallocator.scoring.score_delta import counting
 from iallocator.tolerances import VARIANCE
 
@@ -19,6 +20,11 @@ if TYPE_CHECKING:
     from iallocator.planners.balance.scan.node_table import NodeTable
 
 __all__ = ["Twins", "find_twins"]
+
+TAGGED = frozenset(("conflicts", "misplaced", "domain_conflicts"))
+
+BY_TAGS = frozenset(k for k, statistic in enumerate(STATISTICS) if statistic.reads & TAGGED)
+"""Positions of the statistics that change with tags only."""
 
 
 class Twins:
@@ -64,54 +70,50 @@ class Twins:
 
 
 def find_twins(table: NodeTable, batches: Sequence[InstanceBatch], tagged: bool) -> Twins:
-    """Which statistics moves can change, and which of them always change alike.
+    """Return which statistics moves can change, and which of them are always in proportion.
 
-    Found by trying: columns to which all instances add equal amounts, but for a factor,
-    get equal noise, but for that factor; statistics that respond alike always will.
-    They are twins if their values deviate alike from their means now.
+    Columns to which all instances add amounts in proportion are one source of change. Two
+    statistics are in proportion if, by their formulas, their responses to each source are, on all
+    nodes, and if their values deviate from their means in the same proportion now.
     """
-    nodes = np.arange(table.reserved.size, dtype=np.intp)
-    present = table.view(nodes)
-    probe = present.plus(
-        _column_noise(table, batches), table.reserved + _noise(nodes.size, len(table.columns))
-    )
+    everywhere = table.view(np.arange(table.reserved.size, dtype=np.intp))
+    sources = _sources(table, batches)
     leaders: list[tuple[int, Floats]] = []
     groups: dict[int, dict[int, float]] = {}
+    even: set[int] = set()
     for k, statistic in enumerate(STATISTICS):
-        response: Floats = np.broadcast_to(
-            np.subtract(statistic.value(probe), statistic.value(present)), nodes.shape
-        )
-        tag = tagged and statistic.name in ("pri_tags", "location", "location_exclusion")
-        if not (response.any() or tag or statistic.name == "n1_cnt"):
+        counts = counting(k, everywhere)
+        by_tags = tagged and k in BY_TAGS
+        if not np.any(counts):
             continue
-        if not np.any(counting(k, present)):
+        if LINEAR[k] is None:
+            if by_tags or k == N1_COUNT:
+                groups[k] = {k: 1.0}
+            continue
+        by_column = coefficients(k, everywhere)
+        response = np.zeros((len(sources), table.reserved.size))
+        for row, source in enumerate(sources):
+            for column, share in source.items():
+                response[row] += share * by_column.get(column, 0.0)
+        if all(
+            np.ptp(np.atleast_1d(one * counts)) <= VARIANCE * np.abs(one).max()
+            for one in by_column.values()
+        ):
+            even.add(k)
+        if not (response.any() or by_tags):
             continue
         if statistic.spread:
             for leader, other in leaders:
-                factor = _factor(response, other)
+                factor = _factor(response.ravel(), other)
                 if factor and _alike(table, k, leader, factor):
                     groups[leader][k] = factor
                     break
             else:
-                leaders.append((k, response))
+                leaders.append((k, response.ravel()))
                 groups[k] = {k: 1.0}
         else:
             groups[k] = {k: 1.0}
-    return Twins(groups, _changed_by_secondaries(table, batches), _even(table))
-
-
-def _even(table: NodeTable) -> set[int]:
-    """The statistics that respond on all nodes alike to the same amount."""
-    nodes = np.arange(table.reserved.size, dtype=np.intp)
-    present = table.view(nodes)
-    more = present.plus([np.full(1, 1000.0 + k) for k in range(len(table.columns))], 0)
-    even = set()
-    for k, statistic in enumerate(STATISTICS):
-        change = np.subtract(statistic.value(more), statistic.value(present))
-        response = np.atleast_1d(change * counting(k, present))
-        if np.ptp(response) <= VARIANCE * np.abs(statistic.value(more)).max():
-            even.add(k)
-    return even
+    return Twins(groups, _changed_by_secondaries(batches), even)
 
 
 def _alike(table: NodeTable, k: int, leader: int, factor: float) -> bool:
@@ -124,25 +126,24 @@ def _alike(table: NodeTable, k: int, leader: int, factor: float) -> bool:
     return bool(far <= VARIANCE * largest)
 
 
-def _column_noise(table: NodeTable, batches: Sequence[InstanceBatch]) -> list[Floats]:
-    """Per column a disturbance of each node, none where instances change nothing."""
-    zeros = np.zeros(table.reserved.size)
-    leaders: list[tuple[Floats, Floats]] = []
-    disturbances: list[Floats] = []
-    for k, column in enumerate(table.columns):
-        amounts = np.concatenate([_amounts(batch, k) for batch in batches] or [zeros])
-        noise = zeros
-        if amounts.any():
-            for leader, other in leaders:
-                factor = _factor(amounts, leader)
-                if factor:
-                    noise = factor * other
-                    break
-            else:
-                noise = _noise(column.size, k) * (1 + np.abs(column).max())
-                leaders.append((amounts, noise))
-        disturbances.append(noise)
-    return disturbances
+def _sources(table: NodeTable, batches: Sequence[InstanceBatch]) -> list[dict[str, float]]:
+    """Return the independent sources of change: column -> its amount per amount of the first.
+
+    Memory reserved on nodes is a source of its own.
+    """
+    leaders: list[tuple[Floats, dict[str, float]]] = []
+    for k, column in enumerate(COLUMNS):
+        amounts = np.concatenate([_amounts(batch, k) for batch in batches] or [np.zeros(1)])
+        if not amounts.any():
+            continue
+        for leader, source in leaders:
+            factor = _factor(amounts, leader)
+            if factor:
+                source[column] = factor
+                break
+        else:
+            leaders.append((amounts, {column: 1.0}))
+    return [{"reserved": 1.0}, *(source for _, source in leaders)]
 
 
 def _amounts(batch: InstanceBatch, k: int) -> Floats:
@@ -164,19 +165,12 @@ def _factor(one: Floats, other: Floats) -> float:
     return factor if far <= VARIANCE * np.abs(one).max() else 0.0
 
 
-def _noise(count: int, number: int) -> Floats:
-    """Numbers from 0 to 1 without any pattern that a formula could have."""
-    steps = np.arange(1, count + 1) * sqrt(2) + (number + 1) * sqrt(3)
-    noise: Floats = np.modf(np.abs(np.sin(steps)) * 9973)[0]
-    return noise
-
-
-def _changed_by_secondaries(table: NodeTable, batches: Sequence[InstanceBatch]) -> set[int]:
-    """The statistics of a node that a secondary changes: they become NaN if its amounts are."""
-    node = table.view(np.zeros(1, dtype=np.intp))
-    changed: set[int] = set()
-    for batch in batches:
-        amounts = [None if v is None else np.full(1, np.nan) for v in batch.as_secondary]
-        after = node.plus(amounts, node.reserved)
-        changed |= {k for k, s in enumerate(STATISTICS) if np.isnan(s.value(after)).any()}
-    return changed
+def _changed_by_secondaries(batches: Sequence[InstanceBatch]) -> set[int]:
+    """Return the statistics of a node that depend on a column which secondaries change."""
+    columns = {
+        column
+        for batch in batches
+        for column, amounts in zip(COLUMNS, batch.as_secondary)
+        if amounts is not None
+    }
+    return {k for k, statistic in enumerate(STATISTICS) if columns & statistic.reads}
