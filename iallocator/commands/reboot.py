@@ -93,7 +93,7 @@ class Reboot(PlanCommand):
 
     def planner(self, source: Source, settings: Common, deadline: Deadline) -> PlanResult:
         """Plan the groups of nodes, and the moves around them."""
-        from iallocator.planners.reboot.options import IGNORED, MOVED, SKIPPED, RebootOptions
+        from iallocator.planners.reboot.drain_plan import IGNORED, MOVED, SKIPPED, RebootOptions
         from iallocator.planners.reboot.reboot import plan_reboots
 
         own = self.settings
@@ -117,7 +117,7 @@ class Reboot(PlanCommand):
 
     def incomplete(self, done: PlanResult) -> bool:
         """Return whether some node is in no group."""
-        from iallocator.planners.reboot.result import RebootResult
+        from iallocator.planners.reboot.reboot import RebootResult
 
         assert isinstance(done, RebootResult)
         return bool(done.left) or not done.complete

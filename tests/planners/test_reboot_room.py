@@ -7,8 +7,7 @@ from random import Random
 from typing import Any
 
 from iallocator.options.settings import Settings
-from iallocator.planners.reboot.absence import Absence, RebootContext
-from iallocator.planners.reboot.options import RebootOptions
+from iallocator.planners.reboot.drain_plan import DrainPlanner, RebootContext, RebootOptions
 from iallocator.planners.reboot.reboot import plan_reboots
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
@@ -39,14 +38,14 @@ def test_set_that_sums_reject_is_rejected_when_it_is_tried() -> None:
     rejected = 0
     for seed in range(40):
         model = read_cluster(_crowded(Random(seed)), Reading())
-        absence = Absence(RebootContext(model, Settings()), RebootOptions(force=True))
+        planner = DrainPlanner(RebootContext(model, Settings()), RebootOptions(force=True))
         for size in (2, 3):
             for gone in combinations(range(5), size):
-                if absence._room.lacks(gone):
+                if planner._bound.lacks(gone):
                     rejected += 1
-                    absence._room.lacks = lambda gone: False  # type: ignore[method-assign]
-                    assert absence.of(gone).reason
-                    del absence._room.lacks
+                    planner._bound.lacks = lambda drained: False  # type: ignore[method-assign]
+                    assert planner.plan(gone).reason
+                    del planner._bound.lacks
     assert rejected > 20
 
 

@@ -1,1 +1,1 @@
-"""Groups of nodes that can be rebooted at the same time, and where their instances go meanwhile."""
+"""Rolling reboots: groups of nodes to reboot together, and where their instances go meanwhile."""

@@ -1,15 +1,14 @@
-"""Groups of nodes that can be away together, as few as are found.
+"""Groups of nodes that can be drained together, as few as are found.
 
-Two nodes of one instance are never away together: that is a graph, whose colours are a lower
-bound.  Whether a whole group can be away is asked of an `Absence`; where colours are too
-coarse for that, groups are grown node by node, in several orders, and the smallest are
-dissolved into others.
+Two nodes of one instance are never drained together.  That makes a conflict graph, whose chromatic
+number is a lower bound (if it is found).  A `DrainPlanner` says whether a whole group can be
+drained.  If a colour class cannot, groups are grown node by node, in several orders, and the
+smallest groups are dissolved into others.  Few nodes are also grouped by an exact search.
 """
 
 from __future__ import annotations
 
-from iallocator.deadline import Stopped, check
-from iallocator.planners.reboot.absence import Away
+from iallocator.deadline import check
 from iallocator.solver.colouring import colour
 
 TYPE_CHECKING = False
@@ -17,21 +16,21 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from iallocator.model.cluster import Cluster
-    from iallocator.planners.reboot.absence import Absence
+    from iallocator.planners.reboot.drain_plan import DrainPlan, DrainPlanner
 
     Group = tuple[int, ...]
 
 __all__ = ["Grouping", "conflicts", "takeover_conflicts"]
 
 SMALL = 12
-"""Up to so many nodes groups are sought exactly."""
+"""An exact search is made for so many nodes at most."""
 
 WORK = 2000
-"""Moves that are tried for the sake of fewer groups, once there are some."""
+"""The number of moves that are tried to find fewer groups, once there are some."""
 
 
 def conflicts(cluster: Cluster, nodes: Iterable[int]) -> dict[int, set[int]]:
-    """Per node of `nodes` those of them that hold the other half of an instance."""
+    """Return, for each of `nodes`, those of them that hold the other disk of an instance."""
     found: dict[int, set[int]] = {index: set() for index in nodes}
     for instance in cluster.instances:
         for one in instance.nodes:
@@ -42,7 +41,7 @@ def conflicts(cluster: Cluster, nodes: Iterable[int]) -> dict[int, set[int]]:
 
 
 def takeover_conflicts(cluster: Cluster, nodes: Iterable[int]) -> dict[int, set[int]]:
-    """The same, and those whose instances would go to the same node."""
+    """Return `conflicts`, and the nodes whose instances would go to the same node."""
     found = conflicts(cluster, nodes)
     failing: dict[int, set[int]] = {}
     for instance in cluster.instances:
@@ -55,120 +54,113 @@ def takeover_conflicts(cluster: Cluster, nodes: Iterable[int]) -> dict[int, set[
 
 
 class Grouping:
-    """Puts nodes into groups.
+    """A search for groups of nodes.
 
     Attributes
     ----------
     groups:
         The groups; found by `run`.
     left:
-        Node -> why it cannot be away, even alone.
+        Node -> why it cannot be drained, even alone.
     bound:
-        No way has fewer groups.
-    stop:
-        What ended the search for fewer groups before its time; None if nothing did.
+        A lower bound of the number of groups.
     """
 
     def __init__(
         self,
         cluster: Cluster,
-        absence: Absence,
+        planner: DrainPlanner,
         tell: Callable[[int, int], None] = lambda done, total: None,
     ) -> None:
         self._tell = tell
         self.groups: list[Group] = []
         self.left: dict[int, str] = {}
         self.bound = 0
-        self.stop: Stopped | None = None
         self._cluster = cluster
-        self._absence = absence
-        self._known: dict[frozenset[int], Away] = {}
+        self._planner = planner
+        self._known: dict[frozenset[int], DrainPlan] = {}
         self._apart: dict[int, set[int]] = {}
         self._work = WORK
         self._held = [0] * len(cluster.nodes)
         for instance in cluster.instances:
             for index in instance.nodes:
                 self._held[index] += 1
-        self._part: list[int] = []
+        self._best: list[Group] = []  # of the ways that were tried to their end
+        self._growing: list[Group] = []  # of the way that is being tried
+        self._part: list[int] = []  # the group that is being grown
 
-    def away(self, group: Iterable[int]) -> Away:
-        """What comes of taking these nodes away; asked once for each set."""
+    def plan(self, group: Iterable[int]) -> DrainPlan:
+        """Return the plan to drain the nodes of `group` together, computed once for each set."""
         key = frozenset(group)
         if key not in self._known:
-            self._known[key] = self._absence.of(key)
+            self._known[key] = self._planner.plan(key)
         return self._known[key]
 
     def run(self, nodes: Sequence[int]) -> None:
-        """Put `nodes` into groups; an interruption leaves the best that were found until then."""
-        try:
-            with self._absence.deadline:
-                self._run(nodes)
-        except Stopped as stop:
-            self.stop = stop
-            known = {index for group in self.groups for index in group} | self.left.keys()
-            self.left |= {n: stop.reason for n in nodes if n not in known}
+        """Put `nodes` into groups.
 
-    def _run(self, nodes: Sequence[int]) -> None:
+        Raises
+        ------
+        Stopped
+            If the run has to end; `settle` then completes the groups.
+        """
         for done, index in enumerate(nodes):
             self._tell(done, len(nodes))
-            alone = self.away((index,))
+            alone = self.plan((index,))
             if alone.reason:
                 self.left[index] = alone.reason
             else:
                 self.groups.append((index,))
-                self._absence.deadline.spare(2 * len(alone.entries))  # there and back, in any group
+                self._planner.deadline.spare(2 * len(alone.entries))  # out and back, in any group
         nodes = [index for index in nodes if index not in self.left]
         if not nodes:
             return
         self._apart = conflicts(self._cluster, nodes)
         classes, proved = _classes(self._apart)
-        self.bound = max(len(classes) if proved else 1, self._absence.fewest(nodes))
-        self.groups = self._first_that_does(classes, nodes)
+        self.bound = max(len(classes) if proved else 1, self._planner.fewest(nodes))
+        for way in self._ways(classes, nodes):
+            self._growing = []
+            for one in way:
+                for part in self._parts(one):
+                    self._growing.append(part)
+                    self._tell(sum(map(len, self._growing)), len(nodes))
+            if not self._best or len(self._growing) < len(self._best):
+                self.groups = self._best = self._growing
+            if len(self.groups) <= self.bound or not self._affords(nodes):
+                break
         self._dissolve()
         if len(nodes) <= SMALL:
             self._exactly(nodes)
 
-    def _first_that_does(self, classes: Sequence[Group], nodes: Sequence[int]) -> list[Group]:
-        """The fewest groups of several ways; the first that comes to the bound ends it."""
-        best: list[Group] = []
-        for way in self._ways(classes, nodes):
-            found: list[Group] = []
-            try:
-                for one in way:
-                    for part in self._parts(one):
-                        found.append(part)
-                        self._tell(sum(map(len, found)), len(nodes))
-            except Stopped:
-                self.groups = best or self._completed(found, nodes)
-                raise
-            if not best or len(found) < len(best):
-                best = found
-            if len(best) <= self.bound or not self._affords(nodes):
-                break
-        return best
+    def settle(self, nodes: Sequence[int], reason: str) -> None:
+        """Complete the groups after the search has ended early, for `reason`.
 
-    def _completed(self, found: Sequence[Group], nodes: Sequence[int]) -> list[Group]:
-        """`found`, the group that was being grown, and each of the other `nodes` alone."""
-        groups = [*found, *([tuple(self._part)] if self._part else [])]
-        placed = {index for group in groups for index in group}
-        return [*groups, *((index,) for index in nodes if index not in placed)]
+        If no way was tried to its end, the groups grown so far stay, and each other node that can
+        be drained is alone.  The other nodes among `nodes` are left.
+        """
+        if not self._best:
+            grown = [*self._growing, *([tuple(self._part)] if self._part else [])]
+            placed = {index for group in grown for index in group}
+            self.groups = [*grown, *(one for one in self.groups if one[0] not in placed)]
+        known = {index for group in self.groups for index in group} | self.left.keys()
+        self.left |= {n: reason for n in nodes if n not in known}
 
     def _affords(self, nodes: Sequence[int]) -> bool:
-        """Whether there is work left to ask about these nodes; if so, it is spent."""
+        """Return whether there is work left to plan for these nodes, and spend it."""
         cost = 1 + sum(self._held[index] for index in nodes)
         known = frozenset(nodes) in self._known
         self._work -= 0 if known else cost
         return self._work > 0
 
     def _ways(self, classes: Sequence[Group], nodes: Sequence[int]) -> Iterator[Sequence[Group]]:
-        """Groups to begin with: by one node of an instance; by where instances go; all at once."""
+        """Return groups to begin with: by conflicts, by targets of instances, and all at once."""
         yield classes
         yield _classes(takeover_conflicts(self._cluster, nodes))[0]
         yield [tuple(sorted(nodes, key=lambda n: (-len(self._apart[n]), n)))]
         yield [tuple(nodes)]
 
     def _parts(self, group: Group) -> Iterator[Group]:
-        """`group` in parts that can be away, each as large as it gets."""
+        """Return `group` in parts that can be drained, each as large as it gets."""
         rest = list(group)
         while rest:
             check()
@@ -178,7 +170,7 @@ class Grouping:
             rest = [index for index in rest if index not in part]
 
     def _grown(self, nodes: Sequence[int]) -> Group:
-        """A group of `nodes`, grown in their order: by many at once where that does."""
+        """Return a group of `nodes`, grown in their order, by many nodes at once if possible."""
         part = self._part = []
         position, step = 0, len(nodes)
         while position < len(nodes):
@@ -195,16 +187,16 @@ class Grouping:
         return tuple(part)
 
     def _can(self, group: Sequence[int]) -> bool:
-        """Whether these nodes can be away together."""
+        """Return whether these nodes can be drained together."""
         members = set(group)
         if any(not members.isdisjoint(self._apart[index]) for index in group):
             return False
-        return not self.away(group).reason
+        return not self.plan(group).reason
 
     # One group less
 
     def _dissolve(self) -> None:
-        """Spread the nodes of small groups over the others, as long as that does."""
+        """Spread the nodes of small groups over the other groups, as long as that works."""
         while len(self.groups) > self.bound:
             check()
             for group in sorted(self.groups, key=len):
@@ -216,7 +208,7 @@ class Grouping:
                 return
 
     def _spread(self, group: Group, others: list[Group]) -> list[Group] | None:
-        """`others` with the nodes of `group` among them; None if one finds no place."""
+        """Return `others` with the nodes of `group` among them; None if a node finds no group."""
         for index in group:
             for number, other in enumerate(others):
                 if not self._affords([*other, index]):
@@ -229,7 +221,7 @@ class Grouping:
         return others
 
     def _exactly(self, nodes: Sequence[int]) -> None:
-        """Look for fewer groups node by node, going back where that fails."""
+        """Look for fewer groups by backtracking over the nodes."""
         order = sorted(nodes, key=lambda n: (-len(self._apart[n]), n))
         while len(self.groups) > self.bound:
             found = self._placed(order, [], len(self.groups) - 1)
@@ -238,7 +230,7 @@ class Grouping:
             self.groups = found
 
     def _placed(self, nodes: Sequence[int], groups: list[Group], most: int) -> list[Group] | None:
-        """`groups` and `nodes` in at most `most` groups; None if none is found."""
+        """Return `groups` extended by `nodes` to at most `most` groups; None if none are found."""
         if not nodes:
             return groups
         first, *rest = nodes
@@ -255,7 +247,7 @@ class Grouping:
 
 
 def _classes(apart: dict[int, set[int]]) -> tuple[list[Group], bool]:
-    """The nodes by colour, and whether fewer colours cannot do."""
+    """Return the nodes by colour, and whether the number of colours is proved to be least."""
     nodes = sorted(apart)
     place = {index: number for number, index in enumerate(nodes)}
     colours, proved = colour([{place[other] for other in apart[index]} for index in nodes])

@@ -1,92 +1,252 @@
-"""From a cluster and wishes to groups of nodes to reboot."""
+"""Rolling reboots: groups of nodes to reboot together, and the moves around each of them."""
 
 from __future__ import annotations
 
+from copy import copy
+
+from iallocator.deadline import Stopped
+from iallocator.ganeti.jobs import job_sets
+from iallocator.model.state import State
 from iallocator.names import whole_name
 from iallocator.planners.eligible import group_named
-from iallocator.planners.reboot.absence import Absence, RebootContext
+from iallocator.planners.plan import PlanEntry, mark_colocation_groups
+from iallocator.planners.reboot.drain_plan import (
+    SKIPPED,
+    DrainPlanner,
+    RebootContext,
+    way_back,
+)
 from iallocator.planners.reboot.grouping import Grouping
-from iallocator.planners.reboot.options import SKIPPED
-from iallocator.planners.reboot.result import NO_NODE, RebootResult
+from iallocator.planners.result import PlanResult
+from iallocator.transition.assemble import Round, transition_of_rounds
+from iallocator.transition.resources import room
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
+    from iallocator.aliases import Json
     from iallocator.deadline import Deadline
     from iallocator.model.cluster import Cluster, Node
+    from iallocator.model.moves import Move
     from iallocator.options.settings import Settings
-    from iallocator.planners.reboot.options import RebootOptions
+    from iallocator.planners.reboot.drain_plan import DrainPlan, RebootOptions
+    from iallocator.planners.verify import Problem
+    from iallocator.transition.transition import Transition
 
-__all__ = ["plan_reboots"]
+__all__ = ["RebootGroup", "RebootResult", "plan_reboots"]
 
 SHOWN = 5
-"""How many nodes are named of those that were not looked at."""
+"""The number of nodes named among those that were not looked at."""
 
 UNKNOWN_MASTER = "the master node is unknown: name it with --master, or --force"
+
+NO_NODE = "no node can be rebooted"
+
+
+class RebootGroup:
+    """Nodes that are rebooted together, in order, with the moves that empty them and fill them."""
+
+    __slots__ = ("back", "nodes", "out")
+
+    def __init__(
+        self, nodes: Sequence[int], out: Sequence[PlanEntry], back: Sequence[PlanEntry]
+    ) -> None:
+        self.nodes = tuple(nodes)
+        self.out = list(out)
+        self.back = list(back)
+
+
+class RebootResult(PlanResult):
+    """A plan that reboots groups of nodes one after the other; all instances come back each time.
+
+    Attributes
+    ----------
+    rounds:
+        The groups of nodes in their order.
+    left:
+        Node -> why it is not rebooted.
+    complete:
+        Whether it is a plan for every node.
+    """
+
+    returns = True
+
+    def __init__(self, context: RebootContext, master: int = -1) -> None:
+        super().__init__("reboot", State(context.cluster), context.bonds.demands())
+        self.rounds: list[RebootGroup] = []
+        self.master = master
+        self.complete = True
+        self.left: Mapping[int, str] = {}
+        self._units: Mapping[str, Sequence[str]] = {}
+        if context.bonds.relations is not None:
+            self._units = context.bonds.relations.units()
+
+    def add_group(self, nodes: Sequence[int], drain: DrainPlan) -> None:
+        """Append a group."""
+        back = [PlanEntry(way_back(entry.move)) for entry in reversed(drain.entries)]
+        mark_colocation_groups(back, self._units)
+        for position, entry in enumerate(drain.entries, start=1):
+            entry.score = float(position)
+        for position, entry in enumerate(back, start=1):
+            entry.score = float(len(back) - position)
+        self.rounds.append(RebootGroup(nodes, drain.entries, back))
+        self.add([*drain.entries, *back])
+
+    def without(self, problem: Problem, reason: str) -> str:
+        """Leave out the whole group of nodes that the move belongs to."""
+        count = 0
+        for one in self.rounds:
+            count += len(one.out) + len(one.back)
+            if problem.number <= count:
+                return self.leave_out(one, reason)
+        return ""
+
+    def leave_out(self, part: object, reason: str) -> str:
+        """Do not reboot the nodes of one group, for `reason`."""
+        for one in self.rounds:
+            if one is part:
+                self.rounds = [other for other in self.rounds if other is not one]
+                self.plan.entries = [m for other in self.rounds for m in (*other.out, *other.back)]
+                self.left = {**self.left, **dict.fromkeys(one.nodes, reason)}
+                self._transition = None
+                if self.plan.stop is None:
+                    self.plan.reason = "" if self.rounds else NO_NODE
+                return f"the reboot of {', '.join(self.cluster.node_names(one.nodes))}"
+        return ""
+
+    def parts(self) -> list[tuple[object, PlanResult]]:
+        """Return each group of nodes, alone: every instance is back before the next group."""
+        found: list[tuple[object, PlanResult]] = []
+        for one in self.rounds:
+            alone = copy(self)
+            alone.plan, alone._transition = copy(self.plan), None
+            alone.rounds, alone.plan.entries = [one], [*one.out, *one.back]
+            found.append((one, alone))
+        return found
+
+    def _ordered(self) -> Transition:
+        rounds = [
+            Round(
+                one.nodes,
+                [entry.move for entry in one.out],
+                [entry.move for entry in one.back],
+                self.master,
+            )
+            for one in self.rounds
+        ]
+        return transition_of_rounds(self.cluster, room(self.before), rounds, self.separations())
+
+    def job_sets(self) -> list[list[int]]:
+        """Positions of the moves: those of a group that touch no common node at once."""
+        sets: list[list[int]] = []
+        first = 0
+        for one in self.rounds:
+            for entries in (one.out, one.back):
+                some = job_sets([entry.move.nodes for entry in entries])
+                sets += [[first + position for position in each] for each in some]
+                first += len(entries)
+        return sets
+
+    def document(self) -> Json:
+        """All but the transition as plain data."""
+        names = self.cluster.node_names
+        return super().document() | {
+            "reboots": [
+                {"nodes": names(one.nodes), "moves": [self._place(entry.move) for entry in one.out]}
+                for one in self.rounds
+            ],
+            "kept": [
+                {"node": self.cluster.nodes[index].name, "reason": reason}
+                for index, reason in self.left.items()
+            ],
+        }
+
+    def _place(self, move: Move) -> Json:
+        return {
+            "instance": move.instance.name,
+            "nodes": self.cluster.node_names(move.after),
+            "chosen": move.after != move.before[::-1] or len(move.after) < 2,
+        }
 
 
 def plan_reboots(
     cluster: Cluster,
     settings: Settings,
-    wanted: RebootOptions,
+    options: RebootOptions,
     deadline: Deadline | None = None,
     tell: Callable[[int, int], None] = lambda done, total: None,
 ) -> RebootResult:
-    """Groups of nodes that can be rebooted together, and what moves around each.
+    """Return groups of nodes that can be rebooted together, and the moves around each.
 
-    An interruption leaves the groups found until then.  Larger groups come first; that of the
-    master node last, with the master as its last node.  `tell` hears how many of how many
-    nodes have been looked at.
+    A signal or the time limit leaves the groups found until then.  Larger groups come first;
+    the group of the master node comes last, with the master as its last node.  `tell` is called
+    with how many of how many nodes have been looked at.
 
     Raises
     ------
     NotFoundError
         If the group, the master node, or a node of `RebootOptions.done` is unknown.
     """
-    nodes = _eligible(cluster, wanted)
-    known = bool(wanted.master) or wanted.force
+    known = bool(options.master) or options.force
+    nodes = [node.index for node in _eligible(cluster, options)] if known else []
     context = RebootContext(cluster, settings, deadline)
-    grouping = Grouping(cluster, Absence(context, wanted), tell)
-    grouping.run([node.index for node in nodes] if known else [])
-    master = _master(cluster, wanted.master)
+    grouping = Grouping(cluster, DrainPlanner(context, options), tell)
+    stop: Stopped | None = None
+    try:
+        with context.deadline:
+            grouping.run(nodes)
+    except Stopped as ended:
+        stop = ended
+        grouping.settle(nodes, stop.reason)
+    master = -1
+    if options.master:
+        names = [node.name for node in cluster.nodes]
+        master = names.index(whole_name(options.master, names, "--master", "node"))
     done = RebootResult(context, master)
     done.left = grouping.left
-    groups = _in_order(grouping.groups, master)
-    for group in groups[:1] if wanted.first_only else groups:
-        done.add_group(group, grouping.away(group))
-    done.plan.reason = _reason(grouping)
-    if grouping.stop is not None:
-        done.plan.end(grouping.stop)
+    # Larger groups first, the group of the master last, and in it the master
+    groups = [sorted(group, key=lambda k: (k == master, k)) for group in grouping.groups]
+    groups.sort(key=lambda group: (master in group, -len(group), group))
+    for group in groups[:1] if options.first_only else groups:
+        done.add_group(group, grouping.plan(group))
+    if not groups:
+        done.plan.reason = NO_NODE if grouping.left else "no node is to be rebooted"
+    elif len(groups) <= grouping.bound:
+        done.plan.reason = "fewer groups cannot be: proved"
+    if stop is not None:
+        done.plan.end(stop)
     if not known:
         done.plan.reason, done.complete = UNKNOWN_MASTER, False
         done.remarks.append(f"iallocator: {UNKNOWN_MASTER}")
-    done.remarks += _left_out(cluster, grouping)
+    done.remarks += _remarks(cluster, grouping.left, "" if stop is None else stop.reason)
     return done
 
 
-def _left_out(cluster: Cluster, grouping: Grouping) -> list[str]:
-    """What to say of the nodes in no group: those that an end came before, in one line."""
-    reason = "" if grouping.stop is None else grouping.stop.reason
-    cut_off = [index for index, why in grouping.left.items() if why == reason]
+def _remarks(cluster: Cluster, left: Mapping[int, str], stopped: str) -> list[str]:
+    """Return a line for each node that is not rebooted; one line for all that an end came before.
+
+    `left`: node -> why it is not rebooted; `stopped`: why the search ended early, or "".
+    """
+    cut_off = [index for index, why in left.items() if why == stopped]
     lines = [
         f"iallocator: {cluster.nodes[index].name} is not rebooted: {why}"
-        for index, why in grouping.left.items()
-        if why != reason
+        for index, why in left.items()
+        if why != stopped
     ]
     if cut_off:
         some = ", ".join(cluster.node_names(cut_off[:SHOWN])) + ", ..." * (len(cut_off) > SHOWN)
         nodes = "1 node is" if len(cut_off) == 1 else f"{len(cut_off)} nodes are"
-        lines.append(f"iallocator: {nodes} not rebooted: {reason} ({some})")
+        lines.append(f"iallocator: {nodes} not rebooted: {stopped} ({some})")
     return lines
 
 
-def _eligible(cluster: Cluster, wanted: RebootOptions) -> list[Node]:
-    """The nodes that are to be rebooted: online ones that options do not rule out."""
-    if wanted.group:
-        group_named(cluster, wanted.group)
+def _eligible(cluster: Cluster, options: RebootOptions) -> list[Node]:
+    """Return the nodes to reboot: the online nodes that `options` do not exclude."""
+    if options.group:
+        group_named(cluster, options.group)
     known = [node.name for node in cluster.nodes]
-    done = {whole_name(name, known, "--done", "node") for name in wanted.done}
+    done = {whole_name(name, known, "--done", "node") for name in options.done}
     alone = {
         index
         for instance in cluster.instances
@@ -98,30 +258,7 @@ def _eligible(cluster: Cluster, wanted: RebootOptions) -> list[Node]:
         for node in cluster.nodes
         if node.online
         and node.name not in done
-        and (not wanted.group or wanted.group in (node.group.name, node.group.uuid))
-        and (not wanted.node_tags or not set(wanted.node_tags).isdisjoint(node.tags))
-        and not (wanted.single == SKIPPED and node.index in alone)
+        and (not options.group or options.group in (node.group.name, node.group.uuid))
+        and (not options.node_tags or not set(options.node_tags).isdisjoint(node.tags))
+        and not (options.single == SKIPPED and node.index in alone)
     ]
-
-
-def _master(cluster: Cluster, name: str) -> int:
-    """The index of the master node; -1 if it is not known."""
-    if not name:
-        return -1
-    known = [node.name for node in cluster.nodes]
-    return known.index(whole_name(name, known, "--master", "node"))
-
-
-def _in_order(groups: Sequence[Sequence[int]], master: int) -> list[list[int]]:
-    """Larger groups first, the one with the master last, and in it the master."""
-    ordered = [sorted(group, key=lambda index: (index == master, index)) for group in groups]
-    return sorted(ordered, key=lambda group: (master in group, -len(group), group))
-
-
-def _reason(grouping: Grouping) -> str:
-    """How good the answer is, for people."""
-    if not grouping.groups:
-        return NO_NODE if grouping.left else "no node is to be rebooted"
-    if len(grouping.groups) <= grouping.bound:
-        return "fewer groups cannot be: proved"
-    return ""

@@ -1,0 +1,538 @@
+"""Drain plans: where instances go while some nodes are drained, and whether they can come back.
+
+What runs on a node that is to be rebooted goes to its secondary, or to the best node of its group.
+A plan is for a whole set of nodes.  It keeps every limit, and failures that were tolerated before
+are still tolerated by the nodes that stay.  The return of each instance is checked before anything
+is moved: an instance that its node would not accept now stays there.
+
+Memory bounds come first.  What leaves a node stays in its node group.  So the nodes of a set, with
+their free memory and what leaves them, may have at most as much memory as the group has free.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from math import ceil
+from typing import NamedTuple
+
+from iallocator.deadline import check
+from iallocator.limits.migration import may_not_receive
+from iallocator.model.columns import MEMORY
+from iallocator.model.instance import primary_vector
+from iallocator.model.moves import FAILOVER, FAILOVER_TO, REPLACE_SECONDARY, Move
+from iallocator.model.tags import new_conflict
+from iallocator.model.templates import PLAIN
+from iallocator.n1.baseline import Baseline
+from iallocator.placement.context import Context
+from iallocator.placement.moves import move_anywhere, move_secondary
+from iallocator.planners.plan import PlanEntry, mark_colocation_groups
+from iallocator.planners.power_state import Switched
+from iallocator.tolerances import AMOUNT
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Sequence
+
+    from iallocator.aliases import Nodes
+    from iallocator.deadline import Deadline
+    from iallocator.model.cluster import Cluster
+    from iallocator.model.instance import Instance
+    from iallocator.model.moves import ElementaryMove
+    from iallocator.options.settings import Settings
+    from iallocator.placement.results import MoveResult
+
+__all__ = [
+    "IGNORED", "MOVED", "SKIPPED", "DrainPlan", "DrainPlanner", "RebootContext", "RebootOptions",
+    "way_back",
+]  # fmt: skip
+
+MOVED = "moved"
+SKIPPED = "skipped"
+IGNORED = "ignored"
+
+EXPECTED_MOVES = 20
+"""The number of instances by which the context chooses scalar or array scores."""
+
+FEW = 40
+"""N+1 is checked for each move only of plans with at most so many moves."""
+
+
+@dataclass(frozen=True)
+class RebootOptions:
+    """Options of a rolling reboot.
+
+    Attributes
+    ----------
+    down:
+        Whether all instances are shut down before.
+    evacuate:
+        Whether secondaries leave the nodes, too.
+    single:
+        What happens to instances without a secondary: `MOVED` to other nodes; `SKIPPED`: nodes
+        that hold some are not rebooted; `IGNORED`: they go down with their node.
+    node_tags:
+        Only nodes with one of these tags are rebooted; () for all nodes.
+    group:
+        Name or uuid of the only node group to reboot; "" for all groups.
+    master:
+        Name of the master node, which comes last; "" if it is not known.
+    first_only:
+        Whether only the first group of nodes is planned.
+    done:
+        Names of nodes that have been rebooted already.
+    force:
+        Whether to plan without knowing the master node.
+    """
+
+    down: bool = False
+    evacuate: bool = False
+    single: str = MOVED
+    node_tags: Collection[str] = ()
+    group: str = ""
+    master: str = ""
+    first_only: bool = False
+    done: Collection[str] = ()
+    force: bool = False
+
+
+class RebootContext(Context):
+    """A context in which nodes can be drained for a while."""
+
+    __slots__ = ()
+
+    def __init__(
+        self, cluster: Cluster, settings: Settings, deadline: Deadline | None = None
+    ) -> None:
+        sizes = [(len(cluster.nodes), 0)] * EXPECTED_MOVES
+        super().__init__(cluster, settings, sizes, deadline=deadline)
+
+    @contextmanager
+    def drained(self, nodes: Collection[int]) -> Iterator[None]:
+        """Return a ``with`` block in which `nodes` are offline; everything is undone at its end."""
+        try:
+            with Switched(self.cluster, off=nodes), self.state.trial():
+                self._forget()
+                yield
+        finally:
+            self._forget()
+
+    def _forget(self) -> None:
+        """Forget what was derived from the nodes that were online before."""
+        self._scopes.clear()
+        self._evaluators.clear()
+        self._rules.clear()
+        self._failure_caches.clear()
+
+
+class DrainPlan:
+    """The moves that empty a set of nodes.
+
+    Attributes
+    ----------
+    entries:
+        The moves in an order in which they can be made.
+    reason:
+        Why the nodes cannot be drained at the same time; "" if they can.
+    short:
+        The failure that would not be tolerated meanwhile; "" for none.
+    homeless:
+        Whether an instance found no place, or none that keeps N+1.
+    """
+
+    __slots__ = ("entries", "homeless", "reason", "short")
+
+    def __init__(self) -> None:
+        self.entries: list[PlanEntry] = []
+        self.reason = ""
+        self.short = ""
+        self.homeless = False
+
+
+def way_back(move: Move) -> Move:
+    """Return the move that brings an instance back to where `move` found it."""
+    steps: list[ElementaryMove]
+    if len(move.before) == 1:
+        steps = [(FAILOVER_TO, move.before[0])]
+    elif move.after == move.before[::-1]:
+        steps = [(FAILOVER, move.before[0])]
+    elif move.after[0] == move.before[0]:
+        steps = [(REPLACE_SECONDARY, move.before[1])]
+    else:
+        steps = [(REPLACE_SECONDARY, move.before[0]), (FAILOVER, move.before[0])]
+    return Move.by_steps(move.instance, move.after, steps)
+
+
+class MemoryBound:
+    """A necessary condition for draining nodes together, by the memory of their node groups.
+
+    No limit but memory is checked, and no failure: what is rejected here is impossible.
+    `leaves` says whether an instance leaves a node, for another node of the group.
+    """
+
+    def __init__(self, context: Context, leaves: Callable[[Instance, int], bool]) -> None:
+        state = context.state
+        self._group = [node.group.index for node in context.cluster.nodes]
+        self._free: dict[int, float] = {}
+        self._need = [0.0] * len(self._group)
+        for node in context.cluster.nodes:
+            free = max(0.0, state.columns[MEMORY][node.index]) if node.online else 0.0
+            self._free[node.group.index] = self._free.get(node.group.index, 0.0) + free
+            leaving = [one for one in state.instances_on(node.index) if leaves(one, node.index)]
+            self._need[node.index] = free + sum(one.memory for one in leaving)
+
+    def lacks(self, drained: Collection[int]) -> bool:
+        """Return whether the other nodes cannot hold what leaves the nodes in `drained`."""
+        return any(need > self._free[group] for group, need in self._needs(drained).items())
+
+    def fewest(self, nodes: Collection[int]) -> int:
+        """Return the least number of sets into which `nodes` must be divided."""
+        needs = self._needs(nodes)
+        parts = [need / self._free[group] for group, need in needs.items() if self._free[group]]
+        return max((ceil(part - AMOUNT) for part in parts), default=0)
+
+    def _needs(self, nodes: Collection[int]) -> dict[int, float]:
+        """Return, for each node group, the free MiB of its `nodes` and the MiB that leave them."""
+        found: dict[int, float] = {}
+        for index in nodes:
+            found[self._group[index]] = found.get(self._group[index], 0.0) + self._need[index]
+        return found
+
+
+class SearchOptions(NamedTuple):
+    """How places are chosen among those that the limits leave.
+
+    ``tight``: the fullest node instead of the best, so that large instances find room later;
+    ``careful``: N+1 is checked for every move, which is expensive and seldom needed.
+    """
+
+    tight: bool
+    careful: bool
+
+
+class DrainPlanner:
+    """Plans for sets of nodes, each from the initial state, which is left as it is."""
+
+    def __init__(self, context: RebootContext, options: RebootOptions) -> None:
+        self.deadline = context.deadline
+        self._context = context
+        self._options = options
+        self._relations = context.bonds.relations
+        self._known_returns: dict[tuple[str, int], str] = {}
+        self._search = SearchOptions(False, False)
+        self._baselines = [
+            Baseline(context.state, group, context.settings.plan_n1(group.index), self._relations)
+            for group in context.cluster.groups
+            if group.nodes
+        ]
+        self._bound = MemoryBound(
+            context, lambda one, index: not one.needs_secondary and self._leaves(one, index)
+        )
+
+    def plan(self, nodes: Collection[int]) -> DrainPlan:
+        """Return the plan to drain `nodes` together."""
+        check()
+        drained = frozenset(nodes)
+        if len(drained) > 1 and self._bound.lacks(drained):
+            found = DrainPlan()
+            found.reason = "the nodes that stay have less memory than what leaves"
+            return found
+        found = self._tried(drained, SearchOptions(False, False))
+        for search in (
+            SearchOptions(True, False),
+            SearchOptions(False, True),
+            SearchOptions(True, True),
+        ):
+            if search.careful and len(found.entries) > FEW:
+                continue
+            if found.short if search.careful else found.homeless:
+                found = self._tried(drained, search)
+        found.reason = found.reason or found.short
+        return found
+
+    def fewest(self, nodes: Collection[int]) -> int:
+        """Return a lower bound of the number of sets in which `nodes` can be drained."""
+        return self._bound.fewest(nodes)
+
+    def _tried(self, drained: frozenset[int], search: SearchOptions) -> DrainPlan:
+        """Return the plan to drain `drained` together, with places chosen by `search`."""
+        found = DrainPlan()
+        self._search = search
+        with self._context.drained(drained):
+            found.reason = self._emptied(drained, found)
+            found.short = "" if found.reason else self._short(drained)
+        return found
+
+    def _leaves(self, instance: Instance, index: int) -> bool:
+        """Return whether `instance` has to leave its node `index`."""
+        if instance.forthcoming:
+            return False
+        if instance.needs_secondary and self._options.evacuate:
+            return True
+        if self._options.down or not instance.running:
+            return False
+        if self._context.state.where[instance.name][0] != index:
+            return False
+        return instance.needs_secondary or self._options.single != IGNORED
+
+    def _emptied(self, drained: frozenset[int], found: DrainPlan) -> str:
+        """Move all instances off `drained`; return why that is impossible, or ""."""
+        state, relations = self._context.state, self._relations
+        names = {
+            instance.name: instance
+            for index in sorted(drained)
+            for instance in state.instances_on(index)
+            if self._leaves(instance, index)
+        }
+        leaving = sorted(  # those with a secondary first, then the largest
+            names.values(), key=lambda i: (not i.needs_secondary, -i.memory, -i.disk, i.name)
+        )
+        for instance in leaving:
+            reason = self._immovable(instance) or self._cannot_return(instance, drained)
+            if reason:
+                return f"{instance.name} {reason}"
+        groups = {} if relations is None else relations.units()
+        done: set[str] = set()
+        for instance in leaving:
+            if instance.name in done:
+                continue
+            # Colocation groups move together, when the first of their members does
+            group = [names[n] for n in groups.get(instance.name, [instance.name]) if n in names]
+            done.update(one.name for one in group)
+            homes = [state.where[one.name] for one in group]
+            for one, before in zip(group, homes):
+                state.remove(one, before)
+            for one, before in zip(group, homes):
+                state.place(one, before)
+                steps, reason = self._way(one, before, drained, found)
+                if reason:
+                    return f"{one.name} {reason}"
+                move = Move.by_steps(one, before, steps)
+                move.apply(state)
+                found.entries.append(PlanEntry(move))
+        mark_colocation_groups(found.entries, groups)
+        if relations is not None:
+            moved: dict[str, int | None] = {
+                one.move.instance.name: one.move.before[0] for one in found.entries
+            }
+            counts = relations.rule_counts(state.where)
+            for name, bond in relations.newly_broken(moved, state.where, counts):
+                return f"{name} must be {bond.text}"
+        return ""
+
+    def _immovable(self, instance: Instance) -> str:
+        """Return why `instance` cannot leave its node at all, or ""."""
+        relations = self._relations
+        if relations is not None and instance.name in relations.stuck:
+            return "cannot be stopped, and must not be by force"
+        runs_on = relations is not None and instance.name in relations.keep_running
+        if runs_on and not instance.kind.migrates:
+            return "is to keep running, and would be stopped to be moved"
+        if instance.needs_secondary and len(instance.nodes) < 2:
+            return "has no secondary"
+        return ""
+
+    # Whether they can come back
+
+    def _cannot_return(self, instance: Instance, drained: Collection[int]) -> str:
+        """Return why `instance` could not come back to its node among `drained`, or ""."""
+        left = next(index for index in instance.nodes if index in drained)
+        key = instance.name, left
+        if key not in self._known_returns:
+            found = self._no_return_as_primary(instance)
+            self._known_returns[key] = found or self._no_return_as_secondary(instance, left)
+        return self._known_returns[key]
+
+    def _no_return_as_primary(self, instance: Instance) -> str:
+        """Return why the primary of `instance` would not accept it back, or ""."""
+        context, home = self._context, instance.nodes[0]
+        name = context.cluster.nodes[home].name
+        relations = context.bonds.relations
+        if relations is not None and relations.binds(instance.name):
+            rule_counts = relations.rule_counts(context.state.where)
+            if relations.musts_broken(instance.name, home, rule_counts):
+                return f"could not come back to {name}, where it breaks a must"
+        evaluator = context.evaluator(context.cluster.nodes[home].group)
+        with context.state.trial():
+            context.state.remove(instance, instance.nodes)
+            takes = evaluator.for_steps().takes_primary(instance, home)
+        return "" if takes else f"could not come back to {name}, which lacks the room for it"
+
+    def _no_return_as_secondary(self, instance: Instance, left: int) -> str:
+        """Return why `left` would not accept a new secondary of `instance`, or "".
+
+        A node that held one of its disks gets them back as secondary, whatever it was before.
+        """
+        if not instance.needs_secondary or not self._options.evacuate or len(instance.nodes) < 2:
+            return ""
+        context = self._context
+        other = next(index for index in instance.nodes if index != left)
+        evaluator = context.evaluator(context.cluster.nodes[left].group).for_steps()
+        with context.state.trial():
+            context.state.remove(instance, instance.nodes)
+            found = evaluator.candidates(instance, "mirror", (other, left), [left])
+        if found.feasible:
+            return ""
+        name, why = context.cluster.nodes[left].name, ", ".join(sorted(found.failures))
+        return f"could not come back to {name}: {why}"
+
+    # N+1 of the nodes that stay
+
+    def _short(self, drained: frozenset[int]) -> str:
+        """Return a failure that the nodes that stay would not tolerate any more, or ""."""
+        if self._options.down:
+            return ""
+        state = self._context.state
+        with state.trial():
+            for index in sorted(drained):
+                # A primary whose secondary is drained cannot be restarted: it only uses its node
+                for instance in list(state.instances_on(index)):
+                    nodes = state.where[instance.name]
+                    state.remove(instance, nodes)
+                    if len(nodes) > 1 and nodes[0] not in drained:
+                        twin = instance.as_template(PLAIN)
+                        twin.as_primary = primary_vector(instance)
+                        twin.forthcoming = True
+                        state.place(twin, nodes[:1])
+            if self._options.single == IGNORED:
+                for held in state.primaries:
+                    for instance in [one for one in held.values() if not one.needs_secondary]:
+                        if not instance.forthcoming:
+                            state.remove(instance, state.where[instance.name])
+            for baseline in self._baselines:
+                away = drained.intersection(baseline.group.nodes)
+                if away and baseline.tolerated:
+                    online = baseline.online(state)
+                    problem = baseline.problem(state) if len(online) > 1 else ""
+                    if len(online) == 1 and len(away) > 1:
+                        last = online[0]
+                        here = state.primaries[last].values()
+                        if any(one.running and not one.forthcoming for one in here):
+                            name = self._context.cluster.nodes[last].name
+                            problem = f"only {name} would be left"
+                    if problem:
+                        return problem
+        return ""
+
+    # Where they go
+
+    def _way(
+        self, instance: Instance, before: Nodes, drained: frozenset[int], found: DrainPlan
+    ) -> tuple[list[ElementaryMove], str]:
+        """Return the steps off the nodes `drained`, or why there are none."""
+        if not instance.needs_secondary:
+            return self._elsewhere(instance, before, drained, found)
+        context = self._context
+        steps: list[ElementaryMove] = []
+        with context.state.trial():
+            if before[0] in drained:
+                reason = self._no_failover(instance, before)
+                if reason:
+                    return [], reason
+                steps.append((FAILOVER, before[1]))
+                Move(instance, before, before[::-1]).apply(context.state)
+            if not self._options.evacuate:
+                return steps, ""
+            present = context.state.where[instance.name]
+            group = context.cluster.nodes[present[0]].group
+            evaluator = context.evaluator(group).with_normal_limits()
+            more, reason = self._best(
+                evaluator.online_nodes(),
+                drained,
+                found,
+                lambda some: move_secondary(context, evaluator, instance, some),
+            )
+            return [*steps, *more], reason
+
+    def _elsewhere(
+        self, instance: Instance, before: Nodes, drained: frozenset[int], found: DrainPlan
+    ) -> tuple[list[ElementaryMove], str]:
+        """Return the steps to the best node of the group from which it can also come back."""
+        context, home = self._context, before[0]
+        evaluator = context.evaluator(context.cluster.nodes[home].group).with_normal_limits()
+        targets = [
+            index
+            for index in evaluator.online_nodes()
+            if not may_not_receive(context.cluster, index, [home])
+        ]
+
+        def best(moved: Instance, targets: Sequence[int]) -> tuple[list[ElementaryMove], str]:
+            return self._best(
+                targets,
+                drained,
+                found,
+                lambda some: move_anywhere(context, evaluator, moved, some, names_others=False),
+            )
+
+        steps, reason = best(instance, targets)
+        tags = set(instance.exclusion)
+        companions = [other for other in context.cluster.instances if other.nodes[:1] == (home,)]
+        if steps or not any(
+            tags.intersection(other.exclusion) for other in companions if other is not instance
+        ):
+            return steps, reason
+        # The instance already shares an exclusion tag at home: it may share it elsewhere with the
+        # same instances, but with no others.
+        primaries = context.state.primaries
+        apart = [i for i in targets if not new_conflict(instance, primaries[i].values())]
+        untagged = instance.twin(instance.name, instance.order)
+        untagged.exclusion = ()
+        with context.state.trial():
+            context.state.remove(instance, before)
+            context.state.place(untagged, before)
+            found.homeless = False
+            steps, _ = best(untagged, apart)
+        return steps, "" if steps else reason
+
+    def _best(
+        self,
+        targets: Sequence[int],
+        drained: frozenset[int],
+        found: DrainPlan,
+        ask: Callable[[Sequence[int]], MoveResult],
+    ) -> tuple[list[ElementaryMove], str]:
+        """Return the steps to the best of `targets`, or why there are none.
+
+        If places are chosen carefully, to the best that keeps N+1.
+        """
+        state = self._context.state
+        short, left = "", list(targets)
+        fitting: list[tuple[float, Move]] = []
+        while left and (answer := ask(left)).best is not None:
+            move = answer.best
+            left.remove(move.after[-1])
+            short = ""
+            if self._search.careful:
+                with state.trial():
+                    move.apply(state)
+                    short = self._short(drained)
+            if not short:
+                target = move.after[-1]
+                fitting.append((state.columns[MEMORY][target] - state.reserved[target], move))
+                if not self._search.tight:
+                    break
+        if fitting:
+            return list(min(fitting, key=lambda one: one[0])[1].steps), ""
+        found.homeless = True
+        return [], f"has no other place: {short or ask(list(targets)).message}"
+
+    def _no_failover(self, instance: Instance, before: Nodes) -> str:
+        """Return why `instance` cannot fail over to its secondary, or "".
+
+        Soft limits are not checked, except exclusion tags.
+        """
+        context, (home, secondary) = self._context, before
+        node = context.cluster.nodes[secondary]
+        if not node.online:
+            return f"cannot fail over to {node.name}, which is not online"
+        if may_not_receive(context.cluster, secondary, [home]):
+            return f"could not come back from {node.name}: migration tags"
+        rejection = context.evaluator(node.group).check(
+            Move(instance, before, (secondary, home)), n1=False
+        )
+        if rejection is not None:
+            return f"cannot fail over to {node.name}: {rejection.text}"
+        other = new_conflict(instance, context.state.primaries[secondary].values())
+        return (
+            f"cannot fail over to {node.name}: {other} has the same exclusion tag" if other else ""
+        )
