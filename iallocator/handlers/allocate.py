@@ -55,9 +55,9 @@ def _namesake(cluster: Cluster, group: Group) -> Instance | None:
 
 def why_nowhere(context: Context, allocation: AllocationRequest, offers: RankedGroups) -> str:
     """Why no group can take a new instance, and what came closest."""
-    from iallocator.placement.nearest.miss import miss_of_new
+    from iallocator.placement.nearest import nearest_new
 
-    why = (offers.line or "no group has nodes") + miss_of_new(context, allocation, offers)
+    why = (offers.line or "no group has nodes") + nearest_new(context, allocation, offers)
     unkept = context.bonds.unsatisfiable(allocation.instance)
     return f"{why}; it {unkept}" if unkept else why
 

@@ -101,13 +101,14 @@ def move_to_group(
         return _nowhere(context, allocation, offers, why) if told else MoveResult(message=why)
     usable = offers.usable if context.settings.behaviour.tries_other_groups else offers.usable[:1]
     outcomes = (_move_into(context, instance, groups, offer.uuid) for offer in usable)
+    context.last_query = None
     first = next(outcomes)
+    queried = context.last_query
     found = first if first.best else next((o for o in outcomes if o.best), first)
     if found.best is None and found.nearest is None and told:
-        from iallocator.placement.nearest.miss import miss_of_move
+        from iallocator.placement.nearest import nearest_move
 
-        best = usable[0].uuid
-        found.nearest = miss_of_move(context, lambda: _move_into(context, instance, groups, best))
+        found.nearest = nearest_move(context, queried)
     return found
 
 
@@ -115,10 +116,10 @@ def _nowhere(
     context: Context, allocation: AllocationRequest, offers: RankedGroups, why: str
 ) -> MoveResult:
     """No group can take the instance: `why`, and what came closest."""
-    from iallocator.placement.nearest.miss import miss_of_new
+    from iallocator.placement.nearest import nearest_new
 
     outcome = MoveResult(message=why)
-    outcome.nearest = miss_of_new(context, allocation, offers)
+    outcome.nearest = nearest_new(context, allocation, offers)
     return outcome
 
 

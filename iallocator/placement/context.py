@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from iallocator.n1.baseline import Baseline
     from iallocator.options.settings import Settings
     from iallocator.placement.limit_policy import LimitPolicies
-    from iallocator.placement.trace import Trace
+    from iallocator.placement.results import NodeQuery
+    from iallocator.placement.trace import Trace, TracedEvaluator
     from iallocator.ranking.base import ScheduledInstance
     from iallocator.scoring import Kernel
     from iallocator.solver.budget import Budget
@@ -45,8 +46,10 @@ class Context:
     those between instances.  ``interrupted``: a search was, by Ctrl-C.
     ``deadline`` says when the time for all of it is up,
     ``effort`` what simulations of failures may cost.
-    ``trace`` hears what is decided and why, if somebody wants to know: see
-    `iallocator.placement.trace`.
+    ``last_query`` is what was asked last of the nodes of a group, and of which evaluator; what
+    came closest to a rejected placement is worked out from it.
+    ``trace`` is told each decision and its reasons, see `iallocator.placement.trace`; None if
+    nothing is to be explained.
     """
 
     __slots__ = (
@@ -65,6 +68,7 @@ class Context:
         "interrupted",
         "kept",
         "kernels",
+        "last_query",
         "leaving",
         "misses_told",
         "namesake",
@@ -101,6 +105,7 @@ class Context:
         self.leaving: Instance | None = None
         self.namesake: Instance | None = None
         self.misses_told = 0
+        self.last_query: tuple[TracedEvaluator, NodeQuery] | None = None
         self._failure_caches: dict[str, FailureCache] = {}
         self._baselines: dict[int, Baseline] = {}
         self.kept: dict[str, Any] = {}

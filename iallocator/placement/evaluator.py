@@ -32,7 +32,7 @@ from iallocator.limits.migration import may_not_receive
 from iallocator.limits.node import FORCED_LIMITS, PRIMARY, checks_for
 from iallocator.model.moves import Move
 from iallocator.placement.limit_policy import ALL_FORCED, enforcing
-from iallocator.placement.results import RankedMoves
+from iallocator.placement.results import NodeQuery, RankedMoves
 from iallocator.placement.score_scope import Unscored
 from iallocator.ranking import ranks_nodes
 
@@ -52,14 +52,15 @@ if TYPE_CHECKING:
     from iallocator.placement.move_check import MoveChecks
     from iallocator.placement.score_scope import ScoreScope
     from iallocator.placement.shared_context import SharedContext
-    from iallocator.placement.trace import Trace
+    from iallocator.placement.trace import Trace, TracedEvaluator
     from iallocator.placement.what_if import WhatIf
     from iallocator.scoring.candidates import Candidates
 
     class TracedContext(SharedContext, Protocol):
-        """A context that may have a trace, which is told each decision."""
+        """A context that records what evaluators are asked, and may have a trace."""
 
         trace: Trace | None
+        last_query: tuple[TracedEvaluator, NodeQuery] | None
 
 
 __all__ = ["Evaluator"]
@@ -179,12 +180,9 @@ class Evaluator:
             limit_policy = self._limit_policy_off(present[0])
             rejections = self._rejected_on_the_way(instance, present, nodes)
         out = {} if role == "moved" else bonds.rejected_mirrors(instance, seconds)
+        query = NodeQuery(role, instance, present, nodes, seconds, rejections, out, limit_policy)
+        self._context.last_query = self, query
         if self._context.trace is not None:
-            from iallocator.placement.trace import NodeQuery
-
-            query = NodeQuery(
-                role, instance, present, nodes, seconds, rejections, out, limit_policy
-            )
             self._context.trace.asked(self, query)
         if role == "moved" or (role == "new" and instance.required_nodes != 2):
             return kernel.singles(instance, nodes, rejections, limit_policy.primary)

@@ -108,6 +108,7 @@ def offer_of(
         counted=allocation.counted,
     )
     fill_offer(offer, context, evaluator, found)
+    offer.query = found.query
     offer.order = found.order
     offer.nodes = [placement[1] for placement in found.best]
     if found.others is not None:

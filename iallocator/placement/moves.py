@@ -9,7 +9,7 @@ from __future__ import annotations
 from iallocator.limits.group import out_of_reach
 from iallocator.model.moves import FAILOVER, FAILOVER_TO, REPLACE_SECONDARY, Move
 from iallocator.placement.new import other_nodes
-from iallocator.placement.results import MoveResult, ScoredMove, tally
+from iallocator.placement.results import MoveResult, NodeQuery, ScoredMove, tally
 from iallocator.ranking import ranks_nodes
 from iallocator.ranking.advertised import memory_lack
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from typing import Any
 
+    from iallocator.limits.rejection import Rejection
     from iallocator.model.instance import Instance
     from iallocator.model.moves import ElementaryMove
     from iallocator.placement.context import Context
@@ -32,12 +33,13 @@ __all__ = [
 
 
 def with_nearest(context: Context, move: Callable[[], MoveResult]) -> MoveResult:
-    """What `move` finds; if that is nothing, with what came closest."""
+    """Return the result of `move`, with the nearest candidate if no node is acceptable."""
+    context.last_query = None
     outcome = move()
     if outcome.best is None and outcome.nearest is None:
-        from iallocator.placement.nearest.miss import miss_of_move
+        from iallocator.placement.nearest import nearest_move
 
-        outcome.nearest = miss_of_move(context, move)
+        outcome.nearest = nearest_move(context, context.last_query)
     return outcome
 
 
@@ -117,6 +119,7 @@ def fail_over(context: Context, evaluator: Evaluator, instance: Instance) -> Mov
     exchange = Move(instance, present, (new, old), [(FAILOVER, new)])
     rejection = evaluator.check(exchange, n1=False)
     if rejection is not None:
+        _record_exchange(context, evaluator, instance, rejection)
         return MoveResult(message=rejection.reason, failures={rejection.reason: 1})
     settings = evaluator.settings
     overhead = settings.affinity_overhead if settings.strategy == "affinity" else 0
@@ -167,6 +170,7 @@ def move_pair(
             return _no_pair(f"its secondary {cluster.nodes[mirror].name} is not online", {})
         rejection = evaluator.check(Move(instance, present, (mirror, old)), n1=False, passing=True)
         if rejection is not None:
+            _record_exchange(context, evaluator, instance, rejection)
             why = f"Failing over to the secondary: {rejection.reason}"
             return _no_pair(why, {rejection.reason: 1})
         first = [(FAILOVER, mirror)]
@@ -190,6 +194,16 @@ def move_pair(
     if outcome.best is None:
         return _no_pair(tally(outcome.failures), outcome.failures)
     return outcome
+
+
+def _record_exchange(
+    context: Context, evaluator: Evaluator, instance: Instance, rejection: Rejection
+) -> None:
+    """Record why an instance cannot fail over to its secondary."""
+    present = context.state.where[instance.name]
+    limit_policy = evaluator.limit_policies.off(context.cluster.nodes[present[0]])
+    query = NodeQuery.of_exchange(instance, present, limit_policy, rejection)
+    context.last_query = evaluator, query
 
 
 def _no_pair(why: str, failures: dict[str, int]) -> MoveResult:
@@ -253,11 +267,11 @@ def _rejected_by_n1(
     context: Context, evaluator: Evaluator, instance: Instance, candidates: Candidates
 ) -> MoveResult:
     """The outcome where every one of `candidates` would take what saves somebody."""
-    from iallocator.placement.nearest.miss import miss_of_n1
+    from iallocator.placement.nearest import rejected_by_n1
 
     failures = {**candidates.failures, "FailN1": candidates.feasible}
     outcome = MoveResult(message=f"Can't find any good node: {tally(failures)}", failures=failures)
-    outcome.nearest = miss_of_n1(context, evaluator, instance, next(candidates.ranked())[1])
+    outcome.nearest = rejected_by_n1(context, evaluator, instance, next(candidates.ranked())[1])
     return outcome
 
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 from iallocator.placement.results import GroupPlacements
 from iallocator.ranking import ranks_nodes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from iallocator.model.instance import Instance
     from iallocator.placement.context import Context
     from iallocator.placement.evaluator import Evaluator
+    from iallocator.ranking.pairs import OrderedCandidates
     from iallocator.scoring.candidates import Candidates, Placement
 
     Accepts = Callable[[Instance, tuple[int, ...]], bool]
@@ -32,46 +35,79 @@ def place_new(
 ) -> GroupPlacements:
     """Rank the placements of `instance` on `nodes` of the evaluator's group.
 
-    For pairs `nodes` are the primaries, and the secondaries unless those are given.
-    `primary_given`: the primary is where it is, a strategy has no say in that.
-    N+1 looks at `instance`, unless `judged` is to be taken for it.
-    `counted`: if not, N+1 is asked no further than to the best placement that keeps it.
+    The best placement that keeps N+1 is taken of every row (of pairs: of every primary); those
+    before it count as ``FailN1``.
 
-    The best that keeps N+1 is taken for every row (for pairs: for every primary);
-    those that come before it count as FailN1.  With `by_losses` the rank is that of
-    `iallocator.ranking.lost_allocations` instead of the score, unless the group's
-    settings name another strategy.
+    Parameters
+    ----------
+    context, evaluator:
+        The request, and what decides in the group.
+    instance:
+        The new instance, which is not on the state.
+    nodes, secondaries:
+        For pairs the primaries and the secondaries, which are `nodes` unless they are given.
+    by_losses:
+        Whether to rank by `iallocator.ranking.lost_allocations` instead of the score, unless the
+        settings of the group name another strategy.
+    judged:
+        The instance that N+1 checks in the place of `instance`.
+    primary_given:
+        Whether the primary stays where it is: a strategy ranks the secondaries only.
+    counted:
+        Whether to count all placements that N+1 rejects; otherwise the check ends at the best
+        placement that keeps N+1.
     """
-    settings = evaluator.settings
+    settings, strategy = evaluator.settings, evaluator.settings.strategy
     judged = judged or instance
     candidates = evaluator.candidates(
         instance, "new", (), nodes, secondaries, bound=not primary_given
     )
-    if settings.strategy != "score":
-        if ranks_nodes(settings.strategy):
-            return _place_in_order(context, evaluator, instance, candidates, primary_given, judged)
-        by_losses = True
-    candidates, scores = _scored(context, evaluator, instance, candidates, by_losses)
+    query = context.last_query
+
+    # Rank the candidates by a strategy that ranks nodes, by lost allocations, or by the score
     accepts: Accepts = evaluator.keeps_n1
-    if by_losses and not settings.behaviour.asks_n1_by_losses:
-        accepts = _anything
+    ordered: OrderedCandidates | None = None
+    scores: Mapping[tuple[int, ...], float]
+    if ranks_nodes(strategy):
+        from iallocator.ranking.pairs import order_candidates
+
+        candidates = ordered = order_candidates(
+            strategy, context, instance, candidates, fixed=primary_given
+        )
+        scores, ranked_by = ordered.scores, ordered.name
+    elif by_losses or strategy != "score":
+        from iallocator.ranking import lost_allocations
+
+        candidates, scores = lost_allocations.rank(
+            context.state, evaluator.group, instance, candidates, context.bonds
+        )
+        ranked_by = "lost-allocations"
+        if not settings.behaviour.asks_n1_by_losses:
+            accepts = _accept_all
+    else:
+        candidates, scores = context.bonds.with_soft_costs(instance, candidates)
+        candidates = evaluator.decided(instance, candidates)
+        ranked_by = "score"
+
+    # Check N+1, the best first: of each row up to the first that keeps it
     rows: Iterable[Iterator[Placement]] = map(candidates.row, range(candidates.rows()))
-    ranked = rows if counted else (candidates.ranked(),)
-    best, rejected, lost = _keeping_n1(ranked, accepts, judged)
+    if ordered is not None or not counted:
+        rows = (candidates.ranked(),)
+    enough = settings.top if ordered is not None else 1
+    best, rejected, lost = _keeping_n1(rows, accepts, judged, enough)
+    if ordered is None:
+        best = candidates.in_order(best)
+        if settings.top > 1 and best:
+            keeping = (p for p in candidates.ranked() if accepts(judged, p[1]))
+            best = list(islice(keeping, settings.top))
+
     failures = dict(candidates.failures)
-    best = candidates.in_order(best)
     if lost:
         failures["FailN1"] = lost
-    if settings.top > 1 and best:
-        best = list(_top(candidates, accepts, judged, settings.top))
     found = GroupPlacements(
-        best,
-        candidates.feasible - lost,
-        failures,
-        rejected,
-        scores,
-        "lost-allocations" if by_losses else "score",
+        best, candidates.feasible - lost, failures, rejected, scores, ranked_by, ordered
     )
+    found.query = query[1] if query else None
     if best and instance.external:
         found.others = other_nodes(candidates, best[0][1])
     if context.trace is not None:
@@ -79,103 +115,31 @@ def place_new(
     return found
 
 
-def _scored(
-    context: Context,
-    evaluator: Evaluator,
-    instance: Instance,
-    candidates: Candidates,
-    by_losses: bool,
-) -> tuple[Candidates, dict[tuple[int, ...], float]]:
-    """`candidates` by what they lose, or by score and prices; scores where these are others."""
-    if not by_losses:
-        found, scores = context.bonds.with_soft_costs(instance, candidates)
-        return evaluator.decided(instance, found), scores
-    from iallocator.ranking import lost_allocations
-
-    return lost_allocations.rank(
-        context.state, evaluator.group, instance, candidates, context.bonds
-    )
-
-
 def _keeping_n1(
-    rows: Iterable[Iterator[Placement]], accepts: Accepts, judged: Instance
+    rows: Iterable[Iterator[Placement]], accepts: Accepts, judged: Instance, enough: int
 ) -> tuple[list[Placement], Placement | None, int]:
-    """The first of every row that `accepts` takes `judged` for; the first rejected, how many."""
+    """Return the first `enough` of each row that N+1 accepts, the first rejected, and how many."""
     best: list[Placement] = []
     rejected: Placement | None = None
     lost = 0
     for row in rows:
+        accepted = 0
         for placement in row:
             if accepts(judged, placement[1]):
                 best.append(placement)
-                break
-            lost += 1
-            rejected = rejected or placement
+                accepted += 1
+                if accepted >= enough:
+                    break
+            else:
+                lost += 1
+                rejected = rejected or placement
     return best, rejected, lost
 
 
-def _place_in_order(
-    context: Context,
-    evaluator: Evaluator,
-    instance: Instance,
-    candidates: Candidates,
-    fixed: bool,
-    judged: Instance,
-) -> GroupPlacements:
-    """The best placements in the order of a strategy that keep N+1; see `place_new`.
-
-    `fixed`: the primary is given.
-    """
-    from iallocator.ranking.pairs import order_candidates
-
-    settings = evaluator.settings
-    ordered = order_candidates(settings.strategy, context, instance, candidates, fixed=fixed)
-    best: list[Placement] = []
-    failures = dict(ordered.failures)
-    rejected: Placement | None = None
-    not_redundant = 0
-    for placement in ordered.ranked():
-        if evaluator.keeps_n1(judged, placement[1]):
-            best.append(placement)
-            if len(best) >= settings.top:
-                break
-        else:
-            not_redundant += 1
-            rejected = rejected or placement
-    if not_redundant:
-        failures["FailN1"] = not_redundant
-    found = GroupPlacements(
-        best,
-        ordered.feasible - not_redundant,
-        failures,
-        rejected,
-        ordered.scores,
-        ordered.name,
-        ordered,
-    )
-    if best and instance.external:
-        found.others = other_nodes(ordered, best[0][1])
-    if context.trace is not None:
-        context.trace.placed(evaluator, judged, ordered, evaluator.keeps_n1, found)
-    return found
-
-
 def other_nodes(candidates: Candidates, taken: tuple[int, ...]) -> list[int]:
-    """The nodes of one-node `candidates` but for the one that is taken, best first."""
+    """Return the nodes of one-node `candidates` but for `taken`, best first."""
     return [nodes[0] for _, nodes in candidates.ranked() if nodes != taken]
 
 
-def _top(
-    candidates: Candidates, accepts: Accepts, instance: Instance, count: int
-) -> Iterator[Placement]:
-    """The `count` best placements that keep N+1."""
-    for placement in candidates.ranked():
-        if accepts(instance, placement[1]):
-            yield placement
-            count -= 1
-            if not count:
-                return
-
-
-def _anything(instance: Instance, nodes: tuple[int, ...]) -> bool:
+def _accept_all(instance: Instance, nodes: tuple[int, ...]) -> bool:
     return True

@@ -10,9 +10,11 @@ if TYPE_CHECKING:
     from typing import Any
 
     from iallocator.aliases import Nodes
+    from iallocator.limits.rejection import Rejection
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.model.moves import Move
+    from iallocator.placement.limit_policy import LimitPolicy
     from iallocator.ranking.base import NodeRanking
     from iallocator.ranking.pairs import OrderedCandidates
     from iallocator.scoring.candidates import Candidates, Placement
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "POLICY_RANK", "RELUCTANCE", "AllocationRequest", "GroupPlacements", "GroupSolution",
-    "MoveResult", "RankedGroups", "RankedMoves", "ScoredMove", "penalty_in", "tally",
+    "MoveResult", "NodeQuery", "RankedGroups", "RankedMoves", "ScoredMove", "penalty_in", "tally",
 ]  # fmt: skip
 
 POLICY_RANK = {"preferred": 0, "last_resort": 1, "unallocable": 2}
@@ -75,6 +77,73 @@ class AllocationRequest:
         return self.groups[0].nodes if self.named else all_nodes
 
 
+class NodeQuery:
+    """A query for nodes that can host `instance`, which is off the state.
+
+    Attributes
+    ----------
+    kind:
+        How the instance comes to the nodes: ``new``, ``moved``, ``mirror``, ``pair``, ``exchange``.
+    present:
+        Its present nodes, primary first; () for a new instance.
+    primaries, secondaries:
+        The nodes that are tested in each role.
+    rejections, mirrors:
+        The nodes rejected before their limits are tested, each with the reason counted.
+    limit_policy:
+        The limits that are enforced.
+    answer:
+        For ``exchange`` the rejection of the exchange of roles; None if it is allowed.
+    """
+
+    __slots__ = (
+        "answer",
+        "instance",
+        "kind",
+        "limit_policy",
+        "mirrors",
+        "present",
+        "primaries",
+        "rejections",
+        "secondaries",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        kind: str,
+        instance: Instance,
+        present: Nodes,
+        primaries: Sequence[int],
+        secondaries: Sequence[int],
+        rejections: Mapping[int, str],
+        mirrors: Mapping[int, str],
+        limit_policy: LimitPolicy,
+    ) -> None:
+        self.kind = kind
+        self.instance = instance
+        self.present = present
+        self.primaries = primaries
+        self.secondaries = secondaries
+        self.rejections = rejections
+        self.mirrors = mirrors
+        self.limit_policy = limit_policy
+        self.answer: Rejection | None = None
+
+    @classmethod
+    def of_exchange(
+        cls,
+        instance: Instance,
+        present: Nodes,
+        limit_policy: LimitPolicy,
+        rejection: Rejection | None,
+    ) -> NodeQuery:
+        """Return the query for an exchange of the roles of the nodes `present`."""
+        rejections = {present[1]: rejection.reason} if rejection else {}
+        found = cls("exchange", instance, present, present[1:], (), rejections, {}, limit_policy)
+        found.answer = rejection
+        return found
+
+
 class GroupSolution:
     """What one group offers for a new instance.
 
@@ -95,6 +164,8 @@ class GroupSolution:
         best place, best first; else None.
     rejected:
         The first placement that N+1 alone rejected; None: there is none.
+    query:
+        What was asked of the nodes; None if none was asked.
     ranked_by:
         The name of the strategy that ranked the placements.
     exactly:
@@ -119,6 +190,7 @@ class GroupSolution:
         "order",
         "penalties",
         "placements",
+        "query",
         "ranked_by",
         "rejected",
         "secondaries",
@@ -143,6 +215,7 @@ class GroupSolution:
         self.failures: dict[str, int] = {}
         self.obstacle = ""
         self.rejected: tuple[int, ...] | None = None
+        self.query: NodeQuery | None = None
         self.ranked_by = "score"
         self.order: Any = None
         self.extra: dict[str, Any] = {}
@@ -277,6 +350,8 @@ class GroupPlacements:
         be on, best first; else None.
     ranked_by, order:
         The strategy that ranked them; how it ranked them, if it ranks nodes.
+    query:
+        What was asked of the nodes.
     rejected:
         The first placement, by row and then by rank, that global N+1 rejected, if any.
     scores:
@@ -284,7 +359,8 @@ class GroupPlacements:
     """
 
     __slots__ = (
-        "best", "failures", "order", "others", "ranked_by", "rejected", "scores", "successes",
+        "best", "failures", "order", "others", "query", "ranked_by", "rejected", "scores",
+        "successes",
     )  # fmt: skip
 
     def __init__(
@@ -304,6 +380,7 @@ class GroupPlacements:
         self.failures = failures
         self.rejected = rejected
         self.others: list[int] | None = None
+        self.query: NodeQuery | None = None
         self.scores = scores
 
     def score(self, placement: Placement) -> float:

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any, Protocol
 
     from iallocator.aliases import Nodes
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         AllocationRequest,
         GroupPlacements,
         MoveResult,
+        NodeQuery,
         RankedGroups,
         RankedMoves,
     )
@@ -124,59 +125,3 @@ if TYPE_CHECKING:
 
         def ended(self) -> None:
             """Time was up before there was an answer: what was heard is part of a decision."""
-
-
-__all__ = ["NodeQuery"]
-
-
-class NodeQuery:
-    """A query for nodes that can host `instance`, which is off the state.
-
-    Attributes
-    ----------
-    kind:
-        How the instance comes to the nodes: ``new``, ``moved``, ``mirror``, ``pair``, ``exchange``.
-    present:
-        Its present nodes, primary first; () for a new instance.
-    primaries, secondaries:
-        The nodes that are tested in each role.
-    rejections, mirrors:
-        The nodes rejected before their limits are tested, each with the reason counted.
-    limit_policy:
-        The limits that are enforced.
-    answer:
-        For ``exchange`` the rejection of the exchange of roles.
-    """
-
-    __slots__ = (
-        "answer",
-        "instance",
-        "kind",
-        "limit_policy",
-        "mirrors",
-        "present",
-        "primaries",
-        "rejections",
-        "secondaries",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        kind: str,
-        instance: Instance,
-        present: Nodes,
-        primaries: Sequence[int],
-        secondaries: Sequence[int],
-        rejections: Mapping[int, str],
-        mirrors: Mapping[int, str],
-        limit_policy: LimitPolicy,
-    ) -> None:
-        self.kind = kind
-        self.instance = instance
-        self.present = present
-        self.primaries = primaries
-        self.secondaries = secondaries
-        self.rejections = rejections
-        self.mirrors = mirrors
-        self.limit_policy = limit_policy
-        self.answer: Rejection | None = None

@@ -1,4 +1,4 @@
-"""Single nodes before and after they get an instance, seen through the limits."""
+"""Single nodes before and after they get an instance, tested for every limit."""
 
 from __future__ import annotations
 

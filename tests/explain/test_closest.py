@@ -12,7 +12,7 @@ from iallocator.explain.explanation import Decision
 from iallocator.model.instance import Instance
 from iallocator.options.settings import Settings
 from iallocator.placement.context import Context
-from iallocator.placement.nearest.search import Search
+from iallocator.placement.nearest import Search
 from iallocator.placement.what_if import WhatIf
 from iallocator.requests import Allocate
 from tests.builders import Json, allocate, as_bytes, cluster

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from iallocator.explain.facts import NodeReport, RoleRejection, RoleReport
-from iallocator.placement.nearest.roles import first_of
+from iallocator.placement.nearest import first_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from iallocator.limits.rejection import Rejection
     from iallocator.model.cluster import Group, Node
     from iallocator.placement.context import Context
-    from iallocator.placement.nearest.roles import RolesTested
+    from iallocator.placement.nearest import RolesTested
 
 __all__ = [
     "counted", "exclusions", "node_reports", "possible",

@@ -23,7 +23,7 @@ from iallocator.explain.record.standings import best_of_nodes
 from iallocator.explain.record.survey import Survey
 from iallocator.model.state import derived
 from iallocator.n1.rules import WORK
-from iallocator.placement.trace import NodeQuery
+from iallocator.placement.results import NodeQuery
 from iallocator.scoring.scalar import kernel_of
 
 if TYPE_CHECKING:
@@ -257,14 +257,10 @@ class Recorder:
     ) -> None:
         """Note whether the nodes of an instance can exchange their roles."""
         state, nodes = self.context.state, evaluator.scope.nodes
-        rejections = {present[1]: found.reason} if found else {}
         with state.trial():
             state.remove(instance, present)
             limit_policy = evaluator.limit_policies.off(self.context.cluster.nodes[present[0]])
-            query = NodeQuery(
-                "exchange", instance, present, present[1:], (), rejections, {}, limit_policy
-            )
-            query.answer = found
+            query = NodeQuery.of_exchange(instance, present, limit_policy, found)
             survey = Survey(self.context, evaluator, query)
             said = self._begin(evaluator, query, survey)
             said.report.nodes = survey.reports(self.left, None)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from iallocator.explain.record.limits import exclusions, node_reports
-from iallocator.placement.nearest.roles import roles_of
-from iallocator.placement.nearest.search import closest, lost_by_n1
+from iallocator.placement.nearest import closest, lost_by_n1, roles_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,7 +15,8 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.n1.tolerance import FailureTolerance
     from iallocator.placement.context import Context
-    from iallocator.placement.trace import NodeQuery, TracedEvaluator
+    from iallocator.placement.results import NodeQuery
+    from iallocator.placement.trace import TracedEvaluator
 
 
 __all__ = ["LEFT", "Survey"]

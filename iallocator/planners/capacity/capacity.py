@@ -20,8 +20,7 @@ from iallocator.n1.rules import Rules
 from iallocator.n1.simulation import Simulation
 from iallocator.names import domain_of
 from iallocator.placement.limit_policy import LimitPolicy
-from iallocator.placement.nearest.roles import RolesTested
-from iallocator.placement.nearest.search import closest
+from iallocator.placement.nearest import RolesTested, closest
 from iallocator.placement.what_if import WhatIf
 from iallocator.planners.capacity.fill import FillResult, fill
 from iallocator.planners.capacity.site import CapacityState
