@@ -14,11 +14,10 @@ from iallocator.limits.node import PRIMARY, Check, Lack
 from iallocator.model.columns import COLUMNS, MEMORY
 from iallocator.model.moves import Move
 from iallocator.n1.baseline import Baseline, MoveGuard
+from iallocator.n1.failover_plan import FailoverPlan
 from iallocator.n1.headroom import FillRules, Headroom
 from iallocator.n1.rules import Rules
 from iallocator.n1.simultaneous import JointFailures
-from iallocator.planners.intergroup.failover_plan import failover_plan_of
-from iallocator.planners.intergroup.packing import failover_deficits
 from tests.builders import Json, allocate, cluster, instance
 
 from .tight import Case, context_of
@@ -222,10 +221,7 @@ def test_simulation_in_arrays_finds_what_one_by_one_does(
         assert case.simulation_of(rules).lost(range(4)) == lost, seed
 
 
-def test_proofs_by_memory_alone_are_not_given() -> None:
-    """What a plan between groups would rely on: where else instances go, and weak mirrors."""
-    rules = Rules("no-worse")
+def test_failover_plan_by_memory_alone_is_not_made() -> None:
+    """With a limit more, memory does not prove that instances can restart."""
     case = world(Random("proofs"), "rbd")
-    assert failover_plan_of(case.state, case.cluster.groups[0], rules) is None
-    case = world(Random("proofs"), "drbd")
-    assert failover_deficits(case.state, range(4)) is None
+    assert FailoverPlan.of_group(case.state, case.cluster.groups[0], Rules("no-worse")) is None

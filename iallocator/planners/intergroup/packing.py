@@ -6,10 +6,10 @@ matters only for the group that is emptied in the end; of the others only whethe
 
 The orders are worst fit, best fit beside spare nodes, and two that keep N+1 by construction:
 
-* `ReserveFirst` (drbd): no instance takes the memory that a node keeps for failovers.  What fails
-  over to one node asks nothing of the others.  So a failure loses no more than before if each
-  secondary that cannot take over was asked by the same instances before, and had no more memory.
+* `ReserveFirst` (drbd): no instance takes the memory that a node keeps for failovers.
 * `FailoverSafe` (shared storage): no instance takes memory that a failover plan needs.
+
+Both are checked against the failures of the initial state at the end.
 
 Where few instances fill a node, best fit wastes memory: then an integer program fills the nodes
 exactly (`iallocator.packing.patterns`).
@@ -22,14 +22,13 @@ from heapq import nsmallest
 from itertools import islice
 
 from iallocator.deadline import check
-from iallocator.limits.migration import may_not_receive
 from iallocator.limits.node import FREE_MEMORY, POOL_SPACE, other_limits
 from iallocator.model.columns import CPUS, DISK, MEMORY
 from iallocator.n1.baseline import CAME, Baseline
 from iallocator.n1.bounds import TargetCapacity, check_bounds, demand_of
+from iallocator.n1.failover_plan import FailoverPlan
 from iallocator.n1.rules import SAFE
 from iallocator.packing.patterns import fill_exactly
-from iallocator.planners.intergroup.failover_plan import failover_plan_of
 from iallocator.planners.kept_order import KeptOrder
 
 TYPE_CHECKING = False
@@ -41,17 +40,14 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.model.moves import Move
     from iallocator.model.state import State
-    from iallocator.planners.intergroup.failover_plan import FailoverPlan
     from iallocator.planners.intergroup.moving import Mover
 
     Targets = Callable[[Instance], Sequence[Group]]
 
-    Deficits = dict[tuple[int, int], tuple[frozenset[str], float]]
-    """(failing node, secondary) -> the instances that fail over there, and its free MiB."""
 
 __all__ = [
     "BestFit", "ExactFill", "FailoverSafe", "NodeOrder", "ReserveFirst", "WorstFit",
-    "failover_deficits", "no_more_deficits", "pack",
+    "pack",
 ]  # fmt: skip
 
 WASTES = (1, 0.5, 0)
@@ -229,11 +225,11 @@ class FailoverSafe(NodeOrder):
 
     def ranked(self, instance: Instance) -> Iterator[int]:
         memory, reach = _used(instance), self._state.cluster.reach(instance)
-        return (k for k in self.in_order(memory) if self._of(k).takes(k, memory, reach))
+        return (k for k in self.in_order(memory) if self._of(k).allows(k, memory, reach))
 
     def came(self, instance: Instance, before: Nodes, nodes: Nodes) -> None:
         reach = self._state.cluster.reach(instance)
-        moved = [k for node in nodes for k in self._of(node).came(node, _used(instance), reach)]
+        moved = [k for node in nodes for k in self._of(node).add(node, _used(instance), reach)]
         self.renew((*before, *nodes, *moved))
 
     def _of(self, index: int) -> FailoverPlan:
@@ -436,40 +432,16 @@ def _spares_of(
 # Orders that keep N+1 by construction
 
 
-def failover_deficits(state: State, nodes: Iterable[int]) -> Deficits | None:
-    """Return the secondaries that could not take over from `nodes`.
-
-    A secondary can take over if it is online, has the memory, and migration tags allow it.
-    Returns None if a node holds instances other than drbd with a secondary.
-    Cost: the primaries of `nodes`.
-    """
-    found: Deficits = {}
-    for node in nodes:
-        group = state.cluster.nodes[node].group
-        if any(not limit.local for limit in other_limits(group, FREE_MEMORY, POOL_SPACE)):
-            return None
-        asked: dict[int, list[Instance]] = {}
+def _only_failovers(state: State, group: Group) -> bool:
+    """Return whether all instances of `group` fail over, and only memory and pools limit that."""
+    if any(not limit.local for limit in other_limits(group, FREE_MEMORY, POOL_SPACE)):
+        return False
+    for node in group.nodes:
         for instance in state.primaries[node].values():
-            places = state.where[instance.name]
-            if len(places) < 2 or places[0] != node or instance.forthcoming:
-                return None
-            asked.setdefault(places[1], []).append(instance)
-        rejected = may_not_receive(state.cluster, node, list(asked))
-        for mirror, instances in asked.items():
-            free = state.columns[MEMORY][mirror]
-            need = sum(one.memory for one in instances if one.uses_memory)
-            online = state.cluster.nodes[mirror].online
-            if mirror in rejected or not online or free <= need:
-                found[node, mirror] = frozenset(one.name for one in instances), free
-    return found
-
-
-def no_more_deficits(before: Deficits, after: Deficits) -> bool:
-    """Return whether no failure loses more `after` than `before`; both are of the same nodes."""
-    return all(
-        key in before and before[key][0] == names and before[key][1] <= free
-        for key, (names, free) in after.items()
-    )
+            nodes = state.where[instance.name]
+            if len(nodes) < 2 or nodes[0] != node or instance.forthcoming:
+                return False
+    return True
 
 
 def _reserve_first(
@@ -483,28 +455,24 @@ def _reserve_first(
     if any(one.required_nodes == 1 for one in instances):
         return None
     context = mover.context
-    state, nodes = context.state, context.cluster.nodes
+    state = context.state
     groups = {group.index: group for one in instances for group in targets(one)}
     rules = [context.evaluator(group).rules for group in groups.values()]
     modes = {rule.mode for rule in rules}
     if len(modes) > 1 or not modes <= {"no-new", "no-worse"}:
         return None
-    before: Deficits = {}
-    for group in groups.values():
-        deficits = failover_deficits(state, group.nodes)
-        if deficits is None:
-            return None
-        before |= deficits
-    lost = frozenset[int]() if rules[0].exact else frozenset(node for node, _ in before)
+    if not all(_only_failovers(state, group) for group in groups.values()):
+        return None
+    relations = context.bonds.relations
+    baselines = [Baseline(state, group, rules[0].mode, relations) for group in groups.values()]
+    lost = frozenset[int]()
+    if not rules[0].exact:
+        lost = lost.union(*(one.not_tolerated(state, one.group.nodes) for one in baselines))
     for order in _reserve_orders(mover, instances, targets, lost):
         with state.trial():
             made = _place_in_turn(mover, instances, targets, order)
-            if made is None:
-                continue
-            touched = {nodes[index].group.index for move in made for index in move.after}
-            asking = [n for k in touched for n in groups[k].nodes if n not in lost]
-            after = failover_deficits(state, asking)
-        return made if after is not None and no_more_deficits(before, after) else None
+            if made is not None:
+                return None if any(one.broken(state, CAME) for one in baselines) else made
     return None
 
 
@@ -543,7 +511,9 @@ def _failover_safe(
     for group in {group.index: group for one in instances for group in targets(one)}.values():
         rules = context.evaluator(group).rules
         own = (
-            failover_plan_of(state, group, rules) if rules.exact and not rules.movers_stay else None
+            FailoverPlan.of_group(state, group, rules)
+            if rules.exact and not rules.movers_stay
+            else None
         )
         if own is None:
             return None

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from iallocator.model.columns import MEMORY
 from iallocator.model.moves import replay
+from iallocator.n1.failover_plan import FailoverPlan
 from iallocator.options.settings import Settings
 from iallocator.planners.intergroup.context import IntergroupContext
-from iallocator.planners.intergroup.failover_plan import failover_plan_of
 from iallocator.planners.intergroup.moving import Mover
 from iallocator.planners.intergroup.packing import FailoverSafe, pack
 from iallocator.planners.intergroup.partitions import Peers
@@ -106,7 +106,7 @@ def test_failover_plan_as_instances_come_leaves_what_each_failure_asks() -> None
         mover = _mover(seed)
         state = mover.context.state
         source, group, _ = mover.context.cluster.groups
-        own = failover_plan_of(state, group, mover.context.evaluator(group).rules)
+        own = FailoverPlan.of_group(state, group, mover.context.evaluator(group).rules)
         assert own is not None
         rooms = FailoverSafe(state, {group.index: own})
         for instance in [i for k in source.nodes for i in state.instances_on(k)]:
@@ -122,6 +122,7 @@ def test_failover_plan_as_instances_come_leaves_what_each_failure_asks() -> None
                 FailoverSafe(state, {group.index: own}).in_order()
             )
             assert all(state.columns[MEMORY][k] > own.kept[k] for k in own.kept)
-            worst = {k: max(asked.get(k, 0) for _, _, asked in own._plans) for k in own.kept}
+            needed = [some for both in own._failovers.values() for _, some in both]
+            worst = {k: max(some.get(k, 0) for some in needed) for k in own.kept}
             assert own.kept == worst
     assert came > 10
