@@ -28,45 +28,53 @@ from iallocator.limits.node import (
     other_limits,
 )
 from iallocator.model.columns import DISK, MEMORY
+from iallocator.model.state import derived
 from iallocator.n1.batched_simulation import BatchedSimulation
 from iallocator.n1.queues import Queue, fits_into
-from iallocator.n1.slot_counts import SlotCounts, SpareSlots, UndecidedFailures
+from iallocator.n1.slot_counts import SpareSlots, UndecidedFailures, slots_of_node, slots_of_nodes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from iallocator.aliases import Nodes
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
-    from iallocator.model.state import State
+    from iallocator.model.state import Kept, State
     from iallocator.n1.batched_simulation import Arrivals
     from iallocator.n1.queues import Leaving, Need
     from iallocator.n1.rules import Rules
     from iallocator.n1.slot_counts import Margin
     from iallocator.scoring import Kernels
 
-    Doubt = tuple[int, Leaving]
+    Undecided = tuple[int, Leaving]
     """A node that fails, and the instances that leave it then."""
 
-__all__ = ["Doubt", "GroupHeadroom", "Trials"]
-
+__all__ = ["GroupChecks", "GroupCounting", "Undecided"]
 
 COUNTED = (FREE_MEMORY, DISK_SPACE, POOL_SPACE, OWN_SPINDLES, SPINDLES_OF_DISKS)
-"""The limits that counting takes into account; where pools or spindles matter it says nothing."""
+"""The limits that counting knows; where pools or spindles matter, it decides nothing."""
+
+FEW, GROWTH = 4, 4
+"""How many sizes the first batch has, and the factor by which batches grow."""
+
+TWICE = 2
+"""Once a failure rejects an instance on so many nodes, it is simulated for all others at once."""
 
 
-class GroupHeadroom:
-    """The failures of one group, and what its nodes have room for.
+class GroupCounting:
+    """The failures of one group by counting, and the slots of its nodes.
+
+    Every method that returns a bool or None returns None if counting does not decide.
 
     Attributes
     ----------
     group, targets:
         The group, and its nodes that may take over.
     queues:
-        Node whose failure has to be survived -> what leaves it then.
+        Node whose failure must be tolerated -> the instances that leave it then.
     intricate:
-        Whether counting tells nothing.
+        Whether counting never decides in this group.
     """
 
     def __init__(self, state: State, rules: Rules, group: Group, watched: set[int]) -> None:
@@ -75,94 +83,95 @@ class GroupHeadroom:
         self._rules = rules
         self.group = group
         self.targets = rules.targets(state.cluster, group)
-        self._room: dict[Need, SlotCounts] = {}
+        self._takes_over = frozenset(self.targets)
         self.queues = {i: Queue(rules) for i in group.nodes if i in watched}
         self.intricate = (
             state.pools is not None
             or bool(other_limits(group, *COUNTED))
             or any(nodes[index].migration for index in group.nodes)
-            or not all(self._known(index) for index in self.queues)
+            or not all(
+                one.forthcoming or (not one.needs_secondary and self.counts(one))
+                for index in self.queues
+                for one in state.primaries[index].values()
+            )
         )
         if not self.intricate:
             for node, queue in self.queues.items():
                 queue.start(state.primaries[node].values())
-        self._healthy: bool | None = None
-        self._judged = False
-        self._changed: list[int] = []  # every node that changes, one after the other
-        self._watching: list[set[int]] = []
+        self._totals: Kept[Need, tuple[int, int]] = {}
+        self._tolerated: bool | None = None
+        self._checked = False
         self._margins: dict[Need, Margin] | None = None  # until something changes
-        self._doubts = UndecidedFailures(state, self.queues, self.targets, self._watch())
-        self._spare = SpareSlots(state, self.queues, self.targets, self._watch())
-
-    def _known(self, node: int) -> bool:
-        """Whether counting can tell of all that leaves `node`."""
-        return all(
-            one.forthcoming or (not one.needs_secondary and self.counts(one))
-            for one in self._state.primaries[node].values()
-        )
+        self._changed: list[set[int]] = [set(), set()]  # since the arrays were renewed
+        self._undecided = UndecidedFailures(state, self.queues, self.targets, self._changed[0])
+        self._spare = SpareSlots(state, self.queues, self.targets, self._changed[1])
 
     def counts(self, instance: Instance) -> bool:
-        """Whether counting can tell of `instance`: by itself, and not rejected anywhere."""
+        """Return whether counting knows all limits of `instance`."""
         if instance.name in self._rules.units or (instance.local and not instance.disk):
             return False
         recreated = self._rules.recreates(instance)
         if self.group.exclusive and (instance.local or instance.spindles_anywhere or recreated):
-            return False  # spindles may tell
+            return False  # spindles may decide
         return not recreated or self.group.policy.rejects(instance, False) is None
 
     def holds(self, instance: Instance, node: int) -> bool:
-        """Whether `node` has the memory and the disk for `instance`."""
+        """Return whether `node` has the memory and the disk for `instance`."""
         memory, disk = fits_into(instance)
         columns = self._state.columns
         return columns[MEMORY][node] > memory and (not disk or columns[DISK][node] > disk)
 
-    def placed(self, instance: Instance, node: int) -> None:
-        """`instance` has come to `node`."""
-        self.placed_alike([(instance, (node,))])
+    # Changes of the state
 
-    def placed_alike(self, arrivals: Sequence[tuple[Instance, Nodes]]) -> None:
-        """Each instance has come to its node; they differ in name and order only."""
+    def placed(self, arrivals: Sequence[tuple[Instance, Nodes]]) -> None:
+        """Count instances that were placed on one node each, equal except for names and orders."""
         if not self.intricate:
             for instance, (node,) in arrivals:
                 if node in self.queues:
                     self.queues[node].add(instance)
         self._change([node for _, (node,) in arrivals])
 
-    def undo(self, node: int, queue: Queue | None) -> None:
-        """The state is as before at `node`, where this left it if it failed."""
+    def restore(self, node: int, queue: Queue | None) -> None:
+        """Count `node` again at the end of a trial; `queue`: its queue before the trial."""
         if queue is not None:
             self.queues[node] = queue
         self._change([node])
 
     def _change(self, nodes: Sequence[int]) -> None:
-        self._judged, self._margins = False, None
-        self._changed += nodes
-        for changed in self._watching:
+        self._checked, self._margins = False, None
+        for changed in self._changed:
             changed.update(nodes)
 
-    def _watch(self) -> set[int]:
-        """A set that gets every node that changes from now on."""
-        self._watching.append(set())
-        return self._watching[-1]
+    # All failures
 
-    def healthy(self) -> bool | None:
-        """Whether every failure is survived as things are; None: unknown."""
-        if not self._judged:
-            self._judged = True
-            self._healthy = None if self.intricate else self._verdict(None, -1)
-        return self._healthy
+    def count(self, instance: Instance) -> int:
+        """Return how many more equal instances the group certainly takes, wherever they go."""
+        if self.intricate or not self.counts(instance):
+            return 0
+        return self._spare.count(instance)
 
-    def accepts(self, instance: Instance, node: int) -> bool | None:
-        """The same with `instance` on `node`."""
+    def tolerates_all(self) -> bool | None:
+        """Return whether every failure is tolerated in the present state."""
+        if not self._checked:
+            self._checked = True
+            self._tolerated = None if self.intricate else self._result(None, -1)
+        return self._tolerated
+
+    def tolerates(self, instance: Instance, node: int) -> bool | None:
+        """Return whether every failure is tolerated with `instance` on `node`."""
         if self.intricate or not self.counts(instance):
             return None
-        return self._verdict(instance, node)
+        return self._result(instance, node)
+
+    def _result(self, instance: Instance | None, node: int) -> bool | None:
+        results = self.not_tolerated(instance, node).values()
+        return False if False in results else None if None in results else True
 
     def certainly_lost(self, instance: Instance, node: int) -> bool:
-        """Whether a failure is lost for certain with `instance`, or a larger one, on `node`.
+        """Return whether a failure is certainly intolerable with `instance` on `node`.
 
-        Slots are counted for sizes that are there already: those for its own may become less in
-        number and in need, the larger it is.
+        It then is with a larger instance as well, because only slots of sizes that are present on
+        the nodes already are counted.
         """
         if self.intricate or not self.counts(instance):
             return False
@@ -170,208 +179,231 @@ class GroupHeadroom:
         if node in self.queues and self.loses(node, taken, node):
             return True
         if self._margins is None:
-            self._margins = self._doubts.margins()
+            self._margins = self._undecided.margins()
         return any(
-            self.slots_of_size(need).less(node, taken)[0] > margin.but(node)
+            self._taken_slots(need, node, taken)[0] > margin.but(node)
             for need, margin in self._margins.items()
         )
 
-    def loses(self, failing: int, taken: Need, node: int) -> bool:
-        """Whether one failure is lost for certain with an instance of size `taken` on `node`."""
-        queue = self.queues[failing]
-        if failing == node:
-            return queue.lost(self._slot_counts(queue, failing, node, (0, 0)), [taken])
-        return queue.lost(self._slot_counts(queue, failing, node, taken))
+    def not_tolerated(self, instance: Instance | None, node: int) -> dict[int, bool | None]:
+        """Return what `tolerates_failure` returns with `instance` on `node`, where not True."""
+        return self.not_tolerated_with(instance, node, [])[0]
 
-    def _verdict(self, instance: Instance | None, node: int) -> bool | None:
-        found = self.unsettled(instance, node).values()
-        return False if False in found else None if None in found else True
-
-    def unsettled(self, instance: Instance | None, node: int) -> dict[int, bool | None]:
-        """What `survives` says of all failures with `instance` on `node`, where it is not yes."""
-        return self.unsettled_and(instance, node, [])[0]
-
-    def unsettled_and(
+    def not_tolerated_with(
         self, instance: Instance | None, node: int, others: Sequence[tuple[int, int]]
     ) -> tuple[dict[int, bool | None], list[bool | None]]:
-        """The same, and what it says of `others`: of a failure with `instance` on a node each."""
+        """Return `not_tolerated`, and for each of `others` the result of `tolerates_failure`.
+
+        `others`: a failure, and the node on which `instance` is instead of `node`.
+        """
         taken = fits_into(instance) if instance else (0, 0)
         apart = [(failing, other) for failing, other in others if failing != other]
-        lost, told = self._doubts.after(taken, node, apart)
-        found = {failing: False if sure else None for failing, sure in lost.items()}
+        lost, known = self._undecided.after(taken, node, apart)
+        results = {failing: False if sure else None for failing, sure in lost.items()}
         if node in self.queues:
-            own = self.survives(node, instance, node)
-            found = found if own else dict(sorted({**found, node: own}.items()))
-        rest = iter(told)
-        return found, [
-            self.survives(failing, instance, other) if failing == other else next(rest)
+            own = self.tolerates_failure(node, instance, node)
+            results = results if own else dict(sorted({**results, node: own}.items()))
+        rest = iter(known)
+        return results, [
+            self.tolerates_failure(failing, instance, other) if failing == other else next(rest)
             for failing, other in others
         ]
 
-    def survives(self, failing: int, instance: Instance | None, node: int) -> bool | None:
-        """Whether one failure is survived with `instance` on `node`, as far as counting tells."""
+    # One failure
+
+    def loses(self, failing: int, taken: Need, node: int) -> bool:
+        """Return whether a failure is certainly intolerable with `taken` in use on `node`."""
+        queue = self.queues[failing]
+        if failing == node:
+            return queue.lost(self._slots(queue, failing, node, (0, 0)), [taken])
+        return queue.lost(self._slots(queue, failing, node, taken))
+
+    def tolerates_failure(self, failing: int, instance: Instance | None, node: int) -> bool | None:
+        """Return whether one failure is tolerated with `instance` on `node`."""
         comes_here = instance is not None and failing == node
-        queue = self.queue(failing, instance, node)
+        queue = self._queue(failing, instance, node)
         if not queue.moved:
             return True
-        own = (0, 0) if instance is None or comes_here else fits_into(instance)
-        if all(self._suffices(queue, need, failing, node, own) for need in queue.required):
-            return True
-        return False if queue.lost(self._slot_counts(queue, failing, node, own)) else None
+        taken = (0, 0) if instance is None or comes_here else fits_into(instance)
+        for need, (units, before) in queue.required.items():
+            slots, closing = self._without(need, failing)
+            if node >= 0 and any(taken):
+                less = self._taken_slots(need, node, taken)
+                slots, closing = slots - less[0], closing - less[1]
+            if slots < units and (queue.disks or closing <= before):
+                return False if queue.lost(self._slots(queue, failing, node, taken)) else None
+        return True
 
-    def queue(self, failing: int, instance: Instance | None, node: int) -> Queue:
-        """What leaves `failing`, with `instance` in it if that is on it."""
+    def leaving(self, failing: int, instance: Instance | None, node: int) -> Leaving:
+        """Return the instances that leave `failing`, with `instance` if `node` is that node."""
+        return self._queue(failing, instance, node).leaving()
+
+    def _queue(self, failing: int, instance: Instance | None, node: int) -> Queue:
         present = self.queues[failing]
         return present.with_one(instance) if instance and failing == node else present
 
-    def leaving(self, failing: int, instance: Instance | None, node: int) -> Leaving:
-        """The same for good."""
-        return self.queue(failing, instance, node).leaving()
-
-    def _suffices(self, queue: Queue, need: Need, failing: int, node: int, taken: Need) -> bool:
-        slots, closing = self._without(need, failing)
-        if node >= 0 and any(taken):
-            less = self.slots_of_size(need).less(node, taken)
-            slots, closing = slots - less[0], closing - less[1]
-        units, before = queue.required[need]
-        return slots >= units or (not queue.disks and closing > before)
-
-    def _slot_counts(self, queue: Queue, failing: int, node: int, taken: Need) -> list[int]:
-        """For each of the sizes in `queue` how many of it the targets have room for."""
-        found = []
+    def _slots(self, queue: Queue, failing: int, node: int, taken: Need) -> list[int]:
+        """Return the slots of all targets for each size in `queue`, with `taken` on `node`."""
+        counts = []
         for need in queue.required:
-            less = self.slots_of_size(need).less(node, taken)[0] if node >= 0 and any(taken) else 0
-            found.append(self._without(need, failing)[0] - less)
-        return found
+            less = self._taken_slots(need, node, taken)[0] if node >= 0 and any(taken) else 0
+            counts.append(self._without(need, failing)[0] - less)
+        return counts
+
+    def _taken_slots(self, need: Need, node: int, taken: Need) -> tuple[int, int]:
+        """Return the slots, and the MiB that close them, which `node` loses by giving `taken`."""
+        if node not in self._takes_over:
+            return 0, 0
+        slots, closing = slots_of_node(self._state, need, node, (0, 0))
+        left, left_closing = slots_of_node(self._state, need, node, taken)
+        return slots - left, closing - left_closing
 
     def _without(self, need: Need, failing: int) -> tuple[int, int]:
-        """Return `SlotCounts.without`, from the arrays of all failures if they have the size."""
-        return self._doubts.without(need, failing) or self.slots_of_size(need).without(failing)
-
-    def count(self, instance: Instance) -> int:
-        """How many more like `instance` the group takes, wherever; see `Headroom.count`."""
-        if self.intricate or not self.counts(instance):
-            return 0
-        return self._spare.count(instance)
-
-    def slots_of_size(self, need: Need) -> SlotCounts:
-        """What the targets have room for, in instances of this size."""
-        room = self._room.get(need)
-        if room is None:
-            room = self._room[need] = SlotCounts(self._state, need, self.targets, self._changed)
-        return room
-
-
-FEW, GROWTH = 4, 4
-"""So many sizes are played through at once at first, and so many times as many each time."""
-
-TWICE = 2
-"""Once an instance is rejected on so many nodes, a failure is asked for all others at once."""
+        """Return the slots, and the MiB that close them, of all targets except `failing`."""
+        known = self._undecided.without(need, failing)
+        if known is not None:
+            return known
+        slots, closing = derived(
+            self._totals,
+            need,
+            self._state.version,
+            lambda: slots_of_nodes(self._state, need, self.targets),
+        )
+        if failing not in self._takes_over:
+            return slots, closing
+        own, own_closing = slots_of_node(self._state, need, failing, (0, 0))
+        return slots - own, closing - own_closing
 
 
-class Trials:
-    """Judges placements in the group of `counting` on `state`, which may go on changing.
+class GroupChecks:
+    """Checks of placements in the group of `counting`, whose undecided failures are simulated.
+
+    A method that returns a bool or None returns None if neither counting nor a simulation in
+    arrays decides.
 
     Attributes
     ----------
     plain:
-        Whether failures can be played through in arrays.
+        Whether failures can be simulated in arrays: only amounts distinguish the nodes.
+    refuters:
+        Node -> the failure that rejected an instance there last.
     """
 
     def __init__(
-        self, state: State, kernels: Kernels, rules: Rules, counting: GroupHeadroom
+        self, state: State, kernels: Kernels, rules: Rules, counting: GroupCounting
     ) -> None:
         self._state = state
         self._kernels = kernels
         self._rules = rules
         self._counting = counting
         self._simulations: dict[bool, BatchedSimulation] = {}
-        self.plain = not counting.intricate and self._untagged()
-        self._version = -1
-        self._before: dict[int, bool | None] = {}  # whether failures are survived as things are
-        self._instance: Instance | None = None  # the last that was judged
-        self._refuted: set[int] = set()  # where it would not do, as is known already
-        self._foreseen: dict[tuple[float, ...], set[int]] = {}  # vector -> where it would not do
-        self._asked: set[int] = set()  # failures of which that is known for every node
-        self._refuters: dict[int, int] = {}  # node -> whose failure rejected somebody there last
-
-    def _untagged(self) -> bool:
-        """Whether only amounts tell nodes apart: no tags of instances, no reserved memory."""
-        state = self._state
-        return not any(
+        self.plain = not counting.intricate and not any(
             state.reserved[index]
             or any(one.exclusion or one.desired for one in state.primaries[index].values())
-            for index in self._counting.group.nodes
+            for index in counting.group.nodes
         )
+        self.refuters: dict[int, int] = {}
+        self._version = -1
+        self._before: dict[int, bool | None] = {}  # failure -> whether it is tolerated now
+        self._prepared: dict[tuple[float, ...], set[int]] = {}  # vector -> nodes that reject it
+        self._instance: Instance | None = None  # the last one that was checked
+        self._rejected: set[int] = set()  # nodes known to reject it
+        self._simulated: set[int] = set()  # failures simulated for it on every node
 
-    def keeps(self, instance: Instance, node: int) -> bool | None:
-        """Whether `instance` may come to `node`; see `headroom.Headroom.keeps`."""
+    def allows(self, instance: Instance, node: int) -> bool | None:
+        """Return whether the rules allow `instance` on `node`."""
         counting = self._counting
         if counting.intricate or not counting.counts(instance):
             return None
-        self._look_at(instance)
-        if node in self._refuted:
+        self._forget_old()
+        if self._instance is not instance:
+            self._instance = instance
+            self._simulated = set()
+            if instance.as_primary not in self._prepared:
+                self.prepare([instance])
+            self._rejected = set(self._prepared[instance.as_primary])
+        if node in self._rejected:
             return False
-        likely = self._refuters.get(node)
-        if likely is not None and counting.survives(likely, instance, node) is False:
+        likely = self.refuters.get(node)
+        if likely is not None and counting.tolerates_failure(likely, instance, node) is False:
             against = self._counts_against(likely)
             if against is not False:
                 return None if against is None else False
-        doubts: list[Doubt] = []
-        for failing, found in counting.unsettled(instance, node).items():
-            if found is False:
+        undecided: list[Undecided] = []
+        for failing, result in counting.not_tolerated(instance, node).items():
+            if result is False:
                 against = self._counts_against(failing)
                 if against is not False:
-                    self._refuters[node] = failing
+                    self.refuters[node] = failing
                     return None if against is None else False
             else:
-                doubts.append((failing, counting.leaving(failing, instance, node)))
+                undecided.append((failing, counting.leaving(failing, instance, node)))
         if likely is not None:
-            doubts.sort(key=lambda doubt: doubt[0] != likely)
-        return self._try(doubts, instance, node) if doubts else True
+            undecided.sort(key=lambda one: one[0] != likely)
+        return self._simulate(undecided, instance, node) if undecided else True
 
-    def _look_at(self, instance: Instance) -> None:
-        """Forget what is not true any more, or was true of another instance."""
-        self._look_again()
-        if self._instance is not instance:
-            self._instance = instance
-            self._asked = set()
-            if instance.as_primary not in self._foreseen:
-                self.foresee([instance])
-            self._refuted = set(self._foreseen[instance.as_primary])
+    def _simulate(
+        self, undecided: Sequence[Undecided], instance: Instance, node: int
+    ) -> bool | None:
+        """Return whether the rules allow `instance` on `node`, by simulating these failures."""
+        lost = self.lost(undecided, [(instance, (node,))] * len(undecided))
+        if lost is None:
+            return None
+        for (failing, _), is_lost in zip(undecided, lost):
+            against = is_lost and self._counts_against(failing)
+            if against is not False:
+                self.refuters[node] = failing
+                if against:
+                    self._rejected.add(node)
+                    self._simulate_everywhere(failing, instance)
+                return None if against is None else False
+        self.refuters.pop(node, None)
+        return True
 
-    def _look_again(self) -> None:
-        """Forget what was true of the state before."""
+    def _simulate_everywhere(self, failing: int, instance: Instance) -> None:
+        """Simulate a failure that rejects `instance` on a second node for all other nodes."""
+        if len(self._rejected) < TWICE or failing in self._simulated:
+            return
+        self._simulated.add(failing)
+        counting, nodes = self._counting, self._state.cluster.nodes
+        others = [
+            i
+            for i in counting.group.nodes
+            if i != failing and nodes[i].online and i not in self._rejected
+        ]
+        undecided = [(failing, counting.leaving(failing, instance, -1))] * len(others)
+        lost = self.lost(undecided, [(instance, (node,)) for node in others])
+        rejected = [node for node, is_lost in zip(others, lost or ()) if is_lost]
+        self._rejected.update(rejected)
+        self.refuters.update(dict.fromkeys(rejected, failing))
+
+    def _forget_old(self) -> None:
+        """Forget what was true of another state."""
         if self._version != self._state.version:
             self._version = self._state.version
             self._before = {}
-            self._foreseen = {}
+            self._prepared = {}
             self._instance = None
 
-    @property
-    def refuters(self) -> Mapping[int, int]:
-        """Nodes that somebody was rejected on last, and by whose failure."""
-        return self._refuters
-
     def learn(self, node: int, refuter: int | None) -> None:
-        """The failure of `refuter` rejects whoever comes to `node`; None: no failure does."""
+        """Remember the failure that rejects every instance on `node`; None: no failure does."""
         if refuter is None:
-            self._refuters.pop(node, None)
+            self.refuters.pop(node, None)
         else:
-            self._refuters[node] = refuter
+            self.refuters[node] = refuter
 
-    def foresee(self, instances: Sequence[Instance]) -> None:
-        """See at once where these would not do, as they come one by one to the state as it is.
+    def prepare(self, instances: Sequence[Instance]) -> None:
+        """Simulate in one batch which nodes reject each of `instances` in the present state.
 
-        Of each node only the failure is asked that rejected somebody there last.
+        For each node, only the failure that rejected an instance there last is simulated.
         """
-        self._look_again()
-        fresh = [one for one in instances if one.as_primary not in self._foreseen]
+        self._forget_old()
+        fresh = [one for one in instances if one.as_primary not in self._prepared]
         rows = [
             (one, node, failing)
             for one in fresh
             if self._counting.counts(one)
-            for node, failing in self._refuters.items()
+            for node, failing in self.refuters.items()
             if self._counting.holds(one, node) and self._counts_against(failing)
         ]
         leaving = self._counting.leaving
@@ -379,124 +411,79 @@ class Trials:
             [(failing, leaving(failing, one, node)) for one, node, failing in rows],
             [(one, (node,)) for one, node, _ in rows],
         )
-        self._foreseen |= {one.as_primary: set() for one in fresh}
-        for (one, node, _), gone in zip(rows, lost or ()):
-            if gone:
-                self._foreseen[one.as_primary].add(node)
-
-    def _try(self, doubts: Sequence[Doubt], instance: Instance, node: int) -> bool | None:
-        """Play the failures in doubt through."""
-        lost = self.lost(doubts, [(instance, (node,))] * len(doubts))
-        if lost is None:
-            return None
-        for (failing, _), gone in zip(doubts, lost):
-            against = gone and self._counts_against(failing)
-            if against is not False:
-                self._refuters[node] = failing
-                if against:
-                    self._refuted.add(node)
-                    self._ask_everywhere(failing, instance)
-                return None if against is None else False
-        self._refuters.pop(node, None)
-        return True
-
-    def _ask_everywhere(self, failing: int, instance: Instance) -> None:
-        """`failing` rejects `instance` on a second node: see at once where else."""
-        if len(self._refuted) < TWICE or failing in self._asked:
-            return
-        self._asked.add(failing)
-        counting, nodes = self._counting, self._state.cluster.nodes
-        others = [
-            i
-            for i in counting.group.nodes
-            if i != failing and nodes[i].online and i not in self._refuted
-        ]
-        doubts = [(failing, counting.leaving(failing, instance, -1))] * len(others)
-        lost = self.lost(doubts, [(instance, (node,)) for node in others])
-        found = [node for node, gone in zip(others, lost or ()) if gone]
-        self._refuted.update(found)
-        self._refuters.update(dict.fromkeys(found, failing))
-
-    def _counts_against(self, failing: int) -> bool | None:
-        """Whether a placement is rejected that leaves this failure lost; None: unknown."""
-        return True if self._rules.strict else self._survived_before(failing)
-
-    def _survived_before(self, failing: int) -> bool | None:
-        """Whether a failure is survived as things are; None: unknown."""
-        if failing not in self._before:
-            found = self._counting.survives(failing, None, -1)
-            if found is None:
-                lost = self.lost([(failing, self._counting.leaving(failing, None, -1))], [None])
-                found = None if lost is None else not lost[0]
-            self._before[failing] = found
-        return self._before[failing]
-
-    def sound(self) -> bool | None:
-        """Whether every failure is survived as things are; None: unknown."""
-        found = self._counting.healthy()
-        if found is not None or self._counting.intricate:
-            return found
-        self._look_again()
-        verdicts = {self._survived_before(failing) for failing in self._counting.queues}
-        return False if False in verdicts else None if None in verdicts else True
-
-    def lost(self, doubts: Sequence[Doubt], coming: Sequence[Arrivals | None]) -> list[bool] | None:
-        """Which failures lose somebody; None: they cannot be played through in arrays.
-
-        With what is `coming` beside what the state holds, see `BatchedSimulation.lost`.
-        """
-        simulation = self._simulation_of([leaving for _, leaving in doubts])
-        if simulation is None:
-            return None
-        return simulation.lost([node for node, _ in doubts], [one for _, one in doubts], coming)
+        self._prepared |= {one.as_primary: set() for one in fresh}
+        for (one, node, _), is_lost in zip(rows, lost or ()):
+            if is_lost:
+                self._prepared[one.as_primary].add(node)
 
     def rejected_down(self, instances: Sequence[Instance], nodes: Sequence[int]) -> int:
-        """How many of `instances` are rejected on all of `nodes` for certain, from the first on.
+        """Return how many of `instances`, from the first, all of `nodes` certainly reject.
 
-        They are ever smaller in one amount.  Only with ``strict``, and as far as one failure
-        for each node tells, that which rejected somebody there last.
+        One amount of the instances decreases from one to the next. Decides only with ``strict``,
+        by the failure that rejected an instance on each node last.
         """
         counting = self._counting
-        known = self._rules.strict and self.plain and all(node in self._refuters for node in nodes)
+        known = self._rules.strict and self.plain and all(node in self.refuters for node in nodes)
         if not known or not (counting.counts(instances[0]) and counting.counts(instances[-1])):
             return 0
-        found, size = 0, FEW
-        while found < len(instances):
+        count, size = 0, FEW
+        while count < len(instances):
             check()
-            part = instances[found : found + size]
-            rejected = self._rejected_everywhere(part, nodes)
-            found += rejected
-            if rejected < len(part):
+            batch = instances[count : count + size]
+            rows = [(one, node, self.refuters[node]) for one in batch for node in nodes]
+            lost = self.lost(
+                [(failing, counting.leaving(failing, one, node)) for one, node, failing in rows],
+                [(one, (node,)) for one, node, _ in rows],
+            )
+            if lost is None:
                 break
+            if False in lost:
+                return count + lost.index(False) // len(nodes)
+            count += len(batch)
             size *= GROWTH
-        return found
+        return count
 
-    def _rejected_everywhere(self, instances: Sequence[Instance], nodes: Sequence[int]) -> int:
-        """How many of these, from the first on, the failure loses that belongs to each node."""
-        rows = [(one, node, self._refuters[node]) for one in instances for node in nodes]
-        leaving = self._counting.leaving
-        lost = self.lost(
-            [(failing, leaving(failing, one, node)) for one, node, failing in rows],
-            [(one, (node,)) for one, node, _ in rows],
-        )
-        if lost is None:
-            return 0
-        return lost.index(False) // len(nodes) if False in lost else len(instances)
+    def tolerates_all(self) -> bool | None:
+        """Return whether every failure is tolerated in the present state."""
+        result = self._counting.tolerates_all()
+        if result is not None or self._counting.intricate:
+            return result
+        self._forget_old()
+        results = {self._tolerated_before(failing) for failing in self._counting.queues}
+        return False if False in results else None if None in results else True
 
-    def _simulation_of(self, leaving: Sequence[Leaving]) -> BatchedSimulation | None:
-        """What plays these through; None: arrays do not."""
-        kinds = {kind for one in leaving for kind in one.recreated}
+    def _counts_against(self, failing: int) -> bool | None:
+        """Return whether a placement is rejected if this failure is not tolerated with it."""
+        return True if self._rules.strict else self._tolerated_before(failing)
+
+    def _tolerated_before(self, failing: int) -> bool | None:
+        """Return whether a failure is tolerated in the present state."""
+        if failing not in self._before:
+            result = self._counting.tolerates_failure(failing, None, -1)
+            if result is None:
+                lost = self.lost([(failing, self._counting.leaving(failing, None, -1))], [None])
+                result = None if lost is None else not lost[0]
+            self._before[failing] = result
+        return self._before[failing]
+
+    def lost(
+        self, undecided: Sequence[Undecided], coming: Sequence[Arrivals | None]
+    ) -> list[bool] | None:
+        """Simulate failures; return which of them lose an instance.
+
+        `coming`: the instances that come in addition to the state, see `BatchedSimulation.lost`.
+        None if arrays cannot simulate them.
+        """
+        recreated = {kind for _, leaving in undecided for kind in leaving.recreated}
         single = len(self._state.cluster.groups) == 1
-        if not self.plain or (len(kinds) > 1 and not single):
+        if not self.plain or (len(recreated) > 1 and not single):
             return None
-        return self._simulation(single or True in kinds)
-
-    def _simulation(self, whole: bool) -> BatchedSimulation:
-        """Over all nodes, where instances are created anew; else over those of the group."""
+        whole = single or True in recreated  # instances are created anew on any node
         if whole not in self._simulations:
             counting, state = self._counting, self._state
             scope = range(len(state.cluster.nodes)) if whole else counting.group.nodes
             self._simulations[whole] = BatchedSimulation(
                 state, self._kernels.matrix(), scope, counting.targets
             )
-        return self._simulations[whole]
+        failing, leaving = [node for node, _ in undecided], [one for _, one in undecided]
+        return self._simulations[whole].lost(failing, leaving, coming)

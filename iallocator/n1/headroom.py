@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from iallocator.model.moves import Move
 from iallocator.model.state import derived
-from iallocator.n1.counting import GroupHeadroom, Trials
+from iallocator.n1.counting import GroupChecks, GroupCounting
 from iallocator.n1.rules import Rules
 from iallocator.n1.slot_counts import ANY_NUMBER
 from iallocator.n1.speculation import Speculation
@@ -205,20 +205,23 @@ class CountedTolerance:
         self._rules = rules
         watched = set(failing)
         self._groups = {
-            group.index: GroupHeadroom(state, rules, group, watched)
+            group.index: GroupCounting(state, rules, group, watched)
             for group in state.cluster.groups
         }
-        self._trials: dict[int, Trials] = {}
+        self._checks: dict[int, GroupChecks] = {}
         self._speculations: dict[int, Speculation] = {}
         if kernels is not None:
-            self._trials = {
-                index: Trials(state, kernels, rules, group) for index, group in self._groups.items()
+            self._checks = {
+                index: GroupChecks(state, kernels, rules, group)
+                for index, group in self._groups.items()
             }
 
     def count(self, instance: Instance, groups: Sequence[int]) -> int:
         """Return how many more equal instances `groups` certainly take, wherever they go."""
         counts = [
-            group.count(instance) if index in groups else ANY_NUMBER * (group.healthy() is True)
+            group.count(instance)
+            if index in groups
+            else ANY_NUMBER * (group.tolerates_all() is True)
             for index, group in self._groups.items()
         ]
         return min(counts, default=ANY_NUMBER)
@@ -227,7 +230,7 @@ class CountedTolerance:
         """Return whether all failures are tolerated with `instance` on `node`; None: undecided."""
         own = self._state.cluster.nodes[node].group.index
         results = [
-            group.accepts(instance, node) if index == own else group.healthy()
+            group.tolerates(instance, node) if index == own else group.tolerates_all()
             for index, group in self._groups.items()
         ]
         return False if False in results else None if None in results else True
@@ -238,9 +241,9 @@ class CountedTolerance:
         Without ``strict``, only failures of the group that were tolerated before must be tolerated.
         """
         own = self._state.cluster.nodes[node].group.index
-        result = self._trials[own].keeps(instance, node)
+        result = self._checks[own].allows(instance, node)
         if self._rules.strict and result is not False:
-            others = {one.sound() for index, one in self._trials.items() if index != own}
+            others = {one.tolerates_all() for index, one in self._checks.items() if index != own}
             result = False if False in others else None if None in others else result
         return result
 
@@ -251,7 +254,7 @@ class CountedTolerance:
         """
         own = self._state.cluster.nodes[node].group.index
         return any(
-            one.certainly_lost(instance, node) if index == own else one.healthy() is False
+            one.certainly_lost(instance, node) if index == own else one.tolerates_all() is False
             for index, one in self._groups.items()
         )
 
@@ -264,16 +267,16 @@ class CountedTolerance:
         if all(self.certainly_lost(instances[-1], node) for node in nodes):
             return len(instances)
         count = len(instances)
-        for index, trials in self._trials.items():
+        for index, checks in self._checks.items():
             mine = [node for node in nodes if cluster.nodes[node].group.index == index]
             if mine and count:
-                count = trials.rejected_down(instances[:count], mine)
+                count = checks.rejected_down(instances[:count], mine)
         return count
 
     def prepare(self, instances: Sequence[Instance]) -> None:
         """Simulate in one batch what `allows` will need for each of `instances`."""
-        for trials in self._trials.values():
-            trials.foresee(instances)
+        for checks in self._checks.values():
+            checks.prepare(instances)
 
     def speculation(self, group: int) -> Speculation | None:
         """Return what checks several placements in `group` at once; None if nothing can.
@@ -281,11 +284,11 @@ class CountedTolerance:
         It works with ``strict``, and if all other groups certainly keep N+1.
         """
         others = [one for index, one in self._groups.items() if index != group]
-        if not self._rules.strict or not all(other.healthy() for other in others):
+        if not self._rules.strict or not all(other.tolerates_all() for other in others):
             return None
         if group not in self._speculations:
-            trials, counting = self._trials[group], self._groups[group]
-            self._speculations[group] = Speculation(trials, counting)
+            checks, counting = self._checks[group], self._groups[group]
+            self._speculations[group] = Speculation(checks, counting)
         return self._speculations[group]
 
     def placed(self, arrivals: Sequence[tuple[Instance, Nodes]]) -> None:
@@ -294,4 +297,4 @@ class CountedTolerance:
         for index, group in self._groups.items():
             mine = [one for one in arrivals if nodes[one[1][0]].group.index == index]
             if mine:
-                group.placed_alike(mine)
+                group.placed(mine)

@@ -1,7 +1,7 @@
 """Slots: how often equal instances fit on the targets, and which failures that leaves undecided.
 
-Arrays over sizes × nodes and sizes × failures.  All results are those of `GroupHeadroom.survives`
-for one failure after the other.
+Arrays over sizes × nodes and sizes × failures.  The results equal those of
+`GroupCounting.tolerates_failure` for one failure after the other.
 
 Cost: O(s n) for *s* sizes and *n* nodes per call; of what is kept, only changed nodes are counted
 again.
@@ -29,13 +29,17 @@ if TYPE_CHECKING:
 
     Integers = NDArray[np.int64]
 
-__all__ = ["ANY_NUMBER", "Margin", "SlotCounts", "SpareSlots", "UndecidedFailures"]
+__all__ = [
+    "ANY_NUMBER",
+    "Margin",
+    "SpareSlots",
+    "UndecidedFailures",
+    "slots_of_node",
+    "slots_of_nodes",
+]
 
 
 ANY_NUMBER = 1 << 40
-
-FEW = 8
-"""So many nodes that changed are looked at one by one."""
 
 
 def slots_left(
@@ -63,79 +67,27 @@ def _left(column: Sequence[float], nodes: Sequence[int]) -> Integers:
     return found.astype(np.int64) - 1
 
 
-class SlotCounts:
-    """How often an instance of one size fits on each target, and what it takes to close all.
+def slots_of_nodes(state: State, need: Need, nodes: Sequence[int]) -> tuple[int, int]:
+    """Return the slots for `need` on all of `nodes`, and the MiB of memory that close them."""
+    slots, closing = slots_left(state, np.array([need], dtype=np.int64), nodes, (0, 0))
+    return int(slots.sum()), int(closing.sum())
 
-    `changes` gets every node that changes, one after the other.
 
-    Attributes
-    ----------
-    slots, closing:
-        Per target, at `place`, as of the last `renew`; the last number is 0, for all other nodes.
+def slots_of_node(state: State, need: Need, node: int, taken: Need) -> tuple[int, int]:
+    """Return the slots for `need` on `node` after it gives `taken`, and the MiB that close it.
+
+    Some memory and disk must remain.
     """
-
-    def __init__(
-        self, state: State, need: Need, targets: Sequence[int], changes: Sequence[int]
-    ) -> None:
-        self._state = state
-        self._need = need
-        self._place = {node: k for k, node in enumerate(targets)}
-        self.slots: Integers = np.zeros(len(targets) + 1, dtype=np.int64)
-        self.closing: Integers = self.slots.copy()
-        self._sums = (0, 0)
-        self._changes = changes
-        self._seen = len(changes)
-        self._look(list(targets))
-
-    def place(self, node: int) -> int:
-        """Where the numbers of `node` are."""
-        return self._place.get(node, len(self._place))
-
-    def without(self, node: int) -> tuple[int, int]:
-        """Slots, and MiB of memory that close all targets, but for `node`."""
-        self.renew()
-        at = self.place(node)
-        return self._sums[0] - int(self.slots[at]), self._sums[1] - int(self.closing[at])
-
-    def less(self, node: int, taken: Need) -> tuple[int, int]:
-        """By how much both are less once `node` has given `taken`."""
-        if node not in self._place:
-            return 0, 0
-        self.renew()
-        slots, closing = self._count(node, taken)
-        at = self._place[node]
-        return int(self.slots[at]) - slots, int(self.closing[at]) - closing
-
-    def renew(self) -> None:
-        """Look again at what has changed."""
-        if self._seen < len(self._changes):
-            nodes = {node for node in self._changes[self._seen :] if node in self._place}
-            self._seen = len(self._changes)
-            self._look(sorted(nodes))
-
-    def _look(self, nodes: Sequence[int]) -> None:
-        at = [self._place[node] for node in nodes]
-        if len(nodes) > FEW:
-            needs = np.array([self._need], dtype=np.int64)
-            slots, closing = slots_left(self._state, needs, nodes, (0, 0))
-            self.slots[at], self.closing[at] = slots[0], closing[0]
-        else:
-            for place, node in zip(at, nodes):
-                self.slots[place], self.closing[place] = self._count(node, (0, 0))
-        self._sums = int(self.slots.sum()), int(self.closing.sum())
-
-    def _count(self, node: int, taken: Need) -> tuple[int, int]:
-        """Slots of `node`, and the MiB that close it; some memory and disk must remain."""
-        memory, disk = self._need
-        free = ceil(self._state.columns[MEMORY][node]) - taken[0] - 1
-        slots = (free // memory if memory else ANY_NUMBER) if free >= 0 else 0
-        if disk:
-            slots = min(slots, (ceil(self._state.columns[DISK][node]) - taken[1] - 1) // disk)
-        return max(0, slots), max(0, free - memory + 1)
+    memory, disk = need
+    free = ceil(state.columns[MEMORY][node]) - taken[0] - 1
+    slots = (free // memory if memory else ANY_NUMBER) if free >= 0 else 0
+    if disk:
+        slots = min(slots, (ceil(state.columns[DISK][node]) - taken[1] - 1) // disk)
+    return max(0, slots), max(0, free - memory + 1)
 
 
 ABSENT = -1
-"""So many slots are wanted of a size that nobody has, and so much closed before it."""
+"""The wanted slots, and the memory before, of a size that no instance of a failure has."""
 
 
 class _FailureSlots:
@@ -257,7 +209,10 @@ class UndecidedFailures(_FailureSlots):
         return doubts, [True if one else False if no else None for one, no in told]
 
     def without(self, need: Need, failing: int) -> tuple[int, int] | None:
-        """Return `SlotCounts.without` for a failure; None if the size has no row here."""
+        """Return the slots for `need`, and the MiB that close them, on all targets but `failing`.
+
+        None if no failure needs that size.
+        """
         self._renew()
         size = self._sizes.get(need)
         if size is None:

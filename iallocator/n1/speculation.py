@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from iallocator.model.instance import Instance
     from iallocator.n1.batched_simulation import Arrivals
-    from iallocator.n1.counting import Doubt, GroupHeadroom, Trials
+    from iallocator.n1.counting import GroupChecks, GroupCounting, Undecided
     from iallocator.n1.queues import Queue
 
 __all__ = ["Speculation"]
@@ -32,18 +32,18 @@ class _Prediction:
 
     Attributes
     ----------
-    doubt, coming:
-        See `Trials.lost`.
+    undecided, coming:
+        See `GroupChecks.lost`.
     node:
         Where the last of `coming` comes to.
     rejected:
         Whether the failure is expected to reject it.
     """
 
-    __slots__ = ("coming", "doubt", "node", "rejected")
+    __slots__ = ("coming", "node", "rejected", "undecided")
 
-    def __init__(self, doubt: Doubt, coming: Arrivals, rejected: bool) -> None:
-        self.doubt = doubt
+    def __init__(self, undecided: Undecided, coming: Arrivals, rejected: bool) -> None:
+        self.undecided = undecided
         self.coming = coming
         self.node = coming[1][-1]
         self.rejected = rejected
@@ -56,8 +56,8 @@ class Speculation:
     called in turn; `confirmed` then says how much of it is so.
     """
 
-    def __init__(self, trials: Trials, counting: GroupHeadroom) -> None:
-        self._trials = trials
+    def __init__(self, checks: GroupChecks, counting: GroupCounting) -> None:
+        self._checks = checks
         self._counting = counting
         self._predictions: list[list[_Prediction]] = []
         self._path: tuple[int, ...] = ()
@@ -68,11 +68,11 @@ class Speculation:
     def suits(self, instance: Instance) -> bool:
         """Whether it can tell of `instance`."""
         counting = self._counting
-        return not counting.intricate and self._trials.plain and counting.counts(instance)
+        return not counting.intricate and self._checks.plain and counting.counts(instance)
 
     def rejected(self) -> Collection[int]:
         """The nodes that reject, as far as is known, whoever comes."""
-        return self._trials.refuters.keys()
+        return self._checks.refuters.keys()
 
     def start(self) -> None:
         """Forget what was asked before."""
@@ -86,26 +86,26 @@ class Speculation:
         False: it is known that this is not so, and why is learnt.
         """
         predictions: list[_Prediction] = []
-        asked = [(self._trials.refuters[other], other) for other in rejected]
-        unsettled, verdicts = self._counting.unsettled_and(instance, node, asked)
-        for (failing, other), survives in zip(asked, verdicts):
-            if survives:
-                self._trials.learn(other, None)
-            elif survives is None:
+        asked = [(self._checks.refuters[other], other) for other in rejected]
+        uncertain, results = self._counting.not_tolerated_with(instance, node, asked)
+        for (failing, other), tolerated in zip(asked, results):
+            if tolerated:
+                self._checks.learn(other, None)
+            elif tolerated is None:
                 predictions.append(self._predict(failing, instance, other, True))
-        if True in verdicts:
+        if True in results:
             return False
-        for failing, survives in unsettled.items():
-            if survives is False:
-                self._trials.learn(node, failing)
+        for failing, tolerated in uncertain.items():
+            if tolerated is False:
+                self._checks.learn(node, failing)
                 return False
             predictions.append(self._predict(failing, instance, node, False))
         self._predictions.append(predictions)
         return True
 
     def _predict(self, failing: int, instance: Instance, node: int, rejected: bool) -> _Prediction:
-        doubt = failing, self._counting.leaving(failing, instance, node)
-        return _Prediction(doubt, (instance, (*self._path, node)), rejected)
+        undecided = failing, self._counting.leaving(failing, instance, node)
+        return _Prediction(undecided, (instance, (*self._path, node)), rejected)
 
     def placed(self, instance: Instance, node: int) -> None:
         """`instance` has come to `node`, for as long as the trial lasts."""
@@ -114,12 +114,12 @@ class Speculation:
             self._queues[node] = queues[node]
             queues[node] = queues[node].copy()
         self._path = *self._path, node
-        self._counting.placed(instance, node)
+        self._counting.placed([(instance, (node,))])
 
     def end(self) -> None:
         """The trial is over."""
         for node in set(self._path):
-            self._counting.undo(node, self._queues.get(node))
+            self._counting.restore(node, self._queues.get(node))
 
     def confirmed(self) -> int | None:
         """How many of the predictions are so, from the first on; None: it cannot be told.
@@ -129,11 +129,13 @@ class Speculation:
         """
         if sum(map(len, self._predictions)) <= AT_ONCE:
             return self._so(len(self._predictions), lambda one: True)
-        likely = {*self._trials.refuters.values(), *self._recent}
-        known = self._so(len(self._predictions), lambda one: one.rejected or one.doubt[0] in likely)
+        likely = {*self._checks.refuters.values(), *self._recent}
+        known = self._so(
+            len(self._predictions), lambda one: one.rejected or one.undecided[0] in likely
+        )
         if not known:
             return known
-        return self._so(known, lambda one: not (one.rejected or one.doubt[0] in likely))
+        return self._so(known, lambda one: not (one.rejected or one.undecided[0] in likely))
 
     def look_around(self, nodes: Collection[int]) -> None:
         """Find the other nodes on which the failure of the last wrong prediction rejects.
@@ -141,18 +143,18 @@ class Speculation:
         A failure that rejects an instance on one node mostly rejects it on many nodes.
         """
         wrong, self._wrong = self._wrong, None
-        if wrong is None or wrong.node == wrong.doubt[0]:
+        if wrong is None or wrong.node == wrong.undecided[0]:
             return
-        failing, leaving = wrong.doubt
+        failing, leaving = wrong.undecided
         others = [node for node in nodes if node not in (failing, wrong.node)]
         instance, path = wrong.coming
         coming = [(instance, (*path[:-1], node)) for node in others]
-        lost = self._trials.lost([(failing, leaving)] * len(others), coming)
+        lost = self._checks.lost([(failing, leaving)] * len(others), coming)
         for node, gone in zip(others, lost or ()):
             if gone:
-                self._trials.learn(node, failing)
-            elif self._trials.refuters.get(node) == failing:
-                self._trials.learn(node, None)
+                self._checks.learn(node, failing)
+            elif self._checks.refuters.get(node) == failing:
+                self._checks.learn(node, None)
 
     def _so(self, count: int, asked: Callable[[_Prediction], bool]) -> int | None:
         """Return how many of the first `count` predictions hold, as far as `asked` ones tell."""
@@ -160,7 +162,7 @@ class Speculation:
             [one for one in predictions if asked(one)] for predictions in self._predictions[:count]
         ]
         every = [one for predictions in chosen for one in predictions]
-        lost = self._trials.lost([one.doubt for one in every], [one.coming for one in every])
+        lost = self._checks.lost([one.undecided for one in every], [one.coming for one in every])
         if lost is None:
             return None
         found = iter(lost)
@@ -175,6 +177,6 @@ class Speculation:
     def _learn(self, wrong: _Prediction) -> None:
         """Remember how that failure ends indeed."""
         self._wrong = wrong
-        self._trials.learn(wrong.node, None if wrong.rejected else wrong.doubt[0])
+        self._checks.learn(wrong.node, None if wrong.rejected else wrong.undecided[0])
         if not wrong.rejected:
-            self._recent = [*self._recent, wrong.doubt[0]][-RECENT:]
+            self._recent = [*self._recent, wrong.undecided[0]][-RECENT:]

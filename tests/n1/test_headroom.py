@@ -9,7 +9,7 @@ import pytest
 
 from iallocator.limits.node import FORCED_LIMITS
 from iallocator.model.instance import Instance
-from iallocator.n1.counting import GroupHeadroom
+from iallocator.n1.counting import GroupCounting
 from iallocator.n1.headroom import CountedTolerance
 from iallocator.n1.queues import fits_into
 from iallocator.n1.speculation import Speculation
@@ -129,18 +129,18 @@ def test_failures_in_doubt_are_those_that_counting_does_not_settle() -> None:
         if case.new.required_nodes > 1:
             continue
         for group in case.cluster.groups:
-            counting = GroupHeadroom(case.state, case.rules, group, set(watched(case)))
+            counting = GroupCounting(case.state, case.rules, group, set(watched(case)))
             nodes = [i for i in fitting(case, case.new) if i in group.nodes]
             if counting.intricate or not counting.counts(case.new) or not nodes:
                 continue
             for number in range(3):
                 new, node = another(case.new, number), chance.choice(nodes)
-                found = {i: counting.survives(i, new, node) for i in counting.queues}
+                found = {i: counting.tolerates_failure(i, new, node) for i in counting.queues}
                 unsettled = {i: survived for i, survived in found.items() if not survived}
-                assert counting.unsettled(new, node) == unsettled, (seed, number)
+                assert counting.not_tolerated(new, node) == unsettled, (seed, number)
                 seen.update(unsettled.values() or [True])
                 case.state.place(new, (node,))
-                counting.placed(new, node)
+                counting.placed([(new, (node,))])
     assert min(seen.values()) >= 5
 
 
@@ -152,7 +152,7 @@ def test_hopeless_placements_are_those_that_some_failure_loses_for_certain() -> 
         if case.new.required_nodes > 1:
             continue
         for group in case.cluster.groups:
-            counting = GroupHeadroom(case.state, case.rules, group, set(watched(case)))
+            counting = GroupCounting(case.state, case.rules, group, set(watched(case)))
             if counting.intricate or not counting.counts(case.new):
                 continue
             taken = fits_into(case.new)
@@ -164,7 +164,7 @@ def test_hopeless_placements_are_those_that_some_failure_loses_for_certain() -> 
                     seen[lost] += 1
                 new = another(case.new, number)
                 case.state.place(new, (node,))
-                counting.placed(new, node)
+                counting.placed([(new, (node,))])
     assert min(seen[True], seen[False]) >= 5
 
 

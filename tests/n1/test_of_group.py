@@ -13,7 +13,7 @@ from iallocator.n1.bounds import TargetCapacity
 from iallocator.n1.headroom import CountedTolerance
 from iallocator.n1.rules import Rules
 from iallocator.n1.simultaneous import JointFailures
-from iallocator.n1.slot_counts import SlotCounts as SlotRoom
+from iallocator.n1.slot_counts import slots_of_node, slots_of_nodes
 from iallocator.n1.tolerance import FailureTolerance
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
@@ -85,14 +85,12 @@ def test_headroom_of_one_group_needs_the_others_to_keep_n1_for_certain() -> None
     assert min(counts.values()) > 5
 
 
-def test_room_in_slots_is_less_by_what_targets_give_and_no_other_node() -> None:
-    """Four nodes with 10 MiB left each, of which two are targets: three of 3 MiB fit on each."""
+def test_slots_are_less_by_what_a_node_gives() -> None:
+    """Nodes with 10 MiB free: three instances of 3 MiB fit on each, one after 4 MiB are gone."""
     state = State(read_cluster(cluster(4, memory=10), Reading()))
-    room = SlotRoom(state, (3, 0), (0, 1), [])
-    assert room.without(3) == (6, 2 * 7)
-    assert room.without(0) == (3, 7)
-    assert room.less(1, (4, 0)) == (2, 4)
-    assert room.less(2, (4, 0)) == (0, 0)
+    assert slots_of_nodes(state, (3, 0), (0, 1)) == (6, 2 * 7)
+    assert slots_of_node(state, (3, 0), 1, (0, 0)) == (3, 7)
+    assert slots_of_node(state, (3, 0), 1, (4, 0)) == (1, 3)
 
 
 def on_fast(count: int) -> dict[str, Any]:

@@ -17,12 +17,11 @@ from iallocator.cli import main
 from iallocator.model.columns import COLUMNS, MEMORY
 from iallocator.model.instance import Backend, Disks, Instance
 from iallocator.model.state import State
-from iallocator.n1 import slot_counts
 from iallocator.n1.batched_simulation import BatchedSimulation, SharedBatchCache
-from iallocator.n1.counting import GroupHeadroom
+from iallocator.n1.counting import GroupCounting
 from iallocator.n1.queues import Leaving, Queue
 from iallocator.n1.rules import Rules
-from iallocator.n1.slot_counts import SlotCounts
+from iallocator.n1.slot_counts import slots_of_node, slots_of_nodes
 from iallocator.scoring import Kernels
 from iallocator.scoring.metrics import STATISTICS
 from iallocator.wire.document import read_cluster
@@ -105,21 +104,21 @@ def test_unsettled_failures_asked_at_once_are_those_asked_one_by_one(
 ) -> None:
     """What arrays keep of queues and room is true of both as they are."""
     seen: Counter[str] = Counter()
-    plain = GroupHeadroom.unsettled_and
+    plain = GroupCounting.not_tolerated_with
 
     def checked(
-        self: GroupHeadroom, one: Instance | None, node: int, others: Sequence[tuple[int, int]]
+        self: GroupCounting, one: Instance | None, node: int, others: Sequence[tuple[int, int]]
     ) -> tuple[dict[int, bool | None], list[bool | None]]:
         pairs = [*others, *((failing, other) for failing in self.queues for other in range(5))]
         found, told = plain(self, one, node, pairs)
         if one is not None:
-            assert told == [self.survives(failing, one, other) for failing, other in pairs]
-            every = {failing: self.survives(failing, one, node) for failing in self.queues}
+            assert told == [self.tolerates_failure(failing, one, other) for failing, other in pairs]
+            every = {failing: self.tolerates_failure(failing, one, node) for failing in self.queues}
             assert found == {failing: kept for failing, kept in every.items() if not kept}
             seen.update(map(str, told))
         return found, told[: len(others)]
 
-    monkeypatch.setattr(GroupHeadroom, "unsettled_and", checked)
+    monkeypatch.setattr(GroupCounting, "not_tolerated_with", checked)
     path = tmp_path / "cluster.data"
     path.write_text(as_text(document(Shape(5, "plain", per_node=3, fullness=0.4, crowding=0.3))))
     words = ["--disk-template=plain", "--standard-alloc=1g,2g,1", "--tiered-alloc=9g,12g,2"]
@@ -193,23 +192,36 @@ def test_queue_with_more_in_it_requires_what_one_made_anew_does() -> None:
             assert queue.taken((256, 512)) == again.taken((256, 512)), seed
 
 
-@pytest.mark.parametrize("few", [0, 99])
-def test_room_kept_while_nodes_change_is_that_of_one_made_anew(
-    few: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Looked at all at once, or one by one."""
-    monkeypatch.setattr(slot_counts, "FEW", few)
-    chance = Random(few)
+def test_slots_of_nodes_are_the_sum_of_those_of_each_node() -> None:
+    """In arrays and one by one, as nodes fill up and run over."""
+    chance = Random(0)
     state = State(read_cluster(cluster(5, memory=3000, disk=9000), Reading(static_kvm_memory=0)))
-    changes: list[int] = []
-    kept = [SlotCounts(state, size, range(4), changes) for size in SIZES]
     for number in range(72):
-        node = chance.randrange(5)
-        state.place(newcomer(chance, number), (node,))
-        changes.append(node)
-        for size, room in zip(SIZES, kept):
-            fresh = SlotCounts(state, size, range(4), [])
-            asked = chance.randrange(5)
-            assert room.without(asked) == fresh.without(asked)
-            assert room.less(asked, (128, 512)) == fresh.less(asked, (128, 512))
-            assert np.array_equal(room.closing, fresh.closing)
+        state.place(newcomer(chance, number), (chance.randrange(5),))
+        for size in SIZES:
+            each = [slots_of_node(state, size, node, (0, 0)) for node in range(5)]
+            assert slots_of_nodes(state, size, range(5)) == tuple(map(sum, zip(*each))), number
+
+
+def test_counting_while_nodes_fill_says_what_a_new_one_says() -> None:
+    """Of every failure, with an instance of any size on any node."""
+    seen = set()
+    for seed in range(8):
+        chance = Random(seed)
+        document = cluster(4, memory=400, disk=4000)
+        state = State(read_cluster(document, Reading(static_kvm_memory=0)))
+        group, rules = state.cluster.groups[0], Rules("strict", None)
+        kept = GroupCounting(state, rules, group, set(range(4)))
+        for number in range(12):
+            one, node = newcomer(chance, number), chance.randrange(4)
+            if not kept.counts(one):
+                continue
+            fresh = GroupCounting(state, rules, group, set(range(4)))
+            assert not fresh.intricate
+            for failing in range(4):
+                expected = fresh.tolerates_failure(failing, one, node)
+                assert kept.tolerates_failure(failing, one, node) is expected, (seed, number)
+                seen.add(expected)
+            state.place(one, (node,))
+            kept.placed([(one, (node,))])
+    assert seen == {True, False, None}
