@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SIGNALLED", "TIME_IS_UP", "Deadline", "DeadlineError", "Held", "Running", "Stopped",
-    "check", "due", "interrupt", "interrupted", "limit_reached", "pause", "reading_note",
+    "Suspended", "check", "due", "interrupt", "interrupted", "limit_reached", "pause",
+    "reading_note",
 ]  # fmt: skip
 
 TIME_IS_UP = "time is up"
@@ -176,6 +177,33 @@ class Held:
             current = current.around
 
 
+class Suspended:
+    """A ``with`` block whose time counts for no deadline that is entered, nor for `deadline`.
+
+    `check` does not raise in it.
+    """
+
+    __slots__ = ("_deadline", "_since")
+
+    def __init__(self, deadline: Deadline) -> None:
+        self._deadline = deadline
+
+    def __enter__(self) -> None:
+        _Signals.held += 1
+        self._since = monotonic()
+
+    def __exit__(self, *_: object) -> None:
+        _Signals.held -= 1
+        found = {self._deadline}
+        current = Deadline.current
+        while current is not None:
+            found.add(current)
+            current = current.around
+        passed = monotonic() - self._since
+        for deadline in found:
+            deadline.postpone(passed)
+
+
 class Running:
     """A ``with`` block: one run of the program, from whose beginning its limit counts.
 
@@ -280,16 +308,10 @@ class Deadline:
     def _spared(self) -> float:
         return min(self._moves * PER_MOVE, self._most) if self._moves else 0.0
 
-    def suspend(self) -> tuple[float, float]:
-        """Stop the clock until `resume`, which takes what this returns."""
-        raised, self.raises_at = self.raises_at, NEVER
-        return monotonic(), raised
-
-    def resume(self, since: float, raises_at: float) -> None:
-        """Let the clock run again, which was stopped at `since`."""
-        passed = monotonic() - since
-        self._end += passed
-        self.raises_at = raises_at + passed
+    def postpone(self, seconds: float) -> None:
+        """Let the deadline pass so many seconds later."""
+        self._end += seconds
+        self.raises_at += seconds
 
     def __enter__(self) -> Self:
         self.around = Deadline.current

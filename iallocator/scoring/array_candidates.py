@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from iallocator.model.state import derived
-from iallocator.scoring.candidates import Candidates
+from iallocator.scoring.candidates import Candidates, keep_best
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.model.node_view import NodeView
     from iallocator.model.state import Kept, State
-    from iallocator.scoring.candidates import Placement
+    from iallocator.scoring.candidates import NodeBest, Placement
 
     Codes = NDArray[np.int8]
 
@@ -93,6 +93,56 @@ class ArrayCandidates(Candidates):
             if not np.isfinite(flat[position]):
                 return
             yield self._placement(flat[position], *divmod(position, width))
+
+    def _blocks(self) -> Iterator[tuple[int, Floats]]:
+        """Yield all scores, some rows at a time, each block with the number of its first row."""
+        yield 0, self._scores
+
+    def best_of_nodes(self, rejected: Collection[tuple[int, ...]]) -> dict[int, NodeBest]:
+        columns = self._columns
+        if not columns or not self._prefixes:
+            return {}
+        position = {index: k for k, index in enumerate(columns)}
+        row_of = {prefix: number for number, prefix in enumerate(self._prefixes)}
+        marked = [
+            (row_of[nodes[:-1]], position[nodes[-1]])
+            for nodes in rejected
+            if nodes[:-1] in row_of and nodes[-1] in position
+        ]
+        best: dict[int, NodeBest] = {}
+        lost: list[tuple[int, float, int]] = []  # row, score and column of rejected placements
+        lowest, at = np.full(len(columns), np.inf), np.zeros(len(columns), dtype=np.intp)
+        for begin, block in self._blocks():
+            scores = block
+            here = [(row - begin, k) for row, k in marked if 0 <= row - begin < len(block)]
+            if here:
+                scores = block.copy()
+                lost += ((row + begin, float(scores[row, k]), k) for row, k in here)
+                scores[tuple(np.array(here).T)] = np.inf
+            last = scores.argmin(axis=1).tolist()
+            lows = scores.min(axis=1).tolist()
+            for number, (low, k) in enumerate(zip(lows, last), begin):
+                if low != np.inf:
+                    placement = self._placement(low, number, k)
+                    for index in self._prefixes[number]:
+                        best[index] = False, low, placement[1]
+            first = scores.argmin(axis=0)
+            low_columns = scores[first, np.arange(len(columns))]
+            better = low_columns < lowest  # of equals the first row
+            lowest[better], at[better] = low_columns[better], first[better] + begin
+        for k, (low, number) in enumerate(zip(lowest.tolist(), at.tolist())):
+            index = columns[k]
+            known = best.get(index)
+            own = row_of.get((index,), -1) if known is not None else -1
+            if low != np.inf and (
+                known is None or low < known[1] or (low == known[1] and number < own)
+            ):
+                best[index] = False, low, (*self._prefixes[number], index)
+        lost.sort()
+        keep_best(
+            best, (self._placement(low, row, k) for row, low, k in lost if low != np.inf), rejected
+        )
+        return best
 
     def _placement(self, score: float, number: int, position: int) -> Placement:
         return float(score), (*self._prefixes[number], self._columns[position])

@@ -39,6 +39,9 @@ __all__ = ["PairScores", "PrunedPairs", "total_scores"]
 BLOCK = 32_768
 """Scores that are worked out at a time: a quarter of a megabyte in each array on the way."""
 
+KEPT = 1_000_000
+"""So many scores, 8 MB, are kept at once if all of them are needed."""
+
 FIRST = 8
 """So many rows are scored first; then twice as many each time."""
 
@@ -105,6 +108,17 @@ class PrunedPairs(ArrayCandidates):
         if number not in self._best:
             self._row(number)
         return self._best[number] if number in self._best else super()._first_of(number)
+
+    def _blocks(self) -> Iterator[tuple[int, Floats]]:
+        size = len(self._prefixes) * len(self._columns)
+        if self._whole is not None or size <= KEPT:
+            yield 0, self._scores
+            return
+        height = max(1, BLOCK // len(self._columns))
+        for begin in range(0, len(self._prefixes), height):
+            check()
+            rows = np.arange(begin, min(begin + height, len(self._prefixes)))
+            yield begin, self._asked(rows)
 
     def open(self, number: int) -> tuple[tuple[int, ...], list[int]]:
         feasible = np.flatnonzero(self._codes[number] == 0).tolist()

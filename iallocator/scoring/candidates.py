@@ -4,9 +4,9 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
-__all__ = ["DECIMALS", "Candidates", "ListedCandidates", "ScoresOf"]
+__all__ = ["DECIMALS", "Candidates", "ListedCandidates", "NodeBest", "ScoresOf", "keep_best"]
 
 DECIMALS = 10
 """Scores are rounded to this many decimals before they are compared."""
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     Scores compare with each other, lower is better; those of the kernel are numbers,
     rounded to `DECIMALS`.
     """
+
+    NodeBest = tuple[bool, Any, tuple[int, ...]]
+    """Whether the best placement with a node is rejected, its score, and its nodes."""
 
 
 class Candidates:
@@ -83,6 +86,16 @@ class Candidates:
         for *_, placement in heapq.merge(*(keyed(number) for number in range(self.rows()))):
             yield placement
 
+    def best_of_nodes(self, rejected: Collection[tuple[int, ...]]) -> dict[int, NodeBest]:
+        """Return for each node the best placement with it that is not one of `rejected`.
+
+        Of a node that has no other, the best of its rejected placements.  Of equal placements the
+        first one, row by row.  Cost: all placements.
+        """
+        best: dict[int, NodeBest] = {}
+        keep_best(best, self.everything(), rejected)
+        return best
+
     def in_order(self, placements: list[Placement]) -> list[Placement]:
         """`placements` of several rows, in the order of those, best first."""
         return sorted(placements, key=_score)
@@ -125,6 +138,20 @@ class ScoresOf(dict["tuple[int, ...]", float]):
             self._rows = {self._candidates.open(number)[0]: number for number in rows}
         self[nodes] = score = self._candidates.score_of(self._rows[nodes[:-1]], nodes[-1])
         return score
+
+
+def keep_best(
+    best: dict[int, NodeBest],
+    placements: Iterable[Placement],
+    rejected: Collection[tuple[int, ...]],
+) -> None:
+    """Keep in `best` those of `placements` that are better than what their nodes have there."""
+    for score, nodes in placements:
+        is_rejected = nodes in rejected
+        for index in nodes:
+            known = best.get(index)
+            if known is None or (is_rejected, score) < known[:2]:
+                best[index] = is_rejected, score, nodes
 
 
 def _score(placement: Placement) -> Any:

@@ -123,10 +123,14 @@ class _Limits:
         known = self._context.state.peers[index]
         special = [primary for primary in known if primary in self._takers and primary != index]
         special.sort(key=self._takers.__getitem__)
-        beside = {
-            primary: _rejection(first_of(prospect.secondary_failures(index, primary)))
-            for primary in special
-        }
+        beside: dict[int, RoleRejection | None] = {}
+        by_amount: dict[float, RoleRejection | None] = {}  # only this differs between primaries
+        for primary in special:
+            amount = known[primary]
+            if amount not in by_amount:
+                failures = prospect.secondary_failures(index, primary)
+                by_amount[amount] = _rejection(first_of(failures))
+            beside[primary] = by_amount[amount]
         usual = _rejection(first_of(prospect.secondary_failures(index, None)))
         return _Secondary(usual, beside, takers)
 

@@ -13,6 +13,7 @@ from functools import wraps
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from iallocator.deadline import Suspended
 from iallocator.explain.contributions import Contributions, standing
 from iallocator.explain.facts import Placed, Term
 from iallocator.explain.group_report import GroupReport
@@ -72,12 +73,11 @@ def aside(note: Note) -> Note:
     def noted(recorder: Recorder, *about: Any) -> None:
         context, effort = recorder.context, recorder.context.effort
         spent = effort.left, effort.undecided, effort.used
-        paused = context.deadline.suspend()
         try:
-            note(recorder, *about)
+            with Suspended(context.deadline):
+                note(recorder, *about)
         finally:
             effort.left, effort.undecided, effort.used = spent
-            context.deadline.resume(*paused)
 
     return cast("Note", noted)
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 from iallocator.explain.facts import Standing, scored
 from iallocator.placement.results import penalty_in
 from iallocator.ranking.lost_allocations import shown
+from iallocator.scoring.candidates import keep_best
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Callable, Collection
     from typing import Any
 
     from iallocator.aliases import Nodes
     from iallocator.model.cluster import Cluster
     from iallocator.ranking.pairs import OrderedCandidates
-    from iallocator.scoring.candidates import Candidates, Placement
+    from iallocator.scoring.candidates import Candidates, NodeBest
 
 
 __all__ = ["best_of_nodes", "standings"]
@@ -60,16 +61,12 @@ def standings(
     return found
 
 
-def best_of_nodes(
-    candidates: Candidates, rejected: Collection[Nodes]
-) -> dict[int, tuple[bool, Any, Nodes]]:
-    """Return node -> whether N+1 rejected its best placement, the rank of that, and its nodes."""
-    best: dict[int, tuple[bool, Any, Nodes]] = {}
-    for rank, nodes in _placements(candidates):
-        lost = nodes in rejected
-        for index in nodes:
-            if index not in best or (lost, rank) < best[index][:2]:
-                best[index] = lost, rank, nodes
+def best_of_nodes(candidates: Candidates, rejected: Collection[Nodes]) -> dict[int, NodeBest]:
+    """Return for each node the best placement with it; of very many only the best in each row."""
+    if candidates.feasible <= MANY:
+        return candidates.best_of_nodes(rejected)
+    best: dict[int, NodeBest] = {}
+    keep_best(best, candidates.best(), rejected)
     return best
 
 
@@ -80,7 +77,3 @@ def _criteria(order: OrderedCandidates, nodes: Nodes, index: int) -> str:
     else:
         found = [] if order.first is None else order.first.criteria(index)
     return ", ".join(f"{rule} {value}" for rule, value in found if rule != "name")
-
-
-def _placements(candidates: Candidates) -> Iterable[Placement]:
-    return candidates.everything() if candidates.feasible <= MANY else candidates.best()
