@@ -22,7 +22,7 @@ def table() -> list[str]:
     for strategy in STRATEGIES:
         response = json.loads(answer(raw, ["--exact-search=no", f"--strategy={strategy}"]))
         nodes = {name: " / ".join(found) for name, found in response["result"][0]}
-        cells = [nodes.get(name, "no place") for name in names]
+        cells = [nodes.get(name, "not placed") for name in names]
         lines.append(f"| `{strategy}` | {' | '.join(cells)} |")
     return lines
 
