@@ -37,9 +37,10 @@ requirements: ## renew the locked requirements: the newest versions within the b
 
 check: lint types test ## lint, types and tests
 
-lint: $(STAMP) ## ruff
+lint: $(STAMP) ## ruff, and the language of pages, docstrings and comments
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/python tools/prose
 
 types: $(STAMP) ## mypy --strict
 	$(BIN)/mypy --strict

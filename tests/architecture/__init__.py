@@ -1,1 +1,1 @@
-"""How the house is built: who may import whom, what a start costs, what the README must name."""
+"""Check the structure of the package: imports, start-up, caches, and the pages that describe it."""

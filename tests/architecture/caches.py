@@ -7,10 +7,10 @@ goes stale, and a test that compares kept values with new ones must fail:
 
     python -m tests.architecture.caches [WORD ...]
 
-runs these tests on the program as it is. Then it breaks one cache after the other, in memory, and
-runs the test of that cache (four minutes of processor time for all; with words, only caches whose
-file contains one of them). Exit status 1: a test did not fail. `test_caches.py` checks that the
-list and the code agree.
+runs these tests on the program as it is. Then it breaks one cache after another, in memory, and
+runs the test of that cache. This takes four minutes of processor time; with words, only caches of
+files with one of them in the name are broken. Exit status 1: a test did not fail.
+`test_caches.py` checks that the list and the code agree.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ BOUNDS: dict[str, str] = LIST["bounds"]
 
 
 def main(words: list[str]) -> int:
-    """Break each cache whose file has one of `words`, and say whether its test notices."""
+    """Break each cache of a file with one of `words` in its name, and print if its test notices."""
     chosen = [c for c in CACHES if not words or any(word in c.file for word in words)]
     tests = sorted({f"tests/{cache.test.split()[0]}" for cache in chosen})
     subprocess.run([sys.executable, "-m", "pytest", "-q", "-x", *tests], check=True)

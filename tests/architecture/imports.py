@@ -9,18 +9,18 @@ from pathlib import Path
 from typing import NamedTuple
 
 __all__ = [
-    "PACKAGE", "Import", "imports", "module_name", "nodes", "room_of", "sources", "tree",
+    "PACKAGE", "Import", "imports", "module_name", "nodes", "package_of", "sources", "tree",
 ]  # fmt: skip
 
 PACKAGE = Path(__file__).resolve().parents[2] / "iallocator"
 
 
 class Import(NamedTuple):
-    """One imported module.
+    """One import of a module.
 
-    ``typing`` says that only the type checker sees it, ``late`` that it happens inside
-    a function, ``line`` is where it stands, ``names`` are those taken out of it, as they are
-    called here, ``given`` the same as they are called there.
+    ``typing``: only the type checker executes it. ``late``: it is inside a function. ``line``: its
+    line. ``names``: the imported names, as they are called in the importing module. ``given``: the
+    names that the imported module has for them.
     """
 
     module: str
@@ -60,8 +60,8 @@ def module_name(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def room_of(module: str) -> str:
-    """The package or module right below ``iallocator`` that holds `module`."""
+def package_of(module: str) -> str:
+    """Return the package or module right below ``iallocator`` that contains `module`."""
     parts = module.split(".")
     return parts[1] if len(parts) > 1 else "__init__"
 

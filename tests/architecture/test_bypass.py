@@ -1,15 +1,15 @@
-"""No way round the tables of imports and of the kernel: names in strings, aliases, re-exports."""
+"""Check that names in strings, aliases and re-exports do not bypass the tables of imports."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
 
-from .imports import imports, nodes, room_of, sources, tree
+from .imports import imports, nodes, package_of, sources, tree
 from .test_kernel import MAKERS, MAY_ASK, QUESTIONS
 
 ELSEWHERE_TOO = {"pairs", "secondaries", "singles"}
-"""Methods of kernels whose names others have, too: only calls of them are questions."""
+"""Methods of kernels with names that other classes use too: only calls of them are counted."""
 
 
 MAY_CHOOSE_LIMITS = {
@@ -23,11 +23,11 @@ MAY_CHOOSE_LIMITS = {
     "planners.balance.scan": "approximates; what it proposes the evaluator confirms",
     "planners.squeeze.headroom": "asks whether a reserve is free, which goes nowhere",
 }
-"""Room or module -> why it may choose which limits are asked."""
+"""Package or module -> why it may choose the limits that are enforced."""
 
 
 def _entry(module: str, table: Mapping[str, str]) -> str:
-    """The entry of `table` that `module` falls under, or ""."""
+    """Return the entry of `table` that applies to `module`, or ""."""
     name = module.removeprefix("iallocator.")
     return next((one for one in table if name == one or name.startswith(one + ".")), "")
 
@@ -37,7 +37,7 @@ def _may_ask(module: str) -> bool:
 
 
 def test_limits_are_chosen_only_where_the_table_says() -> None:
-    """Everybody else asks an evaluator, which knows which count."""
+    """Other modules ask an evaluator, which chooses the limits."""
     chosen = {found.module for found in imports() if "checks_for" in found.given}
     wrong = {module for module in chosen if not _entry(module, MAY_CHOOSE_LIMITS)}
     assert wrong == set()
@@ -47,12 +47,12 @@ def test_limits_are_chosen_only_where_the_table_says() -> None:
 
 
 def _outside() -> Iterator[tuple[str, ast.AST]]:
-    """The syntax of all modules that may not ask the kernel."""
+    """Yield the syntax of all modules that may not use the kernel."""
     yield from ((module, node) for module, node in nodes() if not _may_ask(module))
 
 
 def test_makers_of_kernels_are_imported_only_by_those_who_may_ask() -> None:
-    """Not under another name either; for types anybody may."""
+    """Neither directly nor under another name. Imports for types are allowed."""
     wrong = [
         str(found)
         for found in imports()
@@ -73,12 +73,12 @@ def test_questions_to_the_kernel_are_not_kept_to_be_asked_later() -> None:
     assert not wrong, "\n".join(wrong)
 
 
-def test_modules_named_in_strings_are_in_the_room_that_loads_them() -> None:
-    """What is chosen by name is loaded late, and by its own room."""
+def test_modules_named_in_strings_are_in_the_package_that_loads_them() -> None:
+    """A module that is chosen by name is loaded late, and by its own package."""
     wrong = [
         f"{module} loads {start}"
         for module, start in _loaded_by_name()
-        if start.split(".")[0] == "iallocator" and room_of(start) != room_of(module)
+        if start.split(".")[0] == "iallocator" and package_of(start) != package_of(module)
     ]
     assert not wrong, "\n".join(wrong)
 
@@ -97,12 +97,12 @@ def _loaded_by_name() -> Iterator[tuple[str, str]]:
 
 def test_loading_by_name_is_seen() -> None:
     """The test above can fail: strategies, handlers, commands are loaded by name."""
-    rooms = {room_of(module) for module, start in _loaded_by_name() if start}
-    assert {"ranking", "handlers", "commands", "compat"} <= rooms
+    packages = {package_of(module) for module, start in _loaded_by_name() if start}
+    assert {"ranking", "handlers", "commands", "compat"} <= packages
 
 
 def test_names_are_taken_from_where_they_are_made() -> None:
-    """No module hands on what another made; but a package may, from its own modules."""
+    """No module re-exports a name of another one, except a package from its own modules."""
     wrong = [f"{module} hands {name} on" for module in sources() for name in _handed_on(module)]
     assert not wrong, "\n".join(wrong)
 

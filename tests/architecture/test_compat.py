@@ -1,4 +1,4 @@
-"""What ``--compat`` changes is asked of named facts, never of the name of a program."""
+"""Check that deviations of ``--compat`` are named facts, not comparisons with a program name."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _names() -> Iterator[tuple[str, str]]:
 
 
 def test_compat_is_read_by_those_who_may_alone() -> None:
-    """Whoever deviates asks for one fact: no ``like_hail``, no value of the option."""
+    """Code that deviates reads one named fact, not ``like_hail`` or the value of the option."""
     wrong = {
         f"{module}: {name}"
         for module, name in _names()
@@ -42,13 +42,13 @@ def test_compat_is_read_by_those_who_may_alone() -> None:
 
 
 def test_every_deviation_is_asked_for_somewhere() -> None:
-    """A deviation that nobody asks for does nothing."""
+    """A deviation that no code reads has no effect."""
     asked = {name for module, name in _names() if not module.startswith("iallocator.compat")}
     assert {name for name in vars(Behaviour) if not name.startswith("_")} <= asked
 
 
 def test_behaviour_of_hail_differs_in_all_that_it_says() -> None:
-    """What is the same needs no word."""
+    """A behaviour equal to the default is not listed."""
     said = {name: value for name, value in vars(HailBehaviour).items() if not name.startswith("_")}
     assert said
     assert all(getattr(OURS, name) != value for name, value in said.items())

@@ -17,7 +17,7 @@ def parameters(constructor: ast.FunctionDef) -> int:
 
 
 def test_constructors_take_at_most_eight_arguments() -> None:
-    """A reader of a call tells them apart."""
+    """A reader of a call can distinguish the arguments."""
     wrong = [
         f"{path.relative_to(PACKAGE)}: {one.name} takes {parameters(made)}"
         for path in sorted(PACKAGE.rglob("*.py"))

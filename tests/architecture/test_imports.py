@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from .architecture import package_imports
-from .imports import Import, imports, nodes, room_of, sources
+from .imports import Import, imports, nodes, package_of, sources
 
 MAY_IMPORT = package_imports()
 """Package -> the packages that it imports, at run time or for types, beside `EVERYWHERE`.
@@ -17,13 +17,13 @@ This is the table of packages in ARCHITECTURE.md, in its order, from the top to 
 """
 
 MAY_PRINT = {"errors", "files", "process", "cli", "commands", "render"}
-"""The rooms that write to stdout or stderr."""
+"""The packages that write to stdout or stderr."""
 
 MAY_HOLD_JSON = {"wire", "live", "commands", "explain", "render", "replay"}
-"""The rooms that see raw JSON: the boundary, and those that store or show answers."""
+"""The packages that read or write raw JSON: the boundary, and those that store or show answers."""
 
 EVERYWHERE = ("aliases", "tolerances")
-"""Modules that every room may import."""
+"""Modules that every package may import."""
 
 STREAMS = ("sys.stdout", "sys.stderr", "sys.__stdout__", "sys.__stderr__")
 
@@ -35,14 +35,14 @@ ONLY_IN = {
     "jsonschema": {"wire"},  # needed for --validate
     "rich": {"commands"},  # needed for a bar on the terminal
 }
-"""Third-party package, slow to load -> the rooms that may load it."""
+"""Third-party package, slow to load -> the packages that may load it."""
 
 
 def test_imports_between_packages_are_those_of_the_architecture() -> None:
     """The column "imports" of ARCHITECTURE.md names exactly what each package imports."""
-    used: dict[str, dict[str, Import]] = {room_of(module): {} for module in sources()}
+    used: dict[str, dict[str, Import]] = {package_of(module): {} for module in sources()}
     for found in imports():
-        here, there = room_of(found.module), room_of(found.imported)
+        here, there = package_of(found.module), package_of(found.imported)
         if found.imported.split(".")[0] == "iallocator" and here != there:
             used[here].setdefault(there, found)
     wrong = [
@@ -62,7 +62,7 @@ def test_imports_between_packages_are_those_of_the_architecture() -> None:
 
 def test_table_of_packages_names_every_package() -> None:
     """A package or module without a row fails."""
-    assert {room_of(module) for module in sources()} == set(MAY_IMPORT)
+    assert {package_of(module) for module in sources()} == set(MAY_IMPORT)
 
 
 def test_table_of_packages_is_in_layers() -> None:
@@ -78,14 +78,14 @@ def test_table_of_packages_is_in_layers() -> None:
 
 
 def test_imports_at_run_time_form_no_cycle() -> None:
-    """No module needs itself, by whatever way round, not even inside a function."""
+    """No module depends on itself through other modules, not even by imports inside functions."""
     graph = _graph(late=True)
     cycles = [module for module in graph if module in _reachable(graph, module)]
     assert not cycles, f"in a cycle: {', '.join(cycles)}"
 
 
 def test_imports_for_types_form_no_cycle() -> None:
-    """A type that two modules need stands below both."""
+    """A type that two modules need is defined below both."""
     graph = _graph(late=True, typing=True)
     reached = {module: _reachable(graph, module) for module in graph}
     circular = {module for module in graph if module in reached[module]}
@@ -117,7 +117,7 @@ def _reachable(graph: dict[str, set[str]], start: str) -> set[str]:
 
 
 def test_imports_for_types_repeat_no_import_at_run_time() -> None:
-    """A name that a module has anyway is not imported once more for the type checker."""
+    """A name that a module imports at run time is not imported again for the type checker."""
     at_once = [found for found in imports() if not found.typing and not found.late]
     loaded = {(found.module, found.imported, name) for found in at_once for name in found.names}
     twice = [
@@ -130,18 +130,18 @@ def test_imports_for_types_repeat_no_import_at_run_time() -> None:
     assert not twice, "\n".join(twice)
 
 
-@pytest.mark.parametrize(("package", "rooms"), ONLY_IN.items())
-def test_import_of_a_slow_package_stands_where_it_pays(package: str, rooms: set[str]) -> None:
-    """Only the rooms that gain by it load the package."""
-    wrong = [str(found) for found in _loads(package) if room_of(found.module) not in rooms]
+@pytest.mark.parametrize(("package", "packages"), ONLY_IN.items())
+def test_import_of_a_slow_package_stands_where_it_pays(package: str, packages: set[str]) -> None:
+    """Only the packages that become faster by it load the third-party package."""
+    wrong = [str(found) for found in _loads(package) if package_of(found.module) not in packages]
     assert not wrong, "\n".join(wrong)
 
 
 @pytest.mark.parametrize("package", ONLY_IN)
 def test_slow_package_is_not_loaded_at_the_start(package: str) -> None:
-    """Neither the program nor a handler imports it on the way, only inside a function."""
+    """The program and the handlers import it only inside functions."""
     graph = _graph(late=False)
-    handlers = [module for module in graph if room_of(module) == "handlers"]
+    handlers = [module for module in graph if package_of(module) == "handlers"]
     needed = set().union(*(_reachable(graph, start) for start in ("iallocator.cli", *handlers)))
     wrong = [str(i) for i in _loads(package) if not i.late and i.module in needed]
     assert not wrong, "\n".join(wrong)
@@ -153,22 +153,22 @@ def _loads(package: str) -> list[Import]:
 
 
 def test_json_is_read_and_written_only_at_the_boundary() -> None:
-    """Whoever decides something does not know what a document looks like."""
+    """Code that makes decisions does not depend on the form of a document."""
     wrong = [
         str(found)
         for found in imports()
         if found.imported.split(".")[0] in ("json", "orjson")
-        and room_of(found.module) not in MAY_HOLD_JSON
+        and package_of(found.module) not in MAY_HOLD_JSON
     ]
     assert not wrong, "\n".join(wrong)
 
 
 def test_output_is_written_only_by_cli_commands_and_report() -> None:
-    """No other room prints or touches stdout or stderr."""
+    """No other package prints, or uses stdout or stderr."""
     wrong = [
         f"{module}:{line} writes output"
         for module, line in _writes()
-        if room_of(module) not in MAY_PRINT
+        if package_of(module) not in MAY_PRINT
     ]
     assert not wrong, "\n".join(wrong)
 

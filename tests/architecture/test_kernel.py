@@ -1,4 +1,4 @@
-"""Whether an instance may be somewhere is asked of an evaluator: few others ask the kernel."""
+"""Check that only a few modules use the kernel directly; all others ask an evaluator."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ QUESTIONS = {
     "singles", "pairs", "secondaries", "mirror_rejections", "checker", "primary_rejection",
     "secondary_rejection", "failing_primary", "failing_secondary",
 }  # fmt: skip
-"""Methods of kernels that say who may be where."""
+"""Methods of kernels that decide where instances may be."""
 
 MAKERS = {"Kernels", "ScalarKernel", "ArrayKernel"}
-"""What makes kernels."""
+"""Functions that create kernels."""
 
 MAY_ASK = {
     "scoring": "it is the kernel",
@@ -24,7 +24,7 @@ MAY_ASK = {
     "placement": "the evaluator, and what makes kernels for it",
     "planners.capacity": "fills a cluster with equal instances, thousands at a time",
 }
-"""Room or module -> why it may."""
+"""Package or module -> why it may use the kernel."""
 
 
 def _asks() -> Iterator[tuple[str, int]]:
@@ -38,7 +38,7 @@ def _asks() -> Iterator[tuple[str, int]]:
 
 
 def _entry(module: str) -> str:
-    """The entry of the table that `module` falls under, or ""."""
+    """Return the entry of the table that applies to `module`, or ""."""
     return next((one for one in MAY_ASK if module == one or module.startswith(one + ".")), "")
 
 
@@ -50,5 +50,5 @@ def test_kernel_is_asked_only_where_the_table_says() -> None:
 
 @pytest.mark.parametrize("entry", MAY_ASK)
 def test_every_entry_of_the_table_asks_the_kernel(entry: str) -> None:
-    """Who does not any more does not stay in the table."""
+    """A module that no longer uses the kernel is not in the table."""
     assert entry in {_entry(module) for module, _ in _asks()}

@@ -1,4 +1,4 @@
-"""README and docs name everything that a person can type."""
+"""Check that README and manual name every command and option."""
 
 from __future__ import annotations
 
@@ -24,30 +24,30 @@ OF_COMMANDS = sorted(
 
 
 @cache
-def papers() -> str:
-    """README and docs, in one."""
+def pages() -> str:
+    """Return the text of README and manual."""
     root = PACKAGE.parent
     return "\n".join(path.read_text() for path in (root / "README.md", *root.glob("docs/**/*.md")))
 
 
 def named(word: str) -> bool:
-    """Whether `word` stands in some paper, on its own and not as the start of another."""
-    return re.search(rf"(?<![\w-]){re.escape(word)}(?![\w-])", papers()) is not None
+    """Return whether a page contains `word`, and not only as a part of another word."""
+    return re.search(rf"(?<![\w-]){re.escape(word)}(?![\w-])", pages()) is not None
 
 
 @pytest.mark.parametrize("command", sorted(COMMANDS))
-def test_command_is_named_in_the_readme(command: str) -> None:
-    """A command that nobody reads about is not there."""
+def test_command_is_named_in_the_manual(command: str) -> None:
+    """Every command is in the manual."""
     assert named(f"iallocator {command}")
 
 
 @pytest.mark.parametrize("option", OPTIONS)
-def test_common_option_is_named_in_the_readme(option: str) -> None:
-    """An option that nobody reads about is not there."""
+def test_common_option_is_named_in_the_manual(option: str) -> None:
+    """Every option of requests is in the manual."""
     assert named(option)
 
 
 @pytest.mark.parametrize(("command", "option"), OF_COMMANDS)
-def test_option_of_a_command_is_named_in_the_readme(command: str, option: str) -> None:
-    """The options of single commands are told too."""
+def test_option_of_a_command_is_named_in_the_manual(command: str, option: str) -> None:
+    """Every option of a single command is in the manual."""
     assert named(option), f"{option} of {command}"

@@ -69,7 +69,7 @@ def test_every_dependency_has_a_lowest_version_and_a_highest_major_version() -> 
 
 @pytest.mark.parametrize("file", FILES)
 def test_locked_requirements_have_hashes_and_no_address(file: str) -> None:
-    """Whoever installs them asks the index that pip is configured to ask."""
+    """The installation then uses the package index that it is configured for."""
     assert all(hashes for _, hashes in locked(file))
     text = (ROOT / f"requirements/{file}.txt").read_text()
     assert not re.search(r"://|^-|/", text, re.MULTILINE)

@@ -58,8 +58,8 @@ def test_small_allocate_loads_only_its_own_handler() -> None:
         "results",
         "score_scope",
     }
-    rooms = {m.split(".")[1] for m in modules if m.startswith("iallocator.")}
-    assert not rooms & {"explain", "render", "replay", "transition"}
+    packages = {m.split(".")[1] for m in modules if m.startswith("iallocator.")}
+    assert not packages & {"explain", "render", "replay", "transition"}
 
 
 def test_check_of_healthy_cluster_loads_nothing_slow() -> None:
@@ -71,8 +71,8 @@ def test_check_of_healthy_cluster_loads_nothing_slow() -> None:
     assert b"NEED_REBALANCE=0" in done.stdout
     modules = set(done.stderr.decode().split())
     assert not {m.split(".")[0] for m in modules} & {*SLOW, "functools", "re"}
-    rooms = {m.split(".")[1] for m in modules if m.startswith("iallocator.")}
-    assert not rooms & {"explain", "handlers", "placement", "replay", "tags", "transition"}
+    packages = {m.split(".")[1] for m in modules if m.startswith("iallocator.")}
+    assert not packages & {"explain", "handlers", "placement", "replay", "tags", "transition"}
 
 
 def test_installed_script_loads_no_regular_expressions() -> None:

@@ -30,7 +30,7 @@ MAY_READ = {
     "placement.several.joint": "instances with the same tags can be exchanged, whatever these mean",
     "placement.several.optimal": "likewise",
 }
-"""Module or room, without the package -> why it may look at tags."""
+"""Module or package -> why it may read tags."""
 
 
 def _reads() -> Iterator[tuple[str, int]]:
@@ -42,8 +42,8 @@ def _reads() -> Iterator[tuple[str, int]]:
 
 def _reader(module: str) -> str:
     """Return the entry of the table that `module` falls under, or ""."""
-    room = module.partition(".")[0]
-    return next((name for name in (module, room) if name in MAY_READ), "")
+    package = module.partition(".")[0]
+    return next((name for name in (module, package) if name in MAY_READ), "")
 
 
 def test_tags_are_read_only_where_the_table_says() -> None:
@@ -54,5 +54,5 @@ def test_tags_are_read_only_where_the_table_says() -> None:
 
 @pytest.mark.parametrize("entry", MAY_READ)
 def test_every_reader_in_the_table_reads_tags(entry: str) -> None:
-    """Who does not read tags any more does not stay in the table."""
+    """A module that no longer reads tags is not in the table."""
     assert entry in {_reader(module) for module, _ in _reads()}

@@ -84,7 +84,7 @@ def moves() -> None:
 
 
 def planners() -> None:
-    """Balance moves to no full node; squeeze empties no node whose instances have no slot."""
+    """Balance moves to no full node; squeeze keeps nodes with instances that fit nowhere else."""
     document = world([4, 1, 2], [4, 1, 1])
     moves = plan_of("balance", document, "--n1=off")["moves"]
     assert primaries(document, moves) == [3, 1, 2], moves

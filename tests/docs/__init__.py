@@ -1,1 +1,1 @@
-"""Papers: README, docs, man pages and completions say what is so."""
+"""Check README, manual, man pages and completions against the program."""

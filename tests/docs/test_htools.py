@@ -1,4 +1,4 @@
-"""The page for those who come from htools: what it calls the same is taken by the command."""
+"""Check the page of htools' options against the option tables, and against installed tools."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ ROWS = re.findall(r"(?m)^\| (`-.*?`) \| ([a-z, ]+) \| (.*) \|$", PAGE)
 
 
 def known(tool: str) -> set[str]:
-    """The names of the options that the command for a tool takes."""
+    """Return the names of all options of the command that replaces `tool`."""
     command = COMMANDS[tool]
     table = options_of(command) if command else COMMON
     return {name for option in table for name in option.names}
 
 
 @pytest.mark.parametrize(("names", "tools", "here"), ROWS, ids=[row[0] for row in ROWS])
-def test_option_of_htools_that_is_the_same_is_taken(names: str, tools: str, here: str) -> None:
-    """By the command for each tool that has it, under each of its names."""
+def test_option_of_htools_that_is_the_same_is_accepted(names: str, tools: str, here: str) -> None:
+    """The command for each tool has the option under each of its names."""
     for tool in tools.split(", "):
         if here.startswith("no:") or f"no for {tool}" in here:
             continue
@@ -37,7 +37,7 @@ def test_option_of_htools_that_is_the_same_is_taken(names: str, tools: str, here
 
 @pytest.mark.parametrize("tool", sorted(set(COMMANDS) - {"hail"}))
 def test_page_has_every_option_of_the_tool_that_is_installed(tool: str) -> None:
-    """Nobody looks for one in vain."""
+    """The page has a row for each option of the installed tool."""
     if which(tool) is None:
         pytest.skip(f"{tool} is not installed")
     text = subprocess.run([tool, "--help"], capture_output=True, text=True, check=True).stdout

@@ -1,4 +1,4 @@
-"""Man pages and completions: made from the option table, and usable."""
+"""Check the man pages and completions, which are generated from the option table."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder with what ``tools/manuals`` writes."""
+    """Run ``tools/manuals``, and return the folder with its output."""
     folder = tmp_path_factory.mktemp("manuals")
     subprocess.run([sys.executable, ROOT / "tools" / "manuals", folder], check=True)
     return folder
@@ -26,7 +26,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("command", ["", *COMMANDS])
 def test_page_of_a_command_names_each_of_its_options(command: str, made: Path) -> None:
-    """Every spelling of every option stands in the page, with its explanation."""
+    """The page has every spelling of every option, with its description."""
     name = f"iallocator-{command}" if command else "iallocator"
     page = (made / "man" / f"{name}.1").read_text().replace("\\-", "-")
     for option in options_of(command) if command else COMMON:
@@ -36,7 +36,7 @@ def test_page_of_a_command_names_each_of_its_options(command: str, made: Path) -
 
 
 def test_description_of_a_command_names_no_module() -> None:
-    """An administrator cannot look up a module or a function of this program."""
+    """Names of modules and functions mean nothing to an administrator."""
     for name in COMMANDS:
         described = (command_of(name).__doc__ or "").replace(f"iallocator {name}", "")
         assert not re.findall(r"`[a-z]+[_.][a-z_.]+`", described), name
@@ -44,7 +44,7 @@ def test_description_of_a_command_names_no_module() -> None:
 
 @pytest.mark.skipif(not shutil.which("groff"), reason="groff is not installed")
 def test_pages_are_typeset_without_a_warning(made: Path) -> None:
-    """No word of an explanation is taken for a request of the typesetter."""
+    """The typesetter prints no warning, so no word is mistaken for one of its requests."""
     for page in sorted((made / "man").iterdir()):
         command = ["groff", "-ww", "-man", "-Tutf8", str(page)]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
@@ -64,7 +64,7 @@ def test_pages_are_typeset_without_a_warning(made: Path) -> None:
 def test_bash_completes_commands_and_their_options(
     line: str, expected: set[str], made: Path
 ) -> None:
-    """What is offered is what can be typed there."""
+    """The shell offers exactly the words that are valid there."""
     words = line.split()
     script = (
         f". {made}/completion/iallocator; COMP_WORDS=({' '.join(words)}); "
@@ -77,5 +77,5 @@ def test_bash_completes_commands_and_their_options(
 
 @pytest.mark.skipif(not shutil.which("zsh"), reason="zsh is not installed")
 def test_zsh_reads_its_completion(made: Path) -> None:
-    """The script is one for zsh."""
+    """The shell accepts the script."""
     subprocess.run(["zsh", "-n", made / "completion" / "_iallocator"], check=True)

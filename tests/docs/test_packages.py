@@ -1,4 +1,4 @@
-"""The source package has all that is in the repository; the wheel what the program reads."""
+"""Check the contents of the source package, the extras, and the folder of captured calls."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 BY_ITSELF = {"LICENSE", "bin", "iallocator", "pyproject.toml", "setup.cfg"}
-"""What setuptools takes along unasked."""
+"""Files that setuptools includes by itself."""
 
 NOT_NEEDED = {".gitignore"}
 
 
 def tracked() -> set[str]:
-    """The files and folders at the top of the repository."""
+    """Return the names of the files and folders at the top of the repository."""
     if which("git") is None or not (ROOT / ".git").exists():
         pytest.skip("not in a repository, or no git to ask")
     listed = subprocess.run(
@@ -28,7 +28,7 @@ def tracked() -> set[str]:
 
 
 def test_source_package_takes_everything_along() -> None:
-    """Whatever stands at the top is named in MANIFEST.in."""
+    """MANIFEST.in names everything at the top of the repository."""
     words = {word for line in (ROOT / "MANIFEST.in").read_text().splitlines()
              if not line.startswith("#") for word in line.split()[1:]}  # fmt: skip
     taken = {
@@ -40,7 +40,7 @@ def test_source_package_takes_everything_along() -> None:
 
 
 def test_every_extra_is_in_the_one_for_all() -> None:
-    """Who installs ``.[all]`` misses nothing; who develops has it, too."""
+    """``.[all]`` includes every extra, and ``.[dev]`` includes ``.[all]``."""
     import tomllib
 
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][

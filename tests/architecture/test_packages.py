@@ -5,29 +5,29 @@ from __future__ import annotations
 import pytest
 
 from .architecture import layers, rows
-from .imports import PACKAGE, imports, room_of, sources
+from .imports import PACKAGE, imports, package_of, sources
 from .test_imports import MAY_IMPORT
 
 ROOT = PACKAGE.parent
 
 BESIDE = ("benchmarks", "bin", "docs", "fixtures", "packaging", "schemas", "tests", "tools", ".ci")
-"""The folders beside the package."""
+"""The folders beside the package, each with a row in ARCHITECTURE.md."""
 
 PACKAGES = sorted(name for name, path in sources().items() if path.name == "__init__.py")
 
-SUB_ROOMS = [name for name in PACKAGES if name.count(".") > 1]
+SUB_PACKAGES = [name for name in PACKAGES if name.count(".") > 1]
 
 
 def _below(parent: str, module: str) -> str:
-    """The sub-room of `parent` that holds `module`, or ""."""
+    """Return the sub-package of `parent` that contains `module`, or ""."""
     name = ".".join(module.split(".")[: parent.count(".") + 2])
     return name if name in PACKAGES and name.startswith(parent + ".") else ""
 
 
-@pytest.mark.parametrize("name", SUB_ROOMS)
+@pytest.mark.parametrize("name", SUB_PACKAGES)
 def test_sub_package_is_named_in_the_row_of_its_package(name: str) -> None:
     """The column "contents" says what a folder is for."""
-    assert f"`{name.rpartition('.')[2]}/`" in rows()[room_of(name)][2]
+    assert f"`{name.rpartition('.')[2]}/`" in rows()[package_of(name)][2]
 
 
 @pytest.mark.parametrize("folder", BESIDE)
@@ -39,7 +39,7 @@ def test_folder_beside_the_package_has_a_row(folder: str) -> None:
 
 def test_every_package_has_a_question_and_contents() -> None:
     """A package answers one question; a module at least says what is in it."""
-    packages = {room_of(name) for name in PACKAGES if name.count(".") == 1}
+    packages = {package_of(name) for name in PACKAGES if name.count(".") == 1}
     assert [name for name in packages if not rows()[name][1].endswith("?")] == []
     assert [name for name in MAY_IMPORT if not rows()[name][2]] == []
 
@@ -64,14 +64,14 @@ def test_picture_of_imports_shows_every_package_above_what_it_imports() -> None:
 
 
 @pytest.mark.parametrize("parent", [name for name in PACKAGES if name != "iallocator"])
-def test_sub_rooms_of_a_room_need_each_other_in_one_direction(parent: str) -> None:
-    """Of two planners that share something, it stands in one, or below both."""
+def test_sub_packages_of_a_package_import_each_other_in_one_direction(parent: str) -> None:
+    """What two planners share is in one of them, or below both."""
     needs: dict[str, set[str]] = {}
     for found in imports():
         here, there = _below(parent, found.module), _below(parent, found.imported)
         if here and there and here != there:
             needs.setdefault(here, set()).add(there)
-    while free := [room for room in needs if not needs[room] & needs.keys()]:
-        for room in free:
-            del needs[room]
+    while free := [name for name in needs if not needs[name] & needs.keys()]:
+        for name in free:
+            del needs[name]
     assert needs == {}
