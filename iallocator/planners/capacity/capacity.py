@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from iallocator.compat import Behaviour
     from iallocator.limits.node import LimitSet
-    from iallocator.model.cluster import Cluster, Group
+    from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
     from iallocator.model.node_view import Capacities
     from iallocator.planners.capacity.forecast import Forecast, Past
@@ -46,7 +46,7 @@ __all__ = ["MOST", "CapacityOptions", "CapacityReport", "Run", "closest_of", "is
 
 
 def closest_of(site: CapacityState, instance: Instance) -> str:
-    """What the nearest nodes of any group lack for `instance`; "" if not a resource is lacking."""
+    """Return what the nearest nodes of any group lack for `instance`; "" if not a resource."""
     cluster = site.state.cluster
     domain = domain_of(node.name for node in cluster.nodes)
     pair = instance.required_nodes == 2
@@ -71,9 +71,9 @@ def is_endless(
     nodes: Sequence[int],
     limits: LimitSet,
 ) -> bool:
-    """Whether `nodes`, which the policy lets it come to, take more than `MOST` like `instance`.
+    """Return whether `nodes`, which the policy allows, accept more than `MOST` such instances.
 
-    Only for what takes no memory: all else comes to an end by itself.
+    Only instances without memory can be so many.
     """
     if instance.memory or not nodes:
         return False
@@ -85,12 +85,12 @@ def is_endless(
 
 
 ATTEMPTS = 1000
-"""About as many places are looked for; it chooses the form of the kernel."""
+"""The number of instances by which the context chooses scalar or array scores."""
 
 
 @dataclass(slots=True)
 class CapacityOptions:
-    """What is asked, and under which rules.
+    """The options of a study of capacity.
 
     Attributes
     ----------
@@ -101,24 +101,24 @@ class CapacityOptions:
         ``strict``, ``no-worse``, ``no-new``, ``off``, or "": hspace's rule, which is strict for
         instances on one node and relies on the reserved memory for those on two.
     accept_errors, independent:
-        Whether to go on where the cluster, or a group, is not N+1 already: only what is
-        online has to stay N+1; only the healthy groups are used.
+        Whether to continue if the cluster, or a group, violates N+1 already: only failures of
+        online nodes are checked; only the healthy groups are used.
     allowed:
         Names of the nodes that may be used; None: all.
     limit:
-        Instances at most, each way; None: any number.
+        The number of instances at most in each filling; None: any number.
     seconds:
-        For both ways together, half of them for the tiers at most; None: any time.
+        The time limit of both fillings together, half of it for the tiers; None: no limit.
     behaviour:
         Where hspace differs.
     tag_prefix:
         What this program's own tags begin with.
     n1_of, soft_of:
-        Index of a group -> what its tags say of N+1, and of ignoring soft limits, where they
-        say something else than `n1` and `ignore_soft`.
+        Index of a group -> its N+1 mode, and whether it ignores soft limits, if its tags differ
+        from `n1` and `ignore_soft`.
     past:
-        Requests for new instances, with the settings that each is answered by; if there are
-        any, it is forecast how many more fit.
+        Earlier requests for new instances, each with its settings; if there are any, the study
+        forecasts how many more fit.
     """
 
     standard: Size
@@ -158,18 +158,18 @@ class Run:
 
 
 class CapacityReport:
-    """The answer.
+    """The result of a study of capacity.
 
     Attributes
     ----------
     before:
-        The state at the start, and `initial` the figures of it.
+        The initial state, and `initial` its figures.
     tiered, standard:
-        The two fillings; None if it was interrupted before.
+        The two fillings; None if the study was interrupted before.
     failing:
-        Names of the nodes that fail N+1 already, so that nothing was tried; usually none.
+        Names of the nodes that violate N+1 already, so that nothing was tried; usually none.
     nowhere:
-        Whether no node may take an instance of that kind; nothing was tried then, either.
+        Whether no node may take such an instance, so that nothing was tried.
     """
 
     def __init__(self, state: State, totals: Totals, initial: Figures) -> None:
@@ -184,7 +184,7 @@ class CapacityReport:
 
     @property
     def runs(self) -> list[Run]:
-        """Those that were begun."""
+        """The fillings that were begun."""
         return [run for run in (self.tiered, self.standard) if run is not None]
 
     @property
@@ -195,7 +195,7 @@ class CapacityReport:
 
     @property
     def interrupted(self) -> bool:
-        """Whether somebody stopped it."""
+        """Whether a signal ended it."""
         forecast = self.forecast is not None and self.forecast.interrupted
         return forecast or any(run.filling.interrupted for run in self.runs)
 
@@ -203,9 +203,9 @@ class CapacityReport:
 def study(
     cluster: Cluster, wants: CapacityOptions, progress: Callable[[str, FillResult], None]
 ) -> CapacityReport:
-    """Fill the cluster twice, each time from the start.
+    """Fill the cluster twice, each time from the initial state.
 
-    `progress` is told the kind of filling and what is placed after each instance.
+    `progress` is called after each instance, with the kind of filling and what is placed.
 
     Raises
     ------
@@ -219,12 +219,12 @@ def study(
     set_offline(cluster, wants.offline)
     if wants.max_cpu is not None:
         set_vcpu_ratio(cluster, wants.max_cpu)
-    work = _Work(cluster, wants, progress)
-    work.run()
-    return work.study
+    return _Study(cluster, wants, progress).run()
 
 
-class _Work:
+class _Study:
+    """The fillings of one cluster."""
+
     def __init__(
         self, cluster: Cluster, wants: CapacityOptions, progress: Callable[[str, FillResult], None]
     ) -> None:
@@ -242,42 +242,51 @@ class _Work:
         self._kernels = Kernels(state, [(count, pairs)] * ATTEMPTS, wants.min_disk)
         self._kernels.many = True
         score = self._kernels.make(state, range(len(cluster.nodes))).score()
-        self.study = CapacityReport(state, Totals(state), Figures(state, score, wants.min_disk))
+        self._report = CapacityReport(state, Totals(state), Figures(state, score, wants.min_disk))
+        self._names = _Names(cluster)
+        self._groups = [g for g in cluster.groups if g.alloc_policy != "unallocable"]
+        self._watched = list(range(len(cluster.nodes)))  # the nodes whose failure is checked
 
-    def run(self) -> None:
-        """Fill as far as it goes, twice."""
-        wants, state = self._wants, self.study.before
-        failing = [] if wants.n1 in ("no-new", "no-worse") else failing_nodes(state)
+    def run(self) -> CapacityReport:
+        """Fill the cluster with ever smaller instances, then with standard ones, then forecast."""
+        wants, report, nodes = self._wants, self._report, self._cluster.nodes
+        failing = [] if wants.n1 in ("no-new", "no-worse") else failing_nodes(report.before)
         gated = bool(failing) and not (wants.accept_errors or wants.independent)
-        groups = [g for g in self._cluster.groups if g.alloc_policy != "unallocable"]
-        watched = list(range(len(self._cluster.nodes)))
         if wants.independent:
-            sick = unhealthy_groups(state, self._kernels, self._units)
-            groups = [group for group in groups if group.index not in sick]
-            watched = [i for i in watched if self._cluster.nodes[i].group.index not in sick]
-            gated = bool(failing) and not groups
+            sick = unhealthy_groups(report.before, self._kernels, self._units)
+            self._groups = [group for group in self._groups if group.index not in sick]
+            self._watched = [i for i in self._watched if nodes[i].group.index not in sick]
+            gated = bool(failing) and not self._groups
         if wants.accept_errors:
-            watched = [i for i in watched if self._cluster.nodes[i].online]
-        usable = groups
+            self._watched = [i for i in self._watched if nodes[i].online]
+        open_to = [k for group in self._groups for k in group.nodes if self._allows(k)]
         if gated:
-            self.study.failing = self._cluster.node_names(failing)
-            groups = []
+            report.failing = self._cluster.node_names(failing)
+            self._groups = []
         if wants.limit is None:
-            for size in wants.largest:
-                self._reject_endless("tiered", size, groups)
-            self._reject_endless("standard", wants.standard, groups)
+            for kind, sizes in (("tiered", wants.largest), ("standard", [wants.standard])):
+                for size in sizes:
+                    self._reject_endless(kind, size)
         whole = Deadline.of_run(wants.seconds)
-        half = None if whole.seconds is None else max(whole.left, 0.0) / 2
-        self.study.tiered = self._filled("tiered", wants.largest, groups, watched, Deadline(half))
-        if not self.study.interrupted:
-            self.study.standard = self._filled("standard", [wants.standard], groups, watched, whole)
-        if wants.past and not self.study.interrupted:
-            self.study.forecast = self._forecast(usable, whole)
+        half = Deadline(None if whole.seconds is None else max(whole.left, 0.0) / 2)
+        report.tiered = self._filled("tiered", wants.largest, half)
+        if not report.interrupted:
+            report.standard = self._filled("standard", [wants.standard], whole)
+        if wants.past and not report.interrupted:  # requests are answered whatever fails N+1
+            from iallocator.planners.capacity.forecast import Forecast, Site
 
-    def _reject_endless(self, kind: str, size: Size, groups: Sequence[Group]) -> None:
-        """Refuse to count what takes no memory, and nothing else that ends."""
-        state, instance = self.study.before, size.instance("")
-        for group in groups:
+            names = self._cluster.node_names(open_to)
+            site = Site(self._cluster, wants.past, names, wants.min_disk, self._names)
+            report.forecast = forecast = Forecast(site)
+            stop = _until_stopped(whole, lambda: forecast.run(wants.limit))
+            if stop is not None:
+                forecast.end(stop)
+        return report
+
+    def _reject_endless(self, kind: str, size: Size) -> None:
+        """Raise `UsageError` if more instances of `size` fit than can be counted."""
+        state, instance = self._report.before, size.instance("")
+        for group in self._groups:
             spared = self._wants.soft_of.get(group.index, self._wants.ignore_soft)
             rejected = rejected_by_policy(self._cluster, group, instance)
             nodes = [i for i in group.nodes if self._allows(i) and i not in rejected]
@@ -288,96 +297,81 @@ class _Work:
                     f"more than {MOST} fit: expected a size that ends, or --max-length"
                 )
 
-    def _forecast(self, groups: list[Group], deadline: Deadline) -> Forecast:
-        """How many more like those of the past fit; requests know no gate."""
-        from iallocator.planners.capacity.forecast import Site, forecast
-
-        cluster, wants = self._cluster, self._wants
-        nodes = [index for group in groups for index in group.nodes if self._allows(index)]
-        names = cluster.node_names(nodes)
-        site = Site(cluster, wants.past, names, wants.min_disk, _Names(cluster))
-        return forecast(site, wants.limit, deadline)
-
-    def _filled(
-        self,
-        kind: str,
-        sizes: Sequence[Size],
-        groups: list[Group],
-        watched: list[int],
-        deadline: Deadline,
-    ) -> Run:
-        """Fill the initial state with instances of `sizes`, until the deadline at most."""
-        wants = self._wants
+    def _filled(self, kind: str, sizes: Sequence[Size], deadline: Deadline) -> Run:
+        """Return the filling of the initial state with instances of `sizes`, until the deadline."""
+        wants, report = self._wants, self._report
         state = State(self._cluster)
-        site = self._site(state, groups, watched)
-        filling = FillResult()
-        names = _Names(self._cluster)
-        if not self.study.failing and not site.online(sizes[0].nodes == 2):
-            self.study.nowhere = True
-        elif self.study.failing:
-            filling.failures = {"FailN1": 1}
-        else:
-            watch = self._watch(kind, deadline)
-            try:
-                with deadline:
-                    spends = wants.behaviour.counts_sizes_as_attempts
-                    for size in sizes:
-                        if filling.ended:
-                            break
-                        if kind == "tiered":
-                            fill_tiered(site, size, filling, wants.limit, names, watch, spends)
-                        else:
-                            fill(site, size, filling, wants.limit, names, watch, spends)
-            except Stopped as stop:
-                filling.interrupted = stop.interrupted
-                filling.ended = stop.reason
-                state = self._again(filling)
-                site = self._site(state, groups, watched)
-        run = Run(sizes[0], filling, state, Figures(state, site.score(), wants.min_disk))
-        if not (filling.ended or self.study.failing or self.study.nowhere):
-            number = len(filling.placed)
-            last = filling.placed[-1].size if filling.placed else sizes[0]
-            run.closest = closest_of(site, site.newcomer(last, number, names(number)))
-            if wants.behaviour.policy_reason and filling.last is not None:
-                filling.failures = site.failures_shown(
-                    site.newcomer(filling.last, number, names(number))
-                )
-        return run
+        site = self._site(state)
 
-    def _site(self, state: State, groups: list[Group], watched: list[int]) -> CapacityState:
-        wants = self._wants
-        usable = [(group, [i for i in group.nodes if self._allows(i)]) for group in groups]
-        rules = {
-            mode: FillRules(mode or "strict", bool(mode), watched, self._units)
-            for mode in {wants.n1, *wants.n1_of.values()}
-        }
-        soft = {g.index: wants.soft_of.get(g.index, wants.ignore_soft) for g in groups}
-        return CapacityState(
-            state, usable, self._kernels,
-            {group.index: rules[wants.n1_of.get(group.index, wants.n1)] for group in groups},
-            {index: HARD_LIMITS if spared else ALL_LIMITS for index, spared in soft.items()},
-            wants.behaviour,
-        )  # fmt: skip
-
-    def _allows(self, index: int) -> bool:
-        """Whether node `index` may take instances: online, asked for, and closed by no tag."""
-        node, allowed = self._cluster.nodes[index], self._wants.allowed
-        wanted = allowed is None or node.name in allowed
-        return node.online and wanted and index not in self._closed
-
-    def _again(self, filling: FillResult) -> State:
-        """The state with what is placed for sure: an interruption may have come half way."""
-        state = State(self._cluster)
-        for allocation in filling.placed:
-            state.place(allocation.instance, allocation.nodes)
-        return state
-
-    def _watch(self, kind: str, deadline: Deadline) -> Callable[[FillResult], str]:
         def watch(filling: FillResult) -> str:
             self._progress(kind, filling)
             return TIME_IS_UP if deadline.over() else ""
 
-        return watch
+        filling = FillResult(self._names, watch, wants.behaviour.counts_sizes_as_attempts)
+        if not report.failing and not site.online(sizes[0].nodes == 2):
+            report.nowhere = True
+        elif report.failing:
+            filling.failures = {"FailN1": 1}
+        else:
+
+            def work() -> None:
+                for size in sizes:
+                    if filling.ended:
+                        break
+                    if kind == "tiered":
+                        fill_tiered(site, size, filling, wants.limit)
+                    else:
+                        fill(site, size, filling, wants.limit)
+
+            stop = _until_stopped(deadline, work)
+            if stop is not None:
+                filling.interrupted = stop.interrupted
+                filling.ended = stop.reason
+                state = State(self._cluster)  # the end may have come between two of its changes
+                for allocation in filling.placed:
+                    state.place(allocation.instance, allocation.nodes)
+                site = self._site(state)
+        run = Run(sizes[0], filling, state, Figures(state, site.score(), wants.min_disk))
+        if not (filling.ended or report.failing or report.nowhere):
+            number = len(filling.placed)
+            last = filling.placed[-1].size if filling.placed else sizes[0]
+            name = self._names(number)
+            run.closest = closest_of(site, site.newcomer(last, number, name))
+            if wants.behaviour.policy_reason and filling.last is not None:
+                filling.failures = site.failures_shown(site.newcomer(filling.last, number, name))
+        return run
+
+    def _site(self, state: State) -> CapacityState:
+        wants = self._wants
+        rules = {
+            mode: FillRules(mode or "strict", bool(mode), self._watched, self._units)
+            for mode in {wants.n1, *wants.n1_of.values()}
+        }
+        soft = {g.index: wants.soft_of.get(g.index, wants.ignore_soft) for g in self._groups}
+        return CapacityState(
+            state,
+            [(group, [i for i in group.nodes if self._allows(i)]) for group in self._groups],
+            self._kernels,
+            {group.index: rules[wants.n1_of.get(group.index, wants.n1)] for group in self._groups},
+            {index: HARD_LIMITS if spared else ALL_LIMITS for index, spared in soft.items()},
+            wants.behaviour,
+        )
+
+    def _allows(self, index: int) -> bool:
+        """Return whether node `index` is online, may be used, and is not closed by a tag."""
+        node, allowed = self._cluster.nodes[index], self._wants.allowed
+        wanted = allowed is None or node.name in allowed
+        return node.online and wanted and index not in self._closed
+
+
+def _until_stopped(deadline: Deadline, work: Callable[[], None]) -> Stopped | None:
+    """Do `work` until `deadline` or a signal; return what ended it early, or None."""
+    try:
+        with deadline:
+            work()
+    except Stopped as stop:
+        return stop
+    return None
 
 
 class _Names:

@@ -39,7 +39,19 @@ class Allocation:
 
 
 class FillResult:
-    """What was placed, and why it ended.
+    """What was placed, and why the filling ended.
+
+    Parameters
+    ----------
+    name:
+        Makes the name of an instance from its number.
+    watch:
+        Called after each instance, and after all whose places were known at once; a reason that it
+        returns ends the filling.
+    spends:
+        Whether each size uses up as much of a limit as instances are placed; see
+        `Behaviour.counts_sizes_as_attempts`.  The failures are then those of the instance beyond
+        the limit, as hspace reports them.
 
     Attributes
     ----------
@@ -48,14 +60,22 @@ class FillResult:
     ended:
         Why there was no further attempt, in words: a limit; "" if there was no place.
     interrupted:
-        Whether somebody stopped it.
+        Whether a signal ended it.
     last:
         The size that was tried last; None: none was tried.
     """
 
-    __slots__ = ("ended", "failures", "interrupted", "last", "placed")
+    __slots__ = ("ended", "failures", "interrupted", "last", "name", "placed", "spends", "watch")
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        name: Callable[[int], str],
+        watch: Callable[[FillResult], str],
+        spends: bool = False,
+    ) -> None:
+        self.name = name
+        self.watch = watch
+        self.spends = spends
         self.placed: list[Allocation] = []
         self.failures: Failures = {}
         self.ended = ""
@@ -73,22 +93,12 @@ def likely_reason(failures: Failures) -> str:
     return max(REASONS, key=lambda reason: failures.get(reason, 0))
 
 
-def fill(
-    site: CapacityState,
-    size: Size,
-    filling: FillResult,
-    limit: int | None,
-    name: Callable[[int], str],
-    watch: Callable[[FillResult], str],
-    asks_on: bool = False,
-) -> bool:
-    """Place instances of this size until none fits; whether it was for want of a place.
+def fill(site: CapacityState, size: Size, filling: FillResult, limit: int | None) -> bool:
+    """Place instances of this size until none fits; return whether no place was left.
 
-    `filling` gets what is placed, `limit` instances at most; `name` makes the name of
-    an instance from its number.  `watch` is called after each instance, and after all whose
-    places were known at once; what it says ends the filling.  With `asks_on` the failures are
-    those of the instance beyond the limit, as hspace reports them.
+    `filling` gets what is placed, up to `limit` instances; None: any number.
     """
+    name = filling.name
     start = len(filling.placed)
     filling.last = size
     first = site.newcomer(size, start, name(start))
@@ -102,7 +112,7 @@ def fill(
         check()
         number = len(filling.placed)
         if limit is not None and number >= limit:
-            if asks_on:
+            if filling.spends:
                 _, filling.failures = site.find(coming(0))
             filling.ended = ENOUGH
             return False
@@ -122,6 +132,6 @@ def fill(
         if places is not None:
             places.placed(path)
         filling.placed += [Allocation(one, nodes, size) for one, nodes in arrivals]
-        filling.ended = watch(filling)
+        filling.ended = filling.watch(filling)
         if filling.ended:
             return False

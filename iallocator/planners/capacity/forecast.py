@@ -12,7 +12,7 @@ from copy import copy
 from random import Random
 from statistics import median
 
-from iallocator.deadline import Stopped, check
+from iallocator.deadline import check
 from iallocator.handlers.allocate import allocation_request
 from iallocator.limits.node import REASONS
 from iallocator.placement.context import Context
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from iallocator.aliases import Nodes
-    from iallocator.deadline import Deadline
+    from iallocator.deadline import Stopped
     from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
     from iallocator.options.settings import Settings
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     Past = tuple[Allocate, Settings]
     """A request for a new instance, and the settings that it is answered by."""
 
-__all__ = ["ORDERS", "Forecast", "Site", "forecast"]
+__all__ = ["ORDERS", "Forecast", "Site"]
 
 ORDERS = 9
-"""How often the cluster is filled."""
+"""How many times the cluster is filled."""
 
 FIRST_COPIES = 64
 """For how many instances the first bonds are made; then for twice as many, and so on."""
@@ -48,36 +48,56 @@ CANDIDATES = 1000
 
 
 class Forecast:
-    """What was found.
+    """How many instances fit before the first rejection, in several orders.
 
     Attributes
     ----------
     sizes:
-        How many instances the past asked for.
+        The number of earlier requests.
     counts:
-        Order by order how many fitted before the first rejection.
+        For each order, how many instances fitted before the first rejection.
     reasons:
-        Order by order what rejected most placements of that one, or why no group was asked.
+        For each order, what rejected most placements of that instance, or why no group was asked.
     hopeless:
-        How many of the orders ended with one that has no place on the cluster as it is, either.
+        The number of orders that ended with an instance that the initial cluster rejects, too.
     ended:
-        Why not all orders were tried, or one was not finished (it counts for nothing); "".
+        Why an order was not tried, or not finished (then it is not counted); "" if all were.
     interrupted:
-        Whether somebody stopped it.
+        Whether a signal ended it.
     """
 
-    __slots__ = ("counts", "ended", "hopeless", "interrupted", "reasons", "sizes")
+    __slots__ = ("_site", "counts", "ended", "hopeless", "interrupted", "reasons", "sizes")
 
-    def __init__(self, sizes: int) -> None:
-        self.sizes = sizes
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self.sizes = len(site.past)
         self.counts: list[int] = []
         self.reasons: list[str] = []
         self.hopeless = 0
         self.ended = ""
         self.interrupted = False
 
+    def run(self, limit: int | None) -> None:
+        """Fill the site `ORDERS` times, with `limit` instances at most each."""
+        for order in range(ORDERS):
+            filling = _Filling(self._site, Random(order))
+            reason = ""
+            while not reason:
+                check()
+                full = filling.count == limit
+                reason = "as many instances as allowed" if full else filling.next()
+            self.reasons.append(reason)
+            self.counts.append(filling.count)
+            self.hopeless += self._site.never_takes(filling.rejected)
+
+    def end(self, stop: Stopped) -> None:
+        """Note that the forecast was ended early."""
+        self.ended = stop.reason
+        self.interrupted = stop.interrupted
+        del self.reasons[len(self.counts) :]
+
     def document(self) -> dict[str, object]:
-        """As plain data; nulls where no order was finished."""
+        """Return the forecast as plain data; nulls if no order was finished."""
         counts = self.counts
         return {
             "asked": self.sizes,
@@ -192,60 +212,26 @@ class _Filling:
         offers = collect_offers(context, allocation)
         if offers.best is None:
             return _reason(offers)
-        self._place(request.instance, offers.best.nodes[0])
+        nodes = offers.best.nodes[0]
+        for each in self._contexts.values():
+            each.state.place(request.instance, nodes)
+        self._placed.append((request.instance, nodes))
         self.rejected = None
         return ""
-
-    def _place(self, instance: Instance, nodes: Nodes) -> None:
-        for context in self._contexts.values():
-            context.state.place(instance, nodes)
-        self._placed.append((instance, nodes))
 
     def _look_ahead(self) -> None:
         """Make contexts that know of twice as many of those that are to come."""
         for _ in range(max(FIRST_COPIES, len(self._coming))):
             self._coming.append(next(self._asked))
-        if self._contexts and not self._bound():
-            return
+        contexts = self._contexts.values()
+        if contexts and all(one.bonds.relations is None for one in contexts):
+            return  # no constraint binds instances to each other: new names need not be known
         coming = [request.instance for request, _ in self._coming]
         every = {id(settings): settings for _, settings in self._site.past}
         self._contexts = {key: self._site.context(own, coming) for key, own in every.items()}
         for context in self._contexts.values():
             for instance, nodes in self._placed:
                 context.state.place(instance, nodes)
-
-    def _bound(self) -> bool:
-        """Whether anything binds instances to each other, so that new names must be known."""
-        return any(c.bonds.relations is not None for c in self._contexts.values())
-
-
-def forecast(site: Site, limit: int | None, deadline: Deadline) -> Forecast:
-    """Fill the site `ORDERS` times, with `limit` instances at most each, until the deadline."""
-    found = Forecast(len(site.past))
-    try:
-        with deadline:
-            for order in range(ORDERS):
-                filling = _Filling(site, Random(order))
-                reason = _filled(filling, limit)
-                found.reasons.append(reason)
-                found.counts.append(filling.count)
-                found.hopeless += site.never_takes(filling.rejected)
-    except Stopped as stop:
-        found.ended = stop.reason
-        found.interrupted = stop.interrupted
-        del found.reasons[len(found.counts) :]
-    return found
-
-
-def _filled(filling: _Filling, limit: int | None) -> str:
-    """Fill until the first rejection; what rejected that one."""
-    reason = ""
-    while not reason:
-        check()
-        if filling.count == limit:
-            return "as many instances as allowed"
-        reason = filling.next()
-    return reason
 
 
 def _reason(offers: RankedGroups) -> str:

@@ -184,31 +184,20 @@ def _last(true_of: Callable[[int], bool], most: int | None = None) -> int:
 class _Tiers:
     """The sizes tried since the last instance was placed: nothing of them fits now."""
 
-    def __init__(
-        self,
-        site: CapacityState,
-        filling: FillResult,
-        limit: int | None,
-        name: Callable[[int], str],
-        watch: Callable[[FillResult], str],
-        spends: bool,
-    ) -> None:
-        self._spends = spends
+    def __init__(self, site: CapacityState, filling: FillResult, limit: int | None) -> None:
         self._site = site
         self._filling = filling
         self._limit = limit
-        self._name = name
-        self._watch = watch
-        self._rejections = Rejections(site, 0, name(0))
+        self._rejections = Rejections(site, 0, filling.name(0))
         self._leaps: dict[tuple[Amounts, str], Size | None] = {}
         self._stepping, self._steps = "", 0  # what was made less of last, how often in a row
 
     def fills(self, size: Size) -> bool:
         """Place what fits of this size; whether that came to an end for want of a place."""
         limit = self._limit
-        if limit is not None and self._spends:
+        if limit is not None and self._filling.spends:
             limit += len(self._filling.placed)
-        return fill(self._site, size, self._filling, limit, self._name, self._watch, self._spends)
+        return fill(self._site, size, self._filling, limit)
 
     def next_size(self, size: Size) -> Size | None:
         """The next smaller size that fits, after one that does not any more.
@@ -217,7 +206,7 @@ class _Tiers:
         from the last size back to the first, less of one thing until it fails no more.
         """
         number = len(self._filling.placed)
-        self._rejections = Rejections(self._site, number, self._name(number))
+        self._rejections = Rejections(self._site, number, self._filling.name(number))
         self._leaps.clear()
         self._stepping, self._steps = "", 0
         if self._rejections.hopeless(size.least_of_all(), every=False):
@@ -250,7 +239,7 @@ class _Tiers:
 
         hspace takes from it, at each size, the number of all instances that it has placed.
         """
-        if limit is None or not self._spends:
+        if limit is None or not self._filling.spends:
             return limit or None
         return max(0, limit - len(self._filling.placed))
 
@@ -331,26 +320,15 @@ def _by_count(failures: Failures) -> list[str]:
     return sorted(found, key=lambda reason: -failures[reason])
 
 
-def fill_tiered(
-    site: CapacityState,
-    size: Size,
-    filling: FillResult,
-    limit: int | None,
-    name: Callable[[int], str],
-    watch: Callable[[FillResult], str],
-    spends: bool = False,
-) -> None:
-    """Place instances of `size`, then of ever smaller sizes; arguments as for `fill`.
-
-    With `spends`, each size uses up as much of `limit` as instances are placed; see
-    `Behaviour.counts_sizes_as_attempts`.
-    """
+def fill_tiered(site: CapacityState, size: Size, filling: FillResult, limit: int | None) -> None:
+    """Place instances of `size`, then of ever smaller sizes; arguments as for `fill`."""
     left = limit
-    if spends and limit is not None:
+    if filling.spends and limit is not None:
         left = max(0, limit - len(filling.placed))
-    tiers = _Tiers(site, filling, left, name, watch, spends)
+    tiers = _Tiers(site, filling, left)
     current: Size | None = size
     while current is not None and tiers.fills(current):
         current = tiers.next_size(current)
-    if spends and limit is not None and len(filling.placed) < limit and filling.ended == ENOUGH:
+    unspent = filling.spends and limit is not None and len(filling.placed) < limit
+    if unspent and filling.ended == ENOUGH:
         filling.ended = ""  # the next interval of the policy has what is left of the limit
