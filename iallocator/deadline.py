@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SIGNALLED", "TIME_IS_UP", "Deadline", "DeadlineError", "Held", "Running", "Stopped",
-    "Suspended", "check", "due", "interrupt", "interrupted", "limit_reached", "pause",
+    "check", "due", "interrupt", "interrupted", "limit_reached", "pause",
     "reading_note",
 ]  # fmt: skip
 
@@ -177,33 +177,6 @@ class Held:
             current = current.around
 
 
-class Suspended:
-    """A ``with`` block whose time counts for no deadline that is entered, nor for `deadline`.
-
-    `check` does not raise in it.
-    """
-
-    __slots__ = ("_deadline", "_since")
-
-    def __init__(self, deadline: Deadline) -> None:
-        self._deadline = deadline
-
-    def __enter__(self) -> None:
-        _Signals.held += 1
-        self._since = monotonic()
-
-    def __exit__(self, *_: object) -> None:
-        _Signals.held -= 1
-        found = {self._deadline}
-        current = Deadline.current
-        while current is not None:
-            found.add(current)
-            current = current.around
-        passed = monotonic() - self._since
-        for deadline in found:
-            deadline.postpone(passed)
-
-
 class Running:
     """A ``with`` block: one run of the program, from whose beginning its limit counts.
 
@@ -307,11 +280,6 @@ class Deadline:
 
     def _spared(self) -> float:
         return min(self._moves * PER_MOVE, self._most) if self._moves else 0.0
-
-    def postpone(self, seconds: float) -> None:
-        """Let the deadline pass so many seconds later."""
-        self._end += seconds
-        self.raises_at += seconds
 
     def __enter__(self) -> Self:
         self.around = Deadline.current

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import islice
 
+from iallocator.deadline import check
 from iallocator.placement.results import GroupPlacements
 from iallocator.ranking import ranks_nodes
 
@@ -125,6 +126,7 @@ def _keeping_n1(
     for row in rows:
         accepted = 0
         for placement in row:
+            check()
             if accepts(judged, placement[1]):
                 best.append(placement)
                 accepted += 1

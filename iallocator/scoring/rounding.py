@@ -14,6 +14,7 @@ from __future__ import annotations
 from itertools import islice
 from math import sqrt
 
+from iallocator.deadline import check
 from iallocator.model.node_view import CAPACITIES, NodeView, capacities
 from iallocator.scoring.candidates import Candidates
 from iallocator.scoring.metrics import DOMAINS, STATISTICS
@@ -306,6 +307,7 @@ class RunningSums:
         key = tuple(values for index in place for values in (self._values[index], after[index]))
         known = None if self._placed.by_domain else self._known.get(key)
         if known is None:
+            check()
             sums = self._sums
             for index in place:
                 sums = self._changed(sums, index, after[index])

@@ -282,21 +282,39 @@ def test_document_any_order_of_keys_gives_the_same_explanation() -> None:
         assert explained(turned).document() == generated(seed).document()
 
 
-@pytest.mark.parametrize("kind", ["allocate", "multi-allocate", "node-evacuate", "change-group"])
-@pytest.mark.parametrize("seed", SEEDS[:6])
-def test_explain_with_time_limit_explains_the_answer_of_the_request(
-    kind: str, seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Noting the reasons takes 10 s each time by a clock that is made, and none of the limit."""
+def slow_reports(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    """Let each record of reasons take so many seconds, by a clock that is made."""
     now = [100.0]
     reports = Survey.reports
 
     def slowly(self: Survey, *asked: Any) -> list[NodeReport]:
-        now[0] += 10
+        now[0] += seconds
         return reports(self, *asked)
 
     monkeypatch.setattr(deadline, "monotonic", lambda: now[0])
     monkeypatch.setattr(Survey, "reports", slowly)
+
+
+@pytest.mark.parametrize("kind", ["allocate", "multi-allocate", "node-evacuate", "change-group"])
+@pytest.mark.parametrize("seed", SEEDS[:6])
+def test_explain_within_its_time_limit_explains_the_answer_of_the_request(
+    kind: str, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Recording takes time, and as long as the limit is not reached the answer is the same."""
+    slow_reports(monkeypatch, 0.01)
     request = document(seed, kind)
-    response = json.loads(answer(as_bytes(request), ["--time-limit", "1"]))
-    assert explained(request, "--time-limit", "1").response == response
+    response = json.loads(answer(as_bytes(request), ["--time-limit", "9"]))
+    assert explained(request, "--time-limit", "9").response == response
+
+
+def test_explain_ends_at_its_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limit is that of the whole run: the reasons of three instances take 30 s here."""
+    slow_reports(monkeypatch, 10)
+    one = {**allocate(cluster(), disk_template="rbd")["request"], "type": "allocate"}
+    request = cluster()
+    request["request"] = {
+        "type": "multi-allocate", "instances": [{**one, "name": f"new{k}"} for k in range(3)],
+    }  # fmt: skip
+    response = explained(request, "--time-limit", "15").response
+    assert [name for name, _ in response["result"][0]] == ["new0"]
+    assert "new2: time is up" in response["info"]

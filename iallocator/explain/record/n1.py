@@ -37,17 +37,21 @@ class RecordingN1Check(FailureTolerance):
         self._verdicts: dict[tuple[str, tuple[int, ...]], bool] = {}
         self._before: dict[str, Nodes] = {}
         self._rejected: dict[tuple[str, int], set[tuple[int, ...]]] = {}  # by instance and group
+        self._undecided: set[tuple[str, tuple[int, ...]]] = set()
 
     def allows(self, move: Move) -> bool:
         """Return whether N+1 holds after `move`; every placement is checked once."""
         instance, nodes = move.instance, move.after
         result = self._verdicts.get((instance.name, nodes))
         if result is None:
+            undecided = self._rules.effort.undecided
             result = self._verdicts[instance.name, nodes] = super().allows(move)
             self._before[instance.name] = move.before
             if not result:
                 home = self._cluster.nodes[nodes[0]].group.index
                 self._rejected.setdefault((instance.name, home), set()).add(nodes)
+                if self._rules.effort.undecided > undecided:
+                    self._undecided.add((instance.name, nodes))
         return result
 
     def accepts(self, instance: Instance, nodes: Nodes) -> bool:
@@ -80,11 +84,16 @@ class RecordingN1Check(FailureTolerance):
         """Return the placements of `instance` in `group` that were rejected so far."""
         return set(self._rejected.get((instance.name, group.index), ()))
 
+    def decided(self, instance: Instance, group: Group) -> list[tuple[int, ...]]:
+        """Return those of `rejected` for which it is known that N+1 would not hold."""
+        rejected = self._rejected.get((instance.name, group.index), ())
+        return [nodes for nodes in rejected if (instance.name, nodes) not in self._undecided]
+
     def obstacles(
         self, instance: Instance, group: Group, score: Callable[[tuple[int, ...]], float]
     ) -> list[Unsurvived]:
         """What stood in the way of the best placements in `group` that it rejected."""
-        scored = sorted((score(nodes), nodes) for nodes in self.rejected(instance, group))[:SHOWN]
+        scored = sorted((score(nodes), nodes) for nodes in self.decided(instance, group))[:SHOWN]
         found = [self._unsurvived(instance, value, nodes) for value, nodes in scored]
         return [one for one in found if one is not None]
 

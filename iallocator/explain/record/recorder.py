@@ -13,7 +13,6 @@ from functools import wraps
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from iallocator.deadline import Suspended
 from iallocator.explain.contributions import Contributions, standing
 from iallocator.explain.facts import Placed, Term
 from iallocator.explain.group_report import GroupReport
@@ -64,18 +63,18 @@ AT_LEAST = 2
 
 
 def aside(note: Note) -> Note:
-    """Have `note`, a method of the recorder, take no time and no work from the request.
+    """Have `note`, a method of the recorder, take no work from the request.
 
-    What is explained is the answer that the request gets without an explanation.
+    What is explained is the answer that the request gets without an explanation, unless the
+    time limit ends the search: recording takes time, too.
     """
 
     @wraps(note)
     def noted(recorder: Recorder, *about: Any) -> None:
-        context, effort = recorder.context, recorder.context.effort
+        effort = recorder.context.effort
         spent = effort.left, effort.undecided, effort.used
         try:
-            with Suspended(context.deadline):
-                note(recorder, *about)
+            note(recorder, *about)
         finally:
             effort.left, effort.undecided, effort.used = spent
 
@@ -161,7 +160,8 @@ class Recorder:
             self.context.cluster, ways, found.order, candidates, rejected, _scores(found), unchecked
         )
         if not found.best:
-            nearest = min(((said.scores.score(n), n) for n in rejected), default=None)
+            decided = check.decided(instance, said.group)
+            nearest = min(((said.scores.score(n), n) for n in decided), default=None)
             report.closest = said.survey.closest(check, nearest, instance)
 
     def _check_best(

@@ -144,7 +144,7 @@ class _Work:
             scope,
             self.reserve(group, factor),
             wanted.limits,
-            Baseline(State(self.cluster), group, wanted.n1_of(group), self.relations),
+            Baseline(state.copy(), group, wanted.n1_of(group), self.relations),
             evacuate,
             {index for index in scope if ignore_soft or state.fails_n1(index)},
             self.relations,
