@@ -293,13 +293,12 @@ class IncrementalSingles(IncrementalScores):
         return LIFETIME
 
     def path(self, most: int) -> list[Nodes]:
-        if self._sums is not None:  # the scores on a path do not include sums that change
-            return super().path(most)
         scores = self._scores()
         most = min(most, self._left, max(1, CELLS // scores.size))
         at = _PathStart(
             self._x, self._primary, self._p_slope, self._p_rest,
             self._counts, self._weights, self._offset(),
+            None if self._sums is None else self._sums[0],
         )  # fmt: skip
         path = _guessed(at, scores, most, self._ahead)
         return [(node,) for node in _confirmed(path, _scores_on_path(at, path))] if path else []
@@ -423,6 +422,8 @@ class _PathStart(NamedTuple):
         Per statistic: how many nodes count, and its weight.
     offset:
         Per node: the other part of the score; infinite if an instance does not fit.
+    raised:
+        Per node: how much an instance there raises the scores of all nodes; None: nothing.
     """
 
     values: Floats
@@ -432,6 +433,7 @@ class _PathStart(NamedTuple):
     counts: Floats
     weights: Floats
     offset: Floats
+    raised: Floats | None
 
 
 def _guessed(at: _PathStart, scores: Floats, most: int, ahead: Sequence[int]) -> list[int]:
@@ -466,6 +468,8 @@ def _scores_on_path(at: _PathStart, path: Sequence[int]) -> Floats:
     nodes = np.array(path, dtype=np.intp)
     came = _came_before(nodes, at.values.shape[1])
     found = np.repeat(at.offset[None], len(path), axis=0)
+    if at.raised is not None:
+        found += _running(at.raised[nodes], 0.0)[:, None]
     for k, weight in enumerate(at.weights):
         square, mean = _variance_sums(at, k, nodes, came)
         slope, change = at.slope[k], at.change[k]

@@ -214,7 +214,7 @@ class _Bound:
             if statistic.spread:
                 score += statistic.weight * _least_spread(column, changes[k])
             else:
-                score += statistic.weight * sum(column)
+                score += statistic.weight * (sum(column) + min(0.0, changes[k]))
         return score
 
 

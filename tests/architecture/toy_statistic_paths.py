@@ -1,0 +1,58 @@
+"""Check that requests and commands evaluate and explain toy statistics.
+
+Run by `test_add_statistic.py` with a copy of the project that has two more statistics, `toy_spread`
+and `toy_sum`. It exits with an error if a command ignores them.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+
+from tests.builders import Json, allocate, cluster, instance
+from tests.command import json_of, plan_of, printed, respond
+
+TEMPLATES = ("drbd", "rbd")
+
+
+def world(count: int = 6) -> Json:
+    """Return nodes with 8 or 64 cpus, alike in everything else, and some instances."""
+    held = {f"i{k}": instance(f"node{k % 3 + 1}", f"node{k % 3 + 2}") for k in range(6)}
+    made = cluster(nodes=count, memory=32768, cpus=8, instances=held)
+    for name in list(made["nodes"])[count // 2 :]:
+        made["nodes"][name]["total_cpus"] = 64
+    return made
+
+
+def allocation() -> None:
+    """The sum favours nodes with many cpus, and every way to the score agrees."""
+    for count, template, compat in product((6, 80), TEMPLATES, ("", "hail")):
+        options = ["--n1=off", f"--compat={compat}"] if compat else ["--n1=off"]
+        request = allocate(world(count), memory=100, disk_template=template)
+        (best,) = respond(request, *options)["solutions"][:1]
+        assert all(int(name[4:]) > count // 2 for name in best["nodes"]), best
+
+
+def explanations() -> None:
+    """The table of terms has the toys, with their words."""
+    for template in TEMPLATES:
+        request = allocate(world(), memory=100, disk_template=template)
+        text = printed("explain", "--n1=off", document=request)
+        assert "toy_sum" in text, text
+        assert "toy_spread" in text, text
+    text = printed("show", document=world())
+    assert "toy differs" in text, text
+    assert "toy in all" in text, text
+
+
+def planners() -> None:
+    """Balance lowers the score that `check` reports; capacity fills the cluster."""
+    before = json_of("check", document=world())["scores"]["before"]
+    scores = plan_of("balance", world(), "--n1=off")["scores"]
+    assert scores["before"] == before, scores
+    assert scores["after"] < before, scores
+    assert json_of("capacity", "--n1=off", document=world())["standard"]["count"] > 0
+
+
+if __name__ == "__main__":
+    for path in (allocation, explanations, planners):
+        path()

@@ -1,0 +1,44 @@
+"""Check the table of statistics: its formulas, and its page in the manual."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from iallocator.model.columns import COLUMNS
+from iallocator.model.node_view import CAPACITIES, NodeView
+from iallocator.scoring.metrics import DOMAINS, N1_COUNT, STATISTICS
+from iallocator.scoring.proportional_statistics import LINEAR, coefficients
+
+PAGE = Path(__file__).parents[2] / "docs/reference/statistics.md"
+
+
+def test_formulas_are_linear_except_those_with_code_of_their_own() -> None:
+    """Incremental scores and scans rely on equal changes by equal instances."""
+    special = {k for k, linear in enumerate(LINEAR) if linear is None}
+    assert special == {N1_COUNT, DOMAINS}
+
+
+@pytest.mark.parametrize("k", [k for k, linear in enumerate(LINEAR) if linear is not None])
+def test_coefficients_are_the_changes_of_the_value(k: int) -> None:
+    """One more in a column adds its coefficient, whatever the other columns are."""
+    rng = np.random.default_rng(k)
+    columns = list(rng.random((len(COLUMNS), 5)))
+    view = NodeView(columns, list(rng.random((len(CAPACITIES), 5))), rng.random(5))
+    value = STATISTICS[k].value
+    for number, column in enumerate(COLUMNS):
+        more = view.plus([float(number == other) for other in range(len(COLUMNS))], view.reserved)
+        expected = coefficients(k, view).get(column, np.zeros(5))
+        assert value(more) - value(view) == pytest.approx(expected, abs=1e-12)
+    more = view.plus([0.0] * len(COLUMNS), view.reserved + 1)
+    expected = coefficients(k, view).get("reserved", np.zeros(5))
+    assert value(more) - value(view) == pytest.approx(expected, abs=1e-12)
+
+
+def test_page_of_the_manual_lists_every_statistic_with_its_weight() -> None:
+    """In the order of the table."""
+    rows = re.findall(r"^\| `(\w+)` .*\| ([\d.]+) \|$", PAGE.read_text(encoding="utf-8"), re.M)
+    assert rows == [(one.name, f"{one.weight:g}") for one in STATISTICS]
