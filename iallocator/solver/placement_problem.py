@@ -16,14 +16,24 @@ from iallocator.solver.problem import INFINITY, Choice, Kind, Problem
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
-    from typing import Any
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from typing import Any, Protocol
 
     from iallocator.aliases import Nodes
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
 
     Row = tuple[Any, ...]
+
+    class ConstraintRows(Protocol):
+        """A constraint that is no limit of a node, as rows of the program."""
+
+        def uses(self, instance: Instance, nodes: Nodes) -> Mapping[Row, float]:
+            """Return what `instance` on `nodes` uses of the rows."""
+
+        def add_to(self, problem: Problem) -> None:
+            """Bound the rows in `problem`, after all instances were added."""
+
 
 __all__ = ["PlacementProblem"]
 
@@ -45,10 +55,17 @@ REGULAR: dict[int, Resource] = (
 class PlacementProblem:
     """Collects instances and their places on `state`, which they are not in yet.
 
-    On the nodes of `forced` only the limits that no move may break count.  `reserves` are
-    the amounts of memory (MiB) that each group can give at most, by index, before the
-    failure of some node that could be survived can no longer be.  `failing` are
-    nodes that failed N+1 with the instances that are off now.
+    Parameters
+    ----------
+    forced:
+        The nodes on which only the limits that no move may break are enforced.
+    reserves:
+        Group index -> MiB of memory that the group can give before a failure that is tolerated
+        no longer is.
+    failing:
+        The nodes that failed N+1 while the instances were on the state.
+    constraints:
+        Further constraints, in the order of their rows.
     """
 
     def __init__(
@@ -57,7 +74,9 @@ class PlacementProblem:
         forced: Collection[int] = (),
         reserves: Mapping[int, float] | None = None,
         failing: Collection[int] = (),
+        constraints: Sequence[ConstraintRows] = (),
     ) -> None:
+        self._constraints = constraints
         self._state = state
         self._forced = forced
         self._failing = failing
@@ -68,7 +87,6 @@ class PlacementProblem:
         self,
         instance: Instance,
         places: Iterable[tuple[float, Nodes]],
-        needs: Mapping[Any, Mapping[Row, float]] | None = None,
         distinct: Any = None,
         priority: int = 0,
         stays: Nodes = (),
@@ -76,14 +94,31 @@ class PlacementProblem:
     ) -> None:
         """Let `instance` go to one of `places`, each possible by itself.
 
-        A place is its score, lower is better, and its nodes, primary first.  `needs`:
-        what else it uses, by nodes.  `distinct`: what else tells it from others of its
-        size.  `priority`: as in `Kind`.  `stays`: where it is if it is left out; `disks_stay`:
-        where its disks are then, if it is stopped.
+        Parameters
+        ----------
+        instance:
+            The instance.
+        places:
+            Score, lower is better, and nodes, primary first.
+        distinct:
+            What tells the instance from others of its size, beside its size.
+        priority:
+            As in `Kind`.
+        stays:
+            The nodes where it is if it is left out.
+        disks_stay:
+            The nodes where its disks are then, if it is stopped.
         """
         listed = list(places)
-        more = needs or {}
-        uses = [self._uses(instance, nodes) | dict(more.get(nodes, {})) for _, nodes in listed]
+        more = [
+            {
+                row: use
+                for one in self._constraints
+                for row, use in one.uses(instance, nodes).items()
+            }
+            for _, nodes in listed
+        ]
+        uses = [self._uses(instance, nodes) | own for (_, nodes), own in zip(listed, more)]
         same = (
             instance.shape,
             instance.exclusion,
@@ -91,7 +126,7 @@ class PlacementProblem:
             disks_stay,
             priority,
             distinct,
-            tuple((nodes, *more.get(nodes, {}).items()) for _, nodes in listed),
+            tuple((nodes, *own.items()) for (_, nodes), own in zip(listed, more)),
         )
         kind = self._kinds.get(same)
         if kind is None:
@@ -116,6 +151,8 @@ class PlacementProblem:
             if room < amount:
                 problem.at_most(row, room)
         self._keep_memory_free(problem, most)
+        for constraint in self._constraints:
+            constraint.add_to(problem)
         return problem
 
     def _uses(self, instance: Instance, nodes: Nodes) -> dict[Row, float]:

@@ -8,12 +8,12 @@ rules that count for any placement.
 
 from __future__ import annotations
 
+from iallocator.constraints.affinity_rows import AffinityRows
 from iallocator.deadline import Held
 from iallocator.model.columns import MEMORY
 from iallocator.model.constraints import ORDER, TOGETHER
 from iallocator.placement.groups import collect_offers, may_offer, offer_of
 from iallocator.placement.results import AllocationRequest
-from iallocator.placement.several.affinity import BondRows
 from iallocator.placement.several.sequence import JointResult
 from iallocator.solver.most import Most, find_all_or_most
 from iallocator.solver.placement_problem import PlacementProblem
@@ -61,12 +61,11 @@ def place_together(
         ]
         if hopeless.issuperset(failed):
             return found
-        bonds = BondRows(
-            context, [allocation.instance for allocation in possible], (TOGETHER, ORDER)
-        )
-        program = _program(context, possible, bonds, budget)
+        instances = [allocation.instance for allocation in possible]
+        affinity = AffinityRows(context.bonds.relations, instances, (TOGETHER, ORDER))
+        program = _program(context, possible, affinity, budget)
         if program is not None:
-            priorities = {w.instance.name: bonds.priority(w.instance) for w in possible}
+            priorities = {w.instance.name: affinity.priority(w.instance) for w in possible}
             found.most = most = Most(priorities, failed)
             found.status = find_all_or_most(
                 program, lambda nodes: _checked(context, possible, most, nodes), budget, most
@@ -92,10 +91,15 @@ def _hopeless(
 
 
 def _program(
-    context: Context, allocations: Sequence[AllocationRequest], bonds: BondRows, budget: Budget
+    context: Context,
+    allocations: Sequence[AllocationRequest],
+    affinity: AffinityRows,
+    budget: Budget,
 ) -> Problem | None:
     """The places of all allocations and the bounds that they share; None if there is no time."""
-    problem = PlacementProblem(context.state, _lenient(context), reserves(context))
+    problem = PlacementProblem(
+        context.state, _lenient(context), reserves(context), constraints=[affinity]
+    )
     for allocation in allocations:
         if budget.spent:
             return None
@@ -104,15 +108,12 @@ def _program(
         problem.add(
             allocation.instance,
             places,
-            needs=bonds.needs(allocation.instance, [nodes for _, nodes in places]),
             distinct=equivalence_key(context, allocation.instance),
-            priority=bonds.priority(allocation.instance),
+            priority=affinity.priority(allocation.instance),
         )
     if budget.spent:  # the last of them may have more places
         return None
-    program = problem.problem()
-    bonds.bound(program)
-    return program
+    return problem.problem()
 
 
 def _lenient(context: Context) -> set[int]:

@@ -9,10 +9,10 @@ from __future__ import annotations
 from contextlib import contextmanager
 from functools import cached_property
 
+from iallocator.constraints.affinity_rows import AffinityRows
 from iallocator.deadline import Held, check
 from iallocator.model.constraints import TOGETHER
 from iallocator.placement.results import POLICY_RANK, RELUCTANCE
-from iallocator.placement.several.affinity import BondRows
 from iallocator.placement.several.joint import equivalence_key
 from iallocator.placement.several.sequence import JointResult
 from iallocator.scoring.candidates import ListedCandidates
@@ -115,14 +115,29 @@ class _JointMove:
         chains = context.bonds.dependents_of_failed(others, hopeless, ordered=False)
         self.result.hopeless = hopeless | chains.keys()
         self._tasks = [task for task in tasks if task.instance.name not in self.result.hopeless]
-        self._bonds = BondRows(context, [task.instance for task in self._tasks], (TOGETHER,))
+        instances = [task.instance for task in self._tasks]
+        self._affinity = AffinityRows(context.bonds.relations, instances, (TOGETHER,))
 
     @cached_property
     def program(self) -> Problem:
-        """Each of the tasks with its places, all off their nodes."""
-        program = self._problem()
-        self._bonds.bound(program)
-        return program
+        """The tasks with their places as a problem, all instances off their nodes."""
+        context = self._context
+        failing = [i for i in context.all_nodes() if context.state.fails_n1(i)]
+        with taken_off(context, self._tasks) as present:
+            problem = PlacementProblem(
+                context.state, _lenient(context, self._tasks), failing=failing,
+                constraints=[self._affinity],
+            )  # fmt: skip
+            for task in self._tasks:
+                listed = self._places[task.instance.name]
+                problem.add(
+                    task.instance,
+                    listed,
+                    distinct=equivalence_key(context, task.instance),
+                    priority=self._affinity.priority(task.instance),
+                    stays=present[task.instance.name],
+                )
+            return problem.problem()
 
     def worthwhile(self, failed: Sequence[Instance]) -> bool:
         """Whether to search: there is time, and those that `failed` are not all hopeless."""
@@ -136,27 +151,8 @@ class _JointMove:
     def most(self, failed: Sequence[Instance]) -> Most:
         """What is known of those that are not hopeless, if these `failed`."""
         instances = [task.instance for task in self._tasks]
-        priorities = {one.name: self._bonds.priority(one) for one in instances}
+        priorities = {one.name: self._affinity.priority(one) for one in instances}
         return Most(priorities, {instance.name for instance in failed})
-
-    def _problem(self) -> Problem:
-        context = self._context
-        failing = [i for i in context.all_nodes() if context.state.fails_n1(i)]
-        with taken_off(context, self._tasks) as present:
-            problem = PlacementProblem(
-                context.state, _lenient(context, self._tasks), failing=failing
-            )
-            for task in self._tasks:
-                listed = self._places[task.instance.name]
-                problem.add(
-                    task.instance,
-                    listed,
-                    needs=self._bonds.needs(task.instance, [nodes for _, nodes in listed]),
-                    distinct=equivalence_key(context, task.instance),
-                    priority=self._bonds.priority(task.instance),
-                    stays=present[task.instance.name],
-                )
-            return problem.problem()
 
     def rejected(self, nodes: Mapping[str, Nodes]) -> list[str] | None:
         """None if all moves to `nodes` can be made, else the names of all tasks."""

@@ -1,15 +1,9 @@
-"""Several instances at once: what is to move, in which order they choose, and what came of it.
-
-An exact search knows the shoulds between instances as costs of an integer program.
-"""
+"""Several instances at once: the order in which they choose, and what came of it."""
 
 from __future__ import annotations
 
-from itertools import combinations
-
-from iallocator.model.constraints import ALWAYS, APART, TOGETHER, domains_between, weight_between
 from iallocator.ranking import SEQUENCED
-from iallocator.solver.problem import FOUND, IMPOSSIBLE, INFINITY, UNAVAILABLE, Choice, Kind
+from iallocator.solver.problem import FOUND, IMPOSSIBLE, UNAVAILABLE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,15 +11,12 @@ if TYPE_CHECKING:
     from typing import Any
 
     from iallocator.aliases import Nodes
-    from iallocator.constraints.relations import Relations
-    from iallocator.model.constraints import Rule
     from iallocator.model.instance import Instance
     from iallocator.placement.context import Context
     from iallocator.placement.results import MoveResult
     from iallocator.solver.most import Most
-    from iallocator.solver.problem import Problem
 
-__all__ = ["JointResult", "MoveTask", "SoftConstraintRows", "in_turn"]
+__all__ = ["JointResult", "MoveTask", "in_turn"]
 
 
 def in_turn(context: Context, instances: Sequence[Instance]) -> Iterator[int]:
@@ -115,84 +106,6 @@ class MoveTask:
         self.best = best
         self.places = places
         self.exactly = exactly
-
-
-if TYPE_CHECKING:
-    Row = tuple[Any, ...]
-
-    Key = tuple[str, str, str, str]
-
-
-MANY = 2_000
-"""A rule with more pairs than this is left to the greedy choice: the program would be too large."""
-
-
-class SoftConstraintRows:
-    """Rows for the soft affinity constraints between the instances `names`, each pair once.
-
-    `penalty_of` returns what it costs, in the program, to violate a constraint of some weight
-    between two instances.  Each constraint is a kind of its own with two choices: kept, or
-    violated at its penalty, which relaxes its rows.
-    """
-
-    def __init__(
-        self,
-        relations: Relations | None,
-        names: Collection[str],
-        penalty_of: Callable[[str, str, float], float],
-    ) -> None:
-        self._relations = relations
-        self._soft: dict[str, list[Key]] = {}
-        self._rows: dict[Key, dict[Row, float]] = {}
-        self._penalties: dict[Key, float] = {}
-        for key, weight in self._pairs(names):
-            self._penalties[key] = max(self._penalties.get(key, 0.0), penalty_of(*key[1:3], weight))
-        for key in self._penalties:
-            for name in key[1:3]:
-                self._soft.setdefault(name, []).append(key)
-
-    def _pairs(self, names: Collection[str]) -> Iterator[tuple[Key, float]]:
-        """(kind, one, other, domain) and the weight of each soft constraint."""
-        relations = self._relations
-        rules: dict[Rule, None] = {}
-        for name in sorted(names) if relations is not None else ():
-            assert relations is not None
-            rules |= dict.fromkeys(relations.members_of.get(name, ()))
-        for rule in rules:
-            members = [member for member in rule.members if member.instance in names]
-            if len(members) * (len(members) - 1) > 2 * MANY:
-                continue
-            for one, other in combinations(members, 2):
-                weight = weight_between(one.weight, other.weight)
-                if weight == ALWAYS or weight <= 0 or one.instance == other.instance:
-                    continue
-                first, second = sorted((one.instance, other.instance))
-                for domain in domains_between(one.domain, other.domain):
-                    yield (rule.kind, first, second, domain), weight
-
-    def uses(self, name: str, node: int) -> dict[Row, float]:
-        """What the instance of that name, running on `node`, uses of the soft' rows."""
-        found: dict[Row, float] = {}
-        for key in self._soft.get(name, ()):
-            assert self._relations is not None
-            kind, _, second, domain = key
-            domains = self._relations.domains
-            if kind == TOGETHER and not domains.zones(domain).disjoint:
-                continue  # no sum of its own says whether they share one of several domains
-            sign = -1.0 if kind == TOGETHER and name == second else 1.0
-            rows = {("soft", key, site): sign for site in domains.sites(node, domain)}
-            self._rows.setdefault(key, {}).update(rows)
-            found |= rows
-        return found
-
-    def bound(self, problem: Problem) -> None:
-        """Put the soft into `problem`, once everybody has asked for what it uses."""
-        for key, rows in self._rows.items():
-            way_round: dict[Row, float] = dict.fromkeys(rows, -1.0)
-            choices = [Choice("kept", 0.0, {}), Choice("broken", self._penalties[key], way_round)]
-            problem.kinds.append(Kind([f"soft constraint {key}"], choices))
-            highest = 1.0 if key[0] == APART else 0.0
-            problem.bounds |= dict.fromkeys(rows, (-INFINITY, highest))
 
 
 class JointResult:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+from iallocator.constraints.affinity_rows import AffinityRows, SoftAffinityRows
 from iallocator.deadline import Held
 from iallocator.model.constraints import ORDER
 from iallocator.model.moves import Move
-from iallocator.placement.several.affinity import BondRows
-from iallocator.placement.several.sequence import JointResult, SoftConstraintRows
+from iallocator.placement.several.sequence import JointResult
 from iallocator.planners.place.scheduler import stopped_disks
 from iallocator.solver.most import Most, find_all_or_most
 from iallocator.solver.placement_problem import PlacementProblem
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.planners.place.scheduler import PlannedPlace, SchedulingPass
     from iallocator.solver.budget import Budget
+    from iallocator.solver.placement_problem import ConstraintRows
     from iallocator.solver.problem import Problem
 
     Row = tuple[Any, ...]
@@ -97,39 +98,29 @@ class _Rows:
         self._one = one
         self._order = order
         self._names = {instance.name for instance in order}
-        self._bonds = BondRows(one.context, order, (ORDER,))
+        self._affinity = AffinityRows(one.context.bonds.relations, order, (ORDER,))
         self._unit = TINY / max(1, len(order))
-        self._bounds: dict[Row, tuple[float, float]] = {}
-        self._soft = SoftConstraintRows(one.relations, self._names, self._penalty_of)
+        self._soft = SoftAffinityRows(one.relations, self._names, self._penalty_of)
 
     def problem(self, budget: Budget) -> Problem | None:
         """All places of all instances; None if there is no time for them."""
         one = self._one
-        collected = PlacementProblem(one.context.state, one.lenient)
+        constraints: list[ConstraintRows] = [
+            self._affinity,
+            _PacemakerRows(one, self._names),
+            self._soft,
+        ]
+        collected = PlacementProblem(one.context.state, one.lenient, constraints=constraints)
         for instance in self._order:
             if budget.spent:
                 return None
             places = list(self._places(instance))
-            sequences = list(self._sequences(instance.name))
-            bonds = self._bonds.needs(instance, [nodes for _, nodes in places])
-            needs = {
-                nodes: {
-                    **bonds.get(nodes, {}),
-                    **self._uses(instance, nodes, sequences),
-                    **self._soft.uses(instance.name, nodes[0]),
-                }
-                for _, nodes in places
-            }
             before = one.places[instance.name].before
             collected.add(
-                instance, places, needs, distinct=instance.name,
+                instance, places, distinct=instance.name,
                 priority=self._priority(instance), disks_stay=stopped_disks(instance, before),
             )  # fmt: skip
-        program = collected.problem()
-        self._bonds.bound(program)
-        program.bounds.update(self._bounds)
-        self._soft.bound(program)
-        return program
+        return collected.problem()
 
     def all_places(self) -> Iterator[tuple[float, Nodes]]:
         """Every place of everybody, each as if nothing else moved."""
@@ -201,10 +192,22 @@ class _Rows:
             return [(primary,)]
         return [(primary, index) for index in one.openings.mirrors(place, primary)]
 
-    def _uses(
-        self, instance: Instance, nodes: Nodes, sequences: Sequence[tuple[str, str]]
-    ) -> dict[Row, float]:
-        """Capacities that it takes, and whom it has to follow."""
+
+class _PacemakerRows:
+    """Capacities of utilization attributes, and Pacemaker's sequences of colocated instances."""
+
+    def __init__(self, one: SchedulingPass, names: Collection[str]) -> None:
+        self._one = one
+        self._bounds: dict[Row, tuple[float, float]] = {}
+        self._sequences: dict[str, list[tuple[str, str]]] = {}
+        for unit in one.units:
+            members = [member.name for member in unit.members if member.name in names]
+            for pair in pairwise(members):
+                for name in pair:
+                    self._sequences.setdefault(name, []).append(pair)
+
+    def uses(self, instance: Instance, nodes: Nodes) -> dict[Row, float]:
+        """Return the capacities that `instance` takes, and the instances that it has to follow."""
         one = self._one
         uses: dict[Row, float] = {}
         if one.kind != "default":
@@ -215,18 +218,15 @@ class _Rows:
                         uses[row] = amount
                         free = one.ledger.free[index].get(name, 0)
                         self._bounds[row] = (float("-inf"), max(0, free))
-        for former, latter in sequences:
+        for former, latter in self._sequences.get(instance.name, ()):
             row = ("follows", former, latter)
             uses[row] = 1 if instance.name == former else -1
             self._bounds[row] = (0, float("inf"))
         return uses
 
-    def _sequences(self, name: str) -> Iterator[tuple[str, str]]:
-        """(one, other): where the other has a place the one must have one; `name` is either."""
-        for unit in self._one.units:
-            members = [member.name for member in unit.members if member.name in self._names]
-            if name in members:
-                yield from (pair for pair in pairwise(members) if name in pair)
+    def add_to(self, problem: Problem) -> None:
+        """Bound the rows in `problem`."""
+        problem.bounds.update(self._bounds)
 
 
 def _broken(

@@ -21,8 +21,9 @@ from iallocator.solver.refine import search
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
+    from iallocator.aliases import Nodes
     from iallocator.constraints.relations import Relations
     from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
@@ -134,7 +135,8 @@ class Arrangement:
             limit_policies.off(nodes[i.nodes[0]]).primary.spares_unforced for i in flexible
         )
         limits = MoveLimits(state, self._fixed, limit_policies, self._scope)
-        places = PlacementProblem(state, self._scope if forced else ())
+        units = _UnitRows(self._unit)
+        places = PlacementProblem(state, self._scope if forced else (), constraints=[units])
         whole = sum(instance.memory for instance in flexible) + 1
         for instance in flexible:
             own = instance.nodes[0]
@@ -145,27 +147,12 @@ class Arrangement:
             listed = [(moving, (index,)) for index in found if index != own]
             if own in self._online:
                 listed.insert(0, (0.0, (own,)))
-            needs = self._beside(instance, [target for _, target in listed])
-            places.add(instance, listed, needs, distinct=own)
+            places.add(instance, listed, distinct=own)
         for index in self._online:
             places.occupy(self._reserve.instance, index)
         problem = places.problem()
-        for kind in problem.kinds:
-            for choice in kind.choices:
-                problem.bounds.update(
-                    {row: (0.0, 0.0) for row in choice.uses if row[0] == "beside"}
-                )
         _allow_staying(problem, {i.name: i.nodes for i in flexible})
         return problem
-
-    def _beside(
-        self, instance: Instance, nodes: Sequence[tuple[int, ...]]
-    ) -> dict[tuple[int, ...], dict[tuple[object, ...], float]]:
-        """Rows that are even where all of a unit are on one node, by the nodes of `instance`."""
-        first, *others = self._unit(instance)
-        mine = others if instance.name == first else [instance.name] if others else []
-        sign = 1.0 if instance.name == first else -1.0
-        return {at: {("beside", name, at[0]): sign for name in mine} for at in nodes}
 
     def _rejected(self, flexible: Sequence[Instance], wanted: Places) -> Sequence[str] | None:
         """None if the answer `wanted` does, or is the last that is tried; else all that moves."""
@@ -234,6 +221,27 @@ class Arrangement:
         move = Move(instance, before, (target,), [(FAILOVER_TO, target)])
         move.apply(state)
         return PlanEntry(move, score_of(state, self._scope))
+
+
+class _UnitRows:
+    """Rows that are 0 where all members of a colocation group are on one node."""
+
+    def __init__(self, group_of: Callable[[Instance], Sequence[str]]) -> None:
+        self._group_of = group_of
+        self._rows: dict[tuple[object, ...], None] = {}
+
+    def uses(self, instance: Instance, nodes: Nodes) -> dict[tuple[object, ...], float]:
+        """Return what `instance` on `nodes` uses of the rows."""
+        first, *others = self._group_of(instance)
+        mine = others if instance.name == first else [instance.name] if others else []
+        sign = 1.0 if instance.name == first else -1.0
+        uses: dict[tuple[object, ...], float] = {("beside", name, nodes[0]): sign for name in mine}
+        self._rows.update(dict.fromkeys(uses))
+        return uses
+
+    def add_to(self, problem: Problem) -> None:
+        """Bound the rows in `problem`."""
+        problem.bounds.update(dict.fromkeys(self._rows, (0.0, 0.0)))
 
 
 def _allow_staying(problem: Problem, present: Places) -> None:

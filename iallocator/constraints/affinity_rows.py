@@ -1,0 +1,227 @@
+"""Affinity constraints between instances as rows of an integer program.
+
+`AffinityRows` are the hard constraints, `SoftAffinityRows` the soft ones.  Both are constraints of
+an `iallocator.solver.placement_problem.PlacementProblem`.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+from iallocator.model.constraints import (
+    ALWAYS,
+    APART,
+    ORDER,
+    TOGETHER,
+    domains_between,
+    weight_between,
+)
+from iallocator.solver.problem import INFINITY, Choice, Kind
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from typing import Any
+
+    from iallocator.aliases import Nodes
+    from iallocator.constraints.domains import Domains
+    from iallocator.constraints.relations import Relations
+    from iallocator.model.constraints import Rule
+    from iallocator.model.instance import Instance
+    from iallocator.solver.problem import Problem
+
+    Row = tuple[Any, ...]
+    Key = tuple[str, str, str, str]
+    """(kind, one instance, other instance, failure domain)."""
+
+__all__ = ["AffinityRows", "SoftAffinityRows"]
+
+MANY = 2_000
+"""A rule with more pairs is left to the greedy choice: the program would be too large."""
+
+
+class _Bound:
+    """The hard constraints of one rule among the instances of a request.
+
+    Attributes
+    ----------
+    names:
+        The instances, each once, in the order of the members.
+    asking:
+        Failure domain, "" for none -> the instances whose tags name it.  The domain binds each of
+        them to every other instance; without a domain they are bound to each other only.
+    """
+
+    __slots__ = ("asking", "kind", "name", "names")
+
+    def __init__(self, rule: Rule, among: Mapping[str, Instance], domains: Domains) -> None:
+        self.kind = rule.kind
+        self.name = rule.name
+        asking: dict[str, dict[str, None]] = {}
+        for member in rule.members:
+            if member.must and member.instance in among:
+                asking.setdefault(domains.known(member.domain), {})[member.instance] = None
+        self.names = list(dict.fromkeys(name for some in asking.values() for name in some))
+        self.asking = {d: some for d, some in asking.items() if d or len(some) > 1}
+
+    def concerned(self, domain: str) -> Collection[str]:
+        """Return all instances that `domain` binds."""
+        return self.names if domain else self.asking[domain]
+
+
+class AffinityRows:
+    """The hard affinity constraints that bind `instances` to each other.
+
+    Constraints with other instances need no rows: they leave no place that violates them.  With a
+    constraint of a kind in `chained` an instance has a place only if the instance that it is bound
+    to has one.  Of a colocation group that is not chained no instance has a place unless the first
+    one has.  There are as many rows as instances in rules, not as pairs of them.
+    """
+
+    def __init__(
+        self,
+        relations: Relations | None,
+        instances: Sequence[Instance],
+        chained: Sequence[str],
+    ) -> None:
+        self._relations = relations
+        self._least = 0.0 if TOGETHER in chained else -INFINITY
+        self._rows: dict[Row, tuple[float, float]] = {}
+        self._chains: dict[str, dict[Row, float]] = {}
+        self._bound: dict[str, list[_Bound]] = {}
+        named = {instance.name: instance for instance in instances}
+        for bound in self._among(named):
+            for name in bound.names:
+                self._bound.setdefault(name, []).append(bound)
+            for name in bound.names[1:] if bound.kind in chained else ():
+                self._chain(name, bound.names[0])
+                self._chain(bound.names[0], name)
+        if self._relations is not None and ORDER in chained:
+            for name in named:
+                for bond in self._relations.of(name, ORDER):
+                    if bond.must and bond.other in named:
+                        self._chain(name, bond.other)
+
+    def _among(self, named: Mapping[str, Instance]) -> Iterator[_Bound]:
+        """Yield the rules that bind at least two of these instances."""
+        if self._relations is not None:
+            rules = dict.fromkeys(r for n in named for r in self._relations.members_of.get(n, ()))
+            every = (_Bound(rule, named, self._relations.domains) for rule in rules)
+            yield from (bound for bound in every if len(bound.names) > 1)
+
+    def priority(self, instance: Instance) -> int:
+        """Return the priority of `instance`; if not all have a place, the highest come first."""
+        return self._relations.priorities.get(instance.name, 0) if self._relations else 0
+
+    def uses(self, instance: Instance, nodes: Nodes) -> dict[Row, float]:
+        """Return what `instance` on `nodes` uses of the rows."""
+        name = instance.name
+        uses = dict(self._chains.get(name, {}))
+        for bound in self._bound.get(name, ()):
+            for domain in bound.asking:
+                uses |= dict(self._uses(bound, name, nodes[0], domain))
+        return uses
+
+    def _chain(self, name: str, other: str) -> None:
+        """Allow instance `name` a place only if instance `other` has one."""
+        row: Row = ("needs", name, other)
+        self._rows[row] = (-INFINITY, 0)
+        self._chains.setdefault(name, {})[row] = 1
+        self._chains.setdefault(other, {})[row] = -1
+
+    def _uses(
+        self, bound: _Bound, name: str, node: int, domain: str
+    ) -> Iterator[tuple[Row, float]]:
+        """Yield what an instance on `node` uses of the rows of one failure domain."""
+        assert self._relations is not None
+        domains, asking = self._relations.domains, bound.asking[domain]
+        if not domain and name not in asking:
+            return
+        members, sites = bound.concerned(domain), domains.sites(node, domain)
+        if bound.kind == APART:
+            others = len(members) - len(asking)
+            for site in sites:  # one that asks fills it, the others go with each other
+                row: Row = (APART, bound.name, domain, site)
+                self._rows[row] = (-INFINITY, max(1, others))
+                yield row, max(1, others) if name in asking else 1
+        elif bound.kind == TOGETHER and domains.zones(domain).disjoint:
+            # else it is left to the check
+            first = next(iter(asking))
+            for other in members if name == first else (name,):
+                if other != first:
+                    row = (TOGETHER, bound.name, domain, other, sites[0])
+                    self._rows[row] = (self._least, 0)
+                    yield row, -1 if name == first else 1
+
+    def add_to(self, problem: Problem) -> None:
+        """Bound the rows in `problem`, after all instances were added."""
+        problem.bounds.update(self._rows)
+
+
+class SoftAffinityRows:
+    """Rows for the soft affinity constraints between the instances `names`, each pair once.
+
+    `penalty_of` returns what it costs, in the program, to violate a constraint of some weight
+    between two instances.  Each constraint is a kind of its own with two choices: kept, or
+    violated at its penalty, which relaxes its rows.
+    """
+
+    def __init__(
+        self,
+        relations: Relations | None,
+        names: Collection[str],
+        penalty_of: Callable[[str, str, float], float],
+    ) -> None:
+        self._relations = relations
+        self._soft: dict[str, list[Key]] = {}
+        self._rows: dict[Key, dict[Row, float]] = {}
+        self._penalties: dict[Key, float] = {}
+        for key, weight in self._pairs(names):
+            self._penalties[key] = max(self._penalties.get(key, 0.0), penalty_of(*key[1:3], weight))
+        for key in self._penalties:
+            for name in key[1:3]:
+                self._soft.setdefault(name, []).append(key)
+
+    def _pairs(self, names: Collection[str]) -> Iterator[tuple[Key, float]]:
+        """(kind, one, other, domain) and the weight of each soft constraint."""
+        relations = self._relations
+        rules: dict[Rule, None] = {}
+        for name in sorted(names) if relations is not None else ():
+            assert relations is not None
+            rules |= dict.fromkeys(relations.members_of.get(name, ()))
+        for rule in rules:
+            members = [member for member in rule.members if member.instance in names]
+            if len(members) * (len(members) - 1) > 2 * MANY:
+                continue
+            for one, other in combinations(members, 2):
+                weight = weight_between(one.weight, other.weight)
+                if weight == ALWAYS or weight <= 0 or one.instance == other.instance:
+                    continue
+                first, second = sorted((one.instance, other.instance))
+                for domain in domains_between(one.domain, other.domain):
+                    yield (rule.kind, first, second, domain), weight
+
+    def uses(self, instance: Instance, nodes: Nodes) -> dict[Row, float]:
+        """Return what `instance` on `nodes` uses of the rows."""
+        name, node = instance.name, nodes[0]
+        found: dict[Row, float] = {}
+        for key in self._soft.get(name, ()):
+            assert self._relations is not None
+            kind, _, second, domain = key
+            domains = self._relations.domains
+            if kind == TOGETHER and not domains.zones(domain).disjoint:
+                continue  # no sum of its own says whether they share one of several domains
+            sign = -1.0 if kind == TOGETHER and name == second else 1.0
+            rows = {("soft", key, site): sign for site in domains.sites(node, domain)}
+            self._rows.setdefault(key, {}).update(rows)
+            found |= rows
+        return found
+
+    def add_to(self, problem: Problem) -> None:
+        """Add the constraints to `problem`, after all instances were added."""
+        for key, rows in self._rows.items():
+            way_round: dict[Row, float] = dict.fromkeys(rows, -1.0)
+            choices = [Choice("kept", 0.0, {}), Choice("broken", self._penalties[key], way_round)]
+            problem.kinds.append(Kind([f"soft constraint {key}"], choices))
+            highest = 1.0 if key[0] == APART else 0.0
+            problem.bounds |= dict.fromkeys(rows, (-INFINITY, highest))
