@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "NO_HELP", "Miss", "RolesTested", "Search", "closest", "first_of", "lost_by_n1",
-    "nearest_mirror", "nearest_move", "nearest_new", "rejected_by_n1", "roles_of",
+    "nearest_move", "nearest_new", "rejected_by_n1", "roles_of",
 ]  # fmt: skip
 
 MOST = 10
@@ -375,16 +375,6 @@ def nearest_new(context: Context, allocation: AllocationRequest, offers: RankedG
     return _in_words(context, misses)
 
 
-def nearest_mirror(
-    context: Context, evaluator: Evaluator, query: NodeQuery, rejected: Nodes | None
-) -> str:
-    """Return the nearest candidate for the secondary of an instance that gets its first."""
-    instance = query.instance
-    return _in_words(
-        context, lambda: iter([("", _miss(context, evaluator, instance, query, rejected))])
-    )
-
-
 def nearest_move(context: Context, queried: Queried | None) -> str:
     """Return the nearest candidate of the nodes that were `queried` for an instance that moves."""
 
@@ -401,11 +391,12 @@ def nearest_move(context: Context, queried: Queried | None) -> str:
 def rejected_by_n1(
     context: Context, evaluator: Evaluator, instance: Instance, rejected: Nodes
 ) -> str:
-    """Return which failure is not tolerated if `instance`, on the state, goes to `rejected`."""
+    """Return which failure is not tolerated if `instance` goes to the nodes `rejected`."""
 
     def misses() -> Iterator[tuple[str, Miss]]:
         with context.state.trial():
-            context.state.remove(instance, context.state.where[instance.name])
+            if instance.name in context.state.where:
+                context.state.remove(instance, context.state.where[instance.name])
             yield "", _miss(context, evaluator, instance, None, rejected)
 
     return _in_words(context, misses)
