@@ -40,7 +40,7 @@ process.run()
 FIFTH_STEP = """
 import os
 from iallocator import process
-from iallocator.planners.balance.scan.neighbourhood import MoveScan
+from iallocator.planners.balance.scan.scan import MoveScan
 
 best, steps = MoveScan.best, []
 

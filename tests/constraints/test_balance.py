@@ -149,7 +149,7 @@ def test_scan_after_moves_is_as_a_new_one() -> None:
     from iallocator.model.node_view import Capacities
     from iallocator.model.state import State
     from iallocator.planners.balance.move_kinds import MoveRules
-    from iallocator.planners.balance.scan.neighbourhood import MoveScan
+    from iallocator.planners.balance.scan.scan import MoveScan
     from iallocator.planners.eligible import movable
     from tests.constraints.worlds import load
 

@@ -14,8 +14,8 @@ from iallocator.constraints.rule_counts import LiveRuleCounts, RuleCounts
 from iallocator.model.instance import Instance
 from iallocator.model.node_view import Capacities
 from iallocator.model.state import State
-from iallocator.planners.balance.scan.constraints.affinity import BondCosts, MoveBonds
-from iallocator.planners.balance.scan.node_table import NodeTable
+from iallocator.planners.balance.scan.affinity import BondCosts, MoveBonds
+from iallocator.planners.balance.scan.arrays import NodeTable
 from tests.constraints.worlds import load, random_document
 
 

@@ -18,8 +18,8 @@ from iallocator.model.constraints import APART, Constraint, Member
 from iallocator.model.instance import Instance
 from iallocator.model.node_view import Capacities
 from iallocator.model.state import State
-from iallocator.planners.balance.scan.constraints.affinity import BondCosts, MoveBonds
-from iallocator.planners.balance.scan.node_table import NodeTable
+from iallocator.planners.balance.scan.affinity import BondCosts, MoveBonds
+from iallocator.planners.balance.scan.arrays import NodeTable
 from tests import builders
 from tests.builders import Json
 from tests.command import json_of

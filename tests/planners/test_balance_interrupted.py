@@ -20,7 +20,7 @@ import pytest
 from iallocator.cli import main
 from iallocator.deadline import SIGNALLED, Stopped
 from iallocator.n1.baseline import Baseline
-from iallocator.planners.balance.scan.neighbourhood import MoveScan
+from iallocator.planners.balance.scan.scan import MoveScan
 from tests.command import json_of
 from tests.patience import PATIENCE
 

@@ -229,7 +229,7 @@ def test_check_without_simulation_scans_no_moves(monkeypatch: pytest.MonkeyPatch
     def scanned(*arguments: object) -> None:
         raise AssertionError
 
-    monkeypatch.setattr("iallocator.planners.balance.scan.neighbourhood.MoveScan.__init__", scanned)
+    monkeypatch.setattr("iallocator.planners.balance.scan.scan.MoveScan.__init__", scanned)
     residents = {"i": builders.instance("node1", "node2")}
     assert (
         json_of("check", "--no-simulation", document=builders.cluster(3, instances=residents))[
@@ -247,7 +247,7 @@ def test_check_in_hchecks_way_scans_no_moves_of_a_healthy_cluster(
     def scanned(*arguments: object) -> None:
         raise AssertionError
 
-    monkeypatch.setattr("iallocator.planners.balance.scan.neighbourhood.MoveScan.__init__", scanned)
+    monkeypatch.setattr("iallocator.planners.balance.scan.scan.MoveScan.__init__", scanned)
     residents = {f"i{k}": builders.instance("node1", "node2") for k in range(3)}
     assert "HCHECK_INIT_CLUSTER_NEED_REBALANCE=0" in printed(
         "check", "--machine-readable", document=builders.cluster(3, instances=residents)

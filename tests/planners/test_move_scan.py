@@ -13,9 +13,10 @@ from iallocator.model.cluster import Cluster, Group
 from iallocator.model.moves import ElementaryMove
 from iallocator.planners.balance.descent import GroupBalancer, PlanBuilder
 from iallocator.planners.balance.move_kinds import MoveRules, ScoredMoves
-from iallocator.planners.balance.scan import move_pairs, neighbourhood, remade_moves
-from iallocator.planners.balance.scan.prefilter import RelevantChecks
-from iallocator.planners.balance.scan.remade_moves import Page, RemadeMoves
+from iallocator.planners.balance.scan import move_table
+from iallocator.planners.balance.scan import scan as scans
+from iallocator.planners.balance.scan.blocks import RelevantChecks
+from iallocator.planners.balance.scan.move_table import Page, RemadeMoves
 from iallocator.planners.plan_limits import StopCriteria
 from iallocator.scoring.scalar import ScalarKernel, score_of
 from tests.seeds import seeds
@@ -121,7 +122,7 @@ def test_scores_of_pairs_are_those_of_the_state_after_both_moves(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Some rows at a time; of moves that have no node in common, whose changes just add up."""
-    monkeypatch.setattr(move_pairs, "BLOCK", 20)
+    monkeypatch.setattr(scans, "PAIRS_AT_ONCE", 20)
     compared = 0
     for name, cluster, group in worlds(seeds(3, 20, 460)):
         problem = problem_of(cluster, group)
@@ -210,8 +211,8 @@ def test_balance_without_room_for_moves_makes_the_same_plan(
 ) -> None:
     """Moves that are made anew when they are looked at are those that would have been kept."""
     found = [_plan(cluster, group, limits) for _, cluster, group in worlds(seeds(4, 40, 400))]
-    monkeypatch.setattr(neighbourhood, "KEPT", 0)
-    monkeypatch.setattr(remade_moves, "PAGE", 50)
+    monkeypatch.setattr(scans, "KEPT", 0)
+    monkeypatch.setattr(move_table, "PAGE", 50)
     remade = [_plan(cluster, group, limits) for _, cluster, group in worlds(seeds(4, 40, 400))]
     assert found == remade
     assert sum(len(moves) for _, _, moves in found) > 10
@@ -222,9 +223,9 @@ def test_scan_without_room_for_moves_ranks_and_bars_alike(monkeypatch: pytest.Mo
     rng, compared = Random(9), 0
     for name, cluster, group in worlds(seeds(3, 20, 430)):
         problem = problem_of(cluster, group)
-        monkeypatch.setattr(neighbourhood, "KEPT", 10**9)
+        monkeypatch.setattr(scans, "KEPT", 10**9)
         kept = problem.scan()
-        monkeypatch.setattr(neighbourhood, "KEPT", 0)
+        monkeypatch.setattr(scans, "KEPT", 0)
         remade = problem.scan()
         for step in range(8):
             best = kept.best()
@@ -254,7 +255,7 @@ def test_scan_without_room_for_moves_forgets_sums_that_they_change_no_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """New moves of an instance that leave all sums as they are end what was known before."""
-    monkeypatch.setattr(neighbourhood, "KEPT", 0)
+    monkeypatch.setattr(scans, "KEPT", 0)
     _, cluster, group = next(iter(worlds(seeds(1, 20, 430))))
     scan, forgot = problem_of(cluster, group).scan(), 0
     for store in (one for _, one in scan._stores() if isinstance(one, RemadeMoves)):
@@ -275,7 +276,7 @@ def _key(found: ScoredMoves | None) -> tuple[float, str, tuple[ElementaryMove, .
     return found.score, move.instance.name, move.steps
 
 
-def _numbers(scan: neighbourhood.MoveScan) -> list[bytes]:
+def _numbers(scan: scans.MoveScan) -> list[bytes]:
     """All that is known of moves."""
     found = []
     for _, store in scan._stores():

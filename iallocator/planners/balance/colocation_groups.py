@@ -11,7 +11,7 @@ from __future__ import annotations
 from iallocator.model.moves import Move, places_after
 from iallocator.placement.move_limits import MoveLimits
 from iallocator.planners.balance.move_kinds import KINDS, ScoredMoves
-from iallocator.planners.balance.scan.constraints.affinity import BondCosts
+from iallocator.planners.balance.scan.affinity import BondCosts
 from iallocator.scoring.arrays import KeptScore
 from iallocator.scoring.candidates import DECIMALS
 

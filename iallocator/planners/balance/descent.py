@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from iallocator.planners.balance.colocation_groups import ColocationMoves
     from iallocator.planners.balance.move_kinds import ScoredMoves
     from iallocator.planners.balance.problem import BalanceProblem
-    from iallocator.planners.balance.scan.neighbourhood import MoveScan
+    from iallocator.planners.balance.scan.scan import MoveScan
     from iallocator.planners.plan_limits import StopCriteria
 
     Progress = Callable[[Plan], None]

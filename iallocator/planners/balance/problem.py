@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from iallocator.model.state import State
     from iallocator.n1.baseline import Baseline
     from iallocator.planners.balance.move_kinds import MoveRules
-    from iallocator.planners.balance.scan.neighbourhood import MoveScan
+    from iallocator.planners.balance.scan.scan import MoveScan
 
 __all__ = ["BalanceProblem"]
 
@@ -60,7 +60,7 @@ class BalanceProblem:
 
     def _scan(self, rules: MoveRules, relations: Relations | None) -> MoveScan:
         # loads the array library, which is not needed where no move is looked for
-        from iallocator.planners.balance.scan.neighbourhood import MoveScan
+        from iallocator.planners.balance.scan.scan import MoveScan
 
         return MoveScan(
             self.state, self.scope, self.fixed, self.instances, rules, relations, self.centres
@@ -68,6 +68,6 @@ class BalanceProblem:
 
     def means(self) -> Sequence[float]:
         """The centres of a scan that begins now."""
-        from iallocator.planners.balance.scan.node_table import NodeTable
+        from iallocator.planners.balance.scan.arrays import NodeTable
 
         return self.centres or NodeTable(self.state, self.scope, self.fixed).centres

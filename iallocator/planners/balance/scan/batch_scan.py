@@ -10,13 +10,10 @@ import numpy as np
 
 from iallocator.deadline import check
 from iallocator.planners.balance.move_kinds import BY_LETTERS, KINDS, ScoredMoves
-from iallocator.planners.balance.scan.blocks import Block, MoveNodes
-from iallocator.planners.balance.scan.changes import write_moves
-from iallocator.planners.balance.scan.constraints.affinity import MoveBonds
-from iallocator.planners.balance.scan.constraints.exclusion import MoveTags
-from iallocator.planners.balance.scan.move_bounds import MoveStore
-from iallocator.planners.balance.scan.prefilter import RelevantChecks
-from iallocator.planners.balance.scan.remade_moves import Page, RemadeMoves
+from iallocator.planners.balance.scan.affinity import MoveBonds
+from iallocator.planners.balance.scan.arrays import MoveTags
+from iallocator.planners.balance.scan.blocks import Block, MoveNodes, RelevantChecks
+from iallocator.planners.balance.scan.move_table import MoveStore, Page, RemadeMoves, write_moves
 from iallocator.scoring.candidates import DECIMALS
 
 if TYPE_CHECKING:
@@ -26,11 +23,10 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.model.moves import Move
     from iallocator.planners.balance.move_kinds import MoveKind, MoveRules
+    from iallocator.planners.balance.scan.affinity import BondCosts
+    from iallocator.planners.balance.scan.arrays import InstanceBatch, NodeTable, Whole
     from iallocator.planners.balance.scan.blocks import ScanSetting
-    from iallocator.planners.balance.scan.constraints.affinity import BondCosts
-    from iallocator.planners.balance.scan.instance_batch import InstanceBatch
-    from iallocator.planners.balance.scan.move_bounds import CurrentScore
-    from iallocator.planners.balance.scan.node_table import NodeTable, Whole
+    from iallocator.planners.balance.scan.bounds import CurrentScore
 
     Measure = Callable[[Floats, Floats], Floats]
     Keyed = tuple[float, tuple[int, int, int], ScoredMoves]
@@ -81,9 +77,9 @@ class BatchScan:
         """A store for each kind of moves, which keeps them, or makes them anew."""
         count, width = len(self._batch.instances), self._targets.size
         return [
-            MoveStore(kind, self._setting.twins, (count, width if kind.targeted else 1))
+            MoveStore(kind, self._setting.statistics, (count, width if kind.targeted else 1))
             if self._setting.keep or not kind.targeted
-            else RemadeMoves(kind, self._setting.twins, (count, width), self._make)
+            else RemadeMoves(kind, self._setting.statistics, (count, width), self._make)
             for kind in self._kinds()
         ]
 

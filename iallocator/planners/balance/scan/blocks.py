@@ -1,7 +1,8 @@
 """The kinds of moves, made of what moves of many instances change at each of their nodes.
 
 A block is some instances (rows) × some target nodes (columns), all with primaries and
-secondaries in the same condition (up or not), so that the same limits count.
+secondaries in the same condition (up or not), so that the same limits count.  Limits that not even
+the most demanding instance of a batch could violate on any node are not tested (`RelevantChecks`).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from iallocator.limits.node import (
     FORCED_LIMITS,
     PRIMARY,
     SECONDARY,
+    checks_for,
 )
 from iallocator.scoring.metrics import LOCATION, STATISTICS
 from iallocator.scoring.score_delta import after_primary, after_secondary, value_of
@@ -26,16 +28,88 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from iallocator.aliases import Floats, Truths
-    from iallocator.limits.node import LimitSet, RoleLimits
+    from iallocator.limits.node import Check, LimitSet, RoleLimits
     from iallocator.model.node_view import Quantity
     from iallocator.planners.balance.move_kinds import MoveKind, MoveRules
-    from iallocator.planners.balance.scan.constraints.exclusion import MoveTags
-    from iallocator.planners.balance.scan.equivalent_metrics import Twins
-    from iallocator.planners.balance.scan.instance_batch import InstanceBatch
-    from iallocator.planners.balance.scan.node_table import BatchView, NodeTable, Whole
-    from iallocator.planners.balance.scan.prefilter import RelevantChecks
+    from iallocator.planners.balance.scan.arrays import (
+        BatchView,
+        InstanceBatch,
+        MoveTags,
+        NodeTable,
+        Whole,
+    )
+    from iallocator.planners.balance.scan.proportional_statistics import ProportionalStatistics
 
-__all__ = ["Block", "MoveEffects", "Part", "Shift", "Sides", "Stack"]
+__all__ = ["Block", "MoveEffects", "Part", "RelevantChecks", "Shift", "Sides", "Stack"]
+
+
+class RelevantChecks:
+    """The limits that moves of `batch` may break, as `table` is now.
+
+    `tagged`: tags of nodes or instances matter.
+    """
+
+    def __init__(self, table: NodeTable, batch: InstanceBatch, tagged: bool) -> None:
+        self._table = table
+        self._batch = batch
+        self._tagged = tagged
+        self._failing: bool | None = None
+        self._found: dict[tuple[RoleLimits, LimitSet, bool], tuple[Check, ...]] = {}
+
+    def checks(self, role: RoleLimits, limits: LimitSet, leading: bool) -> tuple[Check, ...]:
+        """Those of `role` that count and may fail; `leading`: for the primary."""
+        key = role, limits, leading
+        if key not in self._found:
+            batch = self._batch
+            checks = checks_for(role, batch, limits)  # type: ignore[arg-type]
+            before, after = self._views(leading)
+            most = batch.take(np.zeros(1, dtype=np.intp))
+            most.memory = batch.memory.max(axis=0, keepdims=True)
+            most.takeover_memory = batch.takeover_memory.max(axis=0, keepdims=True)
+            self._found[key] = tuple(
+                check
+                for check in checks
+                if check.pools
+                or (self._tagged and check.reason == "FailTags")
+                or np.any(check.fails(before, after, most))  # type: ignore[arg-type]
+            )
+        return self._found[key]
+
+    def any(self, limits: LimitSet) -> bool:
+        """Whether moves may break anything of `limits`, or have more nodes fail N+1."""
+        roles = ((PRIMARY, True), (SECONDARY, False))
+        return any(self.checks(role, limits, leading) for role, leading in roles) or (
+            self.failing()
+        )
+
+    def failing(self) -> bool:
+        """Whether a node fails N+1, or may with one more instance."""
+        if self._failing is None:
+            after = [self._views(leading)[1] for leading in (True, False)]
+            self._failing = any(bool(np.any(view.fails_n1)) for view in after)
+        return self._failing
+
+    def _views(self, leading: bool) -> tuple[BatchView, BatchView]:
+        """All nodes, and all of them once they have taken the most demanding instance."""
+        table, batch = self._table, self._batch
+        nodes = np.arange(len(table.nodes), dtype=np.intp)[None, :]
+        before = table.view(nodes)
+        vector = batch.as_primary if leading else batch.as_secondary
+        reserved = before.reserved
+        if not leading and batch.reserves:
+            peers = table.peers.max(axis=1)[None, :] + batch.memory.max()
+            reserved = np.maximum(reserved, peers)
+        after = before.plus([None if v is None else _most(v) for v in vector], reserved)
+        before.reserved = -np.inf  # a node that fails N+1 with the instance may do so without
+        return before, after
+
+
+def _most(amounts: Floats) -> Floats:
+    """The largest of `amounts`, whatever their sign, shape (1, 1)."""
+    low, high = amounts.min(axis=0, keepdims=True), amounts.max(axis=0, keepdims=True)
+    most: Floats = low if -low > high else high
+    return most
+
 
 if TYPE_CHECKING:
     Shift = dict[int, tuple[Quantity, Quantity]]
@@ -44,7 +118,7 @@ if TYPE_CHECKING:
 
     Stack = tuple[Floats, Floats]
 
-    """The same for the first of `Twins.steady`, as arrays statistics × rows × columns."""
+    """As `Shift`, for the first of `ProportionalStatistics.steady`: statistics × rows × columns."""
 
 
 class MoveEffects:
@@ -80,7 +154,7 @@ class ScanSetting:
 
     Attributes
     ----------
-    table, twins:
+    table, statistics:
         The nodes, and the statistics that always change alike.
     rules:
         Which moves are allowed.
@@ -96,7 +170,7 @@ class ScanSetting:
     """
 
     table: NodeTable
-    twins: Twins
+    statistics: ProportionalStatistics
     rules: MoveRules
     migration: Truths | None
     order: Mapping[str, int]
@@ -147,7 +221,7 @@ class Sides:
         self._table = setting.table
         self._batch = batch
         self._tags = tags
-        self._twins = setting.twins
+        self._statistics = setting.statistics
         self._rules = setting.rules
         self._breakable = breakable
         self._migration = setting.migration
@@ -198,7 +272,7 @@ class Sides:
     def _shift(self, after: BatchView, node: Whole) -> Shift:
         """The change at `node`, from what it is to `after`."""
         shift: Shift = {}
-        for k in self._twins.others:
+        for k in self._statistics.others:
             old = self._table.values[k][node]
             new = value_of(k, after, self._table.centres[k])
             difference = new - old
@@ -210,7 +284,7 @@ class Sides:
 
     def _stack(self, after: BatchView, node: Whole, count: int | None = None) -> Stack:
         """The change at `node` of the first `count` steady statistics, of all without that."""
-        steady = self._twins.steady[:count]
+        steady = self._statistics.steady[:count]
         old = self._table.values[steady][:, node]
         centres = self._table.centres
         rows = self.p.shape[0]
@@ -312,7 +386,7 @@ class Sides:
     @cached_property
     def _mirror_stack(self) -> Stack:
         """The targets become secondaries, whoever is the primary."""
-        return self._stack(self._mirror(self.p), self.n, self._twins.mirrored)
+        return self._stack(self._mirror(self.p), self.n, self._statistics.mirrored)
 
     def _both(self, after: BatchView, node: Whole) -> tuple[Shift, Stack]:
         return self._shift(after, node), self._stack(after, node)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.model.state import Kept
     from iallocator.planners.balance.move_kinds import MoveKind
-    from iallocator.planners.balance.scan.node_table import NodeTable, Whole
+    from iallocator.planners.balance.scan.arrays import NodeTable, Whole
 
 __all__ = ["BondCosts", "MoveBonds", "RuleCosts", "ShareMatrices"]
 

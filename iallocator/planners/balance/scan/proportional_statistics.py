@@ -16,10 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from iallocator.aliases import Floats
-    from iallocator.planners.balance.scan.instance_batch import InstanceBatch
-    from iallocator.planners.balance.scan.node_table import NodeTable
+    from iallocator.planners.balance.scan.arrays import InstanceBatch, NodeTable
 
-__all__ = ["Twins", "find_twins"]
+__all__ = ["ProportionalStatistics", "proportional_statistics"]
 
 TAGGED = frozenset(("conflicts", "misplaced", "domain_conflicts"))
 
@@ -27,7 +26,7 @@ BY_TAGS = frozenset(k for k, statistic in enumerate(STATISTICS) if statistic.rea
 """Positions of the statistics that change with tags only."""
 
 
-class Twins:
+class ProportionalStatistics:
     """Statistics that always change alike, each group led by its first.
 
     Attributes
@@ -69,7 +68,9 @@ class Twins:
         }
 
 
-def find_twins(table: NodeTable, batches: Sequence[InstanceBatch], tagged: bool) -> Twins:
+def proportional_statistics(
+    table: NodeTable, batches: Sequence[InstanceBatch], tagged: bool
+) -> ProportionalStatistics:
     """Return which statistics moves can change, and which of them are always in proportion.
 
     Columns to which all instances add amounts in proportion are one source of change. Two
@@ -113,7 +114,7 @@ def find_twins(table: NodeTable, batches: Sequence[InstanceBatch], tagged: bool)
                 groups[k] = {k: 1.0}
         else:
             groups[k] = {k: 1.0}
-    return Twins(groups, _changed_by_secondaries(batches), even)
+    return ProportionalStatistics(groups, _changed_by_secondaries(batches), even)
 
 
 def _alike(table: NodeTable, k: int, leader: int, factor: float) -> bool:

@@ -1,9 +1,14 @@
 """All moves of all instances of one step, evaluated in array passes; the best of them.
 
-Between two steps only the nodes of the executed move change, so only the moves of
-their instances, and those to them, are evaluated again.  The arithmetic is that of
+Between two steps only the nodes of the executed move change, so only the moves of their
+instances, and those to them, are evaluated again.  The arithmetic is that of
 `iallocator.scoring.score_delta`, the limits those of `iallocator.limits`.  Only instances whose
 lower bounds are as good as the best score known are looked at.
+
+Scores of pairs of moves: a move changes the statistics of a few nodes.  The changes of two moves
+add up, but for the squares at nodes that both change: there the product of the changes counts
+twice.  So all pairs follow from one matrix product per statistic.  That is exact but for what is
+no sum over instances: the memory reserved for the worst peer, and tags.
 """
 
 from __future__ import annotations
@@ -14,16 +19,17 @@ import numpy as np
 
 from iallocator.deadline import check
 from iallocator.limits.migration import may_not_receive
+from iallocator.model.node_view import NodeView
+from iallocator.planners.balance.scan.affinity import BondCosts
+from iallocator.planners.balance.scan.arrays import InstanceBatch, NodeTable, tags_matter
 from iallocator.planners.balance.scan.batch_scan import BatchScan, moves_of
 from iallocator.planners.balance.scan.blocks import ScanSetting
-from iallocator.planners.balance.scan.changes import Snapshot
-from iallocator.planners.balance.scan.constraints.affinity import BondCosts
-from iallocator.planners.balance.scan.constraints.exclusion import tags_matter
-from iallocator.planners.balance.scan.equivalent_metrics import find_twins
-from iallocator.planners.balance.scan.instance_batch import InstanceBatch
-from iallocator.planners.balance.scan.move_bounds import CurrentScore, MoveStore
-from iallocator.planners.balance.scan.node_table import NodeTable
+from iallocator.planners.balance.scan.bounds import CurrentScore
+from iallocator.planners.balance.scan.move_table import MoveStore, Snapshot
+from iallocator.planners.balance.scan.proportional_statistics import proportional_statistics
 from iallocator.scoring.candidates import DECIMALS
+from iallocator.scoring.metrics import DOMAINS, STATISTICS
+from iallocator.scoring.score_delta import spread, values
 from iallocator.tolerances import SCORE
 
 if TYPE_CHECKING:
@@ -32,12 +38,12 @@ if TYPE_CHECKING:
     from iallocator.aliases import Floats, Truths
     from iallocator.constraints.relations import Relations
     from iallocator.model.instance import Instance
-    from iallocator.model.moves import Move
+    from iallocator.model.moves import ElementaryMove, Move
     from iallocator.model.node_view import Capacities
     from iallocator.model.state import State
     from iallocator.planners.balance.move_kinds import MoveRules, ScoredMoves
+    from iallocator.planners.balance.scan.arrays import Whole
     from iallocator.planners.balance.scan.batch_scan import Keyed, Measure
-    from iallocator.planners.balance.scan.node_table import Whole
 
 __all__ = ["MoveScan", "RowSearch"]
 
@@ -46,6 +52,9 @@ AT_ONCE = 4_000
 
 MEASURED = 32
 """So many moves of those are scored exactly, at most, to know what to look for."""
+
+PAIRS_AT_ONCE = 16_384
+"""Pairs that are looked at together: 128 KiB in each array on the way."""
 
 
 class RowSearch:
@@ -171,12 +180,14 @@ class MoveScan:
             kinds.setdefault(InstanceBatch.kind(instance), []).append(instance)
         batches = [InstanceBatch(members) for members in kinds.values()]
         order = {instance.name: k for k, instance in enumerate(instances)}
-        twins = self._twins = find_twins(self.table, batches, tagged)
-        self._ground = CurrentScore(self.table.totals, twins, self._penalty())
+        statistics = self._statistics = proportional_statistics(self.table, batches, tagged)
+        self._ground = CurrentScore(self.table.totals, statistics, self._penalty())
         moves = sum(moves_of(self.table, batch) for batch in batches)
-        keep = moves * (1 + 2 * len(twins.spreads)) <= KEPT
+        keep = moves * (1 + 2 * len(statistics.spreads)) <= KEPT
         self._keeps = keep and centres is None
-        setting = ScanSetting(self.table, twins, rules, _migration(self.table), order, tagged, keep)
+        setting = ScanSetting(
+            self.table, statistics, rules, _migration(self.table), order, tagged, keep
+        )
         self._scans = [
             BatchScan(setting, batch, self._bonds_of(batch), self._ground) for batch in batches
         ]
@@ -195,7 +206,7 @@ class MoveScan:
         """Evaluate anew what depends on these nodes of the cluster."""
         positions = sorted({self.table.position[index] for index in nodes})
         self.table.refresh(positions)
-        self._ground = CurrentScore(self.table.totals, self._twins, self._penalty())
+        self._ground = CurrentScore(self.table.totals, self._statistics, self._penalty())
         for scan in self._scans:
             check()
             scan.refresh(np.array(positions, dtype=np.intp), self._ground)
@@ -211,7 +222,7 @@ class MoveScan:
         shifts = self.table.recentre()
         for _, store in self._stores():
             store.recentre(shifts)
-        self._ground = CurrentScore(self.table.totals, self._twins, self._penalty())
+        self._ground = CurrentScore(self.table.totals, self._statistics, self._penalty())
         return True
 
     def _penalty(self) -> float:
@@ -282,10 +293,41 @@ class MoveScan:
         return [(scan, store) for scan in self._scans for store in scan.stores]
 
     def pair_scores(self, firsts: Sequence[Move], seconds: Sequence[Move]) -> Floats:
-        """Matrix of the scores after one of each, nearly exact; see `movepairs`."""
-        from iallocator.planners.balance.scan.move_pairs import pair_scores
+        """Return the matrix of the scores after one of `firsts` and one of `seconds`, nearly exact.
 
-        return pair_scores(self.table, firsts, seconds)
+        Infinite for two moves of the same instance.  Cost: moves × nodes per statistic for
+        the changes, firsts × seconds for the scores.
+        """
+        table = self.table
+        known = {_move_key(move): row for row, move in enumerate(firsts)}
+        others = [move for move in seconds if _move_key(move) not in known]
+        rows = list(range(len(firsts)))
+        known |= {_move_key(move): len(rows) + row for row, move in enumerate(others)}
+        deltas, conflicts = _changes(table, [*firsts, *others])
+        follow = [known[_move_key(move)] for move in seconds]
+        one, domains = deltas[:, rows], conflicts[rows]
+        other, more_domains = deltas[:, follow], conflicts[follow]
+        total: Floats = np.zeros((len(firsts), len(seconds)))
+        weights: dict[bytes, float] = {}
+        leaders: dict[bytes, int] = {}
+        for k, statistic in enumerate(STATISTICS):
+            if statistic.spread:  # those that change alike are looked at once
+                key = table.values[k].tobytes() + one[k].tobytes() + other[k].tobytes()
+                leaders.setdefault(key, k)
+                weights[key] = weights.get(key, 0.0) + statistic.weight
+                continue
+            added, more = one[k].sum(axis=1), other[k].sum(axis=1)
+            if k == DOMAINS:
+                added, more = domains, more_domains
+            total += statistic.weight * (table.totals.sums[k] + added[:, None] + more[None, :])
+        for key, k in leaders.items():
+            _add_deviations(total, weights[key], table, k, one[k], other[k])
+        names = {move.instance.name: k for k, move in enumerate((*firsts, *seconds))}
+        numbers = [
+            np.array([names[move.instance.name] for move in moves]) for moves in (firsts, seconds)
+        ]
+        total[numbers[0][:, None] == numbers[1][None, :]] = np.inf
+        return total
 
 
 def _key(one: Keyed) -> tuple[float, tuple[int, int, int]]:
@@ -299,3 +341,58 @@ def _migration(table: NodeTable) -> Truths | None:
     if not any(rejected):
         return None
     return np.array([[index not in row for index in table.nodes] for row in rejected], dtype=bool)
+
+
+def _move_key(move: Move) -> tuple[str, tuple[ElementaryMove, ...]]:
+    """Return what distinguishes a move from all others on one state."""
+    return move.instance.name, move.steps
+
+
+def _add_deviations(
+    total: Floats, weight: float, table: NodeTable, k: int, one: Floats, other: Floats
+) -> None:
+    """Add `weight` times the deviation of a statistic after each pair of changes, moves × nodes.
+
+    Some rows at a time, so that what is on the way stays in the cache.
+    """
+    values, totals = table.values[k], table.totals
+    first, second = [(2 * values * change + change * change).sum(axis=1) for change in (one, other)]
+    added, more = one.sum(axis=1), other.sum(axis=1)
+    products = one @ other.T
+    height = max(1, PAIRS_AT_ONCE // max(1, len(other)))
+    for start in range(0, len(one), height):
+        rows = slice(start, start + height)
+        square = totals.squares[k] + first[rows, None] + second[None, :]
+        square += 2 * products[rows]
+        sums = totals.sums[k] + added[rows, None] + more[None, :]
+        variance = np.maximum(spread(sums, square, totals.counts[k]), 0.0)
+        total[rows] += weight * np.sqrt(variance)
+
+
+def _changes(table: NodeTable, moves: Sequence[Move]) -> tuple[Floats, Floats]:
+    """Statistic × move × node, what is added; and per move to the conflicts in domains."""
+    state = table.state
+    where: list[tuple[int, int]] = []
+    rows: list[tuple[float, ...]] = []
+    reserved: list[float] = []
+    domains: Floats = np.zeros(len(moves))
+    before = state.domain_conflicts(table.group)
+    for number, move in enumerate(moves):
+        with state.trial():
+            move.apply(state)
+            for index in move.nodes:
+                where.append((number, table.position[index]))
+                rows.append(state.row(index))
+                reserved.append(state.reserved[index])
+            if state.domains:
+                domains[number] = state.domain_conflicts(table.group) - before
+    deltas: Floats = np.zeros((len(STATISTICS), len(moves), len(table.nodes)))
+    number, position = np.array(where, dtype=np.intp).T
+    view = NodeView(
+        list(np.array(rows, dtype=np.float64).T),
+        list(table.fixed[:, position]),
+        np.array(reserved, dtype=np.float64),
+    )
+    for k, value in enumerate(values(view, table.centres)):
+        deltas[k, number, position] = value - table.values[k, position]
+    return deltas, domains

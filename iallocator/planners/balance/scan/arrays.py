@@ -1,0 +1,399 @@
+"""Nodes and instances as arrays, for scans of many moves at once.
+
+A `NodeTable` holds the nodes over which a score runs, an `InstanceBatch` many instances of one
+kind.  A batch can stand wherever the formulas of the kernel and the checks of
+`iallocator.limits` expect one instance: its quantities are columns of a matrix whose rows are
+instances and whose columns are nodes.  `PoolTable` says which nodes storage pools forbid, and
+`MoveTags` what tags add to the moves of a batch.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from iallocator.model.columns import COLUMNS
+from iallocator.model.node_view import CAPACITIES, NodeView
+from iallocator.model.storage import pools_of
+from iallocator.scoring.metrics import DOMAINS, STATISTICS
+from iallocator.scoring.score_delta import Totals, node_counts, scope_group, values
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from iallocator.aliases import Floats, Truths
+    from iallocator.model.instance import Instance, Pool
+    from iallocator.model.node_view import Capacities, Quantity
+    from iallocator.model.state import State
+    from iallocator.model.storage import PoolSpace
+
+__all__ = [
+    "BatchView",
+    "Cells",
+    "InstanceBatch",
+    "MoveTags",
+    "NodeTable",
+    "PoolTable",
+    "tags_matter",
+]
+
+if TYPE_CHECKING:
+    Whole = NDArray[np.intp]
+    Vector = Sequence[Floats | None]
+
+
+class InstanceBatch:
+    """Instances of one kind, with everything in which they differ as arrays of shape (rows, 1).
+
+    All agree in what decides which checks matter: template, forthcoming, unknown
+    spindles, and whether they reserve memory on their secondaries.
+    """
+
+    __slots__ = (
+        "_amounts", "as_primary", "as_secondary", "barred", "counts_disk", "drbd", "exclusion",
+        "forthcoming", "hides_spindles", "instances", "less_primary", "less_secondary", "local",
+        "memory", "reserves", "restricted", "spindles", "takeover_memory", "vcpus",
+    )  # fmt: skip
+
+    def __init__(self, instances: Sequence[Instance]) -> None:
+        first = instances[0]
+        self.instances = instances
+        self.drbd = first.needs_secondary
+        self.local = first.local
+        self.counts_disk = first.counts_disk
+        self.restricted = first.restricted
+        self.barred: Truths | None = None
+        self.forthcoming = first.forthcoming
+        self.hides_spindles = first.hides_spindles
+        self.reserves = first.reserves
+        self.spindles = first.spindles
+        self.exclusion = first.exclusion
+        self.memory: Floats = np.array([[float(i.memory)] for i in instances])
+        self.takeover_memory: Floats = np.array([[float(i.takeover_memory)] for i in instances])
+        amounts = [i.as_primary + i.as_secondary for i in instances]
+        self._set_amounts(np.array(amounts, dtype=np.float64).T.copy())
+
+    @staticmethod
+    def kind(i: Instance) -> tuple[bool, ...]:
+        """What the instances of a batch have in common."""
+        return (
+            i.needs_secondary, i.local, i.forthcoming, i.reserves, i.spindles is None,
+            i.counts_disk, i.restricted,
+        )  # fmt: skip
+
+    def take(self, rows: Whole) -> InstanceBatch:
+        """The instances in `rows`."""
+        part: InstanceBatch = object.__new__(InstanceBatch)
+        for name in ("drbd", "local", "forthcoming", "reserves", "spindles", "exclusion",
+                     "counts_disk", "hides_spindles", "restricted"):  # fmt: skip
+            setattr(part, name, getattr(self, name))
+        part.instances = [self.instances[row] for row in rows.tolist()]
+        part.barred = None
+        part.memory = self.memory[rows]
+        part.takeover_memory = self.takeover_memory[rows]
+        part._set_amounts(self._amounts[:, rows])
+        return part
+
+    def _set_amounts(self, amounts: Floats) -> None:
+        """Take the amounts added in both roles, one after the other, columns × instances."""
+        self._amounts = amounts
+        less = -amounts
+        counts: list[bool] = np.any(amounts, axis=1).tolist()
+        half = len(COLUMNS)
+        self.as_primary: Vector = _upright(amounts[:half], counts[:half])
+        self.as_secondary: Vector = _upright(amounts[half:], counts[half:])
+        self.less_primary: Vector = _upright(less[:half], counts[:half])
+        self.less_secondary: Vector = _upright(less[half:], counts[half:])
+
+
+def _upright(amounts: Floats, counts: Sequence[bool]) -> Vector:
+    """Per column an array of shape (instances, 1), or None where that does not count."""
+    return [row[:, None] if counted else None for row, counted in zip(amounts, counts)]
+
+
+class PoolTable:
+    """The pools of the nodes in `scope`, as they are now."""
+
+    def __init__(self, pools: PoolSpace, scope: Sequence[int], places: dict[str, tuple[int, ...]]):
+        self._pools = pools
+        self._scope = scope
+        self._position = {index: k for k, index in enumerate(scope)}
+        self._places = places
+
+    def barred(self, instances: Sequence[Instance]) -> Truths:
+        """Matrix instances × nodes: whether the node does not reach, or has no room.
+
+        A node that holds the disks already needs no room.
+        """
+        reach: dict[tuple[Pool, ...], Truths] = {}
+        free: dict[Pool, Floats] = {}
+        found = np.zeros((len(instances), len(self._scope)), dtype=bool)
+        for row, instance in enumerate(instances):
+            pools = pools_of(instance)
+            if pools not in reach:
+                nodes = self._pools.storage.nodes_for(instance)
+                reach[pools] = np.array(
+                    [nodes is not None and index not in nodes for index in self._scope], dtype=bool
+                )
+            found[row] = reach[pools]
+            if instance.draws:
+                full = np.zeros(len(self._scope), dtype=bool)
+                for pool, amount in instance.draws:
+                    if pool not in free:
+                        free[pool] = self._free(pool)
+                    full |= free[pool] - amount <= 0
+                here = [self._position.get(k, -1) for k in self._places[instance.name]]
+                full[[k for k in here if k >= 0]] = False
+                found[row] |= full
+        return found
+
+    def _free(self, pool: Pool) -> Floats:
+        free = self._pools.free
+        return np.array([free[index].get(pool, np.inf) for index in self._scope], np.float64)
+
+
+class Cells:
+    """Nodes of a table in an array: a row for each instance, or one row for all."""
+
+    __slots__ = ("_pools", "_positions")
+
+    def __init__(self, pools: PoolTable, positions: Whole) -> None:
+        self._pools = pools
+        self._positions = positions
+
+    def bars(self, batch: InstanceBatch) -> Truths:
+        """Per instance and node whether pools keep the one away from the other."""
+        if batch.barred is None:
+            batch.barred = self._pools.barred(batch.instances)
+        rows = np.arange(len(batch.instances), dtype=np.intp)[:, None]
+        found: Truths = batch.barred[rows, self._positions]
+        return found
+
+
+PLACES = {name: k for k, name in enumerate(COLUMNS)}
+"""Column -> its row in tables and vectors."""
+
+
+class BatchView(NodeView):
+    """A `NodeView` to which every instance of a batch adds amounts of its own.
+
+    A quantity is made when it is first asked for: most are not.
+    """
+
+    __slots__ = ()
+
+    def plus(self, vector: Sequence[Quantity], reserved: Quantity) -> BatchView:
+        """The same nodes after adding `vector`: per column an array, or None for nothing."""
+        return _Changed(self, vector, reserved)
+
+
+class _Present(BatchView):
+    """Nodes of a table as they are."""
+
+    __slots__ = ("_positions", "_table")
+
+    def __init__(self, table: NodeTable, positions: Whole, at: Cells | None) -> None:
+        self._table = table
+        self._positions = positions
+        self.reserved = table.reserved[positions]
+        self.domain_conflicts = 0
+        self.at = at  # type: ignore[assignment]
+
+    def __getattr__(self, name: str) -> Quantity:
+        """Take a quantity that was not asked for yet from the table."""
+        place = PLACES.get(name)
+        if place is None:
+            quantity = self._table.capacity(name)
+            if not isinstance(quantity, float):
+                quantity = quantity[self._positions]
+        else:
+            quantity = self._table.columns[place][self._positions]
+        setattr(self, name, quantity)
+        return quantity
+
+
+class _Changed(BatchView):
+    """Nodes with something added."""
+
+    __slots__ = ("_before", "_vector")
+
+    def __init__(self, before: BatchView, vector: Sequence[Quantity], reserved: Quantity) -> None:
+        self._before = before
+        self._vector = vector
+        self.reserved = reserved
+        self.domain_conflicts = 0
+        self.at = before.at
+
+    def __getattr__(self, name: str) -> Quantity:
+        """Work out a quantity that was not asked for yet."""
+        quantity = getattr(self._before, name)
+        place = PLACES.get(name)
+        if place is not None and self._vector[place] is not None:
+            quantity = quantity + self._vector[place]
+        setattr(self, name, quantity)
+        return quantity
+
+
+class NodeTable:
+    """The nodes in `scope`, as positions 0, 1, ...; kept up to date by `refresh`.
+
+    Attributes
+    ----------
+    columns, fixed:
+        Matrices of `COLUMNS` and `CAPACITIES` × nodes.
+    reserved:
+        Per node, MiB kept free for the failover of the worst peer.
+    peers:
+        Matrix node × primary: MiB reserved on the node for the primary.  The last
+        column stands for the worst primary outside the scope.
+    values:
+        Matrix statistics × nodes, less `centres`: those given, or the means when it was made.
+    """
+
+    def __init__(
+        self,
+        state: State,
+        scope: Sequence[int],
+        fixed: Capacities,
+        centres: Sequence[float] | None = None,
+    ) -> None:
+        self.state = state
+        self.nodes = list(scope)
+        self.position = {index: k for k, index in enumerate(self.nodes)}
+        self.group = scope_group(state.cluster, scope)
+        count = len(self.nodes)
+        self._capacity: dict[str, Quantity] = {}
+        self.fixed: Floats = np.array([fixed[index] for index in scope], dtype=np.float64).T
+        self.columns: Floats = np.zeros((len(state.columns), count))
+        self.reserved: Floats = np.zeros(count)
+        self.peers: Floats = np.zeros((count, count + 1))  # takes memory where it is written
+        self._reserving: set[int] = set()
+        self.online = np.array([state.cluster.nodes[i].online for i in scope], dtype=bool)
+        self._pools: PoolTable | None = None
+        if state.pools is not None:
+            self._pools = PoolTable(state.pools, self.nodes, state.where)
+        self._load(range(count))
+        self.centres = self._means() if centres is None else list(centres)
+        self.values: Floats = self._values()
+        self.totals = self._totals()
+
+    def view(self, positions: Whole) -> BatchView:
+        """The nodes at `positions`, in an array of the same shape."""
+        at = None if self._pools is None else Cells(self._pools, positions)
+        return _Present(self, positions, at)
+
+    def capacity(self, name: str) -> Quantity:
+        """One of `CAPACITIES` per node, or as one number where all nodes have the same."""
+        if name not in self._capacity:
+            row = self.fixed[CAPACITIES.index(name)]
+            self._capacity[name] = float(row[0]) if (row == row[0]).all() else row
+        return self._capacity[name]
+
+    def refresh(self, positions: Iterable[int]) -> None:
+        """Take what changed at `positions` from the state."""
+        self._load(positions)
+        self.values = self._values()
+        self.totals = self._totals()
+
+    def recentre(self) -> list[float]:
+        """Take the means as things are for centres; by how much each has grown."""
+        before, self.centres = self.centres, self._means()
+        self.values = self._values()
+        self.totals = self._totals()
+        return [after - old for after, old in zip(self.centres, before)]
+
+    def _load(self, positions: Iterable[int]) -> None:
+        state = self.state
+        for k in positions:
+            index = self.nodes[k]
+            self.columns[:, k] = state.row(index)
+            self.reserved[k] = state.reserved[index]
+            peers = state.peers[index]
+            if k in self._reserving:
+                self.peers[k] = 0
+            if peers:
+                self._reserving.add(k)
+            for primary, amount in peers.items():
+                column = self.position.get(primary, -1)
+                self.peers[k, column] = max(self.peers[k, column], amount)
+
+    def _counts(self) -> list[int]:
+        online = int(self.online.sum())
+        stored = int(self.fixed[CAPACITIES.index("stored")].sum())
+        return node_counts(online, self.online.size - online, stored)
+
+    def _means(self) -> list[float]:
+        self.centres = [0.0] * len(STATISTICS)
+        sums = self._values().sum(axis=1)
+        return [
+            float(total) / count if s.spread else 0.0
+            for s, total, count in zip(STATISTICS, sums, self._counts())
+        ]
+
+    def _values(self) -> Floats:
+        everything = self.view(np.arange(len(self.nodes), dtype=np.intp))
+        found: Floats = np.empty((len(STATISTICS), len(self.nodes)))
+        for k, value in enumerate(values(everything, self.centres)):
+            found[k] = value
+        return found
+
+    def _totals(self) -> Totals:
+        totals = Totals(
+            self._counts(),
+            self.centres,
+            self.values.sum(axis=1).tolist(),
+            (self.values * self.values).sum(axis=1).tolist(),
+        )
+        totals.sums[DOMAINS] = self.state.domain_conflicts(self.group)
+        return totals
+
+
+def tags_matter(table: NodeTable) -> bool:
+    """Whether tags of nodes or instances have anything to do with scores or limits."""
+    cluster = table.state.cluster
+    located = any(cluster.nodes[index].locations for index in table.nodes)
+    return located or cluster.tags_place_instances
+
+
+class MoveTags:
+    """Per instance (rows) and node (columns), for an instance that left its nodes.
+
+    Attributes
+    ----------
+    conflicts, misplaced, domains:
+        What its coming as the primary adds to the columns of these names, and to the
+        conflicts within domains.
+    shared:
+        Matrix primary × secondary: location tags in common, where the primary is online.
+    """
+
+    def __init__(self, table: NodeTable, batch: InstanceBatch) -> None:
+        shape = (len(batch.instances), len(table.nodes))
+        self.conflicts: Floats = np.zeros(shape)
+        self.misplaced: Floats = np.zeros(shape)
+        self.domains: Floats = np.zeros(shape)
+        self.shared = _shared(table) * (not batch.forthcoming)
+        state = table.state
+        for row, instance in enumerate(batch.instances):
+            if not (instance.exclusion or instance.desired):
+                continue
+            with state.trial():
+                state.remove(instance, state.where[instance.name])
+                for k, index in enumerate(table.nodes):
+                    conflicts, misplaced = state.tag_amounts(instance, index, None)
+                    self.conflicts[row, k] = conflicts
+                    self.misplaced[row, k] = misplaced
+                    self.domains[row, k] = state.added_domain_conflicts(
+                        instance, index, table.group
+                    )
+
+
+def _shared(table: NodeTable) -> Floats:
+    nodes = [table.state.cluster.nodes[index] for index in table.nodes]
+    return np.array(
+        [[len(p.locations & s.locations) if p.online else 0 for s in nodes] for p in nodes],
+        dtype=np.float64,
+    )

@@ -1,1 +1,0 @@
-"""What musts, shoulds, tags and pools mean for many moves at once."""

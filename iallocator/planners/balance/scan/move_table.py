@@ -1,0 +1,518 @@
+"""The moves of one kind in arrays: what each changes, lower bounds, and their scores.
+
+`MoveStore` keeps all moves, instances × nodes.  `RemadeMoves` keeps none, where there is no room:
+it computes moves again when they are looked at.  Only the lowest bound of each instance is kept
+(`RowBounds`), and few of these are low enough in a step to be looked at.
+
+A trial copies small arrays and forgets their changes.  The arrays of all moves are large and
+change little, so what is overwritten of them is noted in a journal.
+"""
+
+from __future__ import annotations
+
+from math import sqrt
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from iallocator.planners.balance.scan.bounds import RowBounds, chords_between, extremes
+from iallocator.scoring.candidates import DECIMALS
+from iallocator.scoring.score_delta import spread
+from iallocator.tolerances import VARIANCE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from iallocator.aliases import Floats, Truths
+    from iallocator.model.node_view import Quantity
+    from iallocator.planners.balance.move_kinds import MoveKind
+    from iallocator.planners.balance.scan.arrays import Whole
+    from iallocator.planners.balance.scan.blocks import MoveEffects, Shift
+    from iallocator.planners.balance.scan.bounds import CurrentScore, RowChords
+    from iallocator.planners.balance.scan.proportional_statistics import ProportionalStatistics
+    from iallocator.scoring.score_delta import Totals
+
+__all__ = ["PAGE", "MoveStore", "Page", "RemadeMoves", "Snapshot", "write_moves"]
+
+if TYPE_CHECKING:
+    Where = tuple[Whole, Whole | slice]
+
+    """Rows and columns, as arrays are indexed."""
+
+
+def write_moves(
+    stores: Sequence[MoveStore], rows: Whole, columns: Whole | slice, found: Sequence[MoveEffects]
+) -> None:
+    """Note the changes of a block of moves, of several kinds at once."""
+    where = (rows[:, None], columns) if isinstance(columns, np.ndarray) else (rows, columns)
+    statistics = stores[0].statistics
+    width = columns.size if isinstance(columns, np.ndarray) else stores[0].shape[1]
+    shape = rows.size, width
+    forbidden = np.empty((len(found), *shape), dtype=bool)
+    linear = np.zeros((len(found), *shape))
+    skipped = len(statistics.spreads) - statistics.moved
+    added = np.zeros((len(found), statistics.moved, *shape))
+    squares = np.empty((len(found), len(statistics.spreads), *shape))
+    for n, one in enumerate(found):
+        forbidden[n] = one.forbidden
+        if not skipped:
+            _add_up(added[n, : len(statistics.steady)], [more for more, _ in one.stacks])
+        _add_up(squares[n, : len(statistics.steady)], [more for _, more in one.stacks])
+        for j in range(len(statistics.steady), len(statistics.spreads)):
+            added[n, j - skipped], squares[n, j] = _gathered(one.shifts, statistics.spreads[j])
+        for k in statistics.sums:
+            linear[n] += statistics.weights[k] * _gathered(one.shifts, k)[0]
+    linear[forbidden] = np.inf
+    for n, store in enumerate(stores):
+        added[n][:, forbidden[n]] = 0
+        squares[n][:, forbidden[n]] = 0
+        store.write(where, added[n], squares[n], linear[n])
+
+
+def _add_up(into: Floats, stacks: Sequence[Floats]) -> None:
+    """Have `into` hold the sum of `stacks`, some of which are only of the first statistics."""
+    whole = [stack for stack in stacks if len(stack) == len(into)]
+    into[:] = whole[0] if whole else 0.0
+    for stack in whole[1:]:
+        into += stack
+    for stack in stacks:
+        if len(stack) < len(into):
+            into[: len(stack)] += stack
+
+
+def _gathered(shifts: Sequence[Shift], k: int) -> tuple[Quantity, Quantity]:
+    """All changes of one statistic, narrow arrays first."""
+    found = [shift[k] for shift in shifts if k in shift]
+    if len(found) > 2:
+        found.sort(key=lambda change: np.size(change[0]))
+    added: Quantity = 0.0
+    square: Quantity = 0.0
+    for more, more_square in found:
+        added = added + more
+        square = square + more_square
+    return added, square
+
+
+class Snapshot:
+    """A context at whose end all attributes of `parts` are as at its beginning.
+
+    It is kept beside `State.trial` because it is faster than to evaluate the moves again, which
+    takes 15 % longer with 80 nodes, and 25 % longer with 8 (``balance --lookahead``).
+
+    Arrays, and lists and dicts of them, are copied, but for those of which a `MoveStore` keeps a
+    journal; everything else must not be changed but replaced.
+    """
+
+    def __init__(self, parts: Sequence[object]) -> None:
+        self._parts = parts
+
+    def __enter__(self) -> None:
+        self._saved = [_attributes(part) for part in self._parts]
+        for part in self._parts:
+            if isinstance(part, MoveStore):
+                part.journal = []
+
+    def __exit__(self, *_: object) -> None:
+        for part, attributes in zip(self._parts, self._saved):
+            if isinstance(part, MoveStore):
+                part.undo()
+            vars(part).update(attributes)
+
+
+def _attributes(part: object) -> dict[str, Any]:
+    """What `part` has: of what there is a journal of, only which arrays there are."""
+    journaled = part.JOURNALED if isinstance(part, MoveStore) else ()
+    found = {name: _copy(v) for name, v in vars(part).items() if name not in journaled}
+    for name in journaled:
+        value = vars(part)[name]
+        found[name] = dict(value) if isinstance(value, dict) else value
+    return found
+
+
+def _copy(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value.copy()
+    if isinstance(value, dict):
+        return {key: _copy(one) for key, one in value.items()}
+    return [_copy(one) for one in value] if isinstance(value, list) else value
+
+
+class MoveStore:
+    """The moves of one `kind`, instances × nodes (or × 1 without target), with lower bounds.
+
+    Bounds are sums of chords: see `iallocator.planners.balance.scan.bounds`.
+
+    Parameters
+    ----------
+    shape:
+        How many instances and nodes there are.
+    kept:
+        Of how many instances the moves are kept; None: of all.
+
+    Attributes
+    ----------
+    sums, squares:
+        What a move adds to each leading statistic that is a spread; 0 for forbidden moves.
+        ``sums`` has only those that were ever not 0; ``squares`` is instances × nodes ×
+        statistics, so that what is written at once lies together in memory.
+    linear:
+        What all other statistics add to the score; infinite for forbidden moves.
+    prices:
+        MiB or another cost of the moves of each instance, shape (instances, 1).
+    rows:
+        Lower bounds of the moves of each instance.
+    journal:
+        In a trial: what has been overwritten of the arrays, the last entry last (array, where,
+        its values before).
+    """
+
+    JOURNALED = ("squares", "sums", "linear")
+
+    def __init__(
+        self,
+        kind: MoveKind,
+        statistics: ProportionalStatistics,
+        shape: tuple[int, int],
+        kept: int | None = None,
+    ) -> None:
+        kept = shape[0] if kept is None else kept
+        spreads = len(statistics.spreads)
+        self.kind = kind
+        self.statistics = statistics
+        self.shape = shape
+        self.squares: Floats = np.zeros((kept, shape[1], spreads))
+        self.sums: dict[int, Floats] = {}
+        self.linear: Floats = np.full((kept, shape[1]), np.inf)
+        self.journal: list[tuple[Floats, Any, Floats]] | None = None
+        self.prices: Floats = np.zeros((shape[0], 1))
+        self._low: Floats = np.zeros(spreads)
+        self._high: Floats = np.zeros(spreads)
+        self._widest: dict[int, tuple[float, float]] = {}
+        self.rows = RowBounds(shape[0], spreads)
+
+    def _put(self, array: Floats, where: Any, value: Floats | float) -> None:
+        """Write `value` at `where` of an array; in a trial so that it can be undone."""
+        if self.journal is not None:
+            self.journal.append((array, where, np.array(array[where])))
+        array[where] = value
+
+    def undo(self) -> None:
+        """Let all moves be as they were when the journal began."""
+        for array, where, before in reversed(self.journal or ()):
+            array[where] = before
+
+    def write(self, where: Where, added: Floats, squares: Floats, linear: Floats) -> None:
+        """Note the changes of some moves; `added` only of the last `statistics.moved` spreads."""
+        self._put(self.squares, where, np.moveaxis(squares, 0, -1))
+        self._put(self.linear, where, linear)
+        for k, more in zip(reversed(self.statistics.spreads), added[::-1]):
+            if k in self.sums or np.abs(more).max() > VARIANCE:
+                if k not in self.sums:
+                    self.sums[k] = np.zeros(self.shape)
+                self._put(self.sums[k], where, more)
+                least, most = self._widest.get(k, (0.0, 0.0))
+                self._widest[k] = min(least, float(more.min())), max(most, float(more.max()))
+        low, high = extremes(squares)
+        self._low = np.minimum(self._low, low.min(axis=1))
+        self._high = np.maximum(self._high, high.max(axis=1))
+        rows, sums = np.ravel(where[0]), self._sums_at(where)
+        if isinstance(where[1], slice):
+            self.rows.rewrite(rows, (low, high), sums)
+        else:
+            self.rows.renew(rows, linear, squares, sums, (low, high))
+
+    def forbid(self, rows: Whole) -> None:
+        """Forbid all moves of these instances."""
+        self._put(self.linear, rows, np.inf)
+        self._put(self.squares, rows, 0.0)
+        for added in self.sums.values():
+            self._put(added, rows, 0.0)
+        self.rows.forbid(rows)
+
+    def _sums_at(self, where: Where) -> dict[int, Floats]:
+        """What is added to the sums there, rows × columns, by the position of the spread."""
+        spreads = enumerate(self.statistics.spreads)
+        return {j: self.sums[k][where] for j, k in spreads if k in self.sums}
+
+    def recentre(self, shifts: Sequence[float]) -> None:
+        """Values have become relative to other centres, greater by `shifts`; extremes are new."""
+        for j, k in enumerate(self.statistics.spreads):
+            if k in self.sums and shifts[k]:
+                self.squares[:, :, j] -= 2 * shifts[k] * self.sums[k]
+        everyone, every = np.arange(self.shape[0], dtype=np.intp), slice(None)
+        ends = self.squares.min(axis=1).T, self.squares.max(axis=1).T
+        self._low = np.minimum(ends[0].min(axis=1), 0.0)
+        self._high = np.maximum(ends[1].max(axis=1), 0.0)
+        self._widest = {
+            k: (min(float(added.min()), 0.0), max(float(added.max()), 0.0))
+            for k, added in self.sums.items()
+        }
+        self.rows.rewrite(everyone, ends, self._sums_at((everyone, every)))
+
+    def _squares_at(self, where: Where) -> Floats:
+        """What is added to the squares there, spreads × rows × columns."""
+        found: Floats = np.moveaxis(self.squares[where], -1, 0)
+        return found
+
+    def add(self, where: Where, forbidden: Truths, costs: Floats) -> None:
+        """Forbid some of the moves there, and let the others cost more, or less."""
+        found = np.where(forbidden, np.inf, self.linear[where] + costs)
+        self._put(self.linear, where, found)
+        if not isinstance(where[1], slice):
+            squares, sums = self._squares_at(where), self._sums_at(where)
+            self.rows.renew(np.ravel(where[0]), self.linear[where], squares, sums)
+
+    def bar(self, row: int, column: int) -> None:
+        """Forbid this move."""
+        self._put(self.linear, (row, column), np.inf)
+
+    def bounds(self, ground: CurrentScore) -> Floats:
+        """Per move a number that its score is not below."""
+        slopes = np.zeros(len(self.statistics.spreads))
+        constant = ground.present
+        bound = self.linear
+        for j, k in enumerate(self.statistics.spreads):
+            slope, start, tilt = self._chord(j, k, ground.totals)
+            slopes[j] = slope
+            constant += start
+            if tilt:
+                bound = bound + tilt * self.sums[k]
+        linear = np.tensordot(slopes, np.moveaxis(self.squares, -1, 0), axes=1)
+        return bound + (linear + constant)
+
+    def lowest(self, ground: CurrentScore, count: int) -> tuple[Whole, Floats]:
+        """The flat positions of `count` moves with low bounds, if there are so many; the bounds."""
+        flat = self.bounds(ground).ravel()
+        moves = np.argpartition(flat, min(count, flat.size) - 1)[:count]
+        moves = moves[np.isfinite(flat[moves])]
+        return moves, flat[moves]
+
+    def floors(self, ground: CurrentScore) -> Floats:
+        """Per instance what the scores of its moves are not below."""
+        self._chords = self.row_chords(ground)
+        return self.rows.below(self._chords)
+
+    def look(self, rows: Whole) -> Floats:
+        """The bounds of the moves of `rows`, as things were when `floors` was asked."""
+        return self.bounds_of(rows, self._chords)
+
+    def row_chords(self, ground: CurrentScore, rows: Whole | slice = slice(None)) -> RowChords:
+        """Closer bounds: chords between the extremes of each instance's moves."""
+        return chords_between(self.rows.low[:, :, rows], self.rows.high[:, :, rows], ground)[0]
+
+    def bounds_of(self, rows: Whole, chords: RowChords) -> Floats:
+        """The bounds of the moves of `rows`; what they are not below is noted."""
+        here = chords.of(rows)
+        bound = self.linear_bounds(rows, here)
+        self.rows.looked_at(rows, here, bound.min(axis=1))
+        found: Floats = bound + here.constant[:, None]
+        return found
+
+    def linear_bounds(self, rows: Whole, here: RowChords) -> Floats:
+        """The bounds of the moves of `rows`, constant aside, by `here`, their chords."""
+        bound = self.linear[rows] + np.einsum("jr,rcj->rc", here.slopes, self.squares[rows])
+        for j, k in enumerate(self.statistics.spreads):
+            if k in self.sums:
+                bound += here.tilts[j][:, None] * self.sums[k][rows]
+        found: Floats = bound
+        return found
+
+    def _chord(self, j: int, k: int, totals: Totals) -> tuple[float, float, float]:
+        """The chord of one term: its slope by squares, its constant, its slope by sums.
+
+        The variance after a move is linear in what is added to the sum and to the
+        squares, but for the square of what is added to the sum, which is at most `rest`.
+        """
+        count = totals.counts[k]
+        total, squares = totals.sums[k], totals.squares[k]
+        now = max(0.0, spread(total, squares, count))
+        least, most = float(self._low[j]) / count, float(self._high[j]) / count
+        tilt = rest = 0.0
+        if k in self.sums:
+            ends = self._widest[k]
+            tilt = -2 * total / count**2
+            rest = max(end * end for end in ends) / count**2
+            by_sums = [tilt * end for end in ends]
+            least, most = least + min(by_sums) - rest, most + max(by_sums)
+        low, high = max(least, -now), max(most, 0.0)
+        weight = self.statistics.weights[k]
+        if high - low <= 0:
+            return 0.0, 0.0, 0.0
+        at_low = weight * (sqrt(now + low) - sqrt(now))
+        at_high = weight * (sqrt(now + high) - sqrt(now))
+        slope = (at_high - at_low) / (high - low)
+        return slope / count, at_low - slope * low - slope * rest, slope * tilt
+
+    def scores(self, moves: Whole, ground: CurrentScore) -> Floats:
+        """The scores after the moves at these flat positions, not rounded."""
+        spreads = self.statistics.spreads
+        flat = self.squares.reshape(self.linear.size, len(spreads))
+        squares = np.ascontiguousarray(flat[moves].T)
+        added = np.zeros(squares.shape)
+        for j, k in enumerate(spreads):
+            if k in self.sums:
+                added[j] = self.sums[k].ravel()[moves]
+        variances = spread(ground.sums + added, ground.squares + squares, ground.counts)
+        roots: Floats = ground.weights * np.sqrt(variances)
+        score: Floats = ground.rest + self.linear.ravel()[moves] + roots.sum(axis=0)
+        return score
+
+    def prices_of(self, moves: Whole) -> Floats:
+        """What the moves at these flat positions cost."""
+        price: Floats = self.prices[moves // self.shape[1], 0]
+        return price
+
+    def rounded(self, moves: Whole, ground: CurrentScore) -> Floats:
+        """As `scores`, rounded for comparison."""
+        result: Floats = np.round(self.scores(moves, ground), DECIMALS)
+        return result
+
+
+if TYPE_CHECKING:
+    Maker = Callable[["RemadeMoves", Whole], "Page"]
+
+
+PAGE = 200_000
+"""So many moves are made at a time."""
+
+
+class Page(MoveStore):
+    """The moves of some `rows` of `store`, to its targets at `columns` (None: to all)."""
+
+    def __init__(self, store: RemadeMoves, rows: Whole, columns: Whole | None = None) -> None:
+        width = store.shape[1] if columns is None else columns.size
+        super().__init__(store.kind, store.statistics, (rows.size, width))
+        self._place: Whole = np.zeros(store.shape[0], dtype=np.intp)
+        self._place[rows] = np.arange(rows.size)
+
+    def _here(self, where: Where) -> Where:
+        rows, columns = where
+        if isinstance(columns, np.ndarray):
+            columns = np.arange(columns.size, dtype=np.intp)
+        return self._place[rows], columns
+
+    def write(self, where: Where, added: Floats, squares: Floats, linear: Floats) -> None:
+        """As of `MoveStore`, by rows and columns of the store."""
+        super().write(self._here(where), added, squares, linear)
+
+    def add(self, where: Where, forbidden: Truths, costs: Floats) -> None:
+        """As of `MoveStore`, by rows and columns of the store."""
+        super().add(self._here(where), forbidden, costs)
+
+    def forbid(self, rows: Whole) -> None:
+        """As of `MoveStore`, by rows of the store."""
+        super().forbid(self._place[rows])
+
+    def close(self, row: int, column: int) -> None:
+        """Forbid the move of this row of the store."""
+        self.linear[self._place[row], column] = np.inf
+
+    def everything(self) -> tuple[Floats, dict[int, Floats]]:
+        """What is added to the squares, and to the sums, as of `RowBounds.renew`.
+
+        To the sums of all spreads whose sums moves may change, if only with nothing: what was
+        known of them before counts no more.
+        """
+        where = np.arange(self.shape[0], dtype=np.intp), slice(None)
+        count = len(self.statistics.spreads)
+        nothing = np.zeros(self.shape)
+        sums = dict.fromkeys(range(count - self.statistics.moved, count), nothing)
+        return self._squares_at(where), sums | self._sums_at(where)
+
+
+class RemadeMoves(MoveStore):
+    """A store that keeps no move; `make` makes those of some rows anew, as things are.
+
+    Attributes
+    ----------
+    barred:
+        Row and column of moves that are forbidden until they are evaluated anew.
+    """
+
+    def __init__(
+        self,
+        kind: MoveKind,
+        statistics: ProportionalStatistics,
+        shape: tuple[int, int],
+        make: Maker,
+    ) -> None:
+        super().__init__(kind, statistics, shape, kept=0)
+        self._make = make
+        self.barred: list[tuple[int, int]] = []
+
+    def bar(self, row: int, column: int) -> None:
+        """Forbid this move."""
+        self.barred.append((row, column))
+
+    def unbar(self, rows: Truths, columns: Truths) -> None:
+        """Forbid no more the moves of `rows`, nor those to `columns`."""
+        self.barred = [(r, c) for r, c in self.barred if not (rows[r] or columns[c])]
+
+    def learn(self, rows: Whole, page: Page, ground: CurrentScore) -> None:
+        """Note what no move of `rows` is below; `page` has all their moves, which are new."""
+        self._widen(page)
+        squares, sums = page.everything()
+        self.rows.rewrite(rows, extremes(squares), sums)
+        self._look(page, rows, self.row_chords(ground, rows))
+
+    def learn_some(self, rows: Whole, page: Page) -> None:
+        """Note that the moves of `rows` in `page` are new."""
+        self._widen(page)
+        self.rows.renew(rows, page.linear, *page.everything())
+
+    def _widen(self, page: Page) -> None:
+        """Take what moves add, at least and at most, from `page`."""
+        self._low = np.minimum(self._low, page._low)
+        self._high = np.maximum(self._high, page._high)
+        for k, (low, high) in page._widest.items():
+            least, most = self._widest.get(k, (0.0, 0.0))
+            self._widest[k] = min(low, least), max(high, most)
+
+    def _look(self, page: Page, rows: Whole, here: RowChords) -> Floats:
+        """The bounds of the moves of `rows`, which are in `page`, noted."""
+        bound = page.linear_bounds(np.arange(rows.size, dtype=np.intp), here)
+        self.rows.looked_at(rows, here, bound.min(axis=1))
+        found: Floats = bound + here.constant[:, None]
+        return found
+
+    def bounds_of(self, rows: Whole, chords: RowChords) -> Floats:
+        """As of `MoveStore`."""
+        found = np.empty((rows.size, self.shape[1]))
+        for part, page in self._pages(rows):
+            found[part] = self._look(page, rows[part], chords.of(rows[part]))
+        return found
+
+    def scores(self, moves: Whole, ground: CurrentScore) -> Floats:
+        """As of `MoveStore`."""
+        found = np.empty(moves.size)
+        width = self.shape[1]
+        rows, places = np.unique(moves // width, return_inverse=True)
+        for part, page in self._pages(rows):
+            here = np.flatnonzero((places >= part.start) & (places < part.stop))
+            cells = (places[here] - part.start) * width + moves[here] % width
+            found[here] = page.scores(cells, ground)
+        return found
+
+    def lowest(self, ground: CurrentScore, count: int) -> tuple[Whole, Floats]:
+        """As of `MoveStore`."""
+        moves, bounds = np.zeros(0, dtype=np.intp), np.zeros(0)
+        for part, page in self._pages(np.arange(self.shape[0], dtype=np.intp)):
+            page._low, page._high, page._widest = self._low, self._high, self._widest
+            more, low = page.lowest(ground, count)
+            moves = np.concatenate([moves, more + part.start * self.shape[1]])
+            bounds = np.concatenate([bounds, low])
+            best = np.argsort(bounds, kind="stable")[:count]
+            moves, bounds = moves[best], bounds[best]
+        return moves, bounds
+
+    def _pages(self, rows: Whole) -> Iterator[tuple[slice, Page]]:
+        """The moves of `rows`, a part of them at a time."""
+        size = max(1, PAGE // max(1, self.shape[1]))
+        for start in range(0, rows.size, size):
+            part = slice(start, min(start + size, rows.size))
+            page = self._make(self, rows[part])
+            here = set(rows[part].tolist()) if self.barred else set()
+            for row, column in self.barred:
+                if row in here:
+                    page.close(row, column)
+            yield part, page
