@@ -20,7 +20,7 @@ from iallocator.tags.foreign import OUR_TAGS
 from .pages import MANUAL, ROOT, blocks, name_of, prose, tables
 
 PAGES = [
-    *(ROOT / f"{name}.md" for name in ("README", "ARCHITECTURE", "CONTRIBUTING")),
+    *(ROOT / f"{name}.md" for name in ("README", "ARCHITECTURE", "CONTRIBUTING", "CHANGELOG")),
     *MANUAL,
     *sorted((ROOT / "benchmarks").glob("*.md")),
 ]
