@@ -15,11 +15,11 @@ from math import sqrt
 from iallocator.deadline import Stopped, check
 from iallocator.model.columns import CPU_LOAD, NET_LOAD
 from iallocator.model.moves import traffic
-from iallocator.planners.intergroup.context import IntergroupResult, forbidden
+from iallocator.planners.intergroup.context import IntergroupResult, Peers, forbidden
 from iallocator.planners.intergroup.evacuation import evacuate
 from iallocator.planners.intergroup.moving import Mover
-from iallocator.planners.intergroup.partitions import Peers
 from iallocator.planners.plan import ends_of_colocation_groups
+from iallocator.planners.search import LOCAL_OPTIMUM, STALLED, local_search
 from iallocator.tolerances import SCORE
 
 TYPE_CHECKING = False
@@ -45,13 +45,12 @@ LOADS = ("cpu", "memory", "disk", "net")
 class Loads:
     """The load of several groups, relative to what all of them carry on average.
 
-    Of each kind the load of a group, the sum of its instances' dynamic utilisation, is
+    The load of a group is the sum of the dynamic utilisation of its instances.  Per kind it is
     divided by the group's capacity (cpus times their speed, memory, disk, number of nodes
-    for the net), and that by the same of all groups together: 1 is the average, 2 twice as
-    loaded.  So the kinds have no units and compare with each other.  Where some group has
-    no disks of its own, disk is counted by the node.  Offline nodes carry nothing; nodes
-    that take no more instances count for the load, not for the capacity.  A kind that nobody
-    has any load or capacity of is 0 everywhere.
+    for the net), and by the same ratio of all groups together: 1 is the average, 2 is twice as
+    loaded.  So the kinds have no units and can be added up.  If a group has no disks of its own,
+    disk is counted by the node.  Offline nodes carry no load.  Nodes that accept no more instances
+    count for the load, not for the capacity.  A kind without any load or capacity is 0 everywhere.
 
     Attributes
     ----------
@@ -90,15 +89,15 @@ class Loads:
         ]
 
     def score(self) -> float:
-        """The standard deviations over the groups, one per kind, added up."""
+        """Return the sum over the kinds of the standard deviation over the groups."""
         return sum(sqrt(square / (len(self.groups) or 1)) for square in self._squares)
 
     def of(self, position: int) -> float:
-        """How loaded the group at `position` is: the sum over the kinds."""
+        """Return the load of the group at `position`, added up over the kinds."""
         return sum(self.relative[position])
 
     def score_after(self, load: Load, source: int, target: int) -> float:
-        """The score once an instance of this load has gone from one group to another."""
+        """Return the score after an instance of this load has moved from one group to another."""
         score, count = 0.0, len(self.groups)
         for k, (amount, centre) in enumerate(zip(load, self._centres)):
             old, new = self.relative[source][k] - centre, self.relative[target][k] - centre
@@ -110,7 +109,7 @@ class Loads:
         return score
 
     def move(self, load: Load, source: int, target: int) -> None:
-        """Have an instance of this load go from one group to another."""
+        """Move an instance of this load from one group to another."""
         for k, amount in enumerate(load):
             self.relative[source][k] -= amount * self._factors[source][k]
             self.relative[target][k] += amount * self._factors[target][k]
@@ -118,7 +117,7 @@ class Loads:
 
 
 def _capacity(state: State, group: Group, disk: bool) -> list[float]:
-    """Of each kind; `disk`: whether disks are counted by their size, and not by the node."""
+    """Return the capacity of `group` per kind; `disk`: disks count by size, not by the node."""
     nodes = [state.cluster.nodes[i] for i in group.nodes if state.cluster.nodes[i].online]
     disks = [node.total_disk if disk else 1.0 for node in nodes]
     return [
@@ -140,11 +139,11 @@ if TYPE_CHECKING:
 
 
 TRIES = 8
-"""How many instances of different sizes are tried for one step between two groups."""
+"""The number of instances of different sizes that are tried for one step between two groups."""
 
 
 class Bounds:
-    """When to stop: moves at most, MiB copied at most, the least gain of a move."""
+    """Limits of a plan: the most moves, the most MiB copied, and the least gain of a move."""
 
     __slots__ = ("cost", "max_length", "min_gain")
 
@@ -157,7 +156,7 @@ class Bounds:
 
 
 class _Item:
-    """An instance, or those that must be together, with their load and what moving them copies."""
+    """An instance or a colocation group, with its load and the MiB that moving it copies."""
 
     __slots__ = ("copied", "load", "members")
 
@@ -169,17 +168,17 @@ class _Item:
 
     @property
     def name(self) -> str:
-        """Of its first member."""
+        """The name of its first member."""
         return self.members[0].name
 
     @property
     def shape(self) -> tuple[object, ...]:
-        """What tells it from others as far as places are concerned."""
+        """What its possible places depend on."""
         return tuple((one.as_primary, one.pools, one.template) for one in self.members)
 
 
 class _Found:
-    """The next moves: those of an item from one group to another."""
+    """The moves of an item from one group to another."""
 
     __slots__ = ("entries", "item", "source", "target")
 
@@ -191,7 +190,10 @@ class _Found:
 
 
 def balance_groups(context: IntergroupContext, bounds: Bounds) -> IntergroupResult:
-    """Even the loads of the groups out; an end before that leaves the moves found until then."""
+    """Balance the loads of the groups.
+
+    A signal or the time limit leaves the moves found until then.
+    """
     done = IntergroupResult("balance-groups", context)
     work = _Balancing(context, bounds, done)
     try:
@@ -224,10 +226,10 @@ class _Balancing:
         self.why = ""
 
     def _movable(self, group: Group) -> dict[str, _Item]:
-        """What of `group` may be moved: on shared storage, and auto-balanced; by its first name.
+        """Return what may be moved from `group`, by the name of its first instance.
 
-        Those on offline nodes carry no load, and are not for this command to rescue.  Those
-        that must be together may be moved if all of them may.
+        Instances must be on shared storage and auto-balanced.  Instances on offline nodes carry
+        no load; other commands repair them.  A colocation group may be moved if all members may.
         """
         state, nodes = self.context.state, self.context.cluster.nodes
         up = [index for index in group.nodes if not nodes[index].offline]
@@ -245,7 +247,7 @@ class _Balancing:
         return items
 
     def run(self) -> str:
-        """Move until nothing helps; why it ends."""
+        """Move until no move helps; return why it ends."""
         hindered = forbidden(self.context.settings)
         if hindered:
             return hindered
@@ -255,16 +257,18 @@ class _Balancing:
             return "no two groups share external storage"
         if not any(any(load) for load in self.loads.relative):
             return "no instance has any load"
-        plan = self.done.plan
-        while True:
-            check()
-            if self.bounds.max_length is not None and len(plan.entries) >= self.bounds.max_length:
-                return f"the limit of {self.bounds.max_length} moves is reached"
-            found = self._next()
-            if found is None:
-                return self.why or "no move of an instance evens the loads out any more"
-            self._make(found)
-            self.context.tell(f"{len(plan.entries)} moves, score {plan.after:.8f}")
+        end = local_search(
+            [self._steps], lambda: (self.loads.score(),), self._make, self._limit_reached
+        )
+        if end in (LOCAL_OPTIMUM, STALLED):
+            return self.why or "no move of an instance evens the loads out any more"
+        return end
+
+    def _limit_reached(self) -> str:
+        """Return why no more moves may be made, or ""."""
+        most = self.bounds.max_length
+        full = most is not None and len(self.done.plan.entries) >= most
+        return f"the limit of {most} moves is reached" if full else ""
 
     def _make(self, found: _Found) -> None:
         """Make moves, and note them."""
@@ -280,39 +284,35 @@ class _Balancing:
         self.flows[found.source][0] += len(found.entries)
         self.flows[found.target][1] += len(found.entries)
         self.blocked = {(name, to) for name, to in self.blocked if to != found.source}
+        plan = self.done.plan
+        self.context.tell(f"{len(plan.entries)} moves, score {plan.after:.8f}")
 
-    def _pairs(self) -> Iterator[tuple[int, int]]:
-        """Return (source, target) by position of the groups.
+    def _steps(self) -> Iterator[_Found]:
+        """Return the best move of each pair of groups that has one.
 
         Pairs whose source has most load beyond that of the target come first.
         """
-        count = range(len(self.groups))
-        level = [self.loads.of(position) for position in count]
+        self.why = ""
+        level = [self.loads.of(position) for position in range(len(self.groups))]
         pairs = [
-            (level[target] - level[source], source, target)
-            for source in count
-            for target in count
+            (to - own, source, target)
+            for source, own in enumerate(level)
+            for target, to in enumerate(level)
             if source != target
         ]
-        yield from ((source, target) for _, source, target in sorted(pairs))
-
-    def _next(self) -> _Found | None:
-        """Return the best move of the first pair of groups that has one, or None."""
-        self.why = ""
-        for source, target in self._pairs():
+        for _, source, target in sorted(pairs):
             check()
             found = self._between(source, target)
             if found is not None:
-                return found
-        return None
+                yield found
 
     def _between(self, source: int, target: int) -> _Found | None:
-        """The best possible move from one group to another, if it is worth making."""
+        """Return the best possible move from one group to another, if it gains enough, or None."""
         group = self.groups[target]
         least = max(self.bounds.min_gain, SCORE)
         now = self.loads.score()
         tried: set[tuple[object, ...]] = set()
-        for score, item in self._wishes(source, target):
+        for score, item in self._by_gain(source, target):
             if now - score < least:
                 if now - score > SCORE:
                     self.why = self.why or "no move gains as much as is asked for"
@@ -334,7 +334,7 @@ class _Balancing:
         return None
 
     def _too_much(self, item: _Item) -> bool:
-        """Whether moving `item` is beyond the bounds; if so, that may be why it ends."""
+        """Return whether moving `item` exceeds the limits, and note that as a reason to end."""
         bounds = self.bounds
         if bounds.cost is not None and self.copied + item.copied > bounds.cost:
             self.why = "no move that helps is within --cost"
@@ -345,8 +345,8 @@ class _Balancing:
             return True
         return False
 
-    def _wishes(self, source: int, target: int) -> Iterator[tuple[float, _Item]]:
-        """(score after it, item): moves by how much they help, then by what they copy."""
+    def _by_gain(self, source: int, target: int) -> Iterator[tuple[float, _Item]]:
+        """Return (score after the move, item), by score, then by the MiB that are copied."""
         group = self.groups[target]
         scores: dict[Usage, float] = {}
         ranked = []
@@ -364,7 +364,7 @@ class _Balancing:
                 yield score, item
 
     def tell(self) -> None:
-        """Fill in what is said of the groups."""
+        """Fill in the rows of the groups."""
         for row in self.done.groups:
             if row.group not in self.groups:
                 row.members = {"before": None, "after": None, "out": 0, "in": 0}
@@ -402,7 +402,7 @@ class _Balancing:
 
 
 def check_group_balance(context: IntergroupContext, done: IntergroupResult) -> list[str]:
-    """What is wrong with a plan: each move, or the moves of a unit, must lower the score."""
+    """Return what is wrong with a plan: each move, or colocation group, must lower the score."""
     problems = []
     last = done.plan.before
     ends = ends_of_colocation_groups(done.entries)

@@ -1,10 +1,9 @@
 """Compression: which whole groups could be emptied, and the moves that empty the best of them.
 
-A group comes into question if it shares a partition with others, and uses less of
-memory, disk and virtual cpus than all others together have free.  For each such group all its
-instances are offered to the groups of their partitions that hold instances already: what
-one group gives back, no other may take.  Of those that could be emptied the one with
-the most free resources is chosen: it gives back the most.
+A group is a candidate if it shares a partition with other groups, and uses less memory, disk and
+virtual cpus than all others together have free.  All instances of a candidate are offered to the
+groups of their partitions that hold instances already; filling an empty group would gain nothing.
+Of the groups that can be emptied, the one with the most free resources is chosen.
 """
 
 from __future__ import annotations
@@ -16,13 +15,13 @@ from iallocator.planners.intergroup.context import (
     NOTHING,
     OUT_OF_TIME,
     IntergroupResult,
+    Peers,
     forbidden,
     unfinished,
 )
 from iallocator.planners.intergroup.evacuation import Evacuation, evacuate, packed
 from iallocator.planners.intergroup.infeasibility_proofs import Proofs
 from iallocator.planners.intergroup.moving import Mover
-from iallocator.planners.intergroup.partitions import Peers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,17 +48,17 @@ KINDS = ("memory", "disk", "cpu")
 """MiB, MiB, virtual cpus."""
 
 Resources = tuple[float, float, float]
-"""An amount of each of `KINDS`."""
+"""One amount for each of `KINDS`."""
 
 
 def plus(*amounts: Resources) -> Resources:
-    """The sum."""
+    """Return the sum of `amounts`."""
     memory, disk, cpu = (sum(column) for column in zip((0.0, 0.0, 0.0), *amounts))
     return memory, disk, cpu
 
 
 def used_by(state: State, group: Group) -> Resources:
-    """What the instances in `group` take: memory if they run, disk on the nodes' own storage."""
+    """Return what the instances in `group` use: memory if they run, disk on internal storage."""
     memory = disk = cpu = 0
     for index in group.nodes:
         for instance in state.primaries[index].values():
@@ -70,7 +69,7 @@ def used_by(state: State, group: Group) -> Resources:
 
 
 def free_of(state: State, group: Group) -> Resources:
-    """What the online nodes of `group` have left; virtual cpus up to the policy's ratio."""
+    """Return what the online nodes of `group` have free; virtual cpus by the policy's ratio."""
     memory = disk = cpu = 0.0
     for index in group.nodes:
         node = state.cluster.nodes[index]
@@ -82,7 +81,7 @@ def free_of(state: State, group: Group) -> Resources:
 
 
 def total_of(state: State, group: Group) -> Resources:
-    """What the online nodes of `group` have in all."""
+    """Return the total resources of the online nodes of `group`."""
     nodes = [state.cluster.nodes[i] for i in group.nodes if state.cluster.nodes[i].online]
     return (
         sum(node.total_memory for node in nodes),
@@ -91,19 +90,35 @@ def total_of(state: State, group: Group) -> Resources:
     )
 
 
+def largest_first(state: State, group: Group, total: Resources) -> list[Instance]:
+    """Return the instances with a node in `group`, the largest first.
+
+    The size of an instance is the largest of its shares in `total`.
+    """
+    found = {i.name: i for index in group.nodes for i in state.instances_on(index)}
+
+    def size(one: Instance) -> float:
+        amounts = (one.memory, one.own_disk, one.vcpus)
+        return max((amount / all_ for amount, all_ in zip(amounts, total) if all_), default=0.0)
+
+    return sorted(
+        found.values(), key=lambda i: (-size(i), -i.memory, -i.vcpus, -i.disk, i.template, i.order)
+    )
+
+
 LARGE = 20_000
 """Instances × nodes from which on equal instances are placed by one ranking."""
 
 THOROUGH = 800
-"""Instances whose places are looked for one by one, for each second of `--time-limit` (else 5).
+"""Instances that are placed by score, for each second of `--time-limit` (by default 5 s).
 
-Then only quick tries are made."""
+Later groups are only packed."""
 
 JUDGED = 8
-"""How many times as much one counts of which each failure has to be asked what it loses."""
+"""The weight of an instance for which the loss of each failure is computed."""
 
 IN_VAIN = 4
-"""How many times as much a group counts that is tried in vain: in several ways."""
+"""The weight of a group that cannot be emptied: it is tried in several ways."""
 
 QUICK = "a quick try found no room for all; the groups before it left nothing to spend on more"
 
@@ -115,8 +130,8 @@ BEGUN = "the plan ended while it was tried"
 def compress(context: IntergroupContext) -> IntergroupResult:
     """Empty the best group of the cluster of `context` that can be emptied.
 
-    Scores are counts: instances in the chosen group.  A signal, or the end of
-    the time, leaves the best of the groups that were tried until then.
+    Scores are counts: instances in the chosen group.  A signal or the time limit leaves
+    the best of the groups that were tried until then.
     """
     done = IntergroupResult("compress", context)
     work = _Compression(context, done)
@@ -142,33 +157,19 @@ class _Compression:
         self.used = {g.index: used_by(state, g) for g in groups}
         self.free = {g.index: free_of(state, g) for g in groups}
         self.total = plus(*(total_of(state, g) for g in groups))
-        self.held = {g.index: self._held(g) for g in groups}
+        self.held = {g.index: largest_first(state, g, self.total) for g in groups}
         self.proofs = Proofs(self.mover)
         self.evacuable: list[Group] = []
         self.roomy = True
         self.left = THOROUGH * context.settings.optimum_seconds
         self.verdicts: dict[int, str] = {}
 
-    def _held(self, group: Group) -> list[Instance]:
-        """The instances with a node in `group`, the largest first."""
-        state = self.context.state
-        found = {i.name: i for index in group.nodes for i in state.instances_on(index)}
-        return sorted(
-            found.values(),
-            key=lambda i: (-self._size(i), -i.memory, -i.vcpus, -i.disk, i.template, i.order),
-        )
-
-    def _size(self, instance: Instance) -> float:
-        """The largest of its shares in what the whole cluster has."""
-        amounts = (instance.memory, instance.own_disk, instance.vcpus)
-        return max((a / t for a, t in zip(amounts, self.total) if t), default=0.0)
-
     def share(self, group: Group) -> float:
-        """How much `group` gives back: its free memory, disk, cpu as shares of the cluster's."""
+        """Return what `group` gives back: its free shares of the cluster's resources, added up."""
         return sum(f / t for f, t in zip(self.free[group.index], self.total) if t)
 
     def run(self) -> str:
-        """Try every candidate, the one that gives back the most first; why it ends."""
+        """Try every candidate, the one that gives back the most first; return why it ends."""
         done = self.done
         hindered = forbidden(self.context.settings)
         if hindered:
@@ -199,43 +200,42 @@ class _Compression:
         return "no group is a candidate"
 
     def _unfit(self, group: Group) -> str:
-        """Why `group` does not come into question; or ""."""
-        if not self.held[group.index]:
+        """Return why `group` is no candidate, or ""."""
+        held = self.held[group.index]
+        if not held:
             return "it holds no instances"
         alone = self.peers.alone(group)
         if alone:
             return alone
-        held = self.held[group.index]
         passed_over = self._passed_over(held, group)
         homeless = [i for i in held if not self._targets(i, group)]
         if homeless:
             return f"{homeless[0].name} has no place: {passed_over}"
-        reason = self._too_much(group)
-        if not reason and not any(map(self.mover.immovable, held)):  # said later, with the name
-            reason = self.proofs.against(held, lambda i: self._targets(i, group))
-        return "; ".join(filter(None, (reason, reason and passed_over)))
-
-    def _too_much(self, group: Group) -> str:
-        """What `group` uses more of than the others that hold instances have free; or ""."""
         others = [row.group for row in self.done.groups if row.group is not group]
         free_there = plus(*(self.free[g.index] for g in others if self._in_use(g)))
         for kind, own, free in zip(KINDS, self.used[group.index], free_there):
             if own and own >= free:
-                return f"uses {own:.12g}{_unit(kind)} {kind}, the others have {free:.12g} free"
-        return ""
+                unit = "" if kind == "cpu" else " MiB"
+                reason = f"uses {own:.12g}{unit} {kind}, the others have {free:.12g} free"
+                break
+        else:
+            reason = ""
+            if not any(map(self.mover.immovable, held)):  # `_try` names an instance that must stay
+                reason = self.proofs.against(held, lambda i: self._targets(i, group))
+        return "; ".join(filter(None, (reason, reason and passed_over)))
 
     def _targets(self, instance: Instance, source: Group) -> list[Group]:
-        """The groups of its partition that are in use, or asked for."""
+        """Return the groups of its partition that hold instances, or that an option names."""
         return [g for g in self.peers.of(instance, source) if self._in_use(g)]
 
     def _in_use(self, group: Group) -> bool:
-        """Whether `group` holds instances, or nodes of it are named to place instances on."""
+        """Return whether `group` holds instances, or an option names nodes of it."""
         nodes = self.context.cluster.nodes
         named = self.context.settings.restrict_allocation_to or ()
         return bool(self.held[group.index]) or any(nodes[i].name in named for i in group.nodes)
 
     def _passed_over(self, instances: Sequence[Instance], source: Group) -> str:
-        """Which groups are no targets because they are empty, in words; or ""."""
+        """Return which groups are no targets because they are empty, in words, or ""."""
         of = self.peers.of
         found = {g.name: g for i in instances for g in of(i, source) if not self._in_use(g)}
         if not found:
@@ -275,16 +275,16 @@ class _Compression:
             self.done.add(done.entries)
 
     def _evacuated(self, group: Group, instances: Sequence[Instance]) -> Evacuation | None:
-        """Where all of them can go; None if too much was spent before to find that out.
+        """Return moves of all instances; None if no time is left to look for them.
 
-        Once one group is found whose moves are the plan, it is only asked whether they can.
+        Once one group is found whose moves are the plan, other groups are only packed.
         """
         targets = {i.name: self._targets(i, group) for i in instances}
         if self.left <= 0 or (self.evacuable and self.roomy):
             quick = packed(self.mover, instances, lambda i: targets[i.name])
             if quick is not None:
                 return quick
-            self.roomy = False  # nor will it tell of the others, which are much alike
+            self.roomy = False  # the other groups are much alike
         if self.left <= 0:
             return None
         done = evacuate(self.mover, instances, lambda i: targets[i.name])
@@ -295,7 +295,7 @@ class _Compression:
         return done
 
     def tell(self) -> None:
-        """Fill in what is said of the groups."""
+        """Fill in the rows of the groups."""
         done = self.done
         for row in done.groups:
             index = row.group.index
@@ -313,15 +313,8 @@ class _Compression:
         done.members = {"evacuable": names, "chosen": names[0] if names else None}
 
 
-def _unit(kind: str) -> str:
-    return "" if kind == "cpu" else " MiB"
-
-
 def check_compression(context: IntergroupContext, done: IntergroupResult) -> list[str]:
-    """What is wrong with the end of a plan: the chosen group must be empty.
-
-    `context` has the state before the plan.
-    """
+    """Return what is wrong with the end of a plan: the chosen group must be empty."""
     state = done.after()
     return [
         f"{state.cluster.nodes[index].name} is not empty"

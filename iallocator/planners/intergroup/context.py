@@ -1,10 +1,11 @@
-"""The working set of planners between groups, what they found, and the verdicts on groups."""
+"""The context of planners between groups, their results, partitions, and verdicts on groups."""
 
 from __future__ import annotations
 
 from contextlib import contextmanager
 
 from iallocator.model.state import State
+from iallocator.model.storage import EXTERNAL, pool_name, pools_of
 from iallocator.n1.rules import Rules
 from iallocator.placement.context import Context
 from iallocator.placement.limit_policy import LimitPolicies, limit_policies_for
@@ -13,10 +14,11 @@ from iallocator.solver.budget import Budget
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from iallocator.deadline import Deadline
     from iallocator.model.cluster import Cluster, Group
+    from iallocator.model.instance import Instance, Pool
     from iallocator.options.settings import Settings
     from iallocator.planners.plan import PlanEntry
 
@@ -28,19 +30,20 @@ __all__ = [
     "UNDECIDED",
     "IntergroupContext",
     "IntergroupResult",
+    "Peers",
     "forbidden",
     "unfinished",
 ]
 
 MOVES = 20
-"""How many instances the choice between the two forms of the kernel counts with."""
+"""The number of instances by which the context chooses scalar or array scores."""
 
 
 SIMULATED = 20_000_000
-"""Moves × nodes that failures are simulated with for all groups, about; see `Effort`."""
+"""Moves x nodes of simulated failures for all groups, about; see `Effort`."""
 
 LEAST = 200_000
-"""So many of them for each."""
+"""The minimum of them for each group."""
 
 
 class _RulesOfTarget(Rules):
@@ -58,11 +61,15 @@ class _RulesOfTarget(Rules):
 class IntergroupContext(Context):
     """A context in which existing instances find places in other groups.
 
-    An instance is checked against the limits of a new instance where it comes to, even if it
-    leaves a node that is offline.  N+1 is that of the group it comes to.
+    An instance is checked against the limits of a new instance in its new group, even if it
+    leaves a node that is offline.  N+1 is checked in its new group.
 
-    An `deadline` says when the time is up; `search_budget` is what all exact searches may spend;
-    ``tell`` shows a line of progress.
+    Attributes
+    ----------
+    search_budget:
+        What all exact searches together may spend.
+    tell:
+        Shows a line of progress.
     """
 
     __slots__ = ("_simulations", "search_budget", "tell")
@@ -85,10 +92,10 @@ class IntergroupContext(Context):
 
     @contextmanager
     def share(self, groups: int) -> Iterator[None]:
-        """A ``with`` block for one of so many `groups` that are left to be tried.
+        """Return a ``with`` block that tries one of so many `groups` that are left.
 
-        It may spend an equal part of what exact searches have left, and half of what
-        simulations of failures have: the first groups matter most, and a little is for each.
+        It may spend an equal part of the budget of exact searches, and half of that of simulations
+        of failures, because the first groups matter most.  Each group has a minimum of it.
         """
         whole, effort = self.search_budget, self.effort
         self.search_budget = part = whole.part(1 / groups)
@@ -104,7 +111,7 @@ class IntergroupContext(Context):
             effort.left += rest
 
     def limit_policies(self, settings: Settings) -> LimitPolicies:
-        """Wherever an instance comes from, it is held to the limits of a new one."""
+        """Return the limits of a new instance for every kind of move."""
         new = limit_policies_for(settings).new
         return LimitPolicies(new, new, new)
 
@@ -114,16 +121,69 @@ class IntergroupContext(Context):
 
     @property
     def units(self) -> Mapping[str, Sequence[str]]:
-        """Instance -> all that must be on its node, itself among them; others are not in it."""
+        """Name -> the names of its colocation group, itself among them, for members of one."""
         relations = self.bonds.relations
         return {} if relations is None else relations.units()
 
 
-def forbidden(settings: Settings) -> str:
-    """Why no instance may change its group, if someone says so; or "".
+class Peers:
+    """The partitions of a cluster, and the groups that share them.
 
-    The setting `inter-group` is "no" by default; only where a tag or the command line says
-    it, it means this.
+    A partition is a storage pool and the groups with a node that has access to it.  Groups
+    without nodes are left out.
+    """
+
+    __slots__ = ("_cluster", "_of_pools", "partitions")
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self.partitions = cluster.partitions()
+        self._of_pools: dict[tuple[Pool, ...], list[Group]] = {}
+
+    def pools_of(self, group: Group) -> list[Pool]:
+        """Return the pools that nodes of `group` have access to, by name."""
+        return [pool for pool, groups in self.partitions.items() if group in groups]
+
+    def shared_by(self, group: Group, external: bool = False) -> list[Pool]:
+        """Return the pools, or only the external ones, that `group` shares with another group."""
+        return [
+            pool
+            for pool, groups in self.partitions.items()
+            if group in groups and len(groups) > 1 and (not external or pool[0] == EXTERNAL)
+        ]
+
+    def alone(self, group: Group) -> str:
+        """Return why no instance of `group` can go elsewhere; "" if it shares a pool."""
+        if self.shared_by(group):
+            return ""
+        names = ", ".join(map(pool_name, self.pools_of(group)))
+        reached = f"no other group reaches {names}" if names else "it reaches no storage pool"
+        return f"alone in its partition: {reached}"
+
+    def of(
+        self, instance: Instance, source: Group, among: Collection[Group] | None = None
+    ) -> list[Group]:
+        """Return the groups except `source` with a node that has access to all its pools.
+
+        Diskless instances may go to every group.
+        """
+        pools = pools_of(instance)
+        found = self._of_pools.get(pools)
+        if found is None:
+            reach = self._cluster.reach(instance)
+            found = [
+                group
+                for group in self._cluster.groups
+                if group.nodes and (reach is None or not reach.isdisjoint(group.nodes))
+            ]
+            self._of_pools[pools] = found
+        return [g for g in found if g is not source and (among is None or g in among)]
+
+
+def forbidden(settings: Settings) -> str:
+    """Return which tag or option forbids moves between groups, or "".
+
+    The setting `inter-group` is "no" by default; the default forbids nothing here.
     """
     if settings.inter_group != "no":
         return ""
@@ -157,21 +217,21 @@ class IntergroupResult(PlanResult):
 
 
 FOUND = "found"
-"""There are moves for all that has to leave."""
+"""All instances that have to leave can be moved."""
 
 IMPOSSIBLE = "impossible"
-"""Proved: there are none."""
+"""It is proved that they cannot all be moved."""
 
 OUT_OF_TIME = "out of time"
-"""None were found, and time, or what may be spent, was over before that was proved."""
+"""No moves were found, and the time or budget ended before that was proved."""
 
 UNDECIDED = "undecided"
-"""None were found; more was not asked for, or somebody interrupted."""
+"""No moves were found; no more was asked for, or a signal came."""
 
 NOTHING = "nothing to do"
 """Nothing has to leave."""
 
 
 def unfinished(interrupted: bool) -> str:
-    """The verdict on a group that a plan did not come to; `interrupted` by a person."""
+    """Return the verdict on a group not tried before the end; `interrupted`: by a signal."""
     return UNDECIDED if interrupted else OUT_OF_TIME

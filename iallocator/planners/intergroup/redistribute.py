@@ -18,6 +18,7 @@ from iallocator.planners.intergroup.context import (
     UNDECIDED,
     IntergroupContext,
     IntergroupResult,
+    Peers,
     forbidden,
     unfinished,
 )
@@ -25,7 +26,6 @@ from iallocator.planners.intergroup.evacuation import evacuate
 from iallocator.planners.intergroup.health import HEALTHY, Health, examine, stranding
 from iallocator.planners.intergroup.infeasibility_proofs import Proofs
 from iallocator.planners.intergroup.moving import Mover
-from iallocator.planners.intergroup.partitions import Peers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -166,12 +166,12 @@ class _Redistribution:
         self.verdicts: dict[int, str] = {}
 
     def run(self) -> str:
-        """Find out who is healthy, then repair the others; why it ends."""
+        """Examine all groups, then repair the unhealthy ones; return why it ends."""
         done, peers = self.done, self.peers
         for row in done.groups:
             self.health[row.group.index] = examine(self.mover, row.group)
             row.reason = peers.alone(row.group)
-        done.plan.before = self._troubles()
+        done.plan.before = float(sum(h.troubles(done.before) for h in self.health.values()))
         hindered = forbidden(self.context.settings)
         if hindered:
             return hindered
@@ -188,19 +188,17 @@ class _Redistribution:
                 self._repair(group)
         return done.summary()
 
-    def _troubles(self) -> float:
-        state = self.done.before
-        return float(sum(health.troubles(state) for health in self.health.values()))
-
     def _repair(self, group: Group) -> None:
-        """Move away what makes `group` unhealthy, if all of it finds a place."""
+        """Move away the instances that make `group` unhealthy, if all of them find a place."""
         row, mover = self.done.row(group), self.mover
         taken, reason = self._taken(group)
         if reason:
             row.reason = reason
             self.verdicts[group.index] = IMPOSSIBLE
             return
-        done = evacuate(mover, taken, lambda i: self._targets(i, group), proofs=self.proofs)
+        done = evacuate(
+            mover, taken, lambda i: self.peers.of(i, group, self.healthy), proofs=self.proofs
+        )
         self.verdicts[group.index] = done.verdict
         if done.failed is not None:
             row.reason = (
@@ -252,7 +250,7 @@ class _Redistribution:
         return taken, problem
 
     def _next(self, health: Health) -> tuple[Instance | None, str]:
-        """The next instance to take away; None and the reason if that would be of no use."""
+        """Return the next instance to take away, or None and why that would not help."""
         nodes, state = self.context.cluster.nodes, self.context.state
         stuck: Instance | None = None
         for instance in health.victims(state):
@@ -271,7 +269,7 @@ class _Redistribution:
         )
 
     def _unit(self, instance: Instance) -> list[Instance]:
-        """`instance`, and those in its group that must be together with it and are not taken."""
+        """Return `instance`, and the members of its colocation group in its node group."""
         cluster, where = self.context.cluster, self.context.state.where
         names = self.context.units.get(instance.name, ())
         group = cluster.group_of(instance)
@@ -280,7 +278,7 @@ class _Redistribution:
         return [instance, *others]
 
     def _hindered(self, instance: Instance) -> str:
-        """Why `instance` cannot leave, or one that it must be together with; or ""."""
+        """Return why `instance`, or a member of its colocation group, cannot leave, or ""."""
         for member in self._unit(instance):
             hindered = self.mover.immovable(member)
             if hindered and member is not instance:
@@ -289,41 +287,31 @@ class _Redistribution:
                 return hindered
         return ""
 
-    def _targets(self, instance: Instance, group: Group) -> list[Group]:
-        """The healthy groups of its partition."""
-        return self.peers.of(instance, group, self.healthy)
-
     def _is_healthy(self, group: Group) -> bool:
         return examine(self.mover, group).state == HEALTHY
 
     def tell(self) -> None:
-        """Fill in what is said of the groups."""
-        nodes = self.context.cluster.nodes
+        """Fill in the rows of the groups."""
+        nodes, plan = self.context.cluster.nodes, self.done.plan
         groups = [group for group, _ in self.done.repairs]
-        looked_at = [row for row in self.done.groups if row.group.index in self.health]
-        self.done.groups = looked_at
-        for row in looked_at:
+        self.done.groups = [row for row in self.done.groups if row.group.index in self.health]
+        for row in self.done.groups:
             health = self.health[row.group.index]
-            repaired = row.group in groups
-            verdict = self._verdict(row.group)
-            row.members = {"state": health.state, "repaired": repaired, "verdict": verdict}
-            told = health.describe(nodes)
-            stopped = "" if health.state == HEALTHY else self.done.plan.reason
-            row.reason = ": ".join(filter(None, (told, row.reason or stopped)))
-
-    def _verdict(self, group: Group) -> str:
-        """What becomes of `group`; who is not tried has nowhere to go, or there was no time."""
-        if self.health[group.index].state == HEALTHY:
-            return NOTHING
-        plan = self.done.plan
-        untried = unfinished(plan.interrupted) if plan.stop else IMPOSSIBLE
-        return self.verdicts.get(group.index, untried)
+            healthy = health.state == HEALTHY
+            untried = unfinished(plan.interrupted) if plan.stop else IMPOSSIBLE
+            row.members = {
+                "state": health.state,
+                "repaired": row.group in groups,
+                "verdict": NOTHING if healthy else self.verdicts.get(row.group.index, untried),
+            }
+            stopped = "" if healthy else plan.reason
+            row.reason = ": ".join(filter(None, (health.describe(nodes), row.reason or stopped)))
 
 
 def _nothing_to_do(
     groups: int, concerned: Sequence[Group], healthy: Sequence[Group], unhealthy: Sequence[Group]
 ) -> str:
-    """Why there is nothing to do, or no way to do it; or ""."""
+    """Return why there is nothing to do, or no group to move instances to, or ""."""
     if groups < 2:
         return "no super cluster: there is one group only"
     if not concerned:

@@ -10,10 +10,9 @@ import pytest
 
 from iallocator.options.settings import Settings
 from iallocator.planners.intergroup.compress import compress
-from iallocator.planners.intergroup.context import IntergroupContext
+from iallocator.planners.intergroup.context import IntergroupContext, Peers
 from iallocator.planners.intergroup.infeasibility_proofs import Arrivals, Proofs
 from iallocator.planners.intergroup.moving import Mover
-from iallocator.planners.intergroup.partitions import Peers
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
 from tests.builders import cluster, instance

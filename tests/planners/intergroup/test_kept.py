@@ -11,11 +11,10 @@ from iallocator.model.cluster import Group
 from iallocator.model.instance import Instance
 from iallocator.model.state import State
 from iallocator.options.settings import Settings
-from iallocator.planners.intergroup.context import IntergroupContext
+from iallocator.planners.intergroup.context import IntergroupContext, Peers
 from iallocator.planners.intergroup.infeasibility_proofs import Proofs
 from iallocator.planners.intergroup.moving import Mover
 from iallocator.planners.intergroup.packing import BestFit, NodeOrder, WorstFit
-from iallocator.planners.intergroup.partitions import Peers
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
 

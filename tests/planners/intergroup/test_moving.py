@@ -7,9 +7,8 @@ import pytest
 from iallocator.options.settings import Settings
 from iallocator.placement.groups import collect_offers
 from iallocator.placement.results import AllocationRequest
-from iallocator.planners.intergroup.context import IntergroupContext
+from iallocator.planners.intergroup.context import IntergroupContext, Peers
 from iallocator.planners.intergroup.moving import Mover
-from iallocator.planners.intergroup.partitions import Peers
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
 from tests.builders import Json, cluster

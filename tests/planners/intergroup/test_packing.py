@@ -9,10 +9,9 @@ import pytest
 from iallocator.model.moves import replay
 from iallocator.n1.baseline import CAME, Baseline
 from iallocator.options.settings import Settings
-from iallocator.planners.intergroup.context import IntergroupContext
+from iallocator.planners.intergroup.context import IntergroupContext, Peers
 from iallocator.planners.intergroup.moving import Mover
 from iallocator.planners.intergroup.packing import BestFit, NodeOrder, ReserveFirst, WorstFit, pack
-from iallocator.planners.intergroup.partitions import Peers
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
 from tests.seeds import seeds
