@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from iallocator.aliases import Nodes
-    from iallocator.constraints.domains import Domains
     from iallocator.constraints.relations import Relations
+    from iallocator.constraints.rule_counts import Domains
     from iallocator.model.constraints import Rule
     from iallocator.model.instance import Instance
     from iallocator.solver.problem import Problem

@@ -8,8 +8,7 @@ each on the best node.  Only hard limits count.
 
 from __future__ import annotations
 
-from iallocator.limits.group import rejected_by_policy
-from iallocator.limits.migration import may_not_receive
+from iallocator.limits.group import may_not_receive, rejected_by_policy
 from iallocator.limits.node import (
     ABANDONED,
     FORCED_LIMITS,

@@ -9,8 +9,7 @@ from __future__ import annotations
 from itertools import chain, compress, islice
 from operator import ne
 
-from iallocator.limits.group import lacks_network, out_of_reach
-from iallocator.limits.migration import may_not_receive
+from iallocator.limits.group import lacks_network, may_not_receive, out_of_reach
 from iallocator.placement.groups import collect_offers
 from iallocator.placement.results import POLICY_RANK, AllocationRequest
 
