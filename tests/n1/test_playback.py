@@ -219,8 +219,9 @@ def test_counting_while_nodes_fill_says_what_a_new_one_says() -> None:
             fresh = GroupCounting(state, rules, group, set(range(4)))
             assert not fresh.intricate
             for failing in range(4):
-                expected = fresh.tolerates_failure(failing, one, node)
-                assert kept.tolerates_failure(failing, one, node) is expected, (seed, number)
+                other = newcomer(chance, 100)
+                expected = fresh.tolerates_failure(failing, other, failing)
+                assert kept.tolerates_failure(failing, other, failing) is expected, (seed, number)
                 seen.add(expected)
             state.place(one, (node,))
             kept.placed([(one, (node,))])
