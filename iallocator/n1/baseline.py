@@ -112,7 +112,7 @@ class Baseline:
     Attributes
     ----------
     tolerated:
-        The online nodes whose failure was tolerated initially; empty with `lazy`.
+        The online nodes that could fail initially: the failure was tolerated. Empty with `lazy`.
     offline_instances:
         The instances that were on offline nodes of the group initially.
     """
@@ -167,12 +167,12 @@ class Baseline:
 
     @property
     def exact(self) -> bool:
-        """Whether losses are compared by exact search: ``no-worse``."""
+        """Return whether losses are compared by exact search: ``no-worse``."""
         return self._mode == "no-worse"
 
     @property
     def strict(self) -> bool:
-        """Whether the failures of all nodes must be tolerated."""
+        """Return whether the failures of all nodes must be tolerated."""
         return self._mode == "strict"
 
     @property
@@ -200,7 +200,7 @@ class Baseline:
         return make(state, kernels, self.rules, scope, None, cache, before, losses)
 
     def not_tolerated(self, state: State, failing: Sequence[int]) -> list[int]:
-        """Return those of `failing` whose failure `state` does not tolerate."""
+        """Return those failures, named by their nodes, that `state` does not tolerate."""
         return self.tolerance(state).not_tolerated(failing) if failing else []
 
     def allowed_losses(self, back: tuple[int, float]) -> dict[int, Loss]:
@@ -221,7 +221,7 @@ class Baseline:
     # The check of a state
 
     def broken(self, state: State, change: int = MOVED, rescues: bool = False) -> list[int]:
-        """Return the nodes whose failure `state` should tolerate and does not, or loses more.
+        """Return the failures that `state` should tolerate and does not, or that lose more.
 
         `change`: what the plan did to the group. With `rescues` and ``no-worse``, the instances
         that return from offline nodes count as lost in every failure of the initial state.
@@ -270,12 +270,12 @@ class Baseline:
         return sum(len(state.primaries[i]) for i in self._offline if not nodes[i].online)
 
     def required(self, state: State, change: int) -> list[int]:
-        """Return the online nodes whose failure was tolerated initially."""
+        """Return the failures of online nodes that were tolerated initially."""
         tolerated = self.tolerated | self._alone if change == CAME else self.tolerated
         return [index for index in self.online(state) if index in tolerated]
 
     def worse(self, state: State) -> list[int]:
-        """Return the online nodes whose failure lost something initially, and loses more now."""
+        """Return the failures of online nodes that lost something initially, and lose more now."""
         if not self.exact or len(self._failing) < 2:
             return []
         lost = [index for index in self.online(state) if self._initial(index).instances]

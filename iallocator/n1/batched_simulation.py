@@ -46,9 +46,9 @@ ANY_NUMBER = float(1 << 40)
 
 
 def slots_for(memory: Floats, disk: Floats, need: Floats) -> Floats:
-    """How many equal instances fit; some memory, and disk where they need any, must remain.
+    """Return how many equal instances fit; some memory, and disk if they need any, must remain.
 
-    `need` has memory and disk in its last dimension; all others are those of `memory` and `disk`.
+    `need` has memory and disk in its last dimension; the other dimensions are those of `memory`.
     """
     found = _slots(memory, need[..., 0])
     if not need[..., 1].any():
@@ -57,24 +57,24 @@ def slots_for(memory: Floats, disk: Floats, need: Floats) -> Floats:
 
 
 def _slots(free: Floats, each: Floats) -> Floats:
-    """How often `each` can be taken so that something is left; of nothing any number."""
+    """Return how often `each` fits so that something remains; any number if `each` is 0."""
     some = np.maximum(np.ceil(free / np.maximum(each, 1.0)) - 1.0, 0.0)
     return np.where(each > 0, some, np.where(free > 0, ANY_NUMBER, 0.0))
 
 
 class BatchInput(NamedTuple):
-    """What all rows begin with, over the nodes.
+    """The values of all nodes before any failure.
 
     Attributes
     ----------
     columns, values:
-        Of the state; values of statistics are less their means.
+        Those of the state; statistics are relative to their means.
     per_amount:
         Columns × statistics × nodes: what one more in a column adds to a statistic.
     counted:
         Statistics × nodes: 1 where a node counts, else 0.
     allowed:
-        Which nodes take over.
+        Whether each node takes over.
     """
 
     columns: Floats
@@ -88,22 +88,22 @@ SUMMED = [k for k, one in enumerate(STATISTICS) if not one.spread and k not in R
 
 
 MOST = 64
-"""So many sets of kinds are known at a time."""
+"""The number of sets of kinds that are kept."""
 
 
 class SharedBatchData(NamedTuple):
-    """What is played with.
+    """What all simulations of some kinds of instances have in common.
 
     Attributes
     ----------
     used, kept:
-        Positions of the columns, and of the statistics.
+        Positions of the columns and of the statistics that change.
     weights, counts:
-        Of those statistics; and how many nodes count for each.
+        The weights of these statistics, and the number of nodes that count for each.
     everywhere:
         Nodes × columns × statistics: what one more in a column adds to a statistic.
     plain:
-        Columns × nodes: what one more adds to the part of the score that is summed up.
+        Columns × nodes: what one more adds to the part of the score that is a sum.
     """
 
     used: list[int]
@@ -115,7 +115,7 @@ class SharedBatchData(NamedTuple):
 
 
 class _Kinds:
-    """What is known of some kinds: columns, and which statistics stood for others last."""
+    """The columns of some kinds of instances, and the statistics that were proportional last."""
 
     __slots__ = ("linear", "most", "others", "shared", "used", "version")
 
@@ -129,7 +129,7 @@ class _Kinds:
 
 
 class SharedBatchCache:
-    """Keeps a shared for each set of kinds; for `per_amount` and `counted` see `BatchInput`."""
+    """Keeps the shared data of each set of kinds; for the parameters see `BatchInput`."""
 
     def __init__(self, per_amount: Floats, counted: Floats) -> None:
         self._per_amount = per_amount
@@ -137,7 +137,7 @@ class SharedBatchCache:
         self._known: dict[frozenset[Vector], _Kinds] = {}
 
     def of(self, kinds: Iterable[Vector], values: Floats, version: int) -> SharedBatchData:
-        """The shared for instances that add these vectors, with `values` as of `version`."""
+        """Return the shared data of instances with these vectors; `values` are of `version`."""
         key = frozenset(kinds)
         known = self._known.get(key)
         if known is None:
@@ -193,7 +193,7 @@ class _Batch:
         lengths = np.array([len(head) for head in heads], dtype=np.intp)
         self._rows: Indices = np.argsort(-lengths, kind="stable")
         self._left = lengths[self._rows]
-        self._busy = lengths.size  # so many rows, the first ones, still move somebody
+        self._busy = lengths.size  # so many rows, the first ones, have an instance left
         self._own = own[self._rows]
         order = self._rows.tolist()
         tails = [(*leaving[old].need, leaving[old].times) for old in order]
@@ -216,7 +216,7 @@ class _Batch:
         self._start_steps(moved, np.array([node for _, node in kinds], dtype=np.intp))
 
     def _open_positions(self, vectors: Floats) -> None:
-        """Find the nodes that have room for any of `vectors`, in the best case."""
+        """Find the nodes that have capacity for any of `vectors` at the beginning."""
         batch_input = self._input
         open_to = batch_input.allowed.copy()
         self._disks = bool(vectors[:, DISK].any())
@@ -231,7 +231,7 @@ class _Batch:
         self._column = column
 
     def _start_values(self) -> None:
-        """Take the statistics that change, less their means and times their weights."""
+        """Take the statistics that change, relative to their means and times their weights."""
         shared, rows = self._shared, self._rows.size
         self._everywhere = shared.everywhere * shared.weights  # nodes × columns × statistics
         linear = self._everywhere[self._open].transpose(2, 1, 0)
@@ -251,7 +251,7 @@ class _Batch:
         self._x = np.repeat(self._base[:, None, self._open], rows, axis=1)
 
     def _arrive(self, vectors: Floats, at: Sequence[Sequence[int]]) -> None:
-        """Add the vector of each row at the nodes in `at`, as often as they are named."""
+        """Add the vector of each row at the nodes in `at`, as often as each occurs."""
         nodes = self._memory.shape[1]
         came = np.fromiter(chain.from_iterable(at), dtype=np.intp)
         if not came.size:
@@ -275,7 +275,7 @@ class _Batch:
         self._x_own[:, row[mine]] += change[:, mine]
 
     def _start_room(self) -> None:
-        """Memory and disk of the open nodes; none on the node that fails."""
+        """Take memory and disk of the open nodes; the failed node has none."""
         self._free = np.take(self._memory, self._open, axis=1)
         self._free_disk = np.take(self._disk, self._open, axis=1)
         mine = self._column[self._own]
@@ -284,7 +284,7 @@ class _Batch:
         self._first: Indices = self._every * self._open.size  # of each row, among all
 
     def _start_steps(self, moved: Floats, own: Indices) -> None:
-        """What each step moves: the room that it needs, and what it does to statistics.
+        """Take what each step moves: the capacity that it needs, and its effect on statistics.
 
         `moved` and `own` are those of each kind of rows, which have the same head.
         """
@@ -311,7 +311,7 @@ class _Batch:
             self._variances = NodeVarianceSums(first, amounts.transpose(0, 2, 1), self._linear)
 
     def run(self) -> Truths:
-        """Move everything: per row whether somebody is left over."""
+        """Restart all instances; return per row whether one is left over."""
         for step in range(len(self._needed)):
             while self._busy and self._left[self._busy - 1] <= step:
                 self._busy -= 1
@@ -323,7 +323,7 @@ class _Batch:
         return self._lost
 
     def _count_tails(self) -> None:
-        """Decide the rows in which all that is left is equal."""
+        """Decide the rows in which all instances that are left are equal."""
         if not self._rows.size:
             return
         memory, disk = self._memory, self._disk
@@ -333,7 +333,7 @@ class _Batch:
         self._lost[self._rows] = slots.sum(axis=1) < self._tails[:, 2]
 
     def _keep(self, rows: Truths) -> None:
-        """Go on with these rows only."""
+        """Continue with these rows only."""
         self._rows, self._left, self._own = self._rows[rows], self._left[rows], self._own[rows]
         self._tails = self._tails[rows]
         self._memory, self._disk = self._memory[rows], self._disk[rows]
@@ -344,13 +344,13 @@ class _Batch:
         self._variances.keep(rows)
 
     def _strand(self, stuck: Truths) -> None:
-        """In these rows somebody finds no place."""
+        """Drop the rows in which an instance cannot be restarted."""
         self._lost[self._rows[stuck]] = True
         self._busy -= int(np.count_nonzero(stuck))
         self._keep(~stuck)
 
     def _move(self, step: int, active: int) -> None:
-        """Move number `step` of each of the `active` rows to the node with the best score."""
+        """Move instance number `step` of each of the `active` rows to the best node."""
         needed = self._needed[step, :, :active, None]
         closed = self._free[:active] <= needed[0]
         if self._disks:
@@ -375,7 +375,7 @@ class _Batch:
             self._add(step, moves, best)
 
     def _add(self, step: int, moves: VarianceChange, best: Indices) -> None:
-        """What is moved arrives at the open nodes `best`, of the first rows."""
+        """Add the moved instance of each of the first rows to its open node in `best`."""
         rows = best.size
         places = self._first[:rows] + best
         self._free.reshape(-1)[places] -= self._needed[step, 0, :rows]
@@ -391,7 +391,7 @@ processor."""
 
 
 class _Head(NamedTuple):
-    """What leaves a node before the last run: in order, as an array, and which kinds there are."""
+    """The instances of a node before the last run: in order, as an array, and their kinds."""
 
     vectors: list[Vector]
     amounts: Floats
@@ -399,9 +399,9 @@ class _Head(NamedTuple):
 
 
 class BatchedSimulation:
-    """Plays failures through over the nodes in `scope`; one group's `targets` take over.
+    """Simulates failures over the nodes in `scope`; `targets` of one group take over.
 
-    `matrix` holds the capacities of all nodes, see `iallocator.scoring.arrays`.
+    `matrix`: the capacities of all nodes, see `iallocator.scoring.arrays`.
     """
 
     def __init__(
@@ -431,11 +431,11 @@ class BatchedSimulation:
         leaving: Sequence[Leaving],
         coming: Sequence[Arrivals | None],
     ) -> list[bool]:
-        """Whether each of the failures loses somebody.
+        """Return for each failure whether it loses an instance.
 
-        Number i is the failure of node ``failing[i]``, from which ``leaving[i]`` has to be moved,
-        with the instances ``coming[i]`` on their nodes beside what `state` holds; those on the
-        node that fails are among what leaves already.
+        Number i is the failure of node ``failing[i]``, which ``leaving[i]`` leave.  The instances
+        ``coming[i]`` are on their nodes in addition to the state; those on the failed node are part
+        of ``leaving[i]``.
         """
         if not failing:  # there may be no node at all that could
             return []
@@ -474,11 +474,11 @@ class BatchedSimulation:
         )
 
     def _positions(self, nodes: Sequence[int]) -> Sequence[int]:
-        """Where they are in the scope."""
+        """Return the positions of `nodes` in the scope."""
         return nodes if self._every else [self._position[node] for node in nodes]
 
     def _head_of(self, node: int, leaving: Leaving) -> _Head:
-        """The head of what leaves `node`; kept for as long as it is the same."""
+        """Return the head of the instances that leave `node`, kept while it is unchanged."""
         known = self._heads.get(node)
         if known is None or known.vectors is not leaving.head:
             amounts = np.array(leaving.head, dtype=np.float64).reshape(-1, len(COLUMNS))
@@ -486,7 +486,7 @@ class BatchedSimulation:
         return known
 
     def _renew(self) -> None:
-        """Look at the state again if it has changed."""
+        """Read the state again if it has changed."""
         if self._version == self._state.version:
             return
         whole = np.array(self._state.columns, dtype=np.float64)
@@ -501,9 +501,9 @@ class BatchedSimulation:
         return NodeView(columns, self._fixed, np.zeros(self._scope.size))
 
     def _coefficients(self) -> Floats:
-        """Columns × statistics × nodes: what one more in a column adds to a statistic there.
+        """Return columns × statistics × nodes: what one more in a column adds to a statistic.
 
-        Made of nothing and one, so that they are exact.
+        Computed from zero and one, so that the values are exact.
         """
         nothing, one = np.zeros(self._scope.size), np.ones(self._scope.size)
         found = np.empty((len(COLUMNS), len(STATISTICS), self._scope.size))

@@ -51,28 +51,26 @@ __all__ = [
 
 
 class Demand:
-    """What the failure of a node asks of the others.
+    """What the failure of a node requires of other nodes.
 
     Attributes
     ----------
     failovers:
         Secondary -> MiB of the drbd primaries that fail over to it.
     moved, largest:
-        MiB of all instances that need a new node, and of the largest of them; those that must
-        be together are one.
+        MiB of all instances that need a new node, and of the largest; a colocation group is one.
     plain_disk, largest_disk:
-        MiB of disk of those that are created anew, and of the largest of them.
+        MiB of disk of the instances that are created anew, and of the largest.
     single:
-        Whether drbd primaries without secondary exist: nothing can save those.
+        Whether there are drbd primaries without a secondary, which nothing can restart.
     intricate:
-        Whether only the simulation can tell: a limit of nodes other than memory, disk and pools,
-        an instance to be created anew that the policy does not admit any more, or one taken for
-        another.
+        Whether only the simulation decides: nodes have other limits than memory, disk and pools, an
+        instance must be created anew that the policy rejects, or one counts as another.
     movers, recreated:
-        How many instances need a new node, and how many of them are not mirrored.
+        How many instances need a new node, and how many of them are created anew.
     shares:
-        What needs a new node, by the nodes that it may go to and the pool that it needs
-        room in; None if nothing is restricted to some nodes or to a pool of its own.
+        The instances that need a new node, by the nodes with access and the pool; None if no
+        instance is restricted to some nodes or to a pool.
     """
 
     __slots__ = (
@@ -103,7 +101,7 @@ class Demand:
         self.shares: list[Share] | None = None
 
     def add(self, instance: Instance, secondary: int | None, recreated: bool) -> None:
-        """Count one more primary of the node."""
+        """Count a primary of the node."""
         if instance.forthcoming:
             return
         memory = instance.memory if instance.uses_memory else 0
@@ -123,7 +121,7 @@ class Demand:
             self.largest_disk = max(self.largest_disk, instance.disk)
 
     def add_demand(self, other: Demand) -> None:
-        """Count what needs a new node when another node fails at the same time."""
+        """Count the instances that need a new node when another node fails at the same time."""
         self.movers += other.movers
         self.moved += other.moved
         self.largest = max(self.largest, other.largest)
@@ -133,7 +131,7 @@ class Demand:
         self.largest_disk = max(self.largest_disk, other.largest_disk)
 
     def add_unit(self, members: Sequence[Instance]) -> None:
-        """Count that these, which are counted already, need one node for all of them."""
+        """Count that these members, which are counted already, need one node together."""
         here = [one for one in members if not one.forthcoming]
         if len(here) < 2:
             return
@@ -145,7 +143,7 @@ class Demand:
 
 
 def demand_of(state: State, node: int, rules: Rules) -> Demand:
-    """The demand of `node` as the state is now."""
+    """Return the demand of `node` in the present state."""
     demand = Demand()
     group = state.cluster.nodes[node].group
     demand.intricate = bool(other_limits(group, FREE_MEMORY, DISK_SPACE, POOL_SPACE))
@@ -179,7 +177,7 @@ def known_demand(state: State, node: int, rules: Rules, known: Demands) -> Deman
 
 
 def _split(state: State, node: int, demand: Demand) -> None:
-    """Tell apart what may go to different nodes, if anything is restricted."""
+    """Split the demand into shares if an instance is restricted to some nodes or to a pool."""
     movers = [
         i
         for i in state.primaries[node].values()
@@ -194,9 +192,9 @@ def _split(state: State, node: int, demand: Demand) -> None:
 
 
 class TargetCapacity:
-    """What the targets of a group can take, sorted: the sums of the cheap test in one look-up.
+    """The free memory of the targets of a group, sorted: one look-up gives the sums of bounds.
 
-    Of use where many failures are judged on the same state.
+    It pays if many failures are checked on the same state.
     """
 
     __slots__ = ("_above", "_capacities", "_memory", "_order", "_total", "members")
@@ -214,9 +212,9 @@ class TargetCapacity:
     def without(
         self, node: int, need: float, taken: Mapping[int, float]
     ) -> tuple[float, float, float]:
-        """Largest capacity, total capacity and closing sum for `need`, all without `node`.
+        """Return the largest capacity, their total, and the closing sum for `need`, without `node`.
 
-        `taken` (MiB) is gone from some of the others already.
+        `taken`: node -> MiB that are used there already.
         """
         total = self._total
         for index in self.members.intersection((node, *taken)):
@@ -226,7 +224,7 @@ class TargetCapacity:
         return self._largest(node, taken), total, self.closing(need, (node,), taken)
 
     def _largest(self, node: int, taken: Mapping[int, float]) -> float:
-        """The largest capacity, as for `without`."""
+        """Return the largest capacity, with parameters as in `without`."""
         largest = -INFINITE
         for index in reversed(self._order):
             if self._memory[index] - 1 <= largest:
@@ -236,9 +234,9 @@ class TargetCapacity:
         return largest
 
     def closing(self, need: float, failed: Collection[int], taken: Mapping[int, float]) -> float:
-        """What must go to the targets but `failed` before `need` MiB find no place.
+        """Return the MiB that close all targets except `failed` to `need` MiB.
 
-        `taken` (MiB) is gone from some of them already.
+        `taken`: node -> MiB that are used there already.
         """
         count = len(self._capacities) - bisect_left(self._capacities, need)
         closing = self._above[count] - count * (need - 1)
@@ -250,7 +248,7 @@ class TargetCapacity:
         return closing
 
     def capacities(self, failed: Collection[int], taken: Mapping[int, float]) -> list[float]:
-        """What each target but `failed` can take after `taken`, in MiB, ascending."""
+        """Return the MiB that each target except `failed` can take after `taken`, ascending."""
         found = list(self._capacities)
         for node in self.members.intersection((*failed, *taken)):
             capacity = self._memory[node] - 1
@@ -266,15 +264,16 @@ def check_bounds(
     demand: Demand,
     rules: Rules,
     targets: Sequence[int],
-    room: TargetCapacity | None = None,
+    capacity: TargetCapacity | None = None,
 ) -> tuple[int, float]:
-    """`SAFE` or `LOST` if that is certain, else `UNKNOWN`; and with `SAFE` the spare memory.
+    """Return `SAFE` or `LOST` if bounds prove it, else `UNKNOWN`; and with `SAFE` the spare memory.
 
-    `targets` are the nodes of the group that may take over.  The spare memory (MiB)
-    could vanish from any of them, and what needs a new node would still find one; -1 if
-    disk matters as well.  Failovers to secondaries are another matter.
-    Cost: proportional to the targets, and only where something needs a new node; with
-    `room`, made of the same state and targets, one look-up where it can be used.
+    `targets`: the nodes of the group that may take over.  The spare memory in MiB is what any
+    single target can lose while all instances that need a new node can still be placed; -1 if disk
+    matters as well.  Failovers to secondaries are not part of it.
+
+    Cost: O(n) for *n* targets, if an instance needs a new node; O(log n) with `capacity`, which
+    must be of the same state and targets.
     """
     if demand.single or _failovers_fail(state, node, demand, rules):
         return LOST, 0
@@ -295,8 +294,8 @@ def check_bounds(
         others = [t for t in targets if t != node]
         return check_shares(state, demand.shares, failovers, others)
     need = demand.largest
-    if room is not None and not rejected:
-        largest, total, closing = room.without(node, need, failovers)
+    if capacity is not None and not rejected:
+        largest, total, closing = capacity.without(node, need, failovers)
     else:
         capacities = [memory[t] - failovers.get(t, 0) - 1 for t in targets if t != node]
         largest = max(capacities, default=-INFINITE)
@@ -313,13 +312,13 @@ def check_bounds(
 
 
 def takes_over(state: State, demand: Demand, secondaries: Iterable[int]) -> bool:
-    """Whether each of `secondaries`, of `demand`, has the memory for what fails over to it."""
+    """Return whether each of `secondaries` has the memory for the failovers of `demand` to it."""
     memory, failovers = state.columns[MEMORY], demand.failovers
     return all(memory[index] > failovers[index] for index in secondaries)
 
 
 def _failovers_fail(state: State, node: int, demand: Demand, rules: Rules) -> bool:
-    """Whether some secondary cannot take over the drbd primaries of `node`."""
+    """Return whether a secondary cannot take over the drbd primaries of `node`."""
     if not demand.failovers:
         return False
     if may_not_receive(state.cluster, node, demand.failovers):
@@ -335,7 +334,7 @@ def _failovers_fail(state: State, node: int, demand: Demand, rules: Rules) -> bo
 
 
 def _disk_suffices(state: State, node: int, demand: Demand, targets: Sequence[int]) -> bool:
-    """Whether memory and disk budgets together cannot close every target."""
+    """Return whether the budgets of memory and disk together cannot close every target."""
     memory_budget = demand.moved - demand.largest
     disk_budget = demand.plain_disk - demand.largest_disk
     memory, disk, failovers = state.columns[MEMORY], state.columns[DISK], demand.failovers
@@ -352,15 +351,15 @@ def _disk_suffices(state: State, node: int, demand: Demand, targets: Sequence[in
 
 
 ROUNDING = 1.0
-"""MiB by which bounds that were added up may be wrong: it costs a closer look, no more."""
+"""MiB by which the sum of bounds may be wrong; it only causes one more evaluation."""
 
 
 class SpareMemory:
-    """Failing node -> MiB to spare; see `iallocator.n1.bounds.verdict` for what that is.
+    """Failing node -> its spare memory in MiB, or a lower bound of it; see `check_bounds`.
 
-    Memory that vanishes from a node takes no more than as much from what any failure has to
-    spare, and memory that comes back takes nothing.  So what was noted, less all that has
-    vanished since, is a lower bound, which costs nothing to renew: one sum counts for all.
+    If a node loses memory, the spare memory of any failure decreases by at most that amount; if a
+    node gains memory, it does not decrease.  So the stored value minus all memory lost since is a
+    lower bound.  Renewing it costs nothing, because one sum serves all failures.
     """
 
     __slots__ = ("_changes", "_gone", "_noted", "_order")
@@ -372,33 +371,33 @@ class SpareMemory:
         self._order: list[tuple[float, int]] = []  # (spare when noted + gone then, node), sorted
 
     def note(self, node: int, spare: float) -> None:
-        """What the failure of `node` has to spare as things are."""
+        """Store the spare memory of the failure of `node` in the present state."""
         self.forget(node)
         self._noted[node] = spare, spare + self._gone, self._changes
         insort(self._order, (spare + self._gone, node))
 
     def forget(self, node: int) -> None:
-        """Know nothing of the failure of `node`."""
+        """Forget the failure of `node`."""
         if node in self._noted:
             _, key, _ = self._noted.pop(node)
             del self._order[bisect_left(self._order, (key, node))]
 
     def vanish(self, amount: float) -> None:
-        """So many MiB are gone from a node; less than nothing: they have come there."""
+        """Subtract the MiB that a node has lost from all bounds; a negative amount changes none."""
         self._gone += max(0, amount)
         self._changes += 1
 
     def doubtful(self, amount: float) -> list[int]:
-        """The nodes whose failures may have less than `amount` to spare, and nobody knows."""
+        """Return the nodes with a bound below `amount` that may be outdated."""
         return [node for node in self._below(amount) if self._noted[node][2] != self._changes]
 
     def less_than(self, amount: float) -> list[tuple[float, int]]:
-        """(spare, node) of those that have less than `amount`, ascending; none may be doubtful."""
+        """Return (spare memory, node) of those below `amount`, ascending; none may be outdated."""
         found = ((self._noted[node][0], node) for node in self._below(amount))
         return sorted(one for one in found if one[0] < amount)
 
     def _below(self, amount: float) -> Iterator[int]:
-        """The nodes whose lower bounds are below `amount`, the lowest first."""
+        """Yield the nodes with a lower bound below `amount`, the lowest first."""
         for key, node in self._order:
             if key - self._gone >= amount + ROUNDING:
                 return

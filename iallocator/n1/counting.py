@@ -72,7 +72,7 @@ class GroupCounting:
     group, targets:
         The group, and its nodes that may take over.
     queues:
-        Node whose failure must be tolerated -> the instances that leave it then.
+        Node that must be able to fail -> the instances that leave it then.
     intricate:
         Whether counting never decides in this group.
     """
@@ -276,7 +276,7 @@ class GroupCounting:
 
 
 class GroupChecks:
-    """Checks of placements in the group of `counting`, whose undecided failures are simulated.
+    """Checks of placements in the group of `counting`; undecided failures are simulated.
 
     A method that returns a bool or None returns None if neither counting nor a simulation in
     arrays decides.

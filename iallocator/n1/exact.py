@@ -49,7 +49,7 @@ __all__ = ["NO_LOSS", "Evacuation", "ExactSearch", "Loss"]
 INFINITE = float("inf")
 
 PACKING = 100
-"""What it costs to begin a search, in what it costs to look at a node."""
+"""The work of starting a search, in nodes that a search looks at."""
 
 
 class Loss:
@@ -228,12 +228,12 @@ class Evacuation:
 
     @property
     def open(self) -> frozenset[int]:
-        """The nodes that can receive an instance."""
+        """Return the nodes that can receive an instance."""
         return frozenset(self.targets.nodes[b] for b in self._open)
 
     @property
     def whole(self) -> EvacuationPart:
-        """All instances that leave."""
+        """Return all instances that leave, as one part."""
         return EvacuationPart(self, self._members, self._items)
 
     def parts(self, left_out: Collection[str] = ()) -> list[EvacuationPart]:
@@ -365,7 +365,7 @@ class EvacuationPart:
 
     @property
     def spare(self) -> float:
-        """MiB that any one of the nodes can lose while all instances can be placed.
+        """Return the MiB that any one node can lose while all instances can be placed.
 
         Negative if sums do not decide; exact, negative or not, if the part `fails_over`.
         """
@@ -386,7 +386,7 @@ class EvacuationPart:
 
     @property
     def lost(self) -> bool:
-        """Whether an instance certainly cannot be placed."""
+        """Return whether an instance certainly cannot be placed."""
         if self._lost is None:
             self._lost = self.spare < 0 and (self.fails_over or self.succeeds() is False)
         return self._lost

@@ -55,7 +55,7 @@ class FailoverPlan:
     kept:
         Node -> MiB that it keeps free for the worst failure.
     nodes:
-        The nodes that can receive instances: those whose failure is in the plan.
+        The nodes that can receive instances: those that have a failure in the plan.
     """
 
     __slots__ = ("_failovers", "_memory", "kept", "nodes")

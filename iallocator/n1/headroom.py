@@ -41,7 +41,7 @@ class FillRules(Rules):
         Whether N+1 is checked for drbd instances. The memory that their secondaries reserve counts
         in any case.
     watched:
-        With ``strict``, the nodes whose failure must be tolerated.
+        With ``strict``, the nodes that must be able to fail.
     units:
         As in `iallocator.n1.rules.Rules`.
     """
@@ -64,7 +64,7 @@ class FillRules(Rules):
         return self.mode != "off" and (self._pairs or instance.required_nodes == 1)
 
     def failing(self, cluster: Cluster, group: Group, scope: Sequence[int]) -> Sequence[int]:
-        """Return the nodes whose failure must be tolerated."""
+        """Return the nodes that must be able to fail."""
         return self._watched if self.strict else super().failing(cluster, group, scope)
 
 
@@ -190,7 +190,7 @@ class Headroom:
 class CountedTolerance:
     """N+1 of all groups by counting, for instances on one node, by one set of rules.
 
-    `failing` are the nodes whose failure must be tolerated.  Each placement must be reported to
+    `failing` are the nodes that must be able to fail.  Each placement must be reported to
     `placed`.  Undecided failures are simulated with `kernels`; without, they stay undecided.
     """
 

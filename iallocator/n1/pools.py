@@ -27,16 +27,16 @@ __all__ = ["Share", "check_shares", "shares_of"]
 
 
 class Share:
-    """Instances that need a new node, may go to the same nodes, and need room in the same pool.
+    """Instances that need a new node, with access to the same nodes, and space in one pool.
 
     Attributes
     ----------
     reach:
-        The nodes that they may go to; None: all.
+        The nodes with access; None: all.
     pool:
-        Where they need disk space; `LVM` for the nodes' free disk, None: nowhere.
+        The pool that they need space in; `LVM` for the free disk of nodes; None: no pool.
     moved, largest:
-        MiB of memory of them all, and of the largest.
+        MiB of memory of all of them, and of the largest.
     space, largest_space:
         MiB that they need in the pool, and the largest of them.
     """
@@ -52,7 +52,7 @@ class Share:
         self.largest_space = 0
 
     def add(self, instance: Instance, space: int) -> None:
-        """Count one more instance."""
+        """Count an instance."""
         memory = instance.memory if instance.uses_memory else 0
         self.moved += memory
         self.largest = max(self.largest, memory)
@@ -61,7 +61,7 @@ class Share:
 
 
 def shares_of(cluster: Cluster, movers: Iterable[Instance]) -> list[Share] | None:
-    """What `movers` ask of which nodes; None if only the simulation can tell."""
+    """Return the shares of `movers`; None if only the simulation decides."""
     shares: dict[tuple[frozenset[int] | None, Pool | None], Share] = {}
     for instance in movers:
         pool, space = _space(instance)
@@ -75,7 +75,7 @@ def shares_of(cluster: Cluster, movers: Iterable[Instance]) -> list[Share] | Non
 
 
 def _space(instance: Instance) -> tuple[Pool | None, int | None]:
-    """The pool that an instance needs room in and how much; None: in several."""
+    """Return the pool that an instance needs space in, and the MiB; (None, None) if in several."""
     if not instance.draws:
         return (LVM, instance.own_disk) if instance.local else (None, 0)
     if len(instance.draws) > 1 or len(pools_of(instance)) > 1:
@@ -86,10 +86,9 @@ def _space(instance: Instance) -> tuple[Pool | None, int | None]:
 def check_shares(
     state: State, shares: Sequence[Share], failovers: Mapping[int, float], targets: Sequence[int]
 ) -> tuple[int, float]:
-    """As `iallocator.n1.bounds.verdict`, of a demand in `shares`.
+    """Return what `iallocator.n1.bounds.check_bounds` does, for a demand in `shares`.
 
-    `failovers`: node -> MiB that fail over to it.  Cost: the square of the number of
-    shares times the targets.
+    `failovers`: node -> MiB that fail over to it.
     """
     memory = state.columns[MEMORY]
     capacity = {t: memory[t] - failovers.get(t, 0) - 1 for t in targets}
@@ -121,7 +120,7 @@ def check_shares(
 
 
 def _room(capacity: Mapping[int, float], nodes: Iterable[int]) -> float:
-    """How much memory the nodes can take together."""
+    """Return the MiB of memory that all of `nodes` can take together."""
     return sum(c for t in nodes if (c := capacity[t]) > 0)
 
 
@@ -133,7 +132,7 @@ def _space_suffices(
     capacity: Mapping[int, float],
     budget: float,
 ) -> bool:
-    """Whether memory and disk budgets together cannot close every one of `nodes`."""
+    """Return whether the budgets of memory and disk together cannot close every one of `nodes`."""
     spaces = sum(other.space for other in shares if other.pool == share.pool)
     disk_budget = spaces - share.largest_space
     found = 0.0
@@ -145,7 +144,7 @@ def _space_suffices(
 
 
 def _free(state: State, share: Share, node: int) -> float:
-    """MiB free on a node for disks of `share`."""
+    """Return the MiB free on a node for disks of `share`."""
     if share.pool == LVM or state.pools is None or share.pool is None:
         return state.columns[DISK][node]
     return state.pools.free[node].get(share.pool, INFINITE)

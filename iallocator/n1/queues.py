@@ -34,18 +34,18 @@ __all__ = ["Leaving", "Queue", "cost_of", "fits_into"]
 
 
 def fits_into(instance: Instance) -> Need:
-    """What `instance` takes on its primary; a stopped one takes no memory."""
+    """Return the memory and disk of `instance` on its primary; a stopped one takes no memory."""
     memory = instance.memory if instance.uses_memory else 0
     return memory, instance.disk if instance.local else 0
 
 
 def cost_of(given: Need, need: Need) -> int:
-    """How many slots for `need` a target loses at most that is given `given`."""
+    """Return how many slots for `need` a target loses at most when it receives `given`."""
     return max([-(-one // size) for one, size in zip(given, need) if size], default=0)
 
 
 class _Run:
-    """So many instances of one size that are moved one after the other."""
+    """Equal instances that are restarted one after the other."""
 
     __slots__ = ("count", "need")
 
@@ -55,16 +55,16 @@ class _Run:
 
 
 class Leaving(NamedTuple):
-    """What leaves a node as it was once, whatever comes to that node later.
+    """The instances that leave a node, whatever comes to that node later.
 
     Attributes
     ----------
     head:
-        All but the last run, as what each adds to a node.
+        The vectors of all instances before the last run.
     need, times:
-        The size of the last run, and how many there are.
+        The size of the last run, and its length.
     recreated:
-        What `Rules.recreates` says of them: of some this, of some that.
+        The values of `Rules.recreates` that occur among them.
     """
 
     head: list[Vector]
@@ -74,15 +74,15 @@ class Leaving(NamedTuple):
 
 
 class Queue:
-    """The instances of one node, without those on two nodes, in runs of equal ones.
+    """The instances of one node, except those on two nodes, in runs of equal ones.
 
     Attributes
     ----------
     required:
-        Size -> how many slots of it the others must have, so that each of that size finds
-        one; and the MiB of memory that are moved before the last of them.
+        Size -> the slots that the other nodes must have so that every instance of that size finds
+        one, and the MiB of memory restarted before the last of them.
     disks:
-        Whether some need disk.
+        Whether an instance needs disk.
     """
 
     __slots__ = (
@@ -99,9 +99,9 @@ class Queue:
 
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
-        self._entries: list[Entry] = []  # in the order in which they are moved
-        self._before: list[Vector] | None = None  # those before the last run, once asked for
-        self._leaving: Leaving | None = None  # all of it, once asked for
+        self._entries: list[Entry] = []  # in the order of the restarts
+        self._before: list[Vector] | None = None  # before the last run, once needed
+        self._leaving: Leaving | None = None  # the result of `leaving`, once needed
         self._runs: list[_Run] = []
         self._known: dict[Need, tuple[int, int]] = {}  # see `taken`; at what length of the last run
         self._more: list[Need] = []  # at the end of the last run, which is not its own
@@ -110,7 +110,7 @@ class Queue:
 
     @property
     def moved(self) -> bool:
-        """Whether there is anything to move."""
+        """Return whether there is an instance to restart."""
         return bool(self._runs)
 
     def start(self, instances: Iterable[Instance]) -> None:
@@ -118,7 +118,7 @@ class Queue:
         self._take(sorted(self._entry(one) for one in instances if not one.forthcoming))
 
     def add(self, instance: Instance) -> None:
-        """`instance` has come to the node."""
+        """Count an instance that was placed on the node."""
         entry = self._entry(instance)
         self._leaving = None
         if self._goes_last(entry):
@@ -132,7 +132,7 @@ class Queue:
             self._take(self._entries)
 
     def copy(self) -> Queue:
-        """The same by itself: what comes to one of both is not in the other."""
+        """Return an independent copy."""
         twin = Queue(self._rules)
         twin._entries, twin._before = list(self._entries), self._before
         twin._known = dict(self._known)
@@ -142,7 +142,7 @@ class Queue:
         return twin
 
     def with_one(self, instance: Instance) -> Queue:
-        """The same with `instance` in it, too."""
+        """Return a queue with `instance` in it, too."""
         twin = Queue(self._rules)
         entry = self._entry(instance)
         if self._goes_last(entry):
@@ -156,11 +156,11 @@ class Queue:
         return twin
 
     def position(self, instance: Instance) -> int:
-        """How many would leave before `instance`."""
+        """Return how many instances are restarted before `instance`."""
         return bisect_right(self._entries, self._entry(instance))
 
     def required_with(self, instance: Instance) -> Required:
-        """What `required` would be with `instance` in it, too."""
+        """Return what `required` would be with `instance` in the queue."""
         need = fits_into(instance)
         place, inside = self._run_at(self.position(instance))
         if (inside and self._runs[place].need != need) or not any(need):
@@ -180,7 +180,7 @@ class Queue:
         return found
 
     def _run_at(self, position: int) -> tuple[int, bool]:
-        """The run that begins at `position` of the entries, or has it inside, and if so."""
+        """Return the run at `position` of the entries, and whether the position lies inside it."""
         start = 0
         for place, run in enumerate(self._runs):
             if position < start + run.count:
@@ -188,18 +188,18 @@ class Queue:
             start += run.count
         return len(self._runs), False
 
-    def lost(self, slot_counts: Sequence[int], others: Sequence[Need] = ()) -> bool:
-        """Whether somebody is left over for certain, with so much room for each size.
+    def lost(self, slots: Sequence[int], others: Sequence[Need] = ()) -> bool:
+        """Return whether an instance is certainly left over; `slots`: for each required size.
 
-        Beside `others`, which leave the node, too.
+        `others` are sizes that leave the node in addition.
         """
         return any(
             self.taken(size) + sum(_least(need, size) for need in (*self._more, *others)) > room
-            for size, room in zip(self.required, slot_counts)
+            for size, room in zip(self.required, slots)
         )
 
     def taken(self, size: Need) -> int:
-        """How many slots for `size` the runs take at least."""
+        """Return how many slots for `size` the runs take at least."""
         last = self._runs[-1] if self._runs else _Run((0, 0), 0)
         if size not in self._known:
             known = sum(run.count * _least(run.need, size) for run in self._runs)
@@ -211,7 +211,7 @@ class Queue:
         return known
 
     def leaving(self) -> Leaving:
-        """All of it as it is now."""
+        """Return all of the queue as it is now."""
         if self._leaving is None:
             count = self._runs[-1].count + len(self._more) if self._runs else 0
             need = self._runs[-1].need if self._runs else (0, 0)
@@ -219,7 +219,7 @@ class Queue:
         return self._leaving
 
     def _head(self) -> list[Vector]:
-        """All but the last run."""
+        """Return the vectors before the last run."""
         if self._before is None:
             count = len(self._entries) - self._runs[-1].count if self._runs else 0
             self._before = [vector for _, _, vector in self._entries[:count]]
@@ -235,13 +235,13 @@ class Queue:
         return turn, fits_into(instance), instance.as_primary
 
     def _goes_last(self, entry: Entry) -> bool:
-        """Whether `entry` is one more of the last run."""
+        """Return whether `entry` extends the last run."""
         if not self._entries or not any(entry[1]):
             return False
         return self._entries[-1][1] == entry[1] and self._entries[-1][0] <= entry[0]
 
     def _take(self, entries: list[Entry]) -> None:
-        """Make runs of `entries`, which are in their order."""
+        """Split the sorted `entries` into runs."""
         self._entries, self._before, self._known = entries, None, {}
         self._leaving = None
         self._runs = []
@@ -254,7 +254,7 @@ class Queue:
         self.required = self._requirements()
 
     def _requirements(self) -> Required:
-        """Later runs of a size need more than earlier ones: the last counts."""
+        """Return `required`; of several runs of one size the last needs most."""
         found: Required = {}
         memory = 0
         for place, run in enumerate(self._runs):
@@ -268,5 +268,5 @@ class Queue:
 
 
 def _least(given: Need, need: Need) -> int:
-    """How many slots for `need` are lost at least to whoever is given `given`."""
+    """Return how many slots for `need` a target loses at least when it receives `given`."""
     return min([one // size for one, size in zip(given, need) if size], default=0)

@@ -31,11 +31,11 @@ __all__ = ["RestrictedPacking"]
 
 
 WORK = 300_000
-"""Places that all searches together look at: less than a second."""
+"""Places that all searches together try: less than a second."""
 
 
 class RestrictedPacking:
-    """Finds who is left over; all calls share `work`.  `state` must not change meanwhile."""
+    """Packs items with access to some nodes; all calls share `work`, and the same state."""
 
     __slots__ = ("_accessible", "_rules", "_state", "_work")
 
@@ -52,9 +52,10 @@ class RestrictedPacking:
         failed: Collection[int],
         taken: Mapping[int, float],
     ) -> list[int]:
-        """The positions of as few of `items` as were found whose absence leaves room for the rest.
+        """Return the positions of as few of `items` as were found that must be left over.
 
-        `items` in descending order; `taken`: node -> MiB that go there before.
+        `items` in descending order; `failed`: nodes that take none; `taken`: node -> MiB used
+        before.
         """
         classes: dict[Reach, list[int]] = {}
         for position, (*_, reach) in enumerate(items):
@@ -79,7 +80,7 @@ class RestrictedPacking:
         return found
 
     def _best_fit(self, problem: _Problem) -> list[int]:
-        """Each in turn goes to the fullest node that takes it; the positions of the others."""
+        """Place each item on the fullest node that accepts it; return the other positions."""
         memory, disk = self._state.columns[MEMORY], self._state.columns[DISK]
         now = {node: memory[node] - 1 - amount for node, amount in problem.taken.items()}
         free = dict[int, float]()
@@ -107,7 +108,7 @@ class RestrictedPacking:
         return left
 
     def _searched(self, problem: _Problem, left: list[int]) -> list[int]:
-        """Fewer than `left`, if a search finds that."""
+        """Return fewer positions than `left`, if a search finds them."""
         columns, items, accessible = self._state.columns, problem.items, problem.accessible
         reached = {node for field in accessible.values() for node in field.nodes}
         nodes = sorted(reached.difference(problem.failed))
@@ -130,10 +131,10 @@ class RestrictedPacking:
 
 
 class _Problem:
-    """Which of `items` find no place when the nodes in `failed` are gone.
+    """The packing of `items` on nodes that are not in `failed`.
 
-    `classes`: the positions of those that reach the same nodes, in their order; `accessible`: these
-    nodes; `taken`: node -> MiB that go there before.
+    `classes`: nodes with access -> the positions of the items that have it, in order; `accessible`:
+    the nodes of each class; `taken`: node -> MiB used before.
     """
 
     __slots__ = ("accessible", "classes", "failed", "items", "taken")
@@ -153,7 +154,7 @@ class _Problem:
         self.taken = taken
 
     def surely_fits(self) -> bool:
-        """Whether everybody finds a place in whatever order: nothing can close all nodes of one."""
+        """Return whether all items fit in any order: no class can have all nodes closed."""
         if any(disk for _, disk, _, _ in self.items):
             return False
         moved = sum(memory for memory, *_ in self.items)
@@ -165,7 +166,7 @@ class _Problem:
         return True
 
     def least(self) -> int:
-        """How many find no place at least: of each class alone, and of all on all nodes."""
+        """Return how many items must be left over: of each class alone, and of all on all nodes."""
         found = 0
         if None in self.accessible:
             found = self._at_least(range(len(self.items)), self.accessible[None])
@@ -179,14 +180,14 @@ class _Problem:
 
 
 class _AccessibleNodes:
-    """The nodes that one kind of item reaches, by the memory that they have left.
+    """The nodes that one class of items has access to, sorted by free memory.
 
     Attributes
     ----------
     nodes:
         Their indices.
     room:
-        What they can take, as sums.
+        Their capacities, as sums.
     """
 
     __slots__ = ("_order", "_place", "nodes", "room")
@@ -199,7 +200,7 @@ class _AccessibleNodes:
         self._order = sorted(self._place.values())
 
     def order(self, failed: Collection[int], now: Mapping[int, float]) -> list[tuple[float, int]]:
-        """(MiB, node), ascending, without those that `failed`; `now`: what some have left."""
+        """Return (MiB, node), ascending, without `failed`; `now`: the MiB left on some nodes."""
         found = list(self._order)
         for node in self.nodes.intersection((*failed, *now)):
             del found[bisect_left(found, self._place[node])]

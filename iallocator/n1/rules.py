@@ -26,38 +26,40 @@ __all__ = [
 
 
 SAFE, UNKNOWN, LOST = 0, 1, 2
+"""What bounds prove of a failure: it is tolerated, nothing, or it is not tolerated."""
+
 INFINITE = float("inf")
 
 
 def share_of(cost: float, budget: float) -> float:
-    """Which part of `budget` something costs; infinite if there is none."""
+    """Return the share of `budget` that `cost` is; infinite if there is no budget."""
     if cost <= 0:
         return 0.0
     return cost / budget if budget else INFINITE
 
 
 WORK = 1_000_000
-"""Moves × nodes simulated per second that is allowed: less than a quiet machine does."""
+"""Moves × nodes that count as one second: less than an idle machine simulates in that time."""
 
 SCALAR = 100
-"""How many of those one takes that is not done in arrays."""
+"""The work of one move × node that is not simulated in arrays."""
 
 
 class UndecidedError(Exception):
-    """It is not known whether a failure would be survived: there is nothing left to spend."""
+    """A failure stays undecided, because the work of the request is spent."""
 
 
 class Effort:
-    """What is left for the simulations of one request.
+    """The work that simulations and searches of one request may do.
 
     Attributes
     ----------
     left:
         Moves × nodes that may still be simulated.
     undecided:
-        How many placements were not judged for lack of it.
+        How many placements were rejected because the work was spent.
     used:
-        How much has been spent.
+        The work done so far.
     """
 
     __slots__ = ("_over", "left", "undecided", "used")
@@ -70,16 +72,16 @@ class Effort:
 
     @property
     def spent(self) -> bool:
-        """Whether nothing is left, or time is up."""
+        """Return whether no work is left, or the time is up."""
         return self.left <= 0 or (self._over is not None and self._over())
 
     def spend(self, moves: int, scalar: bool = False) -> None:
-        """Pay for so many moves × nodes.
+        """Count so many moves × nodes as done.
 
         Raises
         ------
         UndecidedError
-            If nothing is left.
+            If no work is left.
         """
         work = moves * SCALAR if scalar else moves
         self.used += work
@@ -93,23 +95,30 @@ MODES = ("strict", "no-worse", "no-new", "off")
 
 
 class Rules:
-    """How strictly N+1 is judged.
+    """Which failures must be tolerated, and what may be assumed in a failure.
 
-    ``strict``: every node over which the score runs could fail and be survived; nodes that
-    are offline or drained may be moved to as long as they have the memory, and a
-    failover needs disk to be left.  ``no-new``: no online node of the group becomes
-    unsurvivable that was survivable before; only online nodes are moved to, and
-    a failover needs no new disk.  ``no-worse``: as ``no-new``, and where a failure is lost
-    already no more of it may be; what the simulation calls lost is searched exactly, and only
-    what finds no place in any order is lost.  ``off``: nothing is required.
+    * ``strict``: all failures of the nodes over which the score runs.  Offline and drained nodes
+      can take over as long as they have the memory, and a failover needs disk to be left.
+    * ``no-new``: the failures of online nodes of the group that were tolerated before.  Only online
+      nodes take over, and a failover needs no new disk.
+    * ``no-worse``: as ``no-new``, and a failure that was not tolerated must not lose more.  Exact
+      search decides what the simulation does not: an instance is lost only if no order restarts it.
+    * ``off``: none.
 
-    `movers_stay`: an instance that moves is taken for where it was; hail does so, by accident.
-    `namesake`: an instance that is taken for the new one; hail does so, by accident: where a
-    group is named it numbers the new instance by how many the group has, which may be the number
-    of one of those. When the node of that one fails, the new one is moved in its place,
-    from wherever it is.
-    `units`: instance -> all that must be on its node, itself among them, by name; see
-    `iallocator.model.constraints.items_of`.  `effort`: what simulations may cost; None: anything.
+    Parameters
+    ----------
+    units:
+        Instance -> all members of its colocation group, itself among them, by name; see
+        `iallocator.model.constraints.items_of`.
+    effort:
+        What checks may cost; None: any amount.
+    movers_stay:
+        Whether an instance that moves counts where it was before. hail does so by accident.
+    namesake:
+        An instance that counts as the new one. hail does so by accident: if the request names a
+        group, hail numbers the new instance by the count of the group, which may be the number of
+        one of its instances. When the node of that instance fails, the new one is moved in its
+        place.
     """
 
     __slots__ = (
@@ -141,7 +150,7 @@ class Rules:
         self._targets: dict[int, list[int]] = {}
 
     def targets(self, cluster: Cluster, group: Group) -> list[int]:
-        """The nodes of `group` that may take over."""
+        """Return the nodes of `group` that may take over."""
         targets = self._targets.get(group.index)
         if targets is None:
             targets = [i for i in group.nodes if self.strict or cluster.nodes[i].online]
@@ -149,22 +158,22 @@ class Rules:
         return targets
 
     def recreates(self, instance: Instance) -> bool:
-        """Whether the instance is created anew when its node fails, and not moved.
+        """Return whether the instance is created anew when its node fails, instead of moved.
 
-        hail counts blockdev among those.
+        hail creates blockdev instances anew as well.
         """
         return not instance.kind.survives_failure or (
             self.strict and instance.kind.recreated_if_strict
         )
 
     def mistaken(self, instance: Instance) -> bool:
-        """Whether `instance` is the new one in the place of its namesake."""
+        """Return whether `instance` is the new one in the place of its namesake."""
         return self.namesake is not None and instance.order in (self.namesake.order, LAST)
 
     def failing(self, cluster: Cluster, group: Group, scope: Sequence[int]) -> Sequence[int]:
-        """The nodes whose failure has to be survived when `group` is used.
+        """Return the nodes that must be able to fail when `group` is used.
 
-        `scope` are the nodes over which the allocation's score runs.
+        `scope`: the nodes over which the allocation's score runs.
         """
         if self.strict:
             return scope

@@ -1,9 +1,14 @@
-"""What happens when a node fails, played through on the state.
+"""Simulation: the restarts after the failure of a node, one by one, on the state.
 
-First its drbd primaries fail over to their secondaries; then its primaries on
-shared storage are moved, one by one, each to the node of the group with the best
-score; then its plain and file primaries are created anew, largest memory first,
-each on the best node.  Only hard limits count.
+First the drbd primaries of the node fail over to their secondaries.  Then its primaries on shared
+storage are moved one by one, each to the node of the group with the best score.  Then its plain and
+file primaries are created anew, those with most memory first, each on the best node.  Only hard
+limits are enforced.
+
+Cost: O(m n) for a node with *m* instances and *n* targets; many failures are simulated in arrays
+(`iallocator.n1.simulation_arrays`).
+
+Source: these are the steps of hail.
 """
 
 from __future__ import annotations
@@ -32,14 +37,14 @@ if TYPE_CHECKING:
 __all__ = ["Simulation", "UnrestartedInstance", "failover_rejection"]
 
 WORTH_ARRAYS = 1_000
-"""Moves × nodes from which on the array form is loaded: a move costs 50 µs per node without."""
+"""From so many moves × nodes on, arrays are loaded: without them, a move costs 50 µs per node."""
 
 WORTH_LOADED_ARRAYS = 100
-"""The same where it is loaded anyway, or many failures are played through."""
+"""The limit if arrays are loaded already, or if many failures are simulated."""
 
 
 class UnrestartedInstance:
-    """A failure that cannot be survived: `instance` finds no place when `node` fails."""
+    """An instance that cannot be restarted when `node` fails, and why."""
 
     __slots__ = ("instance", "node", "why")
 
@@ -50,10 +55,10 @@ class UnrestartedInstance:
 
 
 class Simulation:
-    """Plays node failures through on `state`, which is the same afterwards.
+    """Simulates failures of nodes on `state`; methods that do not restore it say so.
 
-    `scope` are the nodes over which scores run when plain instances are created anew;
-    `kernels` are what nodes are asked with.
+    `scope`: the nodes over which scores run when plain instances are created anew; `kernels`: score
+    and check the nodes.
     """
 
     @classmethod
@@ -75,23 +80,26 @@ class Simulation:
         self._scope = scope
 
     def fail(self, node: int) -> UnrestartedInstance | None:
-        """The first instance without a place if `node` fails, or None.
+        """Return the first instance that cannot be restarted if `node` fails, or None.
 
         Raises
         ------
         UndecidedError
-            If the rules' effort is spent before it is known; so does `lost`.
+            If the work is spent before the result is known; `lost` does as well.
         """
         with self._state.trial():
             return next(self._failures(node), None)
 
     def all_lost(self, node: int) -> list[UnrestartedInstance]:
-        """All instances without a place if `node` fails, in the order in which they are moved."""
+        """Return all instances that cannot be restarted if `node` fails, in order of restarts."""
         with self._state.trial():
             return list(self._failures(node))
 
     def _failures(self, node: int) -> Iterator[UnrestartedInstance]:
-        """Who finds no place; it is off the state when the next is asked for, in a trial."""
+        """Yield the instances that cannot be restarted, which are off the state afterwards.
+
+        Changes the state: call it in a trial.
+        """
         state = self._state
         group = state.cluster.nodes[node].group
         targets = [t for t in self._rules.targets(state.cluster, group) if t != node]
@@ -111,17 +119,17 @@ class Simulation:
                 yield self._unsurvived(node, item, "memory and disk")
 
     def leaving(self, node: int) -> list[list[Instance]]:
-        """What needs another node if `node` fails, in order: `movers`, then what is created anew.
+        """Return the items that need a new node if `node` fails: `movers`, then those created anew.
 
-        Those that must be together are one item.
+        A colocation group is one item.
         """
         recreated = [i for i in self._primaries(node) if self._rules.recreates(i)]
         return [*self.movers(node), *self._items(sorted(recreated, key=_memory))]
 
     def without_place(self, nodes: Sequence[int], failed: Collection[int]) -> list[Instance]:
-        """Who finds no place if `nodes`, all of one group, fail, and with them all of `failed`.
+        """Return the instances of `nodes`, in one group, that are lost if all of `failed` fail.
 
-        Changes the state: call it in a trial, in which the failovers are made.
+        Changes the state: call it in a trial, after the failovers.
         """
         state = self._state
         group = state.cluster.nodes[nodes[0]].group
@@ -136,7 +144,7 @@ class Simulation:
         return lost
 
     def goes(self, item: Sequence[Instance], target: int) -> bool:
-        """Move all of `item` to `target`; whether that takes them.
+        """Move all of `item` to `target`; return whether the target accepts them.
 
         Changes the state: call it in a trial.
         """
@@ -144,21 +152,21 @@ class Simulation:
         return self._move(node, item, (target,), (target,))
 
     def fails_over(self, instance: Instance) -> bool:
-        """Let `instance` fail over; whether its secondary takes it.
+        """Let `instance` fail over; return whether its secondary accepts it.
 
         Changes the state: call it in a trial.
         """
         return self._failover(self._state.where[instance.name][0], instance) is None
 
     def _unsurvived(self, node: int, item: Sequence[Instance], what: str) -> UnrestartedInstance:
-        """That nobody takes `item`, for lack of `what`; named is the largest of it."""
+        """Return that no node accepts `item`, for lack of `what`; it names the largest instance."""
         largest = min(item, key=_memory)
         others = " and ".join(one.name for one in item if one is not largest)
         whom = f"it together with {others}" if others else "it"
         return UnrestartedInstance(node, largest, f"{self._nobody(largest)} the {what} for {whom}")
 
     def _nobody(self, instance: Instance) -> str:
-        """The beginning of why an instance finds no place."""
+        """Return the beginning of the reason why an instance cannot be placed."""
         if self._state.cluster.reach(instance) is None:
             return "no node has"
         from iallocator.model.storage import pool_name, pools_of
@@ -167,7 +175,7 @@ class Simulation:
         return f"no other node that reaches {pools} has"
 
     def lost(self, failing: Sequence[int]) -> list[int]:
-        """Those of `failing`, nodes of one group, whose failure cannot be survived."""
+        """Return those of the nodes `failing`, of one group, that cannot fail without a loss."""
         if not failing:
             return []
         group = self._state.cluster.nodes[failing[0]].group
@@ -186,10 +194,10 @@ class Simulation:
         return [node for node in failing if self.fail(node) is not None]
 
     def _primaries(self, node: int) -> list[Instance]:
-        """What runs on `node` and has to leave it, in the order in which it is moved.
+        """Return the instances that must leave `node`, in the order of their restarts.
 
-        An instance that the candidate takes elsewhere has left; hail moves it all the
-        same, off the node where it was, whichever of its nodes fails.
+        An instance that the candidate moves elsewhere has left. hail moves it all the same, off the
+        node where it was, whichever of its nodes fails.
         """
         state = self._state
         return sorted(
@@ -203,7 +211,7 @@ class Simulation:
         )
 
     def movers(self, node: int) -> list[list[Instance]]:
-        """The primaries of `node` on shared storage; those that must be together are one item."""
+        """Return the primaries of `node` on shared storage; a colocation group is one item."""
         movers = (
             instance
             for instance in self._primaries(node)
@@ -212,7 +220,7 @@ class Simulation:
         return self._items(movers)
 
     def items(self, node: int) -> list[list[Instance]]:
-        """All that leaves `node` when it fails; a drbd primary is an item of its own."""
+        """Return all items that leave `node` when it fails; each drbd primary is an item."""
         drbd = [i for i in self._primaries(node) if i.needs_secondary]
         recreated = [
             i for i in self._primaries(node) if not i.needs_secondary and self._rules.recreates(i)
@@ -220,7 +228,7 @@ class Simulation:
         return [*([one] for one in drbd), *self.movers(node), *self._items(recreated)]
 
     def _items(self, instances: Iterable[Instance]) -> list[list[Instance]]:
-        """`instances`, those together that must be on one node."""
+        """Return `instances` as items; a colocation group is one item."""
         if not self._rules.units:
             return [[instance] for instance in instances]
         from iallocator.model.constraints import items_of
@@ -228,7 +236,7 @@ class Simulation:
         return items_of(instances, self._rules.units)
 
     def failovers_fail(self, node: int) -> UnrestartedInstance | None:
-        """Let the drbd primaries of `node` fail over; the first that cannot, or None.
+        """Let the drbd primaries of `node` fail over; return the first that cannot, or None.
 
         Changes the state: call it in a trial.
         """
@@ -272,7 +280,7 @@ class Simulation:
         return None
 
     def _swap_rejection(self, instance: Instance, primary: int, secondary: int) -> str | None:
-        """The hard limit that a failover to `primary` breaks, with the old one as secondary."""
+        """Return the hard limit that a failover breaks; the old primary becomes the secondary."""
         checker = self.kernels.checker(self._state)
         left = SECONDARY if self._state.cluster.nodes[secondary].online else ABANDONED
         return checker.primary_rejection(
@@ -284,7 +292,7 @@ class Simulation:
     def _move(
         self, node: int, item: Sequence[Instance], targets: Sequence[int], scope: Sequence[int]
     ) -> bool:
-        """Move all of `item` to the best node that takes them; whether there is one."""
+        """Move all of `item` to the best node that accepts them; return whether there is one."""
         self._rules.effort.spend(len(targets), scalar=True)
         state, first = self._state, item[0]
         if self._rules.mistaken(first) and not self._rules.recreates(first):
@@ -315,7 +323,7 @@ class Simulation:
     def _move_namesake(self, one: Instance, targets: Sequence[int], scope: Sequence[int]) -> bool:
         """Move the new instance in the place of its namesake, from wherever it is.
 
-        Where it is already it must fit once more, and is counted no longer: hail writes down first
+        On its present node it must fit a second time, and then no longer counts: hail first records
         the node that it comes to, and then the one that it leaves.
         """
         state = self._state
@@ -338,7 +346,7 @@ class Simulation:
         return best is not None
 
     def _fit(self, item: Sequence[Instance], index: int) -> bool:
-        """Whether node `index` takes all of `item`, one after the other."""
+        """Return whether a node accepts all of `item`, one after the other."""
         with self._state.trial():
             for one in item:
                 checks = checks_for(PRIMARY, one, FORCED_LIMITS)
@@ -368,7 +376,7 @@ def _memory(instance: Instance) -> float:
 
 
 def _whole(item: Sequence[Instance]) -> Instance:
-    """What is scored for `item`: itself, or one that adds what all of them add."""
+    """Return `item` as one instance to score: itself, or the sum of its members."""
     if len(item) == 1:
         return item[0]
     whole = item[0].as_template(item[0].template)

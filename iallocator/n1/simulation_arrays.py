@@ -1,9 +1,10 @@
-"""Many node failures played through at once, in arrays: failures × nodes of a group.
+"""Simulation of many failures at once, in arrays of failures × nodes of a group.
 
-The same steps as `iallocator.n1.simulation`, for what most groups hold:
-drbd instances and instances on shared storage, without placement tags.  After each
-step the cheap test is applied to what is still to be moved; most failures are
-decided by it after a few.
+The steps are those of `iallocator.n1.simulation`, for drbd instances and instances on shared
+storage without placement tags.  After each step the bounds are applied to the instances that are
+left, which decides most failures after a few steps.
+
+Cost: O(f n) per step for *f* failures and *n* nodes, in blocks of `CELLS` elements.
 """
 
 from __future__ import annotations
@@ -50,9 +51,9 @@ CELLS = 250_000
 
 
 def suits(state: State, group: Group, rules: Rules) -> bool:
-    """Whether the failures in `group` can be played through in arrays.
+    """Return whether arrays can simulate the failures in `group`.
 
-    Failure domains are no hindrance: what moves has one node, and those count pairs of nodes.
+    Failure domains do not matter: moved instances have one node, and domains count pairs of nodes.
     """
     others = other_limits(group, FREE_MEMORY, DISK_SPACE, POOL_SPACE)
     if others or rules.namesake is not None:
@@ -68,7 +69,7 @@ def lost_failures(
     rules: Rules,
     failing: Sequence[int],
 ) -> list[int]:
-    """Those of `failing` (all of one group) that cannot be survived, as the state is now."""
+    """Return those of the nodes `failing`, of one group, that cannot fail without a loss."""
     group = state.cluster.nodes[failing[0]].group
     size = max(1, CELLS // len(group.nodes))
     lost: list[int] = []
@@ -127,7 +128,7 @@ class _Batch:
         self._tails = _tails(self._memory, self._kinds, self._left)
 
     def run(self) -> list[int]:
-        """Move everything; the failures that strand an instance."""
+        """Restart all instances; return the failures in which one cannot be restarted."""
         if not self._failing.size:
             return self.lost
         self._start_sums()
@@ -159,7 +160,7 @@ class _Batch:
         self._squares = (self._values * self._values).sum(axis=2, keepdims=True)
 
     def _decide(self, step: int) -> None:
-        """Drop the failures that are decided before instance number `step` is moved."""
+        """Drop the failures that bounds decide before instance number `step` is moved."""
         queued = self._memory[:, step:]
         moved = queued.sum(axis=1)
         safe = np.ones(moved.size, dtype=bool)
@@ -185,9 +186,9 @@ class _Batch:
         self._record_lost(lost=hopeless & ~done, done=done)
 
     def _equal_slots(self, step: int) -> tuple[Floats, Floats]:
-        """How many places there are, and how many are wanted, where all that is left is equal.
+        """Return the slots, and those needed, where all instances that are left are equal.
 
-        Each takes exactly one place then, whatever is chosen.  Elsewhere neither is a number.
+        Each instance takes exactly one slot then, whatever is chosen. Elsewhere both are NaN.
         """
         each = np.where((self._tails <= step) & (self._memory[:, step] > 0), 1.0, np.nan)
         each *= self._memory[:, step]
@@ -226,7 +227,7 @@ class _Batch:
         self._record_lost(lost=stuck, done=np.zeros_like(stuck))
 
     def _add(self, rows: NDArray[np.intp], nodes: NDArray[np.intp], amounts: Floats) -> None:
-        """Add `amounts` (columns × failures) at one node of each failure; keep the sums."""
+        """Add `amounts` (columns × failures) at one node of each failure, and to the sums."""
         self._columns[:, rows, nodes] += amounts
         view = self._view(
             self._columns[:, rows, nodes], self._reserved[rows, nodes], self._fixed[:, 0, nodes]
@@ -239,7 +240,7 @@ class _Batch:
 
 
 def _spread_out(quantities: Sequence[Quantity], shape: tuple[int, ...]) -> Floats:
-    """One array of `quantities`, each of `shape` or a number."""
+    """Return one array of `quantities`, each of `shape` or a number."""
     whole = np.empty((len(quantities), *shape))
     for row, quantity in zip(whole, quantities):
         row[...] = quantity
@@ -249,7 +250,7 @@ def _spread_out(quantities: Sequence[Quantity], shape: tuple[int, ...]) -> Float
 def _reaches(
     state: State, group: Group, movers: Sequence[Sequence[Sequence[Instance]]]
 ) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-    """Per failure and item the kind of nodes it may go to; per kind and node whether so.
+    """Return per failure and item the kind of nodes with access, and per kind and node whether so.
 
     A failure with fewer items than others has -1 in their places.
     """
@@ -269,7 +270,7 @@ def _reaches(
 def _queues(
     movers: Sequence[Sequence[Sequence[Instance]]],
 ) -> tuple[Floats, Floats, NDArray[np.intp]]:
-    """Per failure: what each item adds to its primary, its memory, and how many there are."""
+    """Return per failure the vector and the memory of each item, and the number of items."""
     longest = max((len(queue) for queue in movers), default=0)
     vectors = np.zeros((len(movers), longest, len(COLUMNS)))
     memory = np.zeros((len(movers), longest))
@@ -284,14 +285,14 @@ def _queues(
 
 
 def _vector(item: Sequence[Instance]) -> Sequence[float]:
-    """What all of `item` add to their primary."""
+    """Return what all of `item` add to their primary."""
     if len(item) == 1:
         return item[0].as_primary
     return [sum(amounts) for amounts in zip(*(one.as_primary for one in item))]
 
 
 def _tails(memory: Floats, kinds: NDArray[np.intp], left: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Per failure the first item from which on all need the same memory and go the same ways."""
+    """Return per failure the first item from which on all items have equal memory and access."""
     tails = np.zeros_like(left)
     for k, count in enumerate(left.tolist()):
         if not count:

@@ -49,17 +49,16 @@ __all__ = ["JointFailures"]
 
 
 KNOWN = (FREE_MEMORY, DISK_SPACE, POOL_SPACE)
-"""The limits that sums and searches take into account."""
+"""The limits that sums and searches know."""
 
 _size = itemgetter(0, 1)
 """MiB of memory and of disk of an item."""
 
 
 class JointFailures:
-    """Says of sets of nodes what their failure loses, as `state` is, which must not change.
+    """Failures of several nodes at once on `state`, which must not change.
 
-    `rules` must be those of a mode that is not strict; `min_disk` is the share of every
-    node's disk that stays free.
+    `rules` must not be strict; `min_disk`: the share of every node's disk that stays free.
     """
 
     def __init__(self, state: State, rules: Rules, min_disk: float = 0.0) -> None:
@@ -82,14 +81,14 @@ class JointFailures:
         )
 
     def lost(self, nodes: Sequence[int]) -> list[Instance]:
-        """The instances without a place if all of `nodes` fail at once.
+        """Return the instances that cannot be restarted if all of `nodes` fail at once.
 
-        Cost: a few look-ups for each node that takes over, if there is room to spare.
+        Cost: a few look-ups for each node that takes over, if free memory is ample.
 
         Raises
         ------
         UndecidedError
-            If the rules' effort is spent before it is known.
+            If the work is spent before the result is known.
         """
         needs = [self._need(node) for node in nodes]
         failed = frozenset(nodes)
@@ -110,22 +109,22 @@ class JointFailures:
         return lost
 
     def moves(self, node: int) -> bool:
-        """Whether its failure leaves something that may go to several nodes."""
+        """Return whether `node` has an instance that can restart on several nodes."""
         return bool(self._need(node).items)
 
     def failover_targets(self, node: int) -> Collection[int]:
-        """The nodes that drbd primaries of `node` fail over to."""
+        """Return the secondaries of the drbd primaries of `node`."""
         return self._need(node).failovers.keys()
 
     def cost(self, node: int) -> tuple[float, float]:
-        """MiB that its failure takes from the other nodes, those that it has free included."""
+        """Return the MiB that a failure takes away, with and without the free memory of `node`."""
         moved = sum(memory for memory, _, _ in self._need(node).items)
         return moved + self._state.columns[MEMORY][node], moved
 
     def saves_all(self, nodes: Sequence[int]) -> bool:
-        """Whether sums or one order of placing prove that nobody is lost if all of `nodes` fail.
+        """Return whether sums or a first fit prove that no instance is lost if all `nodes` fail.
 
-        Then nobody is lost either if only some of them do: fewer must go, to more nodes.
+        Then none is lost either if only some of them fail: fewer instances go to more nodes.
         """
         if not all(self._need(node).reach_alone for node in nodes):
             return False
@@ -151,7 +150,7 @@ class JointFailures:
     def _failed_over(
         self, needs: Iterable[_Need], failed: Collection[int]
     ) -> tuple[list[Instance], dict[int, float]]:
-        """Who cannot fail over, and what each secondary has taken (MiB)."""
+        """Return the instances that cannot fail over, and the MiB that each secondary has taken."""
         memory = self._state.columns[MEMORY]
         lost: list[Instance] = []
         coming: dict[int, list[Instance]] = {}
@@ -177,7 +176,7 @@ class JointFailures:
         by_group: Iterable[Sequence[_Need]],
         failed: frozenset[int],
     ) -> list[Instance]:
-        """Who finds no place when one after the other is moved, the smallest failovers first."""
+        """Return the instances lost if they are moved one by one, the smallest failovers first."""
         state = self._state
         lost: list[Instance] = []
         with state.trial():
@@ -201,7 +200,7 @@ class JointFailures:
     def _moved(
         self, group: Group, needs: Sequence[_Need], failed: frozenset[int], taken: dict[int, float]
     ) -> list[Instance]:
-        """Those of one group who need another node, and find none."""
+        """Return the instances of one group that need another node and cannot be placed."""
         items = sorted(chain.from_iterable(n.items for n in needs), key=_size, reverse=True)
         if all(need.memory_alone and need.single for need in needs):
             found = self._by_memory(group, items, failed, taken)
@@ -222,7 +221,7 @@ class JointFailures:
         failed: frozenset[int],
         taken: dict[int, float],
     ) -> list[int]:
-        """The positions of those of `items` that are left over where only memory counts."""
+        """Return the positions of the `items` that are left over where only memory matters."""
         room = self._room(group)
         sizes = [memory for memory, _, _ in items]
         if room.closing(sizes[0], failed, taken) > sum(sizes) - sizes[0]:
@@ -236,7 +235,10 @@ class JointFailures:
         failed: frozenset[int],
         taken: dict[int, float],
     ) -> list[int]:
-        """The same where disk counts as well, and some must be on one node: each counts as many."""
+        """Return the positions of the `items` that are left over where memory and disk matter.
+
+        The price of a colocation group is the number of its members.
+        """
         prices = [len(members) for *_, members in items]
         if max(prices) == 1 and sum(disk for _, disk, _ in items) < self._least_disk(group):
             return self._by_memory(group, items, failed, taken)
@@ -246,7 +248,7 @@ class JointFailures:
     def _by_reach(
         self, group: Group, needs: Sequence[_Need], failed: frozenset[int], taken: dict[int, float]
     ) -> list[Instance]:
-        """Those that are left over where some reach some nodes only."""
+        """Return the instances that are left over where some have access to some nodes only."""
         items = sorted(chain.from_iterable(n.reaching for n in needs), key=_size, reverse=True)
         found = self._searches[2].left_over(group, items, failed, taken)
         return [one for position in found for one in items[position][2]]
@@ -254,7 +256,7 @@ class JointFailures:
     def _capacities(
         self, group: Group, failed: frozenset[int], taken: dict[int, float]
     ) -> list[tuple[float, float]]:
-        """MiB of memory and disk that the other nodes can give, ascending."""
+        """Return the MiB of memory and disk that the other nodes can give, ascending."""
         memory, disk = self._state.columns[MEMORY], self._state.columns[DISK]
         return sorted(
             (memory[t] - taken.get(t, 0) - 1, max(0, disk[t] - 1))
@@ -263,7 +265,7 @@ class JointFailures:
         )
 
     def _least_disk(self, group: Group) -> float:
-        """MiB of disk that every node that takes over has free."""
+        """Return the MiB of disk that every target has free."""
         found = self._disks.get(group.index)
         if found is None:
             disk = self._state.columns[DISK]
@@ -280,7 +282,7 @@ class JointFailures:
     def _certain(
         self, group: Group, needs: Sequence[_Need], failed: frozenset[int], taken: dict[int, float]
     ) -> bool:
-        """Whether memory and disk alone prove that everybody finds a place."""
+        """Return whether memory and disk alone prove that all instances can be placed."""
         cluster = self._state.cluster
         whole = Demand()
         for need in needs:
@@ -307,24 +309,24 @@ class JointFailures:
 
 
 class _Need:
-    """What the failure of one node asks of the others.
+    """What the failure of one node requires of the other nodes.
 
     Attributes
     ----------
     failovers:
         Secondary -> the drbd primaries that fail over to it.
     without_secondary:
-        The drbd primaries that nobody takes over.
+        The drbd primaries that no node can take over.
     items:
-        (MiB of memory, of disk, members) of what needs another node; those that must be together
-        are one.
+        MiB of memory, MiB of disk, and members, of what needs another node; a colocation group is
+        one.
     single:
-        Whether each of these is one instance.
+        Whether each item is one instance.
     memory_alone, sizes_alone, reach_alone:
-        Whether a node that has the memory takes any of them, or one that has memory and disk, or
-        that and reaches its pools.
+        Whether a node accepts any item if it has the memory; the memory and the disk; these and
+        access to the pools of the item.
     reaching:
-        The items with the nodes that each reaches.
+        The items with the nodes that each has access to.
     """
 
     __slots__ = (
@@ -374,7 +376,7 @@ class _Need:
 
 
 def _too_many(coming: Sequence[Instance], memory: float) -> list[Instance]:
-    """The fewest of `coming` that a node with `memory` MiB free cannot take: the largest."""
+    """Return the fewest of `coming` that a node with `memory` MiB free cannot take: the largest."""
     lost = []
     for one in sorted(coming, key=lambda i: (_memory(i), i.name)):
         if memory - _memory(one) <= 0:
@@ -393,11 +395,15 @@ def _disk(instance: Instance) -> float:
 
 
 WORK = 1_000_000
-"""Places that all searches together look at: about a second."""
+"""Nodes that all searches together look at: about a second."""
 
 
 class JointPacking:
-    """Searches as long as there is work to spend; `state` must not change meanwhile."""
+    """Searches for fewer lost instances as long as there is work, on one unchanged state.
+
+    Failovers, and instances that have access to some nodes only (storage pools, migration tags),
+    are packed at once. A packing counts if the limits accept it on the state.
+    """
 
     __slots__ = ("_leavers", "_others", "_rules", "_state", "_work")
 
@@ -411,9 +417,9 @@ class JointPacking:
     def fewer_than(
         self, lost: Sequence[Instance], failing: Sequence[tuple[int, Simulation]]
     ) -> Sequence[Instance]:
-        """Fewer than `lost` if the nodes of `failing` fail at once and that is enough; else those.
+        """Return fewer instances than `lost` if it is enough to lose those, else `lost`.
 
-        `failing`: each node with what plays failures of its group through.
+        `failing`: each node that fails, with the simulation of its group.
         """
         if self._work <= 0:
             return lost
@@ -437,7 +443,7 @@ class JointPacking:
         return self._leavers[node]
 
     def _packed(self, leaving: Sequence[Leaver], nodes: Sequence[int]) -> list[int | None]:
-        """Per item the node that it goes to; None: it is left out."""
+        """Return the node of each item; None: the item is left out."""
         position = {index: b for b, index in enumerate(nodes)}
         columns = self._state.columns
         items = [
@@ -468,7 +474,7 @@ class JointPacking:
         leaving: Collection[tuple[Sequence[Instance], Item, frozenset[int], Simulation]],
         places: Sequence[int | None],
     ) -> bool:
-        """Whether all can be put there by the limits that count; failovers come first."""
+        """Return whether the limits accept all items there; failovers come first."""
         state = self._state
         moving = []
         with state.trial():

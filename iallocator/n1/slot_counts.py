@@ -45,9 +45,9 @@ ANY_NUMBER = 1 << 40
 def slots_left(
     state: State, needs: Integers, nodes: Sequence[int], taken: Need
 ) -> tuple[Integers, Integers]:
-    """Sizes × nodes: slots for each of `needs`, and the MiB of memory that close a node to it.
+    """Return sizes × nodes: the slots for each of `needs`, and the MiB that close a node to it.
 
-    Of what is left once each of `nodes` has given `taken`; some memory and disk must remain.
+    Each node has given `taken` before; some memory and disk must remain.
     """
     free = _left(state.columns[MEMORY], nodes) - taken[0]
     memory, disk = needs[:, :1], needs[:, 1:]
@@ -62,7 +62,7 @@ def slots_left(
 
 
 def _left(column: Sequence[float], nodes: Sequence[int]) -> Integers:
-    """What can be taken of each node; -1 where there is nothing at all."""
+    """Return what each node can give of a column; -1 if it has nothing."""
     found = np.ceil(np.array([column[node] for node in nodes], dtype=np.float64))
     return found.astype(np.int64) - 1
 
@@ -91,11 +91,10 @@ ABSENT = -1
 
 
 class _FailureSlots:
-    """The failures of one group, sizes × failures, and room, sizes × nodes: those that may fail
-    come first, then other targets.
+    """The failures of one group (sizes × failures), and slots (sizes × nodes).
 
-    `queues` say what leaves each node, `targets` take over; `changed` gets every node that
-    changes, and is emptied here.
+    The nodes that may fail come first, then other targets.  `queues` have the instances that leave
+    each node, `targets` take over; `changed` receives every node that changes, and is emptied here.
     """
 
     def __init__(
@@ -123,21 +122,21 @@ class _FailureSlots:
         changed.update(nodes)
 
     def _required(self, node: int) -> Required:
-        """What the failure of `node` requires; see `Queue.required`."""
+        """Return what the failure of `node` requires; see `Queue.required`."""
         return self._queues[node].required
 
     def _needs_disks(self, node: int) -> bool:
         return self._queues[node].disks
 
     def _renew(self) -> None:
-        """Look at all that has changed."""
+        """Count all changed nodes again."""
         known = [node for node in self._changed if node in self._place]
         self._changed.clear()
         if known:
             self._look(known)
 
     def _look(self, nodes: Sequence[int]) -> None:
-        """See what leaves `nodes`, and what room they have."""
+        """Count the instances that leave `nodes`, and the slots there."""
         at = [self._place[node] for node in nodes]
         failing = [place for place in at if place < len(self._failing)]
         self._wanted[:, failing] = self._before[:, failing] = self._taken[:, failing] = ABSENT
@@ -147,14 +146,14 @@ class _FailureSlots:
         self._totals = self._slots.sum(axis=1), self._closing.sum(axis=1)
 
     def _note(self, place: int, node: int) -> None:
-        """See what leaves `node`."""
+        """Count the instances that leave `node`."""
         self._disks[place] = self._needs_disks(node)
         for need, (units, before) in self._required(node).items():
             size = self._size(need)
             self._wanted[size, place], self._before[size, place] = units, before
 
     def _size(self, need: Need) -> int:
-        """The row of a size, which may be new."""
+        """Return the row of a size, which may be new."""
         found = self._sizes.get(need)
         if found is None:
             found = self._sizes[need] = len(self._sizes)
@@ -170,33 +169,34 @@ class _FailureSlots:
         return found
 
     def _room(self, nodes: Sequence[int], taken: Need) -> tuple[Integers, Integers]:
-        """Sizes × nodes: slots, and what closes them, once each has given `taken`."""
+        """Return sizes × nodes: slots, and MiB that close them, after each node gives `taken`."""
         slots, closing = slots_left(self._state, self._needs, nodes, taken)
         usable = self._targets[[self._place[node] for node in nodes]]
         return slots * usable, closing * usable
 
     @property
     def _others(self) -> tuple[Integers, Integers]:
-        """Sizes × failures: slots and closing memory of all targets but the one that fails."""
+        """Return sizes × failures: slots, and MiB that close them, of all other targets."""
         count = len(self._failing)
         slots, closing = self._totals
         return slots[:, None] - self._slots[:, :count], closing[:, None] - self._closing[:, :count]
 
 
 class UndecidedFailures(_FailureSlots):
-    """The failures that counting leaves in doubt, or knows to be lost."""
+    """The failures that counting does not decide, or proves intolerable."""
 
     def after(
         self, taken: Need, node: int, others: Sequence[tuple[int, int]] = ()
     ) -> tuple[dict[int, bool], list[bool | None]]:
-        """Those with so much taken from `node`, and whether they are lost for certain.
+        """Return the failures not proved tolerable with `taken` on `node`, and if they are lost.
 
-        `node` itself is left out.  And of `others`, a failure and another node that so much is
-        taken from instead, whether each is survived; None: in doubt.
+        The failure of `node` itself is left out.  The second result is for `others`: for a failure
+        and another node that gives `taken` instead, whether the failure is tolerated; None:
+        undecided.
         """
         self._renew()
         less = self._less([node, *(other for _, other in others)], taken)
-        sure, lost = self._told(slice(None), less[:, :, :1])
+        sure, lost = self._known_by_bound(slice(None), less[:, :, :1])
         doubts = {
             self._failing[k]: bool(lost[k])
             for k in np.flatnonzero(~sure).tolist()
@@ -205,7 +205,7 @@ class UndecidedFailures(_FailureSlots):
         if not others:
             return doubts, []
         at = np.array([self._place[failing] for failing, _ in others], dtype=np.intp)
-        told = zip(*(found.tolist() for found in self._told(at, less[:, :, 1:])))
+        told = zip(*(found.tolist() for found in self._known_by_bound(at, less[:, :, 1:])))
         return doubts, [True if one else False if no else None for one, no in told]
 
     def without(self, need: Need, failing: int) -> tuple[int, int] | None:
@@ -222,9 +222,9 @@ class UndecidedFailures(_FailureSlots):
         return int(slots - self._slots[size, at]), int(closing - self._closing[size, at])
 
     def _less(self, nodes: Sequence[int], taken: Need) -> Integers:
-        """By how much slots, and what closes them, are less once a node has given `taken`.
+        """Return how many slots, and MiB that close them, each node loses by giving `taken`.
 
-        2 × sizes × nodes.
+        Shape 2 × sizes × nodes.
         """
         found = np.zeros((2, len(self._needs), len(nodes)), dtype=np.int64)
         known = [k for k, node in enumerate(nodes) if node in self._place]
@@ -234,10 +234,10 @@ class UndecidedFailures(_FailureSlots):
         found[1][:, known] = self._closing[:, at] - closing
         return found
 
-    def _told(self, failing: slice | Indices, less: Integers) -> tuple[Truths, Truths]:
-        """Which of the failures at these places are survived for certain, and which are lost.
+    def _known_by_bound(self, failing: slice | Indices, less: Integers) -> tuple[Truths, Truths]:
+        """Return which failures at these places are certainly tolerated, and which are lost.
 
-        With so much less room, for each of them or for all.
+        `less`: the slots, and MiB that close them, that are missing, for each failure or for all.
         """
         slots, closing = (one[:, failing] - two for one, two in zip(self._others, less))
         enough = slots >= self._wanted[:, failing]
@@ -247,7 +247,7 @@ class UndecidedFailures(_FailureSlots):
         return sure, lost
 
     def margins(self) -> dict[Need, Margin]:
-        """For each size how many slots failures leave of it at most."""
+        """Return for each size the slots that each failure leaves at most."""
         self._renew()
         left = np.where(self._wanted == ABSENT, ANY_NUMBER, self._others[0] - self._taken)
         return {need: Margin(self._failing, left[size]) for need, size in self._sizes.items()}
@@ -260,7 +260,7 @@ class UndecidedFailures(_FailureSlots):
 
 
 class Margin:
-    """The least of the amounts that belong to some nodes, and the least of all others."""
+    """The least of the amounts of some nodes, and the least without one of them."""
 
     __slots__ = ("_least", "_node", "_second")
 
@@ -271,12 +271,12 @@ class Margin:
         self._second = int(others.min(initial=ANY_NUMBER))
 
     def but(self, node: int) -> int:
-        """The least of all but that of `node`."""
+        """Return the least amount without that of `node`."""
         return self._second if node == self._node else self._least
 
 
 class SpareSlots(_FailureSlots):
-    """How many more like one instance may come, wherever each of them goes."""
+    """How many more equal instances fit, on whichever nodes."""
 
     def __init__(
         self,
@@ -290,7 +290,7 @@ class SpareSlots(_FailureSlots):
         self._positions: dict[int, int] = {}
 
     def count(self, instance: Instance) -> int:
-        """The number for more of `instance`, which may be another one each time."""
+        """Return the number for `instance`, which may be another one in each call."""
         self._compare(instance)
         self._renew()
         own = fits_into(instance)
@@ -305,7 +305,7 @@ class SpareSlots(_FailureSlots):
         return max(0, int(found.min(initial=ANY_NUMBER)))
 
     def _compare(self, instance: Instance) -> None:
-        """Find the nodes that `instance` would leave at another turn than the last one."""
+        """Mark the nodes where `instance` has another place in the restarts than the last one."""
         known, self._instance = self._instance, instance
         if (
             known is None

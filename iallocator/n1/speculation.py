@@ -20,22 +20,22 @@ __all__ = ["Speculation"]
 
 
 RECENT = 16
-"""So many failures that rejected somebody are asked before all others."""
+"""The number of failures that rejected an instance and are simulated first."""
 
 
 AT_ONCE = 160
-"""To play so many failures through takes no more than twice as long as a few of them."""
+"""So many failures take at most twice as long to simulate as a few."""
 
 
 class _Prediction:
-    """One failure that has to be played through, and how that should end.
+    """A failure that must be simulated, and the expected result.
 
     Attributes
     ----------
     undecided, coming:
         See `GroupChecks.lost`.
     node:
-        Where the last of `coming` comes to.
+        The node of the last instance of `coming`.
     rejected:
         Whether the failure is expected to reject it.
     """
@@ -50,10 +50,10 @@ class _Prediction:
 
 
 class Speculation:
-    """Judges placements in the group of `counting`, with ``strict``.
+    """Checks of several placements in the group of `counting`, with ``strict``.
 
-    From `start` to `end`, which belong around a trial of the state, `expect` and `placed` are
-    called in turn; `confirmed` then says how much of it is so.
+    Between `start` and `end`, around a trial of the state, call `expect` and `placed` in turn.
+    `confirmed` then returns how many of the placements hold.
     """
 
     def __init__(self, checks: GroupChecks, counting: GroupCounting) -> None:
@@ -66,24 +66,24 @@ class Speculation:
         self._wrong: _Prediction | None = None  # the one that ended what is believed
 
     def suits(self, instance: Instance) -> bool:
-        """Whether it can tell of `instance`."""
+        """Return whether `instance` can be checked here."""
         counting = self._counting
         return not counting.intricate and self._checks.plain and counting.counts(instance)
 
     def rejected(self) -> Collection[int]:
-        """The nodes that reject, as far as is known, whoever comes."""
+        """Return the nodes that reject every instance, as far as is known."""
         return self._checks.refuters.keys()
 
     def start(self) -> None:
-        """Forget what was asked before."""
+        """Forget all predictions."""
         self._predictions = []
         self._path = ()
         self._queues = {}
 
     def expect(self, instance: Instance, node: int, rejected: Sequence[int]) -> bool:
-        """Guess that the next instance comes to `node` because those in `rejected` reject it.
+        """Predict the next instance on `node`, because the nodes in `rejected` reject it.
 
-        False: it is known that this is not so, and why is learnt.
+        Returns False if that is known to be wrong; the reason is remembered.
         """
         predictions: list[_Prediction] = []
         asked = [(self._checks.refuters[other], other) for other in rejected]
@@ -108,7 +108,7 @@ class Speculation:
         return _Prediction(undecided, (instance, (*self._path, node)), rejected)
 
     def placed(self, instance: Instance, node: int) -> None:
-        """`instance` has come to `node`, for as long as the trial lasts."""
+        """Count an instance that was placed on `node` in the trial."""
         queues = self._counting.queues
         if node in queues and node not in self._queues:
             self._queues[node] = queues[node]
@@ -117,15 +117,15 @@ class Speculation:
         self._counting.placed([(instance, (node,))])
 
     def end(self) -> None:
-        """The trial is over."""
+        """Restore the counting at the end of the trial."""
         for node in set(self._path):
             self._counting.restore(node, self._queues.get(node))
 
     def confirmed(self) -> int | None:
-        """How many of the predictions are so, from the first on; None: it cannot be told.
+        """Return how many predictions hold, from the first; None if that stays undecided.
 
-        Where there are many, asked first are the failures that have rejected somebody: mostly it
-        is one of them that shows what is wrong, and the others need not be played through then.
+        If there are many, the failures that have rejected an instance are simulated first. Mostly
+        one of them disproves a prediction, and the others need no simulation.
         """
         if sum(map(len, self._predictions)) <= AT_ONCE:
             return self._so(len(self._predictions), lambda one: True)
@@ -157,7 +157,7 @@ class Speculation:
                 self._checks.learn(node, None)
 
     def _so(self, count: int, asked: Callable[[_Prediction], bool]) -> int | None:
-        """Return how many of the first `count` predictions hold, as far as `asked` ones tell."""
+        """Return how many of the first `count` predictions hold for failures that are `asked`."""
         chosen = [
             [one for one in predictions if asked(one)] for predictions in self._predictions[:count]
         ]
@@ -175,7 +175,7 @@ class Speculation:
         return count
 
     def _learn(self, wrong: _Prediction) -> None:
-        """Remember how that failure ends indeed."""
+        """Remember the result of a failure that was predicted wrongly."""
         self._wrong = wrong
         self._checks.learn(wrong.node, None if wrong.rejected else wrong.undecided[0])
         if not wrong.rejected:

@@ -1,6 +1,6 @@
 """Global N+1: which failures of nodes a state tolerates, and which placements keep that.
 
-A failure is tolerated if every instance of the failed nodes can be restarted on the other nodes.
+A failure, named by its node, is tolerated if every instance of the node can be restarted on others.
 The stages, fastest first; each runs only where the one before does not decide:
 
 1. the spare memory of every failure, computed once for all candidates (`FailureWatch`);
@@ -124,14 +124,14 @@ class FailureTolerance:
     # The state of every failure
 
     def tolerated(self, nodes: Sequence[int]) -> list[int]:
-        """Return those of `nodes` whose failure is tolerated; none if that stays undecided."""
+        """Return those failures of `nodes` that are tolerated; none if that stays undecided."""
         try:
             return self._tolerated_before(nodes)
         except UndecidedError:
             return []
 
     def not_tolerated(self, nodes: Sequence[int]) -> list[int]:
-        """Return those of `nodes` whose failure is not tolerated."""
+        """Return those failures of `nodes` that are not tolerated."""
         tolerated = set(self.tolerated(nodes))
         return [node for node in nodes if node not in tolerated]
 
@@ -175,7 +175,7 @@ class FailureTolerance:
     # The check of a placement
 
     def allows(self, move: Move) -> bool:
-        """Return whether N+1 holds after `move`, whose instance is off the state.
+        """Return whether N+1 holds after `move`. Its instance must be off the state.
 
         `move.before` is empty for an instance that is checked like a new one. The result is False
         if the work is spent before N+1 is decided; `Effort.undecided` counts these.
@@ -214,9 +214,9 @@ class FailureTolerance:
             return None
 
     def _refuter(self, move: Move) -> int | None:
-        """Return a node whose failure would not be tolerated after `move`, or None.
+        """Return a failure that would not be tolerated after `move`, or None.
 
-        `move` can only break three kinds of failures: those whose instances need a new node and
+        `move` can only break three kinds of failures: those with instances that need a new node and
         have little spare memory; those that fail over to the new primary; and that of the new
         primary itself.
         """
@@ -257,7 +257,7 @@ class FailureTolerance:
             self._tolerated = {}
 
     def _overloaded(self, watch: FailureWatch, taken: float, primary: int) -> Iterator[int]:
-        """Yield the nodes whose failure needs more memory of `primary` than it will have left."""
+        """Yield the failures that need more memory of `primary` than it will have left."""
         for node, amount in watch.onto(primary):
             if self._state.columns[MEMORY][primary] - taken - amount > 0:
                 break
@@ -267,13 +267,13 @@ class FailureTolerance:
     def _critical(
         self, watch: FailureWatch, taken: float, primary: int
     ) -> Iterator[tuple[float, int]]:
-        """Yield (spare, node) of the other failures whose spare memory is less than `taken`."""
+        """Yield (spare, node) of the other failures with less spare memory than `taken`."""
         for spare, node in watch.movers(taken, self._rules):
             if node != primary:
                 yield spare, node
 
     def _refuted(self, critical: Sequence[int], instance: Instance, nodes: Nodes) -> int | None:
-        """Return the first of `critical` whose failure the candidate makes intolerable."""
+        """Return the first failure of `critical` that the candidate makes intolerable."""
         lost = self._lost_with(critical, instance, nodes)
         if lost and not self._rules.strict:
             lost = self._tolerated_before(lost)
@@ -289,7 +289,7 @@ class FailureTolerance:
     def _worse_off(
         self, watch: FailureWatch, taken: float, instance: Instance, nodes: Nodes
     ) -> int | None:
-        """Return a node whose failure loses more: sums first, then bounds, then exact search."""
+        """Return a failure that loses more: sums first, then bounds, then exact search."""
         key = nodes[0], taken, instance.local
         likely = self._refuters.get(key, watch.refuter)
         exact = None
@@ -426,13 +426,13 @@ class FailureWatch:
     Attributes
     ----------
     failing:
-        The nodes whose failure must be tolerated.
+        The nodes that must be able to fail.
     lost:
-        Those whose failure was proved intolerable by bounds at its last evaluation.
+        The failures that bounds proved intolerable at their last evaluation.
     uncertain:
-        Those whose failure bounds do not prove to be tolerated.
+        The failures that bounds do not prove to be tolerated.
     refuter:
-        The node whose failure refuted the last rejected candidate.
+        The failure that refuted the last rejected candidate.
     """
 
     __slots__ = (

@@ -23,11 +23,11 @@ __all__ = ["WORK", "UniformPacking", "at_least"]
 INFINITE = float("inf")
 
 WORK = 300_000
-"""Places that all searches together look at: less than a second."""
+"""Places that all searches together try: less than a second."""
 
 
 class UniformPacking:
-    """Finds for lists of sizes which find no room; all calls share `work`, what is searched."""
+    """Packs lists of sizes; all calls share `work`, the places that a search may try."""
 
     __slots__ = ("_best", "_free", "_sizes", "_work")
 
@@ -38,7 +38,7 @@ class UniformPacking:
         self._sizes: Sequence[float] = ()
 
     def of(self, sizes: Sequence[float], capacities: Sequence[float]) -> list[int]:
-        """The positions of as few of `sizes` as were found whose absence leaves room for the rest.
+        """Return the positions of as few of `sizes` as were found that must be left over.
 
         `sizes` in descending, `capacities` in ascending order, in MiB.
         """
@@ -56,9 +56,10 @@ class UniformPacking:
     def with_disk(
         self, sizes: Sequence[Size], capacities: Sequence[Size], prices: Sequence[int] = ()
     ) -> list[int]:
-        """The same where `sizes` and `capacities` are of memory and disk, in the same orders.
+        """Return the positions that are left over, for pairs of memory and disk.
 
-        `prices`: how many each counts as, at least one, which it is without them.
+        The orders are those of `of`.  `prices`: the number of instances of each item; one by
+        default.
         """
         prices = prices or [1] * len(sizes)
 
@@ -82,7 +83,7 @@ class UniformPacking:
         return min(best, [k for k, place in enumerate(places) if place is None], key=price)
 
     def _search(self, position: int, left: list[int]) -> None:
-        """Try every place for the item at `position`, and those behind it."""
+        """Try every bin for the item at `position`, and for those behind it."""
         self._work -= 1
         if len(left) >= len(self._best) or self._work <= 0:
             return
@@ -106,7 +107,7 @@ class UniformPacking:
 
 
 def _greedy(order: Iterable[int], sizes: Sequence[float], capacities: Sequence[float]) -> list[int]:
-    """Each in turn goes to the fullest node that takes it; the positions of the others."""
+    """Place each item in the fullest bin that accepts it; return the positions of the others."""
     free = list(capacities)
     left = []
     for position in order:
@@ -122,7 +123,7 @@ def _greedy(order: Iterable[int], sizes: Sequence[float], capacities: Sequence[f
 def _greedy_with_disk(
     order: Iterable[int], sizes: Sequence[Size], capacities: Sequence[Size]
 ) -> list[int]:
-    """Each in turn goes to the node with the least memory that does; who is left, by position."""
+    """Place each item in the bin with least memory that fits; return the other positions."""
     free = list(capacities)
     left = []
     for position in order:
@@ -139,7 +140,7 @@ def _greedy_with_disk(
 
 
 def at_least(sizes: Sequence[float], capacities: Sequence[float]) -> int:
-    """How many find no place, whatever goes where; in the orders of `UniformPacking.of`."""
+    """Return how many items any packing leaves over; in the orders of `UniformPacking.of`."""
     largest = capacities[-1] if capacities else -1
     over = sum(sizes) - sum(capacities[bisect_left(capacities, 0) :])
     count = 0
@@ -152,7 +153,7 @@ def at_least(sizes: Sequence[float], capacities: Sequence[float]) -> int:
 
 
 def _too_many(sizes: Sequence[float], capacities: Sequence[float]) -> int:
-    """By how many those of at least some size are more than the nodes could take of that size."""
+    """Return by how many the items of at least some size exceed the bins for that size."""
     worst, largest = 0, capacities[-1] if capacities else -1
     for count, size in enumerate(sizes, start=1):
         if size <= 0 or (count < len(sizes) and sizes[count] == size):

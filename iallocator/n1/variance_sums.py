@@ -26,14 +26,14 @@ __all__ = [
 
 
 class VarianceChange(NamedTuple):
-    """What the next instance does, statistics × rows × nodes, or × 1 where nodes do not differ.
+    """What the next instance changes: statistics × rows × nodes, or × 1 if all nodes are equal.
 
     Attributes
     ----------
     change:
-        To the value of the node where it comes to.
+        To the value of the node that receives the instance.
     slope, rest:
-        The variance then is the old value times `slope`, and `rest`.
+        The new variance is the old value times `slope`, plus `rest`.
     """
 
     change: Floats
@@ -41,7 +41,7 @@ class VarianceChange(NamedTuple):
     rest: Floats
 
     def of(self, rows: Truths) -> VarianceChange:
-        """That of these rows only, for `VarianceSums.add`."""
+        """Return the change of these rows only, for `VarianceSums.add`."""
         return self._replace(change=self.change[:, rows], slope=self.slope[:, rows])
 
 
@@ -51,13 +51,13 @@ class InitialSums(NamedTuple):
     Attributes
     ----------
     sums, squares:
-        Those before it.
+        Sums of values and of squares.
     taken:
-        What leaves the node that fails with each step, steps × statistics × kinds.
+        What leaves the failed node in each step, steps × statistics × kinds.
     there:
-        What that node holds at first.
+        The values of the failed node.
     counts:
-        How many nodes count, for each statistic.
+        The number of nodes that count for each statistic.
     kinds:
         The kind of each row.
     """
@@ -71,12 +71,12 @@ class InitialSums(NamedTuple):
 
 
 class VarianceSums:
-    """Of the first rows, those that still move somebody.
+    """The sums of the first rows, which still have an instance to restart.
 
     Attributes
     ----------
     rounding:
-        No variance above this is small enough beside the mean square to be rounding.
+        A variance above this is not a rounding error relative to its mean square.
     """
 
     def __init__(self, first: InitialSums) -> None:
@@ -89,22 +89,22 @@ class VarianceSums:
         self.rounding = np.inf
 
     def at(self, step: int, rows: int) -> VarianceChange:
-        """What the move of number `step` does in the first `rows`, once it has left."""
+        """Return what step number `step` changes in the first `rows`, once the instance left."""
         raise NotImplementedError
 
     def square(self, step: int, rows: int) -> Floats:
-        """The mean square then, before it has come to any other node."""
+        """Return the mean square before the instance is added to another node."""
         gone = self._gone[step].take(self._kinds[:rows], axis=1)
         found: Floats = gone * (gone + 2 * self._there[:, :rows]) * self._share
         found += self._squares[:, :rows]
         return found
 
     def add(self, moves: VarianceChange, best: Indices, before: Floats) -> Floats:
-        """What `moves` tells has come to nodes `best`, where `before` was: what is there now."""
+        """Add the instances to nodes `best` with values `before`; return the new values."""
         raise NotImplementedError
 
     def keep(self, rows: Truths) -> None:
-        """Go on with these rows only."""
+        """Continue with these rows only."""
         self._squares = self._squares.compress(rows, axis=1)
         self._mean = self._mean.compress(rows, axis=1)
         self._there = self._there.compress(rows, axis=1)
@@ -112,7 +112,7 @@ class VarianceSums:
 
 
 class UniformVarianceSums(VarianceSums):
-    """Where all nodes are alike, sums do not depend on choices.
+    """The sums if all nodes are equal: they do not depend on the choices.
 
     `change`: of each step, for each kind.
     """
@@ -161,7 +161,7 @@ class UniformVarianceSums(VarianceSums):
 
 
 class NodeVarianceSums(VarianceSums):
-    """Where it matters to sums which node is chosen.
+    """The sums if the chosen node matters.
 
     `amounts`: steps × kinds × columns; `linear`: statistics × columns × nodes, what one more in a
     column adds.
