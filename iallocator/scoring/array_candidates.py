@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 
     Codes = NDArray[np.int8]
 
-__all__ = ["ArrayCandidates", "PeerMemory", "RejectionCodes", "Reservations"]
+__all__ = ["KEPT", "ArrayCandidates", "PeerMemory", "RejectionCodes", "Reservations"]
+
+KEPT = 1_000_000
+"""So many scores, 8 MB, are kept at once if all of them are needed."""
 
 
 class ArrayCandidates(Candidates):
@@ -97,6 +100,16 @@ class ArrayCandidates(Candidates):
     def _blocks(self) -> Iterator[tuple[int, Floats]]:
         """Yield all scores, some rows at a time, each block with the number of its first row."""
         yield 0, self._scores
+
+    def known_scores(self, placements: Collection[tuple[int, ...]]) -> list[float] | None:
+        if len(self._prefixes) * len(self._columns) > KEPT:
+            return None
+        row_of = {prefix: number for number, prefix in enumerate(self._prefixes)}
+        position = {index: k for k, index in enumerate(self._columns)}
+        rows = [row_of[nodes[:-1]] for nodes in placements]
+        columns = [position[nodes[-1]] for nodes in placements]
+        found: list[float] = self._scores[rows, columns].tolist()
+        return found
 
     def best_of_nodes(self, rejected: Collection[tuple[int, ...]]) -> dict[int, NodeBest]:
         columns = self._columns

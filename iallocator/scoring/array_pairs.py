@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from iallocator.deadline import check
-from iallocator.scoring.array_candidates import ArrayCandidates
+from iallocator.scoring.array_candidates import KEPT, ArrayCandidates
 from iallocator.scoring.candidates import DECIMALS
 from iallocator.scoring.metrics import STATISTICS
 from iallocator.scoring.score_delta import ROUNDING, Totals, after_secondary, terms
@@ -38,9 +38,6 @@ __all__ = ["PairScores", "PrunedPairs", "total_scores"]
 
 BLOCK = 32_768
 """Scores that are worked out at a time: a quarter of a megabyte in each array on the way."""
-
-KEPT = 1_000_000
-"""So many scores, 8 MB, are kept at once if all of them are needed."""
 
 FIRST = 8
 """So many rows are scored first; then twice as many each time."""

@@ -86,6 +86,10 @@ class Candidates:
         for *_, placement in heapq.merge(*(keyed(number) for number in range(self.rows()))):
             yield placement
 
+    def known_scores(self, placements: Collection[tuple[int, ...]]) -> list[float] | None:
+        """Return the scores of these feasible placements; None if that is no quick look-up."""
+        return None
+
     def best_of_nodes(self, rejected: Collection[tuple[int, ...]]) -> dict[int, NodeBest]:
         """Return for each node the best placement with it that is not one of `rejected`.
 

@@ -123,16 +123,22 @@ class _Limits:
         known = self._context.state.peers[index]
         special = [primary for primary in known if primary in self._takers and primary != index]
         special.sort(key=self._takers.__getitem__)
-        beside: dict[int, RoleRejection | None] = {}
-        by_amount: dict[float, RoleRejection | None] = {}  # only this differs between primaries
-        for primary in special:
-            amount = known[primary]
-            if amount not in by_amount:
-                failures = prospect.secondary_failures(index, primary)
-                by_amount[amount] = _rejection(first_of(failures))
-            beside[primary] = by_amount[amount]
         usual = _rejection(first_of(prospect.secondary_failures(index, None)))
-        return _Secondary(usual, beside, takers)
+        # Primaries differ only in how much memory the node reserves, and more rejects more
+        memory, reserved = prospect.instance.memory, self._context.state.reserved[index]
+        if not prospect.instance.reserves:
+            return _Secondary(usual, dict.fromkeys(special, usual), takers)
+        amounts = {primary: max(reserved, known[primary] + memory) for primary in special}
+        told = {max(reserved, memory): usual}
+        if usual is None and special:
+            most = max(special, key=amounts.__getitem__)
+            if first_of(prospect.secondary_failures(index, most)) is None:
+                return _Secondary(usual, dict.fromkeys(special), takers)
+        for primary, amount in amounts.items():
+            if amount not in told:
+                failures = prospect.secondary_failures(index, primary)
+                told[amount] = _rejection(first_of(failures))
+        return _Secondary(usual, {p: told[amounts[p]] for p in special}, takers)
 
 
 class _Secondary:

@@ -7,10 +7,11 @@ from iallocator.model.moves import Move
 from iallocator.n1.rules import UndecidedError
 from iallocator.n1.simulation import Simulation
 from iallocator.n1.tolerance import FailureTolerance
+from iallocator.tolerances import SCORE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     from iallocator.aliases import Nodes
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from iallocator.n1.rules import Rules
     from iallocator.n1.simulation import UnrestartedInstance
     from iallocator.scoring import Kernels
+    from iallocator.scoring.candidates import Candidates
 
 __all__ = ["RecordingN1Check"]
 
@@ -34,6 +36,8 @@ class RecordingN1Check(FailureTolerance):
         super().__init__(state, kernels, rules, *more)
         self._cluster = state.cluster
         self._replay = Simulation(state, kernels, rules, more[0])
+        self._already_version = -1
+        self._already: dict[int, frozenset[str]] = {}  # failing node -> names of lost instances
         self._verdicts: dict[tuple[str, tuple[int, ...]], bool] = {}
         self._before: dict[str, Nodes] = {}
         self._rejected: dict[tuple[str, int], set[tuple[int, ...]]] = {}  # by instance and group
@@ -89,11 +93,28 @@ class RecordingN1Check(FailureTolerance):
         rejected = self._rejected.get((instance.name, group.index), ())
         return [nodes for nodes in rejected if (instance.name, nodes) not in self._undecided]
 
+    def best_rejected(
+        self,
+        instance: Instance,
+        group: Group,
+        score: Callable[[Nodes], float],
+        candidates: Candidates,
+    ) -> list[tuple[float, Nodes]]:
+        """Return the best placements in `group` that were rejected, best first, with `score`.
+
+        The scores of `candidates` are rounded: they tell which placements need an exact score.
+        """
+        rejected = self.decided(instance, group)
+        rounded = candidates.known_scores(rejected) if len(rejected) > SHOWN else None
+        if rounded is not None:
+            most = sorted(rounded)[SHOWN - 1] + SCORE
+            rejected = [nodes for nodes, one in zip(rejected, rounded) if one <= most]
+        return sorted((score(nodes), nodes) for nodes in rejected)[:SHOWN]
+
     def obstacles(
-        self, instance: Instance, group: Group, score: Callable[[tuple[int, ...]], float]
+        self, instance: Instance, scored: Sequence[tuple[float, Nodes]]
     ) -> list[Unsurvived]:
-        """What stood in the way of the best placements in `group` that it rejected."""
-        scored = sorted((score(nodes), nodes) for nodes in self.decided(instance, group))[:SHOWN]
+        """Return what stood in the way of placements that were rejected, with their scores."""
         found = [self._unsurvived(instance, value, nodes) for value, nodes in scored]
         return [one for one in found if one is not None]
 
@@ -114,9 +135,14 @@ class RecordingN1Check(FailureTolerance):
         )
 
     def _lost_already(self, stranded: UnrestartedInstance) -> bool:
-        """Whether the same instance finds no place as things are."""
-        name = stranded.instance.name
-        try:
-            return any(one.instance.name == name for one in self._replay.all_lost(stranded.node))
-        except UndecidedError:
-            return False
+        """Return whether the same instance cannot be restarted in the present state."""
+        if self._already_version != self._state.version:
+            self._already_version, self._already = self._state.version, {}
+        node = stranded.node
+        if node not in self._already:
+            try:
+                lost = self._replay.all_lost(node)
+                self._already[node] = frozenset(one.instance.name for one in lost)
+            except UndecidedError:
+                return False
+        return stranded.instance.name in self._already[node]

@@ -13,7 +13,6 @@ from functools import wraps
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from iallocator.deadline import check
 from iallocator.explain.contributions import Contributions, standing
 from iallocator.explain.facts import Placed, Term
 from iallocator.explain.group_report import GroupReport
@@ -72,7 +71,6 @@ def aside(note: Note) -> Note:
 
     @wraps(note)
     def noted(recorder: Recorder, *about: Any) -> None:
-        check()  # here, and not in the middle of a record
         effort = recorder.context.effort
         spent = effort.left, effort.undecided, effort.used
         try:
@@ -153,7 +151,8 @@ class Recorder:
             unchecked = self._check_best(candidates, check, instance, said.group)
         rejected = check.rejected(instance, said.group)
         report.successes, report.failures = found.successes, found.failures
-        report.unsurvived = check.obstacles(instance, said.group, said.scores.score)
+        nearest = check.best_rejected(instance, said.group, said.scores.score, candidates)
+        report.unsurvived = check.obstacles(instance, nearest)
         best = found.best
         if best and evaluator.settings.top < AT_LEAST:  # `best` holds one for each primary
             best = [best[0], *self._runner_up(candidates, accepts, instance, best[0][1])]
@@ -162,9 +161,7 @@ class Recorder:
             self.context.cluster, ways, found.order, candidates, rejected, _scores(found), unchecked
         )
         if not found.best:
-            decided = check.decided(instance, said.group)
-            nearest = min(((said.scores.score(n), n) for n in decided), default=None)
-            report.closest = said.survey.closest(check, nearest, instance)
+            report.closest = said.survey.closest(check, nearest[0] if nearest else None, instance)
 
     def _check_best(
         self,
@@ -227,7 +224,8 @@ class Recorder:
             others = self._runner_up(found.candidates, check.accepts, instance, first)
             places = [*places, *others]
         rejected = check.rejected(instance, said.group).difference(nodes for _, nodes in places)
-        obstacles = check.obstacles(instance, said.group, said.scores.score)
+        scored = check.best_rejected(instance, said.group, said.scores.score, found.candidates)
+        obstacles = check.obstacles(instance, scored)
         chosen = [self.context.cluster.node_names(nodes) for _, nodes in places[:1]]
         said.report.unsurvived = [one for one in obstacles if one.nodes not in chosen]
         if not places:

@@ -15,9 +15,9 @@ from iallocator.model.state import State
 from iallocator.placement.move_limits import MoveLimits
 from iallocator.planners.plan import PlanEntry, mark_colocation_groups
 from iallocator.scoring.scalar import score_of
-from iallocator.solver.highs import search
 from iallocator.solver.placement_problem import PlacementProblem
 from iallocator.solver.problem import FOUND, IMPOSSIBLE
+from iallocator.solver.refine import search
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import islice
 
 from iallocator.deadline import check
-from iallocator.limits.group import missing_migration_tags
+from iallocator.limits.migration import missing_migration_tags
 from iallocator.model.columns import CPUS, MEMORY, MEMORY_LATER
 from iallocator.model.moves import places_after
 from iallocator.placement.move_limits import MoveLimits
