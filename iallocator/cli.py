@@ -10,6 +10,7 @@ a response, as good as without that search or better.
 from __future__ import annotations
 
 import gc
+import os
 import sys
 
 from iallocator import __version__
@@ -56,7 +57,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _complain("not enough memory for an input of this size")
         return 2
     except OSError as error:
-        _abandon_stdout()
+        # No program reads stdout any more: let the interpreter end without another complaint
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         _complain(f"{error.filename or 'standard output'}: {error.strerror or error}")
         return 1
 
@@ -189,13 +191,6 @@ def _encoded(reply: Reply) -> bytes:
 def _complain(problem: str) -> None:
     """One line on stderr, if that is open."""
     tell(f"iallocator: {one_line(problem)}")
-
-
-def _abandon_stdout() -> None:
-    """Nobody reads stdout any more: let the interpreter end without another complaint."""
-    import os
-
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _usage() -> str:

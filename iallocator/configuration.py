@@ -1,4 +1,4 @@
-"""The configuration file: what options are to be where nobody says anything else.
+"""Read option defaults from the configuration file.
 
 TOML.  What stands at the top counts for requests, and in every command in which that option
 acts; the table of a command, ``[balance]``, for that command, and more than the top.  Keys are
@@ -72,7 +72,10 @@ class Configuration:
         self._tables = {name: value for name, value in whole.items() if isinstance(value, dict)}
         self._top = {name: value for name, value in whole.items() if name not in self._tables}
         for name in sorted(self._tables.keys() - commands):
-            raise UsageError(f"{path}: [{name}]: no such command{_meant(name, commands)}")
+            from difflib import get_close_matches
+
+            near = "".join(f"; {one}, perhaps" for one in get_close_matches(name, commands, 1))
+            raise UsageError(f"{path}: [{name}]: no such command{near}")
 
     def text(self, key: str) -> str:
         """What stands at the top under `key`, whatever else is wrong; "" if that is no text."""
@@ -121,14 +124,23 @@ class Configuration:
             if option is None:
                 wrong = rejection(f"--{key}")
                 raise UsageError(f"{origin}: {key}: {wrong}")
-            if why := _rejected(option, command):
-                raise UsageError(f"{origin}: {key}: {why}")
-            try:
-                _keep(found, option, _value(option, value), origin)
-            except ValueError as error:
+            if option.target in BY_HAND:
+                why = BY_HAND[option.target]
+                raise UsageError(f"{origin}: {key}: only on the command line: {why}")
+            if not command and option.target in OF_COMMANDS:
                 raise UsageError(
-                    f"{origin}: {key}: expected {error}, got {_shown(value)}"
-                ) from None
+                    f"{origin}: {key}: only in the table of a command: requests are about the "
+                    "cluster that asks"
+                )
+            try:
+                meant = _value(option, value)
+            except ValueError as error:
+                shown = str(value).lower() if isinstance(value, bool) else repr(value)
+                raise UsageError(f"{origin}: {key}: expected {error}, got {shown}") from None
+            if option.target != "n1_off":
+                found[option.target] = meant, origin
+            elif meant:
+                found["n1"] = "off", f"{origin}: no-capacity-checks"
         return found
 
 
@@ -170,7 +182,7 @@ def apply(settings: Settings, found: Found) -> None:
 def _not_overridden(
     found: Found, settings: Settings, positional: Sequence[str], command: str
 ) -> Found:
-    """What of `found` the command line leaves standing."""
+    """Return the settings in `found` that the command line does not override."""
     gone = set(settings.chosen)
     if gone & {"n1_off", "compat"}:  # who asks for hail's ways asks for its N+1
         gone.add("n1")
@@ -185,30 +197,20 @@ def _not_overridden(
     return left
 
 
-def _rejected(option: Option, command: str) -> str:
-    """Why `option` may not stand there; "" if it may."""
-    if option.target in BY_HAND:
-        return f"only on the command line: {BY_HAND[option.target]}"
-    if not command and option.target in OF_COMMANDS:
-        return "only in the table of a command: requests are about the cluster that asks"
-    return ""
-
-
-def _keep(found: Found, option: Option, value: Any, origin: str) -> None:
-    if option.target != "n1_off":
-        found[option.target] = value, origin
-    elif value:
-        found["n1"] = "off", f"{origin}: no-capacity-checks"
-
-
 def _value(option: Option, given: Any) -> Any:
-    """The value that `given` means for `option`."""
+    """Return the value that `given` means for `option`."""
     if option.read is None:
-        return _flag(option, given)
+        if option.target == "verbose" and type(given) is int and given >= 0:
+            return given
+        if not isinstance(given, bool):
+            raise ValueError("true or false")
+        return int(given) if option.target == "verbose" else given
     if option.repeats:
         return [_one(option, each) for each in (given if isinstance(given, list) else [given])]
     if isinstance(given, list):
-        return _one(option, _joined(given))
+        if not all(isinstance(each, str) and "," not in each for each in given):
+            raise ValueError("names without commas in a list")
+        return _one(option, ",".join(given))
     if given is True and option.bare is not None:
         return option.read(option.bare)
     if given is False and option.bare == "":
@@ -216,22 +218,8 @@ def _value(option: Option, given: Any) -> Any:
     return _one(option, given)
 
 
-def _flag(option: Option, given: Any) -> bool | int:
-    if option.target == "verbose" and type(given) is int and given >= 0:
-        return given
-    if not isinstance(given, bool):
-        raise ValueError("true or false")
-    return int(given) if option.target == "verbose" else given
-
-
-def _joined(given: Sequence[Any]) -> str:
-    if not all(isinstance(each, str) and "," not in each for each in given):
-        raise ValueError("names without commas in a list")
-    return ",".join(given)
-
-
 def _one(option: Option, given: Any) -> Any:
-    """`given` as on the command line, where everything is text; but numbers are no names."""
+    """Read `given` as on the command line, where everything is text; a number is no name."""
     assert option.read is not None
     if isinstance(given, bool):
         return option.read("yes" if given else "no")
@@ -244,15 +232,3 @@ def _one(option: Option, given: Any) -> Any:
     if isinstance(given, str) and number and given[-1:].isdigit():
         raise ValueError("a number, without quotes")
     return value
-
-
-def _shown(value: Any) -> str:
-    """A value of the file in a complaint."""
-    return str(value).lower() if isinstance(value, bool) else repr(value)
-
-
-def _meant(word: str, known: Collection[str]) -> str:
-    from difflib import get_close_matches
-
-    near = get_close_matches(word, known, 1)
-    return f"; {near[0]}, perhaps" if near else ""

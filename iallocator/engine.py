@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from iallocator.requests import Request
 
     Heard = Callable[[Cluster, Request], None]
-    """Who is told what a document asks, and of which cluster."""
+    """Called with the cluster and the request of a document."""
 
 __all__ = [
     "decide",
@@ -49,14 +49,14 @@ ANSWERING_SECONDS = 0.3
 N+1 simulations and exact searches end at the limit, and the best placement known by then counts."""
 
 MISSING_MEMORY = 512
-"""MiB of memory that a node may lack before it is worth a warning."""
+"""MiB of memory that a node may lack before a warning."""
 
 MISSING_DISK = 1024
-"""The same for disk."""
+"""MiB of disk that a node may lack before a warning."""
 
 
 def reading_for(settings: Settings) -> Reading:
-    """How `settings` want documents to be read."""
+    """Return how documents are read by `settings`."""
     return Reading(
         behaviour=settings.behaviour,
         static_kvm_memory=settings.static_kvm_node_memory,
@@ -66,34 +66,30 @@ def reading_for(settings: Settings) -> Reading:
 
 
 def read(raw: bytes, settings: Settings) -> tuple[Cluster, Request]:
-    """Cluster and request of a document; with ``-t`` or ``--simulate`` that cluster instead."""
+    """Return the cluster and the request of a document, or of ``-t`` and ``--simulate``."""
     document = decode(raw)
     reading = reading_for(settings)
-    cluster = _other_cluster(settings, reading) or read_cluster(document, reading)
+    cluster = None
+    if settings.names_another_cluster:
+        from iallocator.sources import substitute
+
+        other = substitute(settings, reading)
+        cluster = other.cluster if other else None
+    cluster = cluster or read_cluster(document, reading)
     request = read_request(document, cluster, reading)
     Running.has_read()
     return cluster, request
 
 
 def request_in(document: Any, cluster: Cluster, settings: Settings) -> Request | None:
-    """The request of a captured `document` about `cluster`; None if there is none."""
+    """Return the request of a captured `document` about `cluster`; None if there is none."""
     if document is None or "request" not in document:
         return None
     return read_request(document, cluster, reading_for(settings))
 
 
-def _other_cluster(settings: Settings, reading: Reading) -> Cluster | None:
-    """The cluster that takes the place of the document's, if one is asked for."""
-    if not settings.names_another_cluster:
-        return None
-    from iallocator.sources import substitute
-
-    other = substitute(settings, reading)
-    return other.cluster if other else None
-
-
 def respond(raw: bytes, settings: Settings, heard: Heard | None = None) -> Reply:
-    """The reply to the request document `raw`; `heard` is told what it was, once it is read."""
+    """Answer the request document `raw`; `heard` is called with its content once it is read."""
     cluster, request = read(raw, settings)
     if heard is not None:
         heard(cluster, request)
@@ -184,7 +180,7 @@ def _context(
 
 
 def _with_remarks(reply: Reply, remarks: list[str], settings: Settings) -> Reply:
-    """`reply` with `remarks` for stderr; and with the warnings among them in ``info``."""
+    """Return `reply` with `remarks` for stderr, and with the warnings among them in ``info``."""
     reply.remarks = remarks
     if remarks and settings.behaviour.warns_in_info:
         reply.info = "; ".join([reply.info, *warnings_beyond(reply.info, remarks)])
@@ -219,22 +215,20 @@ def effective_settings(
 
         settings = effective(settings, cluster, asked, remarks)
     if settings.behaviour.reads_settings and (settings.strategy != "score" or settings.by_group):
-        _advertise(cluster, settings)
+        # Let nodes advertise the memory that the strategies of their groups advertise
+        from iallocator.ranking.advertised import advertise
+
+        whole = settings
+
+        def strategy_of(group: Group) -> str:
+            return whole.by_group.get(group.index, whole).strategy
+
+        advertise(cluster, strategy_of, settings.tag_prefix)
     return settings
 
 
-def _advertise(cluster: Cluster, settings: Settings) -> None:
-    """Let nodes promise the memory that the strategies of their groups promise."""
-    from iallocator.ranking.advertised import advertise
-
-    def strategy_of(group: Group) -> str:
-        return settings.by_group.get(group.index, settings).strategy
-
-    advertise(cluster, strategy_of, settings.tag_prefix)
-
-
 def summary(cluster: Cluster) -> str:
-    """What was read, for a person."""
+    """Return how much was read, for people."""
     online = sum(1 for node in cluster.nodes if node.online)
     return (
         f"read {len(cluster.groups)} groups, {len(cluster.nodes)} nodes ({online} online), "
@@ -243,7 +237,7 @@ def summary(cluster: Cluster) -> str:
 
 
 def candidates_of(cluster: Cluster, request: Request) -> list[tuple[int, int]]:
-    """Per instance that the request is about: how many nodes, and how many pairs, are scored."""
+    """Return the numbers of nodes and of pairs that are scored for each instance of the request."""
     pairs = sum(len(group.nodes) ** 2 for group in cluster.groups) if request.scores_pairs else 0
     return [
         (len(cluster.nodes), pairs if instance.required_nodes == 2 else 0)

@@ -84,6 +84,8 @@ NOT_KEPT = {
 }  # fmt: skip
 """Options that are no part of what was asked."""
 
+NOT_UNDERSTOOD = "request not understood"
+
 FAILED, INTERRUPTED = 2, 130
 """Exit statuses."""
 
@@ -121,13 +123,13 @@ class Call:
         tell(*(f"Warning: {problem}" for problem in self.problems))
 
     def came(self, raw: bytes) -> bytes:
-        """Note that a request came, before anything is done about it; `raw` again."""
+        """Record a request before any work on it; return `raw` again."""
         if self._settings.capture:
             self._noting(self._capture, raw)
         return raw
 
     def understood(self, cluster: Cluster, request: Request) -> None:
-        """Note what is asked for."""
+        """Record what the request asks for."""
         self._facts = {
             "type": request.kind,
             "asked": asked(cluster, request),
@@ -137,7 +139,7 @@ class Call:
         }
 
     def answered(self, reply: Reply, encoded: bytes) -> bool:
-        """Note an answer; whether there is now more to say in it: what could not be noted."""
+        """Record an answer; return whether warnings about the recording itself were added to it."""
         info = reply.document()["info"]
         status = INTERRUPTED if reply.interrupted else 0
         outcome = {"success": reply.success, "info": info, "remarks": [*reply.remarks]}
@@ -164,7 +166,7 @@ class Call:
         self._store = store
 
     def _end(self, status: int, told: str, answer: bytes, outcome: dict[str, Any]) -> None:
-        """Capture what came of it, and log it."""
+        """Capture the outcome, and log it."""
         self._ended = True
         seconds = round(monotonic() - self._began, 6)
         head = {"time": round(self._time, 3), "seconds": seconds, "status": status}
@@ -173,7 +175,14 @@ class Call:
         if store is not None:
             self._noting(_put_end, store, answer, facts)
         if self._settings.log:
-            self._noting(write_line, self._settings.log, _line(facts, told), status)
+            # A call as a line: request, duration, cluster size, answer
+            what = f"{facts['type']} {facts['asked']}" if "type" in facts else NOT_UNDERSTOOD
+            size = ""
+            if "nodes" in facts:
+                size = f", {facts['nodes']} nodes, {facts['instances']} instances"
+            told = told if "info" in facts else f"exit status {status}: {told}"
+            line = one_line(f"{what}; {seconds:.3f} s{size}; {told}")
+            self._noting(write_line, self._settings.log, line, status)
 
     def _noting(self, act: Callable[..., None], *given: Any) -> None:
         """Do it; what goes wrong is kept, and nothing more is captured then."""
@@ -207,18 +216,8 @@ def _of_error(error: BaseException) -> tuple[int, str, bytes]:
     return 1, f"crash: {type(error).__name__}: {error}", b""
 
 
-def _line(facts: dict[str, Any], told: str) -> str:
-    """A call as a line: request, duration, cluster size, answer."""
-    what = f"{facts['type']} {facts['asked']}" if "type" in facts else "request not understood"
-    size = ""
-    if "nodes" in facts:
-        size = f", {facts['nodes']} nodes, {facts['instances']} instances"
-    told = told if "info" in facts else f"exit status {facts['status']}: {told}"
-    return one_line(f"{what}; {facts['seconds']:.3f} s{size}; {told}")
-
-
 def _arguments(settings: Settings) -> str:
-    """The options of the command line, one a line, as words of a shell."""
+    """Return the options of the command line, one on each line, as words of a shell."""
     words = words_of(settings, settings.chosen - NOT_KEPT, COMMON)
     return "".join(f"{_quoted(word)}\n" for word in words)
 
@@ -231,17 +230,14 @@ def _quoted(word: str) -> str:
 
 
 def _configuration(settings: Settings) -> str:
-    """What a file said, as a file that says the same."""
+    """Return the options that come from a file, as a file with the same options."""
     names = {option.target: option.names[0].removeprefix("--") for option in COMMON}
     kept = settings.origins.keys() - NOT_KEPT
     return "".join(
-        f"{names[target]} = {_toml(getattr(settings, target))}\n" for target in sorted(kept)
+        # JSON is TOML, except for one character
+        f"{names[target]} = {dumps(getattr(settings, target))}\n".replace("\x7f", "\\u007f")
+        for target in sorted(kept)
     )
-
-
-def _toml(value: Any) -> str:
-    """JSON is TOML, but for one character."""
-    return dumps(value).replace("\x7f", "\\u007f")
 
 
 LEVEL = 1
@@ -328,21 +324,18 @@ class Store:
         for position, number in enumerate(oldest_first):
             if number >= self.number:
                 return
+            newest = 0.0  # when the last of its files was written
+            for name in calls[number]:
+                with suppress(FileNotFoundError):
+                    path = os.path.join(self._folder, name)
+                    newest = max(newest, os.stat(path).st_mtime)
             many = len(oldest_first) - position > self._keep
-            if not many and self._newest(calls[number]) > limit:
+            if not many and newest > limit:
                 return
             for name in calls[number]:
                 # another process deletes, too; a folder is nobody's call
                 with suppress(FileNotFoundError, IsADirectoryError):
                     os.unlink(os.path.join(self._folder, name))
-
-    def _newest(self, names: list[str]) -> float:
-        """When the last of these files was written, in seconds; 0 if all are gone."""
-        newest = 0.0
-        for name in names:
-            with suppress(FileNotFoundError):
-                newest = max(newest, os.stat(os.path.join(self._folder, name)).st_mtime)
-        return newest
 
 
 def _fill(handle: int, raw: bytes) -> None:

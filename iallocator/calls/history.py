@@ -1,4 +1,4 @@
-"""Reading what was captured."""
+"""Read captured calls."""
 
 from __future__ import annotations
 
@@ -73,7 +73,9 @@ class Entry:
 
 
 def read_history(folder: str) -> list[Entry]:
-    """The calls in `folder`, oldest first.
+    """Return the calls in `folder`, oldest first.
+
+    A call without a request is left out; one without an end, or with a damaged one, has no facts.
 
     Raises
     ------
@@ -84,34 +86,24 @@ def read_history(folder: str) -> list[Entry]:
         calls = numbered(folder)
     except OSError as error:
         raise UsageError(f"{folder}: {error.strerror}") from None
-    found = [_entry(folder, number) for number in sorted(calls)]
-    return [entry for entry in found if entry is not None]
-
-
-def _entry(folder: str, number: int) -> Entry | None:
-    """One call; None if its request is not there, or not yet."""
-    request = file_of(folder, number, REQUEST)
-    try:
-        found = os.stat(request)
-    except OSError:
-        return None
-    if not S_ISREG(found.st_mode):  # of somebody else; a pipe would be waited for
-        return None
-    came = found.st_mtime
-    facts = _facts(file_of(folder, number, CALL))
-    time = facts.get("time")
-    if not isinstance(time, (int, float)) or not 0 <= time <= LATEST:
-        time = came
-    return Entry(number, request, time, facts)
-
-
-def _facts(path: str) -> dict[str, Any]:
-    """What was noted in the end; nothing if that is not there, or damaged."""
-    if not os.path.isfile(path):
-        return {}
-    try:
-        facts = decode(read_file(path))
-        dumps(facts)  # numbers that are too large to be written again
-    except (IallocatorError, ValueError):
-        return {}
-    return facts
+    entries = []
+    for number in sorted(calls):
+        request = file_of(folder, number, REQUEST)
+        try:
+            found = os.stat(request)
+        except OSError:
+            continue
+        if not S_ISREG(found.st_mode):  # another program's; reading a pipe would block
+            continue
+        path, facts = file_of(folder, number, CALL), {}
+        if os.path.isfile(path):
+            try:
+                facts = decode(read_file(path))
+                dumps(facts)  # numbers that are too large to be written again
+            except (IallocatorError, ValueError):
+                facts = {}
+        time = facts.get("time")
+        if not isinstance(time, (int, float)) or not 0 <= time <= LATEST:
+            time = found.st_mtime
+        entries.append(Entry(number, request, time, facts))
+    return entries

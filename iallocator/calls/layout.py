@@ -116,9 +116,13 @@ NAMED = 3
 
 
 def asked(cluster: Cluster, request: Request) -> str:
-    """What `request` is about, without its type."""
+    """Return a summary of `request` without its type: instances, nodes and groups."""
     if isinstance(request, Allocate):
-        return _new(request.instance) + _where(request.group_name)
+        new = request.instance
+        return (
+            f"{new.name}: {new.template}, {new.memory} MiB memory, {new.disk} MiB disk, "
+            f"{new.vcpus} vcpus{_where(request.group_name)}"
+        )
     if isinstance(request, MultiAllocate):
         return _names([one.instance for one in request.wanted])
     if isinstance(request, AllocateSecondary):
@@ -133,13 +137,6 @@ def asked(cluster: Cluster, request: Request) -> str:
     if not isinstance(request, MultiEvacuate):
         assert_never(request)
     return ", ".join(cluster.node_names(tuple(request.nodes)))
-
-
-def _new(instance: Instance) -> str:
-    return (
-        f"{instance.name}: {instance.template}, {instance.memory} MiB memory, "
-        f"{instance.disk} MiB disk, {instance.vcpus} vcpus"
-    )
 
 
 def _names(instances: Sequence[Instance]) -> str:

@@ -129,32 +129,30 @@ def job_sets(touched: Iterable[Collection[int]]) -> list[list[int]]:
 
 
 def transition_document(transition: Transition) -> Json:
-    """A transition as responses and plans hold it; see ``schemas/plan.schema.json``."""
+    """Return a transition as plain data; see ``schemas/plan.schema.json``."""
+    cluster = transition.cluster
+    steps = []
+    for step in transition.steps:
+        action = step.action
+        entry: Json = {"number": step.number, "kind": action.kind}
+        if action.instance is not None:
+            entry["instance"] = action.instance.name
+            entry["from"] = _names(cluster, action.before)
+            entry["to"] = _names(cluster, action.after)
+        if action.node is not None:
+            entry["node"] = cluster.nodes[action.node].name
+        if action.tags:
+            entry["tags"] = list(action.tags)
+        entry["after"], entry["because"] = step.after, step.because
+        entry["opcodes"] = opcodes_of(cluster, action)
+        steps.append(entry)
     return {
-        "steps": [_step(step, transition.cluster) for step in transition.steps],
+        "steps": steps,
         "waits": transition.waits,
         "longest": transition.longest,
         "left": [{"name": name, "reason": reason} for name, reason in transition.left],
         "remarks": transition.remarks,
         "jobs": jobs_of(transition),
-    }
-
-
-def _step(step: ScheduledStep, cluster: Cluster) -> Json:
-    action = step.action
-    entry: Json = {"number": step.number, "kind": action.kind}
-    if action.instance is not None:
-        entry["instance"] = action.instance.name
-        entry["from"] = _names(cluster, action.before)
-        entry["to"] = _names(cluster, action.after)
-    if action.node is not None:
-        entry["node"] = cluster.nodes[action.node].name
-    if action.tags:
-        entry["tags"] = list(action.tags)
-    return entry | {
-        "after": step.after,
-        "because": step.because,
-        "opcodes": opcodes_of(cluster, action),
     }
 
 

@@ -83,8 +83,17 @@ class LuxiClient:
         where = f"{self.path}: {method}"
         question = dumps({"method": method, "args": list(arguments)}).encode() + END
         try:
-            raw = self._exchange(question, deadline or Deadline(ANSWER_SECONDS))
-            return _result(where, raw)
+            deadline = deadline or Deadline(ANSWER_SECONDS)
+            if self._stream is None:
+                self._stream = connect_local(self.path, deadline.within(CONNECT_SECONDS))
+            self._stream.expect(deadline, self._limit)
+            self._stream.sendall(question)
+            answer = bytearray()
+            part = b""
+            while END not in part:
+                part = self._stream.receive()
+                answer += part
+            return _result(where, bytes(answer).removesuffix(END))
         except ServerError:
             raise
         except (OSError, ValueError) as error:
@@ -94,27 +103,16 @@ class LuxiClient:
             self.close()
             raise
 
-    def _exchange(self, question: bytes, deadline: Deadline) -> bytes:
-        """Ask, and read up to the byte that ends the answer."""
-        if self._stream is None:
-            self._stream = connect_local(self.path, deadline.within(CONNECT_SECONDS))
-        self._stream.expect(deadline, self._limit)
-        self._stream.sendall(question)
-        answer = bytearray()
-        part = b""
-        while END not in part:
-            part = self._stream.receive()
-            answer += part
-        return bytes(answer).removesuffix(END)
-
 
 def _result(where: str, raw: bytes) -> Any:
-    """What the answer `raw` brings.
+    """Return the result in the answer `raw`.
 
     Raises
     ------
     ValueError
         If it is no answer.
+    ServerError
+        If the answer is a failure: with the class of the exception, if there is one.
     """
     try:
         answer = decode(raw)
@@ -124,18 +122,15 @@ def _result(where: str, raw: bytes) -> Any:
         raise ValueError("expected an answer with success and result")
     if answer["success"]:
         return answer["result"]
-    kind, problem = _failure(answer["result"])
-    raise ServerError(where, problem, kind)
-
-
-def _failure(result: Any) -> tuple[str, str]:
-    """Class of the exception, "" if there is none, and the sentence that goes with it."""
+    result, kind = answer["result"], ""
     if isinstance(result, list) and len(result) == 2 and isinstance(result[0], str):
         kind, details = result
         words = details if isinstance(details, list) else [details]
-        return kind, f"{kind}: {', '.join(map(str, words))}"
-    if isinstance(result, str) and result.strip():
-        return "", result
-    if not result:
-        return "", "refused without a reason"
-    return "", f"refused with {describe(result)} for a reason"
+        problem = f"{kind}: {', '.join(map(str, words))}"
+    elif isinstance(result, str) and result.strip():
+        problem = result
+    elif not result:
+        problem = "refused without a reason"
+    else:
+        problem = f"refused with {describe(result)} for a reason"
+    raise ServerError(where, problem, kind)

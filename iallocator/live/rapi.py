@@ -219,7 +219,14 @@ class RapiClient:
                 fingerprint=self._fingerprint,
             )
         except (OSError, ValueError) as error:
-            if self._pinned is None or not _has_another_name(error):
+            import ssl
+
+            # Whether the certificate was rejected for the name in it alone
+            named = (
+                isinstance(error, ssl.SSLCertVerificationError)
+                and error.verify_code in NAME_MISMATCH
+            )
+            if self._pinned is None or not named:
                 raise LiveError(where, _reason(error)) from None
         (self._context, self._fingerprint), self._pinned = self._pinned, None
         return self._exchange(where, method, url, body, deadline)  # nothing has been asked yet
@@ -294,14 +301,6 @@ def _rejected(where: str, status: int, raw: bytes) -> ServerError:
     texts = dict.fromkeys(" ".join(unescape(w).split()) for w in words if isinstance(w, str))
     texts.pop("", None)
     return ServerError(where, f"{': '.join(texts) or 'refused'} (HTTP {status})", "", status)
-
-
-def _has_another_name(error: Exception) -> bool:
-    """Whether a certificate was rejected for the name in it alone."""
-    import ssl
-
-    named = isinstance(error, ssl.SSLCertVerificationError)
-    return named and getattr(error, "verify_code", 0) in NAME_MISMATCH
 
 
 def _reason(error: Exception) -> str:

@@ -92,7 +92,10 @@ def read_text(raw: bytes, path: str, reading: Reading) -> TextCluster:
     group_lines, node_lines, instance_lines, tag_lines, policy_lines = sections(path, raw, SECTIONS)
     policies = read_policies(policy_lines)
     groups = _groups(group_lines, {name: policy for name, (policy, _) in policies.items()}, reading)
-    _all_known(policies, groups)
+    names = {group.name for group in groups.values()}
+    for name, (_, line) in policies.items():
+        if name and name not in names:
+            line.fail("policy", f"expected a group of the file, got {describe(name)}")
     nodes = [_node(line, groups) for line in _ordered(node_lines, "node", reading)]
     index = {node.name: position for position, node in enumerate(nodes)}
     instances: list[Instance] = []
@@ -136,21 +139,14 @@ def _groups(
     order = list(by_uuid)
     if reading.behaviour.orders_by_name:
         order.sort(key=lambda uuid: (by_uuid[uuid].text(0), uuid))
-    return {uuid: _group(by_uuid[uuid], index, policies) for index, uuid in enumerate(order)}
-
-
-def _group(line: Line, index: int, policies: dict[str, Policy]) -> Group:
-    name = line.text(0)
-    policy = policies.get(name) or default_policy()
-    alloc = POLICIES[line.one_of(2, "alloc policy", tuple(POLICIES), "preferred")]
-    return Group(index, line.text(1), name, policy, alloc, line.names(4), line.names(3))
-
-
-def _all_known(policies: dict[str, tuple[Policy, Line]], groups: dict[str, Group]) -> None:
-    names = {group.name for group in groups.values()}
-    for name, (_, line) in policies.items():
-        if name and name not in names:
-            line.fail("policy", f"expected a group of the file, got {describe(name)}")
+    found: dict[str, Group] = {}
+    for index, uuid in enumerate(order):
+        line = by_uuid[uuid]
+        name = line.text(0)
+        policy = policies.get(name) or default_policy()
+        alloc = POLICIES[line.one_of(2, "alloc policy", tuple(POLICIES), "preferred")]
+        found[uuid] = Group(index, uuid, name, policy, alloc, line.names(4), line.names(3))
+    return found
 
 
 def _node(line: Line, groups: dict[str, Group]) -> Node:

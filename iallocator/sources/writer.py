@@ -10,7 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from iallocator.model.cluster import Cluster, Group, Node
+    from iallocator.model.cluster import Cluster, Node
     from iallocator.model.instance import Instance
     from iallocator.model.policy import Policy
     from iallocator.model.state import State
@@ -54,7 +54,16 @@ def write_text(
     order = sorted(instances, key=lambda instance: instance.order)[::step]
     policies = [policy_line("", policy or default_policy())]
     parts = [
-        [_group_line(group) for group in cluster.groups],
+        [
+            _line(
+                _cell(group.name),
+                _cell(group.uuid),
+                group.alloc_policy,
+                _cells(group.tags),
+                _cells(sorted(group.networks)),
+            )
+            for group in cluster.groups
+        ],
         [_node_line(node, state, node.name == master) for node in cluster.nodes[::step]],
         [_instance_line(instance, cluster, state) for instance in order],
         [_cell(tag, "\n\r") for tag in cluster.tags if tag],
@@ -76,13 +85,6 @@ def _cells(texts: Iterable[str]) -> str:
 
 def _line(*fields: object) -> str:
     return "|".join(map(str, fields))
-
-
-def _group_line(group: Group) -> str:
-    return _line(
-        _cell(group.name), _cell(group.uuid), group.alloc_policy,
-        _cells(group.tags), _cells(sorted(group.networks)),
-    )  # fmt: skip
 
 
 def _node_line(node: Node, state: State, is_master: bool) -> str:

@@ -67,7 +67,11 @@ def decode_any(raw: bytes) -> Any:
 def _small(raw: bytes) -> Any:
     try:
         document = raw.decode("utf-8")
-        value = _parsed(document)
+        try:
+            value = loads(document, unique)
+        except TwiceError:
+            judge_doubles(document)
+            value = loads(document)
         if "\\ud" in document or "\\uD" in document:
             dumps(value).encode("utf-8")  # halves of surrogate pairs
     except UnicodeEncodeError:
@@ -79,14 +83,6 @@ def _small(raw: bytes) -> Any:
     except ValueError as error:
         raise RequestError("", looks_like(raw) or f"invalid JSON: {error}") from None
     return value
-
-
-def _parsed(document: str) -> Any:
-    try:
-        return loads(document, unique)
-    except TwiceError:
-        judge_doubles(document)
-        return loads(document)
 
 
 def not_utf8(error: UnicodeError) -> str:
@@ -216,16 +212,20 @@ def pretty(document: object) -> str:
 
 
 def _escaped(line: str) -> str:
-    """A line of JSON with what does not print, which stands in its strings only, as codes."""
+    r"""Return a line of JSON with codes (``\u202e``) for characters that do not print.
+
+    They can be in strings only.  A character beyond the first 65536 becomes two codes.
+    """
     if line.isprintable():
         return line
-    return "".join(char if char.isprintable() else _code(char) for char in line)
-
-
-def _code(char: str) -> str:
-    r"""``\u202e``; of a character beyond the first 65536, that of both its halves."""
-    halves = char.encode("utf-16-be", "surrogatepass").hex()
-    return "".join(f"\\u{halves[k : k + 4]}" for k in range(0, len(halves), 4))
+    parts = []
+    for char in line:
+        if char.isprintable():
+            parts.append(char)
+        else:
+            halves = char.encode("utf-16-be", "surrogatepass").hex()
+            parts += (f"\\u{halves[k : k + 4]}" for k in range(0, len(halves), 4))
+    return "".join(parts)
 
 
 DECIDING = frozenset({"nodes", "instances", "nodegroups", "request", "ipolicy", "cluster_tags"})

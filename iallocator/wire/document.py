@@ -102,6 +102,14 @@ def new_instance(raw: Raw, reading: Reading, cluster: Cluster) -> Instance:
 def read_instance(name: str, raw: Raw, reading: Reading, new: bool = False) -> Instance:
     """The instance that `raw` describes, on no node yet; `new`: one that a request asks for."""
     sizes, spindles = _disks(raw)
+    if new:
+        status = RUNNING
+    else:
+        if "admin_state" in raw:
+            state = one_of(raw, "admin_state", ADMIN_STATES)
+        else:
+            state = "up" if boolean(raw, "should_run", True) else "down"
+        status = Status(state, boolean(raw, "forthcoming", False))
     instance = Instance(
         name,
         Backend(
@@ -117,7 +125,7 @@ def read_instance(name: str, raw: Raw, reading: Reading, new: bool = False) -> I
             spindles,
             reading.behaviour.counts_spindles_anywhere,
         ),
-        status=RUNNING if new else Status(_admin_state(raw), boolean(raw, "forthcoming", False)),
+        status=status,
         tags=strings(raw, "tags", []),
         networks=_networks(raw),
         load=reading.load,
@@ -150,12 +158,6 @@ def keys_of(raw: Raw, level: str = "server") -> Sequence[PlacementKey]:
     from iallocator.wire.placement_keys import read_keys
 
     return read_keys(raw, level)
-
-
-def _admin_state(raw: Raw) -> str:
-    if "admin_state" in raw:
-        return one_of(raw, "admin_state", ADMIN_STATES)
-    return "up" if boolean(raw, "should_run", True) else "down"
 
 
 def _networks(raw: Raw) -> list[str]:
@@ -274,8 +276,10 @@ def read_cluster(document: Raw, reading: Reading) -> Cluster:
     if "placement_keys" in document:
         cluster.placement_keys = keys_of(document, "cluster")
     interpret_tags(cluster, reading.exclusion)
-    if reading.behaviour.reads_pools:
-        _read_pools(document, cluster)
+    if reading.behaviour.reads_pools and speaks_of_pools(document):
+        from iallocator.wire.pools import read_pools
+
+        read_pools(document, cluster)
     return cluster
 
 
@@ -294,14 +298,6 @@ def doubts(document: Raw) -> Iterator[RequestError]:
                 f"nodegroups/{uuid}/name",
                 f"expected different names, got {describe(name)} again, as of group {other}",
             )
-
-
-def _read_pools(document: Raw, cluster: Cluster) -> None:
-    """Read about storage pools, if there is anything; what does it loads late."""
-    if speaks_of_pools(document):
-        from iallocator.wire.pools import read_pools
-
-        read_pools(document, cluster)
 
 
 def _groups(document: Raw, policy: Policy, reading: Reading) -> dict[str, Group]:

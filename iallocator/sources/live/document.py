@@ -244,6 +244,11 @@ def _instance(raw: Record) -> Record:
         expected = f"expected one of {', '.join(STATUS)}, got {describe(status)}"
         raise RequestError(f"instances/{raw['name']}/status", expected)
     memory = raw.get("be/memory")
+    sizes = raw.get("disk.sizes") or []
+    spindles = raw.get("disk.spindles") or [None] * len(sizes)
+    fields = {"network": "nic.networks", "mac": "nic.macs", "ip": "nic.ips",
+              "mode": "nic.modes", "link": "nic.links"}  # fmt: skip
+    columns = {key: raw[field] for key, field in fields.items() if raw.get(field)}
     return {
         "memory": raw.get("be/maxmem") if memory is None else memory,
         "vcpus": raw.get("be/vcpus"),
@@ -254,23 +259,10 @@ def _instance(raw: Record) -> Record:
         "nodes": [raw.get("pnode"), *(raw.get("snodes") or ())[:1]],
         "disk_template": raw.get("disk_template"),
         "disk_space_total": raw.get("disk_usage") or 0,
-        "disks": _disks(raw),
-        "nics": _nics(raw),
+        "disks": [{"size": size, "spindles": own} for size, own in zip(sizes, spindles)],
+        "nics": [dict(zip(columns, values)) for values in zip(*columns.values())],
         "tags": raw.get("tags") or [],
         "forthcoming": bool(raw.get("forthcoming")),
         "hypervisor": raw.get("hypervisor"),
         "os": raw.get("os"),
     }
-
-
-def _disks(raw: Record) -> list[Record]:
-    sizes = raw.get("disk.sizes") or []
-    spindles = raw.get("disk.spindles") or [None] * len(sizes)
-    return [{"size": size, "spindles": own} for size, own in zip(sizes, spindles)]
-
-
-def _nics(raw: Record) -> list[Record]:
-    fields = {"network": "nic.networks", "mac": "nic.macs", "ip": "nic.ips",
-              "mode": "nic.modes", "link": "nic.links"}  # fmt: skip
-    columns = {key: raw[field] for key, field in fields.items() if raw.get(field)}
-    return [dict(zip(columns, values)) for values in zip(*columns.values())]
