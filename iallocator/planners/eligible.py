@@ -1,4 +1,4 @@
-"""What a planner may touch: the nodes, the groups, and the instances that can move."""
+"""What a planner may change: the nodes, the groups, and the instances that can move."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ GROUPS_TOLD = 5
 
 
 def nodes_named(cluster: Cluster, words: Collection[str], option: str) -> list[str]:
-    """The names of the nodes that `words` mean; see `iallocator.names.whole_names`."""
+    """Return the names of the nodes that `words` mean; see `iallocator.names.whole_names`."""
     return whole_names(words, [node.name for node in cluster.nodes], option, "node")
 
 
 def group_named(cluster: Cluster, word: str, option: str = "--group") -> Group:
-    """The group whose name or uuid is `word`.
+    """Return the group whose name or uuid is `word`.
 
     Raises
     ------
@@ -66,7 +66,7 @@ def set_offline(cluster: Cluster, words: Collection[str]) -> None:
 
 
 def set_vcpu_ratio(cluster: Cluster, ratio: float) -> None:
-    """Allow so many virtual cpus per cpu, whatever the policies say."""
+    """Allow `ratio` virtual cpus per cpu on every node, whatever the policies allow."""
     for node in cluster.nodes:
         node.vcpu_ratio = ratio
 
@@ -79,11 +79,11 @@ def movable(
     unbalanced: bool = False,
     behaviour: Behaviour = OURS,
 ) -> list[Instance]:
-    """The instances of `group` that a planner may move, in the order in which ties are broken.
+    """Return the instances of `group` that a planner may move, in the order that breaks ties.
 
-    Not those that cannot move, are not to be balanced, or are split over two groups;
-    hbal leaves diskless ones alone, too.  `selected` None means all; `unbalanced` takes
-    those that are not to be balanced.
+    Left out are instances that cannot move, are not auto-balanced, or are split over two groups;
+    hbal leaves out diskless ones, too.  `selected` None means all; `unbalanced` includes those that
+    are not auto-balanced.
     """
     chosen = [
         i
@@ -100,15 +100,15 @@ def movable(
 
 
 def in_order(things: Sequence[Thing], behaviour: Behaviour) -> list[Thing]:
-    """Nodes or instances so that of equals the first wins.
+    """Return nodes or instances in the order in which the first of equals wins.
 
-    As read for hail's ways they stand backwards; hbal takes the first of the document.
+    hail's order is the reverse of the document's; hbal takes the first of the document.
     """
     return list(things)[::-1] if behaviour.plans_by_document else list(things)
 
 
 def worst_first(state: State) -> list[Group]:
-    """The groups that have nodes, those with the highest score first."""
+    """Return the groups that have nodes, the highest score first."""
     groups = [group for group in state.cluster.groups if group.nodes]
     scores = {group.index: score_of(state, group.nodes) for group in groups}
     return sorted(groups, key=lambda group: -scores[group.index])

@@ -1,4 +1,4 @@
-"""Nodes in an order that is kept while some of them change."""
+"""Nodes in an order that is updated as some of them change."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["KeptOrder"]
 
 
 class KeptOrder:
-    """Some nodes, the least by `key` first, of equals as they were named; `renew` says who changed.
+    """Some nodes by increasing `key`; equal nodes in the order given.
 
     Cost: a key, a search and two shifts of a list for each node that is renewed.
     """
@@ -24,11 +24,11 @@ class KeptOrder:
         self._order = sorted(self._entries.values())
 
     def key(self, index: int) -> float:
-        """What a node is put in order by, as it is now."""
+        """Return the value by which a node is sorted, as it is now."""
         raise NotImplementedError
 
     def renew(self, nodes: Iterable[int]) -> None:
-        """Look at those of `nodes` again that are in the order: they have changed."""
+        """Sort those of `nodes` again that are in the order: they have changed."""
         for index in self._entries.keys() & nodes:
             entry = self._entries[index]
             del self._order[bisect_left(self._order, entry)]
@@ -36,6 +36,6 @@ class KeptOrder:
             insort(self._order, entry)
 
     def in_order(self, least: float = float("-inf")) -> Iterator[int]:
-        """The nodes, without those whose key is below `least`."""
+        """Return the nodes in order, without those whose key is below `least`."""
         start = bisect_left(self._order, (least,))
         return (index for _, _, index in self._order[start:])

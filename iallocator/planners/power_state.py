@@ -1,7 +1,4 @@
-"""Nodes that a planner switches off or on: what they are like, and supposing that it is done.
-
-`AssumedMoves` supposes that moves are made: those of other groups, or those planned already.
-"""
+"""Nodes that a planner powers down or on, and moves that it assumes to be made."""
 
 from __future__ import annotations
 
@@ -23,9 +20,9 @@ __all__ = ["AssumedMoves", "Switched", "size_like"]
 
 
 def size_like(node: Node, others: Iterable[Node]) -> Node | None:
-    """Suppose that `node`, whose size nobody tells while it is off, is as the smallest of `others`.
+    """Give `node`, whose size is unknown while it is off, the size of the smallest of `others`.
 
-    Returns that one; None if the size is known, or there is none to compare with.
+    Return that other node; None if the size is known, or there is none to compare with.
     """
     if node.total_memory:
         return None
@@ -70,8 +67,7 @@ class Switched:
 class AssumedMoves:
     """A ``with`` block in which instances are where `make` has put them.
 
-    Their nodes report as much free memory, disk and spindles, and as much in their storage pools,
-    as is left after the moves.
+    Their nodes report the free memory, disk, spindles and pool space that is left after the moves.
     """
 
     __slots__ = ("_cluster", "_homes", "_reports")
@@ -82,7 +78,7 @@ class AssumedMoves:
         self._reports: list[tuple[Node, int, int, int, dict[Pool, float]]] = []
 
     def make(self, moves: Sequence[Move]) -> None:
-        """Suppose that `moves` are made."""
+        """Assume that `moves` are made."""
         if not moves:
             return
         state, storage = State(self._cluster), self._cluster.storage

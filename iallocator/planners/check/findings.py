@@ -38,16 +38,16 @@ OF_NODES = {"n1", "global_n1", "conflicts"}
 
 
 class Finding:
-    """One thing that is wrong.
+    """One problem of a node or an instance.
 
     Attributes
     ----------
     kind:
         One of `KINDS`.
     node, instance:
-        Names; "" where it is not about one.
+        Names; "" if the problem is not about one.
     text:
-        What is wrong, with numbers.
+        The problem in words, with numbers.
     """
 
     __slots__ = ("instance", "kind", "node", "text")
@@ -59,7 +59,7 @@ class Finding:
         self.instance = instance
 
     def document(self) -> dict[str, object]:
-        """As plain data; null for what it is not about."""
+        """Return the finding as plain data; null for a name that is ""."""
         return {
             "kind": self.kind,
             "node": self.node or None,
@@ -69,15 +69,15 @@ class Finding:
 
 
 class GroupHealth:
-    """What is wrong in one group.
+    """The problems of one group.
 
     Attributes
     ----------
     offline_nodes:
-        How many nodes are not online, which alone is nothing wrong.
+        The number of nodes that are not online, which alone is no problem.
     not_analysed:
-        Names of the nodes for which time did not suffice to find out whether their failure
-        would be survived. These nodes have no finding of the kind ``global_n1``.
+        Names of the nodes whose failure was not analysed because time was up.  These nodes have no
+        finding of the kind ``global_n1``.
     examined:
         Whether there was time to look for findings of the other kinds.
     """
@@ -102,7 +102,7 @@ class GroupHealth:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Per kind how many nodes or instances there is something wrong with."""
+        """Return, for each kind, the number of nodes or instances with such a finding."""
         named: dict[str, set[tuple[str, str]]] = {kind: set() for kind in KINDS}
         for found in self.findings:
             about = ("", found.instance) if found.instance and found.kind not in OF_NODES else (
@@ -119,23 +119,24 @@ if TYPE_CHECKING:
 
 
 class NodeFailure:
-    """The failure of one node.
+    """The effect of the failure of one node.
 
     Attributes
     ----------
     node:
-        Its name.
+        The name of the node.
     judged:
-        Whether it was analysed. The failure of a node that is not online is not analysed, and
-        with ``--n1 off`` none is.
+        Whether the failure was analysed.  The failure of a node that is not online is not analysed,
+        and with ``--n1 off`` none is.
     late:
         Whether it was not analysed because time was up.
     lost:
-        Why it would not be survived; "" if it would be.
+        Why it would not be tolerated; "" if it would be.
     failovers:
-        Name of a secondary -> who fails over to it.
+        Name of a secondary -> the instances that fail over to it.
     moved, recreated:
-        Who is started on some other node, from shared storage, and who is created anew.
+        The instances that are started on another node from shared storage, and that are created
+        anew.
     """
 
     __slots__ = ("failovers", "judged", "late", "lost", "moved", "node", "recreated")
@@ -151,14 +152,14 @@ class NodeFailure:
 
     @property
     def survived(self) -> bool:
-        """Whether it was looked at, and nobody is lost."""
+        """Whether it was analysed, and no instance is lost."""
         return self.judged and not self.lost
 
 
 def failures(state: State, health: Iterable[GroupHealth], mode: str) -> list[NodeFailure]:
-    """A failure per node of each group, in their order.
+    """Return the failure of each node of each group, in their order.
 
-    `health`: what `examine` found in `state` when N+1 was judged by `mode`.
+    `health`: the result of `examine` for `state` when N+1 was checked by `mode`.
     """
     rules = Rules(mode)
     nodes = state.cluster.nodes

@@ -26,7 +26,7 @@ __all__ = ["BrokenMusts", "examine", "unexamined"]
 
 
 class BrokenMusts:
-    """The musts that are broken on `state`, which must not change."""
+    """The hard constraints that are violated on `state`, which must not change."""
 
     def __init__(self, state: State, relations: Relations) -> None:
         self._state = state
@@ -35,7 +35,7 @@ class BrokenMusts:
         self._chains = relations.unsupported()
 
     def of(self, instance: Instance) -> Iterator[str]:
-        """What an instance must be and is not, for people: the others, where they are, the tags."""
+        """Return the hard constraints that an instance violates, in words."""
         name, where, nodes = instance.name, self._state.where, self._state.cluster.nodes
         for bond in self._relations.broken_musts(name, where[name][0], self._rule_counts):
             home = where.get(bond.other)
@@ -51,21 +51,21 @@ def examine(
     relations: Relations | None = None,
     over: Callable[[], bool] | None = None,
 ) -> list[GroupHealth]:
-    """The health of every group that has nodes, in the order of the groups.
+    """Return the health of every group that has nodes, in the order of the groups.
 
     Parameters
     ----------
     state:
         Left as it is.
     n1:
-        How global N+1 is judged: ``strict``, ``no-new`` (as for the failure of any
-        online node), ``no-worse`` (the same by exact search) or ``off``.
+        The mode of global N+1: ``strict``, ``no-new`` (the failure of any online node), ``no-
+        worse`` (the same failures, by exact search) or ``off``.
     min_disk:
-        Share of disk to keep free.
+        The share of disk to keep free.
     relations:
-        What tags ask of instances; None if they ask nothing.
+        The constraints of tags; None if there are none.
     over:
-        Whether time is up; failures that are not decided then are `GroupHealth.not_analysed`.
+        Returns whether time is up; failures that are undecided then are `GroupHealth.not_analysed`.
     """
     units = None if relations is None else relations.units()
     rules = Rules(n1, units, Effort(over=over))
@@ -130,7 +130,7 @@ class _Examination:
         return GroupHealth(group, findings, score, offline, self._not_analysed)
 
     def _primaries(self) -> Iterator[tuple[int, Instance]]:
-        """(node, instance) for every primary in the group, as nodes and names stand."""
+        """Return (node, instance) for every primary in the group, in their order."""
         for index in self._group.nodes:
             for instance in self._state.primaries[index].values():
                 yield index, instance
@@ -170,9 +170,9 @@ class _Examination:
             yield Finding("global_n1", text, node=self._name(index), instance=name)
 
     def _lost(self) -> Sequence[int]:
-        """The nodes whose failure may not be survived.
+        """Return the nodes whose failure may not be tolerated.
 
-        Sums know nothing of disk that is to stay free, of which ``strict`` takes account.
+        Bounds ignore disk that must stay free, which ``strict`` checks.
         """
         state, group, rules = self._state, self._group, self._rules
         failing = list(rules.failing(state.cluster, group, group.nodes))

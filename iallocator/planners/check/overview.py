@@ -20,7 +20,7 @@ __all__ = ["bad_items", "group_overviews", "score_terms", "total_score"]
 
 
 def bad_items(state: State, nodes: Iterable[int]) -> tuple[list[int], set[str]]:
-    """Those of `nodes` that are online and lack the memory, and the names of who is on them."""
+    """Return the nodes that are online and lack the memory, and the names of their instances."""
     found = [
         index for index in nodes if state.cluster.nodes[index].online and state.fails_n1(index)
     ]
@@ -29,12 +29,12 @@ def bad_items(state: State, nodes: Iterable[int]) -> tuple[list[int], set[str]]:
 
 
 def total_score(state: State) -> float:
-    """The score of all nodes of all groups together."""
+    """Return the score of all nodes of all groups together."""
     return score_of(state, range(len(state.cluster.nodes)))
 
 
 def score_terms(state: State) -> list[Json]:
-    """What that score is the sum of."""
+    """Return the statistics that the score of all nodes is the sum of."""
     terms = terms_of(state, range(len(state.cluster.nodes)))
     return [
         {"name": one.name, "weight": one.weight, "term": term}
@@ -43,7 +43,7 @@ def score_terms(state: State) -> list[Json]:
 
 
 def group_overviews(state: State) -> list[Json]:
-    """What there is to say of each group, its instances by where `state` has them."""
+    """Return the facts about each group, with instances counted where `state` has them."""
     counts = dict.fromkeys(range(len(state.cluster.groups)), 0)
     for nodes in state.where.values():
         counts[state.cluster.nodes[nodes[0]].group.index] += 1

@@ -1,4 +1,4 @@
-"""The health of a group: offline nodes that hold instances, and nodes that fail N+1."""
+"""The health of a group: offline nodes that hold instances, and nodes that violate N+1."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HEALTHY, WEAK, UNHEALTHY = "healthy", "weakly unhealthy", "unhealthy"
 
 
 class Health:
-    """What is wrong with a group.
+    """The problems of a group.
 
     Attributes
     ----------
@@ -29,7 +29,7 @@ class Health:
     full:
         Its online nodes without the memory for a failover to them.
     doomed:
-        Its nodes whose failure would not be survived.
+        Its nodes whose failure would not be tolerated.
     """
 
     __slots__ = ("doomed", "full", "group", "stranding")
@@ -51,14 +51,14 @@ class Health:
 
     @property
     def failing(self) -> list[int]:
-        """The nodes that fail N+1, in their order."""
+        """The nodes that violate N+1, in their order."""
         return sorted({*self.full, *self.doomed})
 
     def victims(self, state: State) -> list[Instance]:
-        """The instances that cause the problems, in the order in which to take them away.
+        """Return the instances that cause the problems, in the order in which to take them away.
 
-        Those on offline nodes, primaries first; the secondaries of nodes that fail N+1;
-        their primaries.  Nodes as they stand, instances as the cluster has them.
+        First those on offline nodes, primaries first; then the secondaries of nodes that violate
+        N+1, then their primaries.
         """
         offline, failing = self.stranding, self.failing
         order = [
@@ -74,12 +74,12 @@ class Health:
         return list(found.values())
 
     def troubles(self, state: State) -> int:
-        """How many instances are on offline nodes, and nodes fail N+1."""
+        """Return the number of instances on offline nodes plus nodes that violate N+1."""
         held = {i.name for index in self.stranding for i in state.instances_on(index)}
         return len(held) + len(self.failing)
 
     def describe(self, nodes: Sequence[Node]) -> str:
-        """What is wrong, for people; "" if nothing is.  `nodes` are those of the cluster."""
+        """Return the problems in words, or ""; `nodes` are those of the cluster."""
         parts = [
             f"{_listed(nodes, indices)} {text}"
             for indices, text in (
@@ -103,7 +103,7 @@ def _listed(nodes: Sequence[Node], indices: list[int]) -> str:
 
 
 def stranding(state: State, group: Group) -> list[int]:
-    """The offline nodes of `group` that hold instances."""
+    """Return the offline nodes of `group` that hold instances."""
     nodes = state.cluster.nodes
     return [
         index
@@ -113,7 +113,7 @@ def stranding(state: State, group: Group) -> list[int]:
 
 
 def examine(mover: Mover, group: Group) -> Health:
-    """The health of `group` as the state is now; with ``--n1 off`` nobody fails N+1 globally."""
+    """Return the health of `group` as the state is now; ``--n1 off`` skips global N+1."""
     state, nodes = mover.context.state, mover.context.cluster.nodes
     offline = stranding(state, group)
     online = [i for i in group.nodes if nodes[i].online]
@@ -127,7 +127,7 @@ def examine(mover: Mover, group: Group) -> Health:
 
 
 def survived(mover: Mover, groups: Sequence[Group]) -> set[int]:
-    """The online nodes that fail no N+1."""
+    """Return the online nodes of `groups` that do not violate N+1."""
     nodes = mover.context.cluster.nodes
     found: set[int] = set()
     for group in groups:

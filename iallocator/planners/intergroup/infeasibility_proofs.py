@@ -1,4 +1,4 @@
-"""Whether sums prove that instances cannot all come to other groups.
+"""Infeasibility proofs: bounds that show that instances cannot all move to other groups.
 
 The limits and N+1 say how much the nodes of a group can receive at most; dual feasible functions
 (`iallocator.packing.dual_feasible_functions`) say what items need at least.
@@ -96,26 +96,26 @@ KINDS = (
 
 
 class Arrivals:
-    """What `group` may receive at most while `leaving` go, wherever on its nodes that comes.
+    """An upper bound of what `group` can receive while `leaving` leave, on any of its nodes.
 
-    Made with `leaving` off the state; `before` says which nodes failed no N+1 of their own, and
-    `survived` which failures were survived, while they were still on; None where `leaving` are on
-    nodes of the group.
+    It is made with `leaving` off the state.  `solvent` are the nodes that did not violate their own
+    N+1 while they were on it, `survived` the failures that were tolerated then; None if `leaving`
+    are on nodes of the group.
 
-    Limits.  A node keeps some memory and disk; where soft limits count it keeps to the cpu
-    and spindle ratios, and one that has the memory for the failover of each of its peers
-    keeps that: arrivals only add to what it reserves.
+    Limits.  A node keeps some memory and disk free.  If soft limits are checked, it keeps to the
+    cpu and spindle ratios, and a node with the memory for the failover of each of its peers keeps
+    that memory: arrivals only add to its reserve.
 
-    N+1.  In each mode but ``off`` a failure that is survived now must be so in the end.
-    In ``no-new`` that is what it asks; in ``no-worse`` a failure that loses nothing may not
-    lose something; ``strict`` asks it of every failure.  So when node n fails, everything on it
-    finds room on the others that may take over, beside what came to those:  for each measure f
-    (see `measures`),  f(all that comes to the group) + f(what is on n now)  is at most the sum
-    of f(free) over the others; and a mirror keeps the memory free that n's failure asks of it.
-    In ``no-worse`` it does so for failures that are lost, too, if it has that memory now: who fails
-    over there is saved, and nobody who comes saves another.
-    Where `leaving` are on nodes of the group the state of now says nothing of that, and it is
-    left out; so it is where movers are judged where they were.
+    N+1.  In each mode but ``off`` a failure that is tolerated now must be tolerated at the end.
+    ``no-new`` requires just that; with ``no-worse`` a failure that loses nothing may not lose
+    anything; ``strict`` requires it of every failure.  So when node n fails, everything on it finds
+    room on the other targets, beside what has arrived there.  For each measure f, f(all that
+    arrives in the group) + f(what is on n now)  is at most the sum of f(free) over the others; and
+    a secondary keeps the memory free that the failure of n needs there. With ``no-worse`` a
+    secondary does so for failures that are not tolerated, too, if it has that memory now: what
+    fails over there is saved, and arrivals save nothing else. If `leaving` are on nodes of the
+    group, the present state does not show that, and N+1 is left out; so it is if moving instances
+    are checked where they were.
     """
 
     __slots__ = ("_caps", "_empty", "_failing", "_found", "_free", "group")
@@ -148,7 +148,7 @@ class Arrivals:
     def _judged(
         self, context: IntergroupContext, survived: Collection[int]
     ) -> list[tuple[int, Sequence[int], list[float]]]:
-        """(node, who may take over, MiB of each that has to leave) for the failures survived."""
+        """Return (node, targets, MiB of each instance that must leave) of tolerated failures."""
         state, cluster = context.state, context.cluster
         targets = context.evaluator(self.group).rules.targets(cluster, self.group)
         members = frozenset(self.group.nodes)
@@ -163,7 +163,7 @@ class Arrivals:
         return found
 
     def _cap(self, context: IntergroupContext, kind: Kind, index: int, heeds: bool) -> float:
-        """What may come to a node of one kind, N+1 aside."""
+        """Return how much of one kind can come to a node, without N+1."""
         state, node = context.state, context.cluster.nodes[index]
         held = state.columns[kind.column][index]
         spare = kind.resource.spare(held, node)
@@ -177,9 +177,9 @@ class Arrivals:
         return spare if spare == inf else floor(spare + AMOUNT)
 
     def _kept(self, context: IntergroupContext, index: int, asking: Collection[int]) -> float:
-        """MiB that a node keeps free for the failover of the worst of the failures `asking`.
+        """Return the MiB that a node keeps free for the worst failover among the failures `asking`.
 
-        None for who asks more than there is, or has not the way.
+        Failovers that the node cannot take now do not count.
         """
         state = context.state
         asked: dict[int, float] = {}
@@ -196,7 +196,7 @@ class Arrivals:
         return max(able, default=0)
 
     def most(self, kind: int, measure: Measure, nodes: Collection[int] | None = None) -> float:
-        """What all that comes to the group, or to `nodes` of it, can measure in `kind` at most."""
+        """Return the largest measure of `kind` that can come to the group, or to `nodes` of it."""
         key = kind, measure
         found = self._found.get(key)
         if found is None:
@@ -208,7 +208,7 @@ class Arrivals:
         return max(0, min(sum(found.values()), self._empty[key]))
 
     def _beside_failures(self, measure: Measure) -> float:
-        """What the failures that are survived leave room for."""
+        """Return the measure that tolerated failures leave room for."""
         room = {index: measure(free) for index, free in self._free.items()}
         return min(
             (
@@ -220,16 +220,16 @@ class Arrivals:
 
     @property
     def keeps(self) -> bool:
-        """Whether a failure that is survived must stay so."""
+        """Whether a failure that is tolerated must stay so."""
         return bool(self._failing)
 
     def largest(self, kind: int) -> float:
-        """The largest room of a node."""
+        """Return the largest free capacity of a node."""
         return max(self._caps[kind].values(), default=0)
 
 
 def survived_in(context: IntergroupContext, group: Group) -> frozenset[int]:
-    """The online nodes of `group` whose failure is survived now, where that has to stay so."""
+    """Return the online nodes of `group` whose failure is tolerated, if that must stay so."""
     rules = context.evaluator(group).rules
     if rules.mode == "off" or rules.movers_stay:
         return frozenset()
@@ -241,7 +241,7 @@ def survived_in(context: IntergroupContext, group: Group) -> frozenset[int]:
 def _asking(
     context: IntergroupContext, group: Group, survived: Collection[int] | None
 ) -> Collection[int]:
-    """The nodes of `group` of whose failure each mirror must stay able to take what it can now."""
+    """Return the nodes of `group` whose failover their secondaries must stay able to take."""
     rules = context.evaluator(group).rules
     if survived is None:
         return ()
@@ -252,7 +252,7 @@ def _asking(
 
 
 def _below(amount: float) -> float:
-    """The largest whole number below `amount`; nothing may be used up."""
+    """Return the largest whole number below `amount`: nothing may be used up."""
     return max(0, ceil(amount) - 1)
 
 
@@ -271,7 +271,7 @@ SETS = 30
 class Proofs:
     """Proves that sets of instances cannot all leave, on the state of the context of `mover`.
 
-    What is known of a group is kept until one of its nodes changes.
+    The bound of a group is kept until one of its nodes changes.
     """
 
     def __init__(self, mover: Mover) -> None:
@@ -280,9 +280,9 @@ class Proofs:
         self._rooms: Kept[int, Arrivals] = {}
 
     def against(self, instances: Sequence[Instance], targets: Targets) -> str:
-        """Why `instances`, all on the state, cannot all go to groups of their `targets`; or "".
+        """Return why `instances`, all on the state, cannot all go to their `targets`, or "".
 
-        What is said is proved.  Cost: nodes × sizes of instances, once for each group.
+        The reason is proved.  Cost: nodes x sizes of instances, once for each group.
         """
         reachable = self._mover.ranking.reachable
         reaches = [reachable(one, targets(one)) for one in instances]
@@ -297,7 +297,7 @@ class Proofs:
         return ""
 
     def _rooms_of(self, leaving: Sequence[Instance], reach: Reach) -> list[Arrivals]:
-        """What may come to the groups that `reach` is in."""
+        """Return the bounds of the groups that nodes of `reach` are in."""
         state, nodes = self._context.state, self._context.cluster.nodes
         groups = {nodes[index].group.index: nodes[index].group for index in sorted(reach)}
         shared = {nodes[k].group.index for one in leaving for k in state.where[one.name]}
@@ -312,7 +312,7 @@ class Proofs:
         return found
 
     def _room(self, group: Group) -> Arrivals:
-        """Return what may come to a group that no instance leaves."""
+        """Return the bound of a group that no instance leaves."""
         context = self._context
         now = [context.state.stamps[index] for index in group.nodes]
 
@@ -322,12 +322,12 @@ class Proofs:
         return derived(self._rooms, group.index, now, compute)
 
     def _solvent(self, group: Group) -> frozenset[int]:
-        """The nodes of `group` that have the memory for the failover of each of their peers."""
+        """Return the nodes of `group` with the memory for the failover of each of their peers."""
         state = self._context.state
         return frozenset(index for index in group.nodes if not state.fails_n1(index))
 
     def _short(self, instances: Sequence[Instance], rooms: Sequence[Arrivals], reach: Reach) -> str:
-        """What the nodes of `reach` cannot hold of `instances`, or ""."""
+        """Return what the nodes of `reach` lack for `instances`, or ""."""
         for number, kind in enumerate(KINDS):
             pieces = self._pieces(kind, instances)
             largest = max((room.largest(number) for room in rooms), default=0)
@@ -343,7 +343,7 @@ class Proofs:
         return ""
 
     def _pieces(self, kind: Kind, instances: Sequence[Instance]) -> list[float]:
-        """What has to find room as one; those that must be and are together are one piece."""
+        """Return the amounts that must fit on one node each; a colocation group is one amount."""
         units, where = self._context.units, self._context.state.where
         found: list[float] = []
         together: dict[object, float] = {}
@@ -358,7 +358,7 @@ class Proofs:
 
 
 def _less_than(wanted: float, amounts: Iterable[float]) -> float | None:
-    """The sum of `amounts`, none of which is negative; None if some of them are enough already."""
+    """Return the sum of `amounts`, all positive; None if some of them reach `wanted`."""
     found: list[float] = []
     so_far = 0.0
     for amount in amounts:
@@ -372,7 +372,7 @@ def _less_than(wanted: float, amounts: Iterable[float]) -> float | None:
 def _in_words(
     kind: Kind, measure: Measure, wanted: float, have: float, instances: Sequence[Instance]
 ) -> str:
-    """What is proved, in words."""
+    """Return what is proved, in words."""
     unit = kind.unit
     if isinstance(measure, AtLeast):
         size = f"{measure.least:.12g}{unit} {kind.name}"

@@ -35,10 +35,13 @@ PATIENCE = 2
 
 
 class Mover:
-    """Finds ways to places in other groups, on the state of its context, and carries them out.
+    """Finds ways to places in other groups, on the state of its context.
 
-    ``gave_up_early``: whether the last instance without a place was given up before every node had
-    been judged; only where several are placed by one ranking.
+    Attributes
+    ----------
+    gave_up_early:
+        Whether the last instance without a place was given up before every node was checked; only
+        if several instances are placed by one ranking.
     """
 
     __slots__ = (
@@ -61,7 +64,7 @@ class Mover:
         self.gave_up_early = False
 
     def put(self, instance: Instance, nodes: Nodes) -> None:
-        """Have `instance` on `nodes`, wherever it is or is not; () takes it off."""
+        """Put `instance` on `nodes`, wherever it is now; () takes it off."""
         state = self.context.state
         present = state.where.get(instance.name, ())
         if present == nodes:
@@ -74,7 +77,7 @@ class Mover:
     # What is found
 
     def immovable(self, instance: Instance) -> str:
-        """Why `instance` cannot change its group at all; or ""."""
+        """Return why `instance` cannot change its group at all, or ""."""
         relations = self.context.bonds.relations
         if instance.forthcoming:
             return "it does not exist yet"
@@ -88,9 +91,9 @@ class Mover:
         return ""
 
     def relocate(self, instance: Instance, groups: Sequence[Group]) -> MoveResult:
-        """The best place for `instance` in one of `groups`, with the steps that lead there.
+        """Return the best place for `instance` in one of `groups`, with the steps that lead there.
 
-        The state is left as it is.  The instance is on the nodes that the state says.
+        The state, which has the instance on its present nodes, is left as it is.
         """
         hindered = self.immovable(instance)
         if hindered:
@@ -113,10 +116,10 @@ class Mover:
         return MoveResult(message=self._why(instance, groups, rejected))
 
     def _queued(self, instance: Instance, groups: Sequence[Group]) -> _Queue | None:
-        """The placements that the last of a row of equal instances left over, if `twins` are on.
+        """Return the places that equal instances before this one left over, if `twins` are on.
 
-        Those on nodes that anybody has come to since are passed over: the limits of the
-        others hold.
+        Places on nodes that have received an instance since are passed over: the limits of other
+        nodes still hold.
         """
         if not self.ranking.twins or not self.context.plain:
             return None
@@ -131,7 +134,7 @@ class Mover:
         return queue
 
     def only(self, instance: Instance, nodes: Nodes) -> MoveResult:
-        """Moving `instance` to just these nodes, if that can be done as the state is now."""
+        """Return the move of `instance` to exactly these nodes, if it is possible now."""
         context = self.context
         group = context.cluster.nodes[nodes[0]].group
         if self._limits_allow(instance, group, nodes):
@@ -141,7 +144,7 @@ class Mover:
         return MoveResult(message=f"group {group.name} cannot take it")
 
     def tolerance(self, group: Group) -> FailureTolerance:
-        """N+1 in `group`, as the state is now."""
+        """Return the N+1 check of `group`, as the state is now."""
         context = self.context
 
         def compute() -> FailureTolerance:
@@ -150,7 +153,7 @@ class Mover:
         return derived(self._judges, group.index, context.state.version, compute)
 
     def places(self, instance: Instance, groups: Sequence[Group]) -> Iterator[tuple[float, Nodes]]:
-        """Where an instance that is off the state may go in `groups`, by the limits of nodes."""
+        """Return where an instance that is off the state may go in `groups`, by limits of nodes."""
         if self.immovable(instance):
             return
         for group in self.ranking.open(instance, groups):
@@ -159,7 +162,7 @@ class Mover:
                 yield from found.row(number)
 
     def _way(self, instance: Instance, group: Group, nodes: Nodes) -> Move | None:
-        """The steps that lead to an acceptable placement; None if they, or N+1, do not allow it."""
+        """Return the move to an acceptable placement; None if the steps or N+1 do not allow it."""
         rejections = self._rejections_of(group)
         key = instance.shape
         if rejections.hold(key, nodes) or self._meets(instance, nodes[0]):
@@ -170,7 +173,7 @@ class Mover:
         return self.way(instance, nodes) if self.keeps_n1(instance, group, nodes) else None
 
     def keeps_n1(self, instance: Instance, group: Group, nodes: Nodes) -> bool:
-        """Whether N+1 lets `instance` come to `nodes` of `group`; a rejection is remembered."""
+        """Return whether N+1 allows `instance` on `nodes` of `group`; rejections are kept."""
         rejections, key = self._rejections_of(group), instance.shape
         if rejections.hold(key, nodes):
             return False
@@ -180,7 +183,7 @@ class Mover:
         return False
 
     def way(self, instance: Instance, nodes: Nodes) -> Move | None:
-        """The steps to a placement that limits and N+1 allow; None if there are none."""
+        """Return the move to a placement that limits and N+1 allow; None if there is none."""
         if not instance.needs_secondary:
             before = self.context.state.where[instance.name]
             return Move(instance, before, nodes, [(FAILOVER_TO, nodes[0])])
@@ -191,10 +194,10 @@ class Mover:
         return move_pair(self.context, steps, instance, nodes[:1], nodes[1:]).best
 
     def _meets(self, instance: Instance, node: int) -> bool:
-        """Whether it must not be on `node` as long as all others are where they are now.
+        """Return whether a constraint forbids `node` as long as all others are where they are now.
 
-        Those that have not moved yet bind nobody while places are chosen; but moves are
-        made in turn.
+        Instances that have not moved yet bind no others while places are chosen, but moves are made
+        in turn.
         """
         bonds = self.context.bonds
         waiting, bonds.pending = bonds.pending, set()
@@ -204,7 +207,7 @@ class Mover:
             bonds.pending = waiting
 
     def _limits_allow(self, instance: Instance, group: Group, nodes: Nodes) -> bool:
-        """Whether everything but N+1 allows this placement: of the primary, then of all nodes."""
+        """Return whether everything but N+1 allows this placement."""
         state, evaluator = self.context.state, self.context.evaluator(group)
         before = state.where[instance.name]
         if not self.ranking.open(instance, [group]):
@@ -217,14 +220,14 @@ class Mover:
             )
 
     def _rejections_of(self, group: Group) -> _Rejections:
-        """What N+1 has rejected in `group` since it last changed; bound instances come apart."""
+        """Return what N+1 has rejected in `group` since it last changed."""
         now = [self.context.state.stamps[index] for index in group.nodes]
         return derived(self._rejections, group.index, now, _Rejections)
 
     # What is told
 
     def _why(self, instance: Instance, groups: Sequence[Group], rejected: int) -> str:
-        """Why there is no place in any of `groups`."""
+        """Return why there is no place in any of `groups`."""
         if not groups:
             return "no other group reaches its storage"
         closed = [why for group in groups if (why := self.ranking.closed(instance, group))]
@@ -250,24 +253,28 @@ class _Rejections:
         self._memory: list[int] = []
 
     def add(self, key: tuple[object, ...], nodes: Nodes, memory: int) -> None:
-        """Note that instances of this shape, with so much memory, may not go to `nodes`."""
+        """Note that N+1 rejects instances of this shape, with so much memory, on `nodes`."""
         self._places.setdefault(key, set()).add(nodes)
         self._memory.append(memory)
 
     def hold(self, key: tuple[object, ...], nodes: Nodes) -> bool:
-        """Whether that is known already."""
+        """Return whether that rejection is known."""
         return nodes in self._places.get(key, ())
 
     def count(self, memory: int) -> int:
-        """How many rejections there were of instances as large as `memory`, or hardly larger."""
+        """Return the number of rejections of instances hardly larger than `memory`, or smaller."""
         return sum(1 for other in self._memory if other <= 1.1 * memory)
 
 
 class _Queue:
-    """Ranked placements that several equal instances take from, one after the other.
+    """Ranked places that several equal instances take from, one after the other.
 
-    ``left`` says how many more may do so before it is time to rank anew, ``taken`` are
-    the nodes that have been chosen.
+    Attributes
+    ----------
+    left:
+        How many more instances may take from it.
+    taken:
+        The nodes that have been chosen.
     """
 
     __slots__ = ("_places", "key", "left", "taken")

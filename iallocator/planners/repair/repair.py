@@ -1,9 +1,9 @@
-"""Repairs of instances whose nodes are offline, each at the place that the engine finds best.
+"""Repairs of instances whose nodes are offline, each at the best place.
 
 ========================================  =================================================
 drbd, its secondary offline               ``fix-storage``: another secondary
 drbd, its primary offline                 ``failover``, then another secondary
-drbd with both, plain with its primary    ``reinstall``: disks made anew elsewhere
+drbd with both, plain with its primary    ``reinstall``: new disks elsewhere
 shared storage, or no disks, its primary  ``failover``; not by tags, as with harep
 ========================================  =================================================
 """
@@ -48,22 +48,22 @@ __all__ = ["Repair", "Repairs"]
 
 @dataclass
 class Repair:
-    """What an instance needs.
+    """The repair that an instance requires.
 
     Attributes
     ----------
     kind:
-        Of the repair: how destructive it is; "" if there is none.
+        The type of the repair: how destructive it is; "" if there is none.
     by_tags:
-        Whether tags can allow it: they do not act on instances that harep leaves alone.
+        Whether tags can allow it: they have no effect on instances that harep ignores.
     dead:
-        Its nodes that are offline, in words.
+        The names of its offline nodes.
     steps:
-        In order, as transitions have them, without numbers; none if it cannot be done.
+        In order, as in a transition, without numbers; none if the repair is impossible.
     nodes:
-        Where it is then, primary first.
+        The nodes of the instance afterwards, primary first.
     reason:
-        Why it is needed; or why it cannot be done.
+        Why the repair is required; or why it is impossible.
     """
 
     instance: Instance
@@ -76,14 +76,14 @@ class Repair:
 
     @property
     def opcodes(self) -> list[Json]:
-        """Those of all steps."""
+        """The opcodes of all steps."""
         return [code for step in self.steps for code in step["opcodes"]]
 
 
 class Repairs:
-    """Finds places for one instance after the other; each takes its room from those after it.
+    """Places for one instance after the other; each uses resources that later ones cannot use.
 
-    Those that must be on one node are repaired together, or none of them.
+    Colocation groups are repaired as a whole, or not at all.
     """
 
     def __init__(
@@ -94,11 +94,11 @@ class Repairs:
 
     @property
     def state(self) -> State:
-        """Who is where, the repairs so far included."""
+        """The state after the repairs so far."""
         return self._context.state
 
     def needed(self, instance: Instance) -> Repair | None:
-        """What the instance needs, not yet where it goes; None if its nodes are well."""
+        """Return the repair that `instance` requires, without a place yet; None for none."""
         off = [self._nodes[index].offline for index in instance.nodes]
         names = [self._nodes[i].name for i, dead in zip(instance.nodes, off) if dead]
         if instance.forthcoming or not any(off):
@@ -114,7 +114,7 @@ class Repairs:
         return Repair(instance, kind, dead, reason=f"{dead} offline", by_tags=by_tags)
 
     def in_units(self, repairs: Sequence[Repair]) -> list[list[Repair]]:
-        """`repairs` in their order, those that lead what must be on one node there together."""
+        """Return `repairs` in their order, with those of a colocation group together."""
         moving = [one for one in repairs if one.kind != FIX_STORAGE]
         by_name = {one.instance.name: one for one in moving}
         units = self._context.bonds.units([one.instance for one in moving])
@@ -124,9 +124,9 @@ class Repairs:
         return [found[one.instance.name] for one in repairs if one.instance.name in found]
 
     def placed(self, repairs: Sequence[Repair]) -> None:
-        """Find the places of all, or of none, and the opcodes that lead there.
+        """Find places for all of `repairs` or for none, and the steps that lead there.
 
-        What is to be repaired beside an instance, and is not yet, does not keep it away.
+        Instances that are still to be repaired do not bind the others to where they are.
         """
         if len(repairs) > 1:
             with self._context.state.trial():
@@ -140,7 +140,7 @@ class Repairs:
         self._in_turn(repairs)
 
     def _in_turn(self, repairs: Sequence[Repair]) -> None:
-        """Place one after the other."""
+        """Place one instance after the other."""
         bonds = self._context.bonds
         bonds.pending = {one.instance.name for one in repairs} if len(repairs) > 1 else set()
         try:
@@ -174,7 +174,7 @@ class Repairs:
         repair.nodes = self._context.state.where[repair.instance.name]
 
     def _bond(self, instance: Instance) -> str:
-        """Which must keeps an instance from its mirror, in words; or ""."""
+        """Return which hard constraint keeps `instance` from its secondary, in words, or ""."""
         bonds, mirror = self._context.bonds, self._context.state.where[instance.name][1:]
         rejected = bonds.rejected(instance, mirror)
         told = bonds.rejection_texts(instance, rejected) if rejected else {}
@@ -205,7 +205,7 @@ class Repairs:
         return move_secondary(context, evaluator, instance, evaluator.online_nodes())
 
     def _reinstalled(self, repair: Repair) -> None:
-        """Disks made anew where a new instance of the kind would be placed."""
+        """Place new disks where a new instance of this kind would be placed."""
         context, instance = self._context, repair.instance
         evaluator = context.evaluator(self._nodes[instance.nodes[0]].group)
         present = context.state.where[instance.name]
@@ -223,7 +223,10 @@ class Repairs:
 
 
 def _reinstallation(instance: Instance, before: list[str], after: list[str]) -> list[Json]:
-    """Ganeti reinstalls only what is down; it is started again if it was to run."""
+    """Return the steps to reinstall an instance.
+
+    Ganeti reinstalls only stopped instances; this one is started again if it should run.
+    """
     disks = _step(RECREATE_DISKS, instance, before, after, {
         "OP_ID": "OP_INSTANCE_RECREATE_DISKS", "disks": [], "nodes": after,
     })  # fmt: skip
@@ -238,7 +241,7 @@ def _reinstallation(instance: Instance, before: list[str], after: list[str]) -> 
 
 
 def _step(kind: str, instance: Instance, before: list[str], after: list[str], code: Json) -> Json:
-    """A step as transitions have them, but for its number and what it waits for."""
+    """Return a step as in a transition, without its number and dependencies."""
     code = {"OP_ID": code["OP_ID"], "instance_name": instance.name, **code}
     whole = {"kind": kind, "instance": instance.name, "from": before, "to": after}
     return {**whole, "opcodes": [code]}

@@ -1,7 +1,6 @@
-"""One look at all instances: what became of pending repairs, and what is broken.
+"""One round of repairs: the results of pending repairs, and repairs of what is broken.
 
-What is told of an instance follows from its tags, its nodes, and the job queue where there is
-one.
+The state of an instance follows from its tags, its nodes, and the job queue if there is one.
 """
 
 from __future__ import annotations
@@ -47,13 +46,13 @@ if TYPE_CHECKING:
         """The job queue of the running cluster."""
 
         def possible(self, opcodes: Sequence[Json]) -> bool:
-            """Whether all `opcodes` can be submitted there."""
+            """Return whether all `opcodes` can be submitted."""
 
         def busy_with(self, instance: str) -> int | None:
-            """A job there that has not ended and is about an instance."""
+            """Return a job about an instance that has not ended, or None."""
 
         def ended(self, jobs: Iterable[int]) -> bool | None:
-            """Whether all `jobs` succeeded; None as long as one of them has not ended."""
+            """Return whether all `jobs` succeeded; None if one of them has not ended."""
 
         def retag(self, instance: str, added: Sequence[str], removed: Sequence[str]) -> None:
             """Change the tags of an instance."""
@@ -64,11 +63,20 @@ __all__ = ["RepairRound"]
 
 @dataclass
 class _Patient:
-    """One instance: how it is, and what is done about it.
+    """One instance: its state, and what is done about it.
 
-    ``steps`` are those of its repair; ``note`` is for people; ``added`` and ``removed`` are tags,
-    and whether they are ``written`` on the running cluster.  ``permit``: the type that would have
-    to be allowed; ``command``: what a person can run.
+    Attributes
+    ----------
+    steps:
+        The steps of its repair.
+    note:
+        For people.
+    added, removed, written:
+        Changes of its tags, and whether they are written on the running cluster.
+    permit:
+        The type of repair that would have to be allowed; "" for none.
+    command:
+        A command that a person can run; "" for none.
     """
 
     instance: Instance
@@ -84,13 +92,13 @@ class _Patient:
 
     @property
     def endless(self) -> bool:
-        """Whether a repair is pending that will never end: no jobs are known of it."""
+        """Whether a repair without known jobs is pending, which will never end."""
         record = self.state.record
         waits = self.state.name == PENDING and record is not None and not record.jobs
         return waits and not self.steps
 
     def become(self, name: str, record: Record) -> None:
-        """Another state, and the tags that say so; what was not written yet never is."""
+        """Change the state and the tags that record it; tags not written yet are replaced."""
         self.state = self.state.changed(name, record)
         before, unwritten = ([], []) if self.written else (self.removed, self.added)
         gone = dict.fromkeys((*before, *self.state.outdated))
@@ -100,18 +108,27 @@ class _Patient:
 
 
 class RepairRound:
-    """One look at all instances.
+    """One round of repairs for all instances.
 
-    `jobs`: the queue, None for a cluster that is not running; `execute`: tags are changed
-    there; `delay`: seconds that every repair waits first; `deadline`: once it has passed,
-    instances that have no place yet are left for the next time; `allow`: the type up to which
-    every repair is allowed this once, "" for none; `command`: how to repeat this command so that
-    it repairs.
+    Parameters
+    ----------
+    jobs:
+        The job queue; None if the cluster is not running.
+    execute:
+        Whether tags are changed on the running cluster.
+    delay:
+        Seconds that every repair waits first.
+    deadline:
+        Once it has passed, instances without a place are left for the next round.
+    allow:
+        The type up to which every repair is allowed in this round; "" for none.
+    command:
+        How to repeat this command so that it repairs.
 
     Raises
     ------
     UsageError
-        If tags tell of two repairs of one instance at the same time.
+        If tags record two repairs of one instance at the same time.
     """
 
     def __init__(
@@ -141,12 +158,12 @@ class RepairRound:
         self._patients.sort(key=lambda one: one.instance.name)
 
     def doubts(self) -> list[str]:
-        """Which permissions are none: whoever has one is not repaired by it."""
+        """Return the permissions in tags that are misspelt, and therefore have no effect."""
         cluster = self.before.cluster
         return list(map(str, misspelt_repairs(cluster, cluster.instances)))
 
     def follow_up(self) -> None:
-        """Find out what became of pending repairs."""
+        """Find out the results of pending repairs."""
         for one in self._patients:
             self._look_at_jobs(one)
             self._commit(one)
@@ -155,7 +172,7 @@ class RepairRound:
                 one.command = _forget(one.instance, one.state.record)
 
     def plan(self) -> None:
-        """Find repairs for what is broken; those that must be together get theirs together."""
+        """Find repairs for broken instances; colocation groups are repaired together."""
         admitted: dict[str, _Patient] = {}
         for one in self._patients:
             one.repair = self._repairs.needed(one.instance)
@@ -175,7 +192,7 @@ class RepairRound:
         self._suggest()
 
     def _look_at_jobs(self, one: _Patient) -> None:
-        """What has become of a pending repair."""
+        """Find out the result of a pending repair."""
         record = one.state.record
         if one.state.name != PENDING or record is None:
             return
@@ -195,7 +212,7 @@ class RepairRound:
         return "its jobs have not ended" if self._jobs else "its jobs are not known here"
 
     def _admits(self, one: _Patient) -> bool:
-        """Whether an instance may be repaired: that is allowed, and nobody is about it."""
+        """Return whether an instance may be repaired: it is allowed, and no job is about it."""
         repair = one.repair
         assert repair is not None
         if not repair.kind:
@@ -212,7 +229,7 @@ class RepairRound:
         return job is None
 
     def _treat(self, one: _Patient, repair: Repair) -> None:
-        """Write down what is done for an instance, or why nothing is."""
+        """Note the repair of an instance, or why there is none."""
         if not repair.steps:
             one.note = f"{repair.kind}: {repair.reason}"
             return
@@ -225,7 +242,7 @@ class RepairRound:
         one.steps = self._steps(repair, one.state.record)
 
     def _steps(self, repair: Repair, record: Record | None) -> list[Json]:
-        """The steps, each with what its tags will say of the repair."""
+        """Return the steps, each with what its tags will record of the repair."""
         assert record is not None
         told = {"type": record.kind, "id": record.identity, "seconds": record.seconds}
         steps = [{**step, "repair": told} for step in repair.steps]
@@ -247,7 +264,7 @@ class RepairRound:
             self._commit(one)
 
     def _suggest(self) -> None:
-        """Say what `--allow` would do for each instance that no tag allows to be repaired."""
+        """Note what `--allow` would do for each instance that no tag allows to be repaired."""
         wanted = {one.instance.name: one for one in self._patients if one.permit}
         repairs = [one.repair for one in wanted.values() if one.repair is not None]
         for unit in self._repairs.in_units(repairs):
@@ -277,16 +294,16 @@ class RepairRound:
 
     @property
     def before(self) -> State:
-        """Who is where without repairs."""
+        """The state without repairs."""
         return State(self._cluster)
 
     @property
     def after(self) -> State:
-        """Who is where once all repairs are done."""
+        """The state after all repairs."""
         return self._repairs.state
 
     def transition(self) -> Json:
-        """The repairs as an execution takes them: a chain of steps for each instance."""
+        """Return the repairs as an execution takes them: a chain of steps for each instance."""
         steps: list[Json] = []
         jobs: list[Json] = []
         for one in self._patients:
@@ -303,14 +320,14 @@ class RepairRound:
         return {"steps": steps, "jobs": jobs}
 
     def status(self) -> int:
-        """1 if somebody should look."""
+        """Return 1 if an instance needs attention, else 0."""
         sick = [one for one in self._patients if one.state.name in (FAILED, NEEDS)]
         helpless = [o for o in self._patients if o.repair and o.state.name == HEALTHY]
         endless = [o for o in self._patients if o.endless]
         return 1 if sick or helpless or endless else 0
 
     def document(self) -> Json:
-        """What is done, as plain data: instances of which there is something to say, and counts."""
+        """Return the round as plain data: instances with a note, and counts."""
         return {
             "command": "repair",
             "executed": self._execute,
@@ -345,7 +362,7 @@ def _forget(instance: Instance, record: Record) -> str:
 
 
 def _delay(seconds: float) -> Json:
-    """An opcode that waits."""
+    """Return an opcode that waits for `seconds`."""
     return {
         "OP_ID": "OP_TEST_DELAY", "duration": seconds, "on_master": True, "on_nodes": [],
         "repeat": 0, "interruptible": False, "no_locks": False,
