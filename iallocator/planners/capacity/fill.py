@@ -1,7 +1,7 @@
-"""How many more instances fit: placing one after the other until none finds a place.
+"""Capacity: place instances of one size one after the other until none fits.
 
-Every instance goes where an allocation would put it: to the placement with the best
-score over all nodes, of all groups that take instances.
+Every instance goes where an allocation would put it: to the place with the best score over all
+nodes, in all groups that accept instances.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["ENOUGH", "Allocation", "FillResult", "fill", "likely_reason"]
 ENOUGH = "as many instances as allowed"
 
 MANY = 3
-"""After so many instances of one size it pays to remember what is known of their places."""
+"""After so many instances of one size, keeping what is known of their places pays off."""
 
 
 class Allocation:
@@ -84,12 +84,12 @@ class FillResult:
 
     @property
     def reason(self) -> str:
-        """The reason of most rejections of the last attempt; `REASONS` has the first of equals."""
+        """The most frequent reason of the last attempt; among equals the first of `REASONS`."""
         return likely_reason(self.failures)
 
 
 def likely_reason(failures: Failures) -> str:
-    """The most frequent reason, the first of `REASONS` among equals and where there is none."""
+    """Return the most frequent reason; among equals the first of `REASONS`."""
     return max(REASONS, key=lambda reason: failures.get(reason, 0))
 
 

@@ -1,9 +1,8 @@
-"""How many more instances like those of the past fit, until the first is rejected.
+"""Forecast: how many more instances like those of earlier requests fit.
 
-What was asked for is asked again, round after round, each in another order, until one finds no
-place; that several times over, since it depends on the order.  Each is answered as a request
-is: by groups, networks and storage pools, tags, limits, N+1 and the strategy that the request,
-its group or the cluster names.
+The earlier requests are repeated in random order, round after round, until one is rejected.  This
+is done several times, because the result depends on the order.  Each request is answered as usual:
+by groups, networks, storage pools, tags, limits, N+1, and the strategy in force.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from iallocator.placement.results import RankedGroups
 
     Past = tuple[Allocate, Settings]
-    """A request for a new instance, and the settings that it is answered by."""
+    """A request for a new instance, and its settings."""
 
 __all__ = ["ORDERS", "Forecast", "Site"]
 
@@ -41,10 +40,10 @@ ORDERS = 9
 """How many times the cluster is filled."""
 
 FIRST_COPIES = 64
-"""For how many instances the first bonds are made; then for twice as many, and so on."""
+"""The number of coming instances whose constraints are known at first; then twice as many."""
 
 CANDIDATES = 1000
-"""How many instances the choice between the two forms of the kernel counts with."""
+"""The number of instances by which the context chooses scalar or array scores."""
 
 
 class Forecast:
@@ -112,18 +111,18 @@ class Forecast:
 
 
 class Site:
-    """A cluster that is filled again and again with what `past` asked for.
+    """A cluster that is filled again and again with instances like those of earlier requests.
 
     Attributes
     ----------
     past:
         The requests, each with its settings; equal settings are the same object.
     usable:
-        The names of the nodes that may take instances.
+        The names of the nodes that may be used.
     min_disk:
         The share of every node's disk that stays free.
     name:
-        Makes names of numbers.
+        Makes a name from a number.
     """
 
     def __init__(
@@ -141,7 +140,7 @@ class Site:
         self.name = name
 
     def asked(self, rng: Random) -> Iterator[Past]:
-        """What was asked for, over and over, each round in an order of its own."""
+        """Return the requests over and over, each round in an order of its own."""
         count = 0
         while True:
             check()
@@ -150,14 +149,14 @@ class Site:
                 count += 1
 
     def _again(self, one: Allocate, number: int) -> Allocate:
-        """The request for another instance like that of `one`."""
+        """Return the request for another instance like that of `one`."""
         new = copy(one.instance)
         new.name = self.name(number)
         new.order = len(self.cluster.instances) + number
         return Allocate(new, one.group_name, one.restrict_to)
 
     def never_takes(self, rejected: Past | None) -> bool:
-        """Whether the cluster as it is takes no instance like the one that was `rejected`."""
+        """Return whether the initial cluster rejects an instance like the `rejected` one."""
         if rejected is None:
             return False
         alone = copy(self)
@@ -165,7 +164,7 @@ class Site:
         return bool(_Filling(alone, Random(0)).next())
 
     def context(self, settings: Settings, coming: Sequence[Instance]) -> Context:
-        """The cluster as it was at first, under `settings`, with the bonds of those `coming`."""
+        """Return the initial cluster under `settings`, with the constraints of those `coming`."""
         nodes = len(self.cluster.nodes)
         pairs = any(one.instance.required_nodes == 2 for one, _ in self.past)
         squares = sum(len(group.nodes) ** 2 for group in self.cluster.groups) * pairs
@@ -177,9 +176,12 @@ class Site:
 
 
 class _Filling:
-    """One filling of a site; a context for each of the settings, all in the same state.
+    """One filling of a site, with a context for each of the settings, all in the same state.
 
-    `rejected`: who found no place.
+    Attributes
+    ----------
+    rejected:
+        The request that found no place; None if none was rejected.
     """
 
     def __init__(self, site: Site, rng: Random) -> None:
@@ -192,11 +194,11 @@ class _Filling:
 
     @property
     def count(self) -> int:
-        """How many have a place."""
+        """The number of instances that have a place."""
         return len(self._placed)
 
     def next(self) -> str:
-        """Place one more; why it has no place, or ""."""
+        """Place one more instance; return why it has no place, or ""."""
         if self.count == len(self._coming):
             self._look_ahead()
         self.rejected = request, settings = self._coming[self.count]
@@ -220,7 +222,7 @@ class _Filling:
         return ""
 
     def _look_ahead(self) -> None:
-        """Make contexts that know of twice as many of those that are to come."""
+        """Make contexts that know twice as many of the coming instances."""
         for _ in range(max(FIRST_COPIES, len(self._coming))):
             self._coming.append(next(self._asked))
         contexts = self._contexts.values()
@@ -235,7 +237,7 @@ class _Filling:
 
 
 def _reason(offers: RankedGroups) -> str:
-    """What rejected most placements; the obstacles where no group was asked."""
+    """Return what rejected most placements, or the obstacles if no group was asked."""
     failures: dict[str, int] = {}
     for offer in offers.ranked:
         for reason, count in offer.failures.items():

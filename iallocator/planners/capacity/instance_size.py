@@ -1,4 +1,4 @@
-"""The sizes of the instances that are counted: standard, largest, and one step smaller."""
+"""The sizes of instances that are counted: standard, largest, and smaller ones in steps."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ STEPS = {"FailMem": ("memory", 64), "FailDisk": ("disk", 256), "FailCPU": ("cpus
 
 
 class Size:
-    """What every instance of one kind is like.
+    """The size and kind of the instances of one filling.
 
     Attributes
     ----------
     memory, disk:
-        MiB; it has one disk.  The disk of a diskless instance is 0, except for hspace.
+        MiB; an instance has one disk.  The disk of a diskless instance is 0, except for hspace.
     spindles:
-        Of its disk, where storage is exclusive.
+        The spindles of its disk on exclusive storage.
     template:
         Its disk template.
     spindle_use:
-        Spindles it counts for where storage is shared.
+        Its spindles on shared storage.
     """
 
     __slots__ = ("cpus", "disk", "load", "memory", "spindle_use", "spindles", "template")
@@ -58,15 +58,15 @@ class Size:
 
     @property
     def nodes(self) -> int:
-        """How many nodes an instance takes."""
+        """The number of nodes of an instance."""
         return self.instance("").required_nodes
 
     def amounts(self) -> Amounts:
-        """Memory, disk, cpus, spindles."""
+        """Return memory, disk, cpus, spindles."""
         return self.memory, self.disk, self.cpus, self.spindles
 
     def instance(self, name: str, spindles_anywhere: bool = False) -> Instance:
-        """An instance of this size on no node."""
+        """Return an instance of this size on no node."""
         sizes = [self.disk] if TEMPLATES[self.template].has_disks else []
         return Instance(
             name,
@@ -76,7 +76,7 @@ class Size:
         )
 
     def smaller(self, reason: str, steps: int = 1) -> Size | None:
-        """So many steps less of what failed for `reason`; None if that is not possible."""
+        """Return a size with so many steps less of what failed for `reason`, or None."""
         if reason not in STEPS:
             return None
         what, step = STEPS[reason]
@@ -84,7 +84,7 @@ class Size:
         return self._with(what, amount) if amount >= step else None
 
     def least(self, reason: str) -> Size | None:
-        """As little as there can be of what failed for `reason`; None if there is no less."""
+        """Return the size with the least of what failed for `reason`; None if there is no less."""
         if reason not in STEPS:
             return None
         what, step = STEPS[reason]
@@ -92,7 +92,7 @@ class Size:
         return self._with(what, amount) if amount < getattr(self, what) else None
 
     def least_of_all(self) -> Size:
-        """As little of everything as steps may lead to."""
+        """Return the size with the least of everything that steps can lead to."""
         size = self
         for reason in STEPS:
             size = size.least(reason) or size
@@ -105,7 +105,7 @@ class Size:
 
 
 def standard_size(policy: Policy, template: str, spindle_use: int, load: Load) -> Size:
-    """The standard size of `policy`."""
+    """Return the standard size of `policy`."""
     return _size(policy.standard, template, spindle_use, load)
 
 

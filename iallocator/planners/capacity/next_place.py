@@ -1,4 +1,9 @@
-"""Where the next of many equal instances goes, with what was known for the one before it."""
+"""Where the next of many equal instances goes, by incremental scores.
+
+Scores and N+1 are kept from one instance to the next.  If counting shows that N+1 holds for a
+number of further instances, these are placed at once; otherwise several placements are simulated
+speculatively.
+"""
 
 from __future__ import annotations
 
@@ -22,23 +27,22 @@ if TYPE_CHECKING:
 __all__ = ["NextPlace", "next_place_for"]
 
 MOST_AHEAD = 64
-"""So many placements are looked ahead at most."""
+"""The most placements that are simulated ahead."""
 
 PATIENCE = 16
-"""Where none is certain of N+1, that is counted again after so many times at the latest."""
+"""If N+1 is certain for none, counting is tried again after so many placements at most."""
 
 FEW_AHEAD = 4
-"""So many are looked ahead at least once one is wrong: that takes hardly longer than one."""
+"""The fewest placements simulated ahead after a wrong guess: hardly slower than one."""
 
 AROUND = 32
-"""Where a guess was wrong, so many nodes are asked about at once."""
+"""The number of nodes that are checked at once after a wrong guess."""
 
 
 class NextPlace:
-    """Answers as long as neither scores that are all but equal nor N+1 are in doubt.
+    """The next places of equal instances, if neither equal scores nor N+1 leave doubt.
 
-    Where counting leaves N+1 in doubt, several placements are rehearsed; `newcomers` makes the
-    instance that comes so many after the next one.
+    `newcomers` makes the instance that comes so many after the next one.
     """
 
     def __init__(
@@ -56,37 +60,35 @@ class NextPlace:
         self._newcomers = newcomers
         self._certain = 0
         self._ahead = 1
-        self._pause, self._patience = 0, 1  # times until it is counted again what is certain
+        self._pause, self._patience = 0, 1  # times until counting is tried again
 
     def path(self, instance: Instance) -> Sequence[Nodes]:
-        """The nodes for `instance` and more like it; []: ask otherwise, there may be none."""
+        """Return the nodes of `instance` and more like it; [] if they are not known."""
         if self._certain <= 0:
-            self._certain = self._count(instance)
-        if self._certain <= 0:
-            return self._rehearsed(instance)
-        return self._scores.path(self._certain)
-
-    def _count(self, instance: Instance) -> int:
-        """How many more are certain of N+1; the more rarely asked, the longer there were none."""
-        self._pause -= 1
-        if self._pause > 0:
-            return 0
-        found = self._headroom.count(instance, self._groups)
-        self._patience = 1 if found else min(2 * self._patience, PATIENCE)
-        self._pause = self._patience
-        return found
+            self._pause -= 1
+            if self._pause <= 0:
+                self._certain = self._headroom.count(instance, self._groups)
+                self._patience = 1 if self._certain else min(2 * self._patience, PATIENCE)
+                self._pause = self._patience
+        if self._certain > 0:
+            return self._scores.path(self._certain)
+        alone = len(self._groups) == 1
+        speculation = self._headroom.speculation(instance, self._groups[0]) if alone else None
+        if speculation is not None:
+            return self._simulated(speculation)
+        best = self._scores.best()
+        return [best] if best and self._headroom.allows(instance, best, False) else []
 
     def placed(self, path: Sequence[Nodes]) -> None:
-        """So many more have come, each to its nodes."""
+        """Note that instances have been placed along `path`."""
         self._certain -= len(path)
         self._scores.placed_along(path)
 
-    def _rehearsed(self, instance: Instance) -> Sequence[Nodes]:
-        """The same by rehearsals: each either finds a place, or learns why a guess was wrong."""
-        alone = len(self._groups) == 1
-        speculation = self._headroom.speculation(instance, self._groups[0]) if alone else None
-        if speculation is None:
-            return self._judged(instance)
+    def _simulated(self, speculation: Speculation) -> Sequence[Nodes]:
+        """Return places that a simulation of several placements confirms; [] if none is known.
+
+        Each simulation either finds a place, or learns why a guess was wrong.
+        """
         while True:
             check()
             guessed, exhausted = self._guess(speculation)
@@ -101,13 +103,8 @@ class NextPlace:
             if known:
                 return [(node,) for node in guessed[:known]]
 
-    def _judged(self, instance: Instance) -> Sequence[Nodes]:
-        """The best nodes, if N+1 is kept there."""
-        best = self._scores.best()
-        return [best] if best and self._headroom.allows(instance, best, False) else []
-
     def _guess(self, speculation: Speculation) -> tuple[list[int], bool]:
-        """Where the next ones might come to, and whether there the best place cannot be told."""
+        """Return guesses of the next places, and whether the place after them is undecided."""
         found: list[int] = []
         exhausted = False
         instance = self._newcomers(0)
@@ -138,9 +135,9 @@ def next_place_for(
     limits_of: Mapping[int, LimitSet],
     newcomers: Callable[[int], Instance],
 ) -> NextPlace | None:
-    """What finds places for more like `instance`; None where soft limits are ignored.
+    """Return the `NextPlace` for more like `instance`; None where soft limits are ignored.
 
-    `groups` holds the nodes whose policy takes it; for `newcomers` see `NextPlace`.
+    `groups` holds the nodes whose policy accepts it; for `newcomers` see `NextPlace`.
     """
     if any(limits_of[group.index] is not ALL_LIMITS for group, _ in groups):
         return None

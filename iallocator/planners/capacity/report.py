@@ -1,4 +1,4 @@
-"""The result of filling a cluster: as data, and as the lines that hspace prints."""
+"""The result of a study of capacity: as data, and as the lines that hspace prints."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["end_of", "key_lines", "study_document", "tiers"]
 
 
 def tiers(run: Run) -> list[tuple[Size, int]]:
-    """How many instances of each size were placed, in the order of placing."""
+    """Return how many instances of each size were placed, in the order of placing."""
     found: list[tuple[Size, int]] = []
     for allocation in run.filling.placed:
         size = allocation.size
@@ -30,7 +30,7 @@ def tiers(run: Run) -> list[tuple[Size, int]]:
 
 
 def end_of(study: CapacityReport, run: Run) -> str:
-    """Why no more was placed, in one line."""
+    """Return why no more was placed, in one line."""
     if study.failing:
         return f"nothing is tried, for the cluster is not N+1: {', '.join(study.failing)}"
     if study.nowhere:
@@ -43,7 +43,7 @@ def end_of(study: CapacityReport, run: Run) -> str:
 
 
 def study_document(study: CapacityReport) -> Json:
-    """The answer as plain data; see ``schemas/capacity.schema.json``."""
+    """Return the result as plain data; see ``schemas/capacity.schema.json``."""
     totals = study.totals
     document: Json = {
         "command": "capacity",
@@ -124,13 +124,13 @@ BARE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789
 
 
 def key_lines(study: CapacityReport) -> Iterator[str]:
-    """``HTS_KEY=VALUE``, to be read by a shell."""
+    """Return lines ``HTS_KEY=VALUE``, to be read by a shell."""
     for key, value in _keys(study):
         yield f"HTS_{key}={_quoted(value)}"
 
 
 def _quoted(text: str) -> str:
-    """`text` as one word of a shell."""
+    """Return `text` as one word of a shell."""
     if not BARE.issuperset(text):
         return "'" + text.replace("'", "'\\''") + "'"
     return text
@@ -240,21 +240,21 @@ def _figure_keys(prefix: str, figures: Figures, totals: Totals) -> Iterator[tupl
 
 
 def _share(part: float, whole: float) -> str:
-    """A share to eight decimals."""
+    """Return `part / whole` with eight decimals."""
     if not whole:
         return "NaN" if not part else "Infinity" if part > 0 else "-Infinity"
     return _fixed(part / whole)
 
 
 def _fixed(number: float) -> str:
-    """Eight decimals, of two equally near ones the even, as Haskell rounds the shortest form."""
+    """Return eight decimals, rounded half to even from the shortest form, as Haskell does."""
     from decimal import ROUND_HALF_EVEN, Decimal
 
     return f"{Decimal(repr(float(number))).quantize(Decimal('1e-8'), ROUND_HALF_EVEN):f}"
 
 
 def _shown(number: float) -> str:
-    """A number as Haskell shows it: short, with a decimal point or an exponent."""
+    """Return a number as Haskell shows it: short, with a decimal point or an exponent."""
     if not number or 0.1 <= abs(number) < 1e7:
         return repr(float(number))
     mantissa, exponent = f"{number!r}e0".split("e")[:2] if "e" in repr(number) else ("", "")

@@ -38,11 +38,11 @@ class CapacityState:
     state:
         Changed by `place`.
     groups:
-        Those that take instances, each with the nodes to use.
+        The groups that accept instances, each with the nodes to use.
     rules_of:
-        Index of a group -> which N+1 is kept where an instance comes to it.
+        Index of a group -> the N+1 rules for an instance that comes to it.
     limits_of:
-        Index of a group -> which limits of its nodes count.
+        Index of a group -> the limits of its nodes that are checked.
     behaviour:
         Where hspace differs: the newest instances are the first to leave a node that
         fails, and a diskless instance has a disk for the policy.
@@ -70,23 +70,23 @@ class CapacityState:
         self._policy_reason = ""  # what a size lacks for the policy says how to make it smaller
 
     def online(self, pair: bool) -> bool:
-        """Whether there are nodes for an instance at all."""
+        """Return whether there are nodes for an instance at all; `pair`: it takes two."""
         return any(len(nodes) > pair for _, nodes in self.groups)
 
     def score(self) -> float:
-        """The score of all nodes."""
+        """Return the score of all nodes."""
         return self.kernel.score()
 
     @property
     def kernel(self) -> Kernel:
-        """Scores of the state as it is now."""
+        """The kernel of the state as it is now."""
         if self._kernel is None:
             self._kernel = self.kernels.make(self.state, self._scope)
         return self._kernel
 
     @property
     def _probing_kernel(self) -> Kernel:
-        """The same, in arrays where those are loaded: for much that is only tried out."""
+        """The kernel for probes: in arrays if the array library is loaded."""
         return self._probing_arrays if self._arrays else self.kernel
 
     @property
@@ -96,13 +96,13 @@ class CapacityState:
         return self._probing
 
     def find(self, instance: Instance) -> tuple[tuple[int, ...], Failures]:
-        """The best nodes for `instance`, () if none will do, and what was rejected why."""
+        """Return the best nodes for `instance`, or (), and what rejected how many places."""
         return self._find(instance, self.kernel, False)
 
     def probe(self, instance: Instance, every: bool = False) -> tuple[tuple[int, ...], Failures]:
-        """The same for one of many that are only tried out; reasons come in any order.
+        """Return what `find` does, for an instance that is not placed; reasons come in any order.
 
-        `every`: global N+1 is asked even where `FillRules.check` would not.
+        `every`: global N+1 is checked even where `FillRules.check` is false.
         """
         if not self._arrays or instance.required_nodes > 1:
             return self._find(instance, self._probing_kernel, every)
@@ -118,7 +118,7 @@ class CapacityState:
             self._policy_reason = ""
 
     def _probe_singles(self, instance: Instance, every: bool) -> tuple[tuple[int, ...], Failures]:
-        """Any node for `instance`, whatever its score."""
+        """Return any node for `instance`, whatever its score."""
         failures: Failures = {}
         for taking, counts in self._taking(instance):
             for nodes in taking:
@@ -158,11 +158,11 @@ class CapacityState:
         return (best[1] if best else ()), failures
 
     def foresee(self, instances: Sequence[Instance], every: bool) -> None:
-        """Prepare for `find` to be asked for each of these, with nothing placed between."""
+        """Prepare probes of all `instances`, with nothing placed in between."""
         self._headroom.prepare(instances, every)
 
     def _barred(self, instance: Instance) -> Failures:
-        """What rejects `instance` if the policies alone keep it off every node, else nothing."""
+        """Return what rejects `instance` if policies alone reject it everywhere, else nothing."""
         failures: Failures = {}
         for group, nodes in self.groups:
             rejections = self._rejected(group, instance)
@@ -175,9 +175,10 @@ class CapacityState:
         return {reason: count for reason, count in failures.items() if count}
 
     def has_room(self, instance: Instance, every: bool) -> bool:
-        """Whether some placement is within limits, and not lost to N+1 for certain.
+        """Return whether a placement is within limits, and does not certainly break N+1.
 
-        Policies aside.  Where there is no room, there is none for more of anything.
+        Policies are ignored.  If there is none, there is none for an instance with more of
+        anything.
         """
         kernel = self._probing_kernel
         if instance.required_nodes == 1:
@@ -193,11 +194,11 @@ class CapacityState:
         )
 
     def rejects_pairs(self, instance: Instance) -> bool:
-        """Whether global N+1, asked everywhere, rejects any size of `instance` on all pairs."""
+        """Return whether global N+1 rejects any size of `instance` on all pairs."""
         return self._headroom.rejects_pairs(instance, every=True)
 
     def limits_say(self, instance: Instance) -> tuple[Failures, list[tuple[int, ...]]]:
-        """What limits and policies reject, and whom they let; of pairs only one."""
+        """Return what limits and policies reject, and the places they allow; of pairs only one."""
         barred = self._barred(instance)
         if barred:
             return barred, []
@@ -214,7 +215,7 @@ class CapacityState:
         return {reason: count for reason, count in failures.items() if count}, open_to
 
     def _taking(self, instance: Instance) -> Iterator[tuple[list[tuple[int, ...]], Failures]]:
-        """The nodes that limits and policies let, and what rejects the others; without scores."""
+        """Return the nodes that limits and policies allow, and what rejects the others."""
         rejected: dict[int, str] = {}
         for group, _ in self.groups:
             rejected.update(self._rejected(group, instance))
@@ -225,16 +226,16 @@ class CapacityState:
     def tells_down(
         self, instance: Instance, open_to: Sequence[tuple[int, ...]], every: bool
     ) -> bool:
-        """Whether `rejected_down` may tell anything of instances like that."""
+        """Return whether `rejected_down` can decide anything about such instances."""
         nodes = [nodes[0] for nodes in open_to]
         return self._headroom.compares_sizes(instance, nodes, every)
 
     def rejected_down(
         self, instances: Sequence[Instance], open_to: Sequence[tuple[int, ...]], every: bool
     ) -> int:
-        """How many of `instances`, from the first on, N+1 certainly rejects wherever limits let.
+        """Return how many of `instances`, from the first on, N+1 certainly rejects.
 
-        They are ever smaller in one amount, and `open_to` is what limits say of all of them.
+        They are ever smaller in one amount, and limits allow `open_to` for all of them.
         """
         nodes = [nodes[0] for nodes in open_to]
         if not self.tells_down(instances[0], open_to, every):
@@ -242,7 +243,7 @@ class CapacityState:
         return self._headroom.rejected_down(instances, nodes)
 
     def _by_limits(self) -> list[tuple[LimitSet, list[int]]]:
-        """The nodes of all groups in which the same limits count."""
+        """Return the nodes of all groups, by the limits that are checked there."""
         found: dict[LimitSet, list[int]] = {}
         for group, nodes in self.groups:
             found.setdefault(self._limits_of[group.index], []).extend(nodes)
@@ -260,7 +261,7 @@ class CapacityState:
         return kernel.pairs(instance, nodes, nodes, rejections, limits, limits)
 
     def _offers(self, instance: Instance, kernel: Kernel) -> Iterable[Candidates]:
-        """The candidates on which limits of single nodes have had their say."""
+        """Return the candidates, with the limits of single nodes applied."""
         if instance.required_nodes == 2:
             for group, nodes in self.groups:
                 if len(nodes) > 1:
@@ -275,7 +276,7 @@ class CapacityState:
             yield kernel.singles(instance, nodes, rejected, limits)
 
     def _rejected(self, group: Group, instance: Instance) -> dict[int, str]:
-        """Where the policy of `group` rejects `instance`; to hspace a diskless one has a disk."""
+        """Return the nodes where the policy rejects `instance`; for hspace it has a disk."""
         if not instance.kind.has_disks and not self._behaviour.plans_for_diskless:
             return self._rejected_with_a_disk(group, _with_a_disk(instance))
         return rejected_by_policy(self.state.cluster, group, instance, self._policy_reason)
@@ -295,7 +296,7 @@ class CapacityState:
         return rejections
 
     def open_to(self, instance: Instance) -> Iterator[tuple[LimitSet, list[int]]]:
-        """The nodes of each group whose policy admits `instance`, and which limits count there."""
+        """Return the nodes of each group whose policy allows `instance`, and their limits."""
         for group, nodes in self.groups:
             rejected = self._rejected(group, instance)
             taking = [node for node in nodes if node not in rejected]
@@ -303,7 +304,7 @@ class CapacityState:
                 yield self._limits_of[group.index], taking
 
     def place(self, arrivals: Sequence[tuple[Instance, Nodes]]) -> None:
-        """Put each new instance on its nodes; they differ in name and order only."""
+        """Place new instances on their nodes; they differ in name and order only."""
         if all(len(nodes) == 1 for _, nodes in arrivals):
             self.state.place_alike(arrivals)
         else:
@@ -315,7 +316,7 @@ class CapacityState:
     def next_place(
         self, instance: Instance, newcomers: Callable[[int], Instance]
     ) -> NextPlace | None:
-        """What finds places for more like `instance` quickly, if there is anything.
+        """Return what finds places for more like `instance` quickly, or None.
 
         `newcomers` makes the instance that comes so many after the next one.
         """
@@ -332,13 +333,13 @@ class CapacityState:
         )
 
     def newcomer(self, size: Size, number: int, name: str) -> Instance:
-        """New instance number `number`."""
+        """Return new instance number `number`."""
         instance = size.instance(name, self._behaviour.counts_spindles_anywhere)
         instance.order = self._order(number)
         return instance
 
     def another(self, instance: Instance, number: int, name: str) -> Instance:
-        """New instance number `number`, of the size that `instance` has."""
+        """Return new instance number `number`, of the size of `instance`."""
         return instance.twin(name, self._order(number))
 
     def _order(self, number: int) -> int:
@@ -347,7 +348,7 @@ class CapacityState:
 
 
 def _open_to(candidates: Candidates) -> tuple[list[tuple[int, ...]], Failures]:
-    """The nodes of feasible placements, of pairs only one; and what rejects the others."""
+    """Return the nodes of feasible placements, one of pairs, and what rejects the others."""
     if not candidates.feasible:
         return [], candidates.failures
     rows = map(candidates.open, range(candidates.rows()))
@@ -357,7 +358,7 @@ def _open_to(candidates: Candidates) -> tuple[list[tuple[int, ...]], Failures]:
 
 
 def _with_a_disk(instance: Instance) -> Instance:
-    """A stand-in for a diskless instance, that has the disk of its size."""
+    """Return a stand-in for a diskless instance, with a disk of its size."""
     twin = instance.as_template(DRBD)
     twin.disk_sizes = [instance.disk]
     return twin

@@ -1,9 +1,9 @@
-"""Tiered filling: from the largest size down, each time less of what was lacking.
+"""Tiered filling: start with the largest size, and reduce what is insufficient step by step.
 
-While nothing is placed, one answer says for many sizes that they are rejected.  From a size to
-smaller ones in one amount, a limit that is kept stays kept, and so does room.  Limits and policies
-that say the same of two sizes say it of all between them, and where the smaller one is certain to
-break N+1, all above it do.
+Until an instance is placed, one answer decides many sizes.  If a size is reduced in one amount,
+limits that were kept stay kept, and so does free capacity.  If limits and policies give the same
+answer for two sizes, they give it for all sizes between.  If the smaller one certainly breaks
+N+1, all sizes above do.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 __all__ = ["Rejections", "fill_tiered"]
 
 MOST_AT_ONCE = 1024
-"""Of so many sizes at most it is told at once that they are lost as the first was."""
+"""The most sizes that are decided at once as rejected by N+1."""
 
 AT_ONCE = 32
-"""Of so many sizes at most global N+1 is judged at once; a power of two."""
+"""The most sizes for which global N+1 is checked at once; a power of two."""
 
 
 class Rejections:
-    """Why sizes do not fit on `site` as it is; it must not change meanwhile.
+    """What rejects sizes on `site`, which must not change meanwhile.
 
     `number` and `name` are those of the instance that would come.
     """
@@ -53,7 +53,7 @@ class Rejections:
         ]
 
     def of(self, size: Size, every: bool = False) -> Failures | None:
-        """What rejects an instance of this size; None if it fits; see `CapacityState.probe`."""
+        """Return what rejects an instance of this size; None if it fits."""
         key = size.amounts(), every
         if key not in self._known:
             nodes, failures = self._site.probe(self._probe(size), every)
@@ -63,11 +63,11 @@ class Rejections:
         return self._known[key]
 
     def knows(self, size: Size, every: bool) -> bool:
-        """Whether what rejects it has been asked already."""
+        """Return whether the answer for this size is known."""
         return (size.amounts(), every) in self._known
 
     def hopeless(self, size: Size, every: bool) -> bool:
-        """Whether neither this size nor any that has at least as much of everything fits."""
+        """Return whether neither this size nor any that has at least as much of everything fits."""
         key = size.amounts(), every
         if key in self._roomy:
             return False
@@ -80,13 +80,13 @@ class Rejections:
         return True
 
     def whatever_the_size(self, size: Size) -> bool:
-        """Whether global N+1, where it is asked, rejects all sizes of this kind as things are."""
+        """Return whether global N+1 rejects all sizes of this kind now."""
         return self._site.rejects_pairs(self._probe(size))
 
     def alike(self, size: Size, reason: str, every: bool) -> int:
-        """How many steps down in what `reason` is about are rejected just as `size`, which is.
+        """Return how many steps down for `reason` are certainly rejected just as `size` is.
 
-        Those that can be told of at little cost: there may be more.
+        Only steps that can be decided at little cost are counted: there may be more.
         """
         self._pause -= 1
         if self._pause > 0:
@@ -114,7 +114,7 @@ class Rejections:
     def _lost_alike(
         self, size: Size, reason: str, every: bool, steps: int, open_to: Sequence[tuple[int, ...]]
     ) -> int:
-        """The same where N+1 is what rejects, of so many steps at most."""
+        """Return the number of those steps if N+1 rejects `size`, of `steps` at most."""
         sizes = [size, *(size.smaller(reason, number) for number in range(1, steps + 1))]
         instances = [self._probe(one) for one in sizes if one is not None]
         found = max(0, self._site.rejected_down(instances, open_to, every) - 1)
@@ -122,7 +122,7 @@ class Rejections:
         return found
 
     def remember(self, size: Size, reason: str, steps: int, every: bool) -> None:
-        """So many steps down are rejected as `size` is."""
+        """Note that so many steps down are rejected as `size` is."""
         failures = self._known[size.amounts(), every]
         for number in range(1, steps + 1):
             check()
@@ -131,9 +131,9 @@ class Rejections:
                 self._known[one.amounts(), every] = failures
 
     def foresee(self, size: Size, reason: str, steps: int, every: bool) -> None:
-        """Have global N+1 judged for `size`, so many steps on the way, and for those after it.
+        """Prepare N+1 checks of `size`, which is so many steps on the way, and of the next sizes.
 
-        Ever more at once: a way is short, or very long.
+        More sizes are prepared as the way gets longer: a way is short, or very long.
         """
         count = min(steps, AT_ONCE)
         if steps & (steps - 1) and (steps < AT_ONCE or steps % AT_ONCE):
@@ -147,7 +147,7 @@ class Rejections:
         return self._site.newcomer(size, self._number, self._name)
 
     def _regions_of(self, size: Size) -> list[tuple[bool, bool]]:
-        """On which side of each bound of each policy it lies."""
+        """Return on which side of each bound of each policy `size` lies."""
         return [
             (amount < bound, amount > bound)
             for bounds in self._bounds
@@ -164,9 +164,9 @@ def _within(least: Amounts, amounts: Amounts) -> bool:
 
 
 def _last(true_of: Callable[[int], bool], most: int | None = None) -> int:
-    """The last number from 1 on, or to `most`, that it is true of, as it is of all before.
+    """Return the last number from 1 on, or to `most`, for which `true_of` holds; 0 if none.
 
-    0 if of none.
+    It holds for all numbers before that.
     """
     low, high = 0, 1
     while (most is None or high <= most) and true_of(high):
@@ -182,7 +182,7 @@ def _last(true_of: Callable[[int], bool], most: int | None = None) -> int:
 
 
 class _Tiers:
-    """The sizes tried since the last instance was placed: nothing of them fits now."""
+    """The sizes tried since the last instance was placed; none of them fits now."""
 
     def __init__(self, site: CapacityState, filling: FillResult, limit: int | None) -> None:
         self._site = site
@@ -193,17 +193,17 @@ class _Tiers:
         self._stepping, self._steps = "", 0  # what was made less of last, how often in a row
 
     def fills(self, size: Size) -> bool:
-        """Place what fits of this size; whether that came to an end for want of a place."""
+        """Place what fits of this size; return whether no place was left."""
         limit = self._limit
         if limit is not None and self._filling.spends:
             limit += len(self._filling.placed)
         return fill(self._site, size, self._filling, limit)
 
     def next_size(self, size: Size) -> Size | None:
-        """The next smaller size that fits, after one that does not any more.
+        """Return the next smaller size that fits, after one that does not fit any more.
 
-        First, step by step, less of what fails most often; where that leads nowhere,
-        from the last size back to the first, less of one thing until it fails no more.
+        First, reduce what fails most often, step by step.  If that leads nowhere, go back from the
+        last size to the first, and reduce one amount until it does not fail any more.
         """
         number = len(self._filling.placed)
         self._rejections = Rejections(self._site, number, self._filling.name(number))
@@ -244,7 +244,7 @@ class _Tiers:
         return max(0, limit - len(self._filling.placed))
 
     def _ways(self, size: Size) -> Iterator[Size]:
-        """Where to go on from a size that does not fit."""
+        """Return the sizes to go on with after one that does not fit."""
         reasons = _by_count(self._rejections.of(size) or {})
         step = size.smaller(reasons[0]) if reasons else None
         if step is not None:
@@ -257,7 +257,7 @@ class _Tiers:
                 return
 
     def _look_ahead(self, size: Size, step: Size, reason: str) -> None:
-        """See what is rejected just as `size`, or have N+1 judged for `step` and those after it."""
+        """Find sizes rejected just as `size`, or prepare N+1 checks from `step` on."""
         rejections = self._rejections
         if rejections.knows(step, every=False):
             return
@@ -270,10 +270,10 @@ class _Tiers:
         rejections.foresee(step, reason, self._steps, every=False)
 
     def _leap(self, size: Size, reason: str) -> Size | None:
-        """Less of one thing until it fits, as long as that thing is among what fails.
+        """Return the size reduced for one reason until it fits, while that reason is among those.
 
-        A leap keeps global N+1, with drbd instances too, and ends before the last step:
-        so does hspace.
+        A leap checks global N+1, for drbd instances too, and ends before the last step, as in
+        hspace.
         """
         if not self._may_leap(size, reason):
             return None
@@ -302,7 +302,7 @@ class _Tiers:
         return found
 
     def _may_leap(self, size: Size, reason: str) -> bool:
-        """Whether next to nothing of that thing may fit; if not, nothing on the way does."""
+        """Return whether the least amount may fit; if not, nothing on the way does."""
         if self._rejections.whatever_the_size(size):
             return False
         least = size.least(reason)
@@ -315,7 +315,7 @@ def _more(left: int | None, before: int | None) -> bool:
 
 
 def _by_count(failures: Failures) -> list[str]:
-    """The reasons that occur, the most frequent first; of equals the last of `REASONS`."""
+    """Return the reasons that occur, the most frequent first; of equals the last of `REASONS`."""
     found = [reason for reason in reversed(REASONS) if failures.get(reason)]
     return sorted(found, key=lambda reason: -failures[reason])
 

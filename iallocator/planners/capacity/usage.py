@@ -1,4 +1,4 @@
-"""What a cluster has, uses and has left, added up over all its nodes."""
+"""The resources that a cluster has, uses and has free, added up over all its nodes."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ __all__ = ["Figures", "Totals"]
 
 
 class Totals:
-    """The capacities of all nodes, online or not; `state` is the cluster as read.
+    """The capacities of all nodes, online or not; `state` is the initial state.
 
     Attributes
     ----------
     memory, disk:
         MiB.
     overhead:
-        MiB of memory that the nodes use themselves, and that is neither free nor explained by
-        instances; less where nodes report more free memory than their instances leave.
+        MiB of memory that nodes use themselves, or that is neither free nor used by known
+        instances; less if nodes report more free memory than their instances leave.
     own_cpus:
         Virtual cpus that the nodes use themselves.
     vcpus:
@@ -46,23 +46,23 @@ class Totals:
 
 
 class Figures:
-    """What is used and free at one moment.
+    """The resources in use and free at one moment.
 
     Attributes
     ----------
     instances, score:
-        How many there are, and the score of all nodes.
+        The number of instances, and the score of all nodes.
     free_memory, free_disk, free_spindles:
         MiB, MiB, and spindles of nodes with exclusive storage.
     available_memory, available_disk:
-        Of that, what is not kept for failovers or by ``--min-disk``; MiB.
+        The free MiB beside what is kept for failovers, or by ``--min-disk``.
     most_memory, most_disk:
-        The most that is available on one node; MiB.
+        The most MiB available on one node.
     used_memory:
         MiB of running instances.
     used_cpus, used_cores:
-        Virtual cpus in use, those of the nodes themselves included, and the share of cpus that
-        these are by the ratio of each node.
+        Virtual cpus in use, with those of the nodes themselves, and the cpus that they make by the
+        ratio of each node.
     """
 
     __slots__ = (

@@ -203,7 +203,8 @@ class _Examination:
             for role, at in zip(("primary", "secondary"), self._state.where[instance.name]):
                 node = self._nodes[at]
                 if not node.online:
-                    text = f"{role} on {node.name}, which is {_condition(node.offline)}"
+                    condition = "offline" if node.offline else "drained or cannot hold instances"
+                    text = f"{role} on {node.name}, which is {condition}"
                     yield Finding(f"offline_{role}", text, node=node.name, instance=instance.name)
 
     def _policy(self) -> Iterator[Finding]:
@@ -273,7 +274,3 @@ class _Examination:
             if broken and not instance.forthcoming:
                 text = "; ".join(broken)
                 yield Finding("musts", text, node=self._name(index), instance=instance.name)
-
-
-def _condition(offline: bool) -> str:
-    return "offline" if offline else "drained or cannot hold instances"

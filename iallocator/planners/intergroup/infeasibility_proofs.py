@@ -293,7 +293,9 @@ class Proofs:
             found = self._short(bound, rooms, reach)
             if found:
                 only = len(bound) < len(instances)
-                return f"{_whom(bound)} {found}" if only else found
+                more = f" and {len(bound) - 1} more" if len(bound) > 1 else ""
+                some = f"{bound[0].name}{more}, which may go to few groups only,"
+                return f"{some} {found}" if only else found
         return ""
 
     def _rooms_of(self, leaving: Sequence[Instance], reach: Reach) -> list[Arrivals]:
@@ -384,8 +386,3 @@ def _in_words(
         return f"fills {wanted:.12g} places of {size}, the others have {have:.12g}"
     filled = "" if isinstance(measure, Amount) else " that its pieces could fill"
     return f"uses {wanted:.12g}{unit} {kind.name}, the others have {have:.12g} free{filled}"
-
-
-def _whom(instances: Sequence[Instance]) -> str:
-    more = f" and {len(instances) - 1} more" if len(instances) > 1 else ""
-    return f"{instances[0].name}{more}, which may go to few groups only,"

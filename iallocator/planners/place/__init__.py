@@ -1,1 +1,1 @@
-"""A whole cluster placed anew by Pacemaker's rules."""
+"""Full re-placement of a cluster by the rules of Pacemaker."""

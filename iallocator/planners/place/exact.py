@@ -1,8 +1,8 @@
-"""Places for all, or for as many as possible, by exact search, where the rules leave some out.
+"""Places for all instances, or for as many as possible, by exact search.
 
-Pacemaker's rules never go back on a choice.  Here all instances choose at once: what is
-linear is left to the solver, and its answer is tried out by the very rules that
-each choice has to keep: limits, scores that are not negative, capacities, bonds, N+1.
+Pacemaker's rules never revise a choice, so they may leave an instance out.  Here all instances
+choose at once.  The solver decides what is linear.  Its answer is tried out with the rules that
+each choice must satisfy: limits, scores that are not negative, capacities, constraints, N+1.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["place_exactly", "why_not_begun"]
 
 TINY = 0.25
-"""What all moves and all scores together may cost at most."""
+"""The cost of all moves and all scores together is at most this."""
 
 PRICED = 8.0
 """What a broken wish costs at most, where 1 is what the scores of an instance differ by, or one
@@ -103,7 +103,7 @@ class _Rows:
         self._soft = SoftAffinityRows(one.relations, self._names, self._penalty_of)
 
     def problem(self, budget: Budget) -> Problem | None:
-        """All places of all instances; None if there is no time for them."""
+        """Return the program of all places of all instances; None if there is no budget."""
         one = self._one
         constraints: list[ConstraintRows] = [
             self._affinity,
@@ -123,17 +123,17 @@ class _Rows:
         return collected.problem()
 
     def all_places(self) -> Iterator[tuple[float, Nodes]]:
-        """Every place of everybody, each as if nothing else moved."""
+        """Return every place of every instance, each as if no other instance moved."""
         for instance in self._order:
             yield from self._places(instance)
 
     def _penalty_of(self, one: str, other: str, weight: float) -> float:
-        """What breaking a wish between two that choose costs: as much as off their scores."""
+        """Return the cost of a violated soft constraint between two instances that choose."""
         both = (self._one.places[name].instance for name in (one, other))
         return self._unit * max(self._scaled_price(each, weight) for each in both) / 4
 
     def _scaled_price(self, instance: Instance, price: float) -> float:
-        """A price, 1 being what its scores differ by; if they do not, it comes before staying."""
+        """Return a penalty in units of the span of scores; without a span it precedes staying."""
         span = self._span(instance)
         return min(PRICED, price / span) if span else PRICED / 2 * (1 + price / (price + 1))
 
@@ -150,11 +150,11 @@ class _Rows:
         return one.facts.of(instance).priority + first
 
     def priorities(self) -> dict[str, int]:
-        """Instance -> its priority, where not all can have a place."""
+        """Return the priority of each instance, for when not all can have a place."""
         return {instance.name: self._priority(instance) for instance in self._order}
 
     def _places(self, instance: Instance) -> Iterator[tuple[float, Nodes]]:
-        """Every place that an instance may have if nothing else moves, with what it costs."""
+        """Return every place that an instance may have if no other moves, with its cost."""
         one = self._one
         place = one.places[instance.name]
         weights = one.weigher.of(instance, one.homes.get(instance.name))
@@ -177,7 +177,7 @@ class _Rows:
                     yield self._unit * (cost + moves) / 4, nodes
 
     def _companion(self, instance: Instance) -> int | None:
-        """The node of one that stays, and that the instance must be with."""
+        """Return the node of an instance that stays, and that this one must be with, or None."""
         one = self._one
         group = one.facts.of(instance).group
         for place in one.places.values() if group else ():
@@ -232,7 +232,7 @@ class _PacemakerRows:
 def _broken(
     one: SchedulingPass, order: Sequence[Instance], nodes: Mapping[str, Nodes]
 ) -> list[str] | None:
-    """Try the places out, one after the other; the first that fails, and who was there before."""
+    """Try the places out, one after the other; return the first that fails, and those before."""
     state = one.context.state
     placed: list[Instance] = []
     idle: list[str] = []
@@ -254,7 +254,7 @@ def _broken(
 
 
 def _possible(one: SchedulingPass, place: PlannedPlace, nodes: Nodes) -> bool:
-    """Whether an instance may go to `nodes` as the state is now, capacities aside."""
+    """Return whether an instance may go to `nodes` as the state is now, without capacities."""
     rejection = one.openings.rejection
     if rejection(place, nodes[:1]) or (len(nodes) > 1 and rejection(place, nodes)):
         return False

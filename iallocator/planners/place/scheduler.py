@@ -1,9 +1,8 @@
-"""Placing a whole cluster anew by Pacemaker's rules: who goes where, and why.
+"""Full re-placement by Pacemaker's rules: where each instance goes, and why.
 
-Every instance gets its turn, the running ones too; there is no way back from a choice.
-A choice is made among the nodes that the limits of nodes, migration tags, networks and
-storage allow, and it must keep global N+1: no failure that could be survived before may
-become intolerable, see `RequiredFailures`.
+Every instance chooses once, the running ones too.  It chooses among the nodes that limits,
+migration tags, networks and storage allow.  The choice must keep global N+1: no failure that was
+tolerated before may become intolerable, see `RequiredFailures`.
 """
 
 from __future__ import annotations
@@ -91,7 +90,7 @@ def runs(state: State, instance: Instance) -> bool:
 
 
 def _reason(choice: Choice, index: int) -> str:
-    """What decided for node `index`."""
+    """Return what decided for node `index`."""
     others = [other for other in choice.ranked if other != index]
     if not others:
         return "the only node that can take it"
@@ -102,7 +101,7 @@ def _reason(choice: Choice, index: int) -> str:
 
 
 def _rejection(choice: Choice, rejected: Mapping[int, str]) -> str:
-    """Why no node takes the instance, each reason with its nodes."""
+    """Return why no node accepts the instance, each reason with its nodes."""
     by_reason: dict[str, list[str]] = {}
     for index, reason in [*choice.rejected.items(), *rejected.items()]:
         by_reason.setdefault(reason, []).append(choice.node_name(index))
@@ -111,17 +110,23 @@ def _rejection(choice: Choice, rejected: Mapping[int, str]) -> str:
 
 
 REASONS = frozenset(reason for reason in LIMITS if reason not in ("FailTags", "FailMig"))
-"""What a node is rejected for that has too little, or would exceed its policy."""
+"""The reasons of nodes that have too little, or would exceed their policy."""
 
 POLICIES = ("preferred", "last_resort")
-"""Allocation policies of groups that take new instances, those that come first first."""
+"""Allocation policies of groups that accept new instances, in order of preference."""
 
 
 class Openings:
-    """What is open to whom on the state of `context`, as it is when asked.
+    """The nodes that are open to an instance, on the state of `context` as it is now.
 
-    `places`: those of everybody, by name; `homes`: the nodes of those that run; `wanted`: the
-    requests for new instances, by name.
+    Parameters
+    ----------
+    places:
+        Name -> the place of an instance.
+    homes:
+        Name -> the node where an instance runs.
+    wanted:
+        Name -> the request for a new instance.
     """
 
     def __init__(
@@ -142,7 +147,7 @@ class Openings:
         self._promising = {n.index for n in context.cluster.nodes if n.memory_ratio > 1}
 
     def fields(self, place: PlannedPlace) -> list[list[int]]:
-        """The nodes to choose from, in one field after the other until one has a place.
+        """Return sets of nodes to choose from; the next one counts only if one has no place.
 
         An instance that exists stays in its group; a new one prefers groups by policy.
         """
@@ -164,7 +169,7 @@ class Openings:
         ]
 
     def _restricted(self, instance: Instance) -> Sequence[str] | None:
-        """The names of the nodes that a new instance is restricted to; None: it is not."""
+        """Return the names of the nodes that a new instance is restricted to, or None."""
         wanted = self._wanted.get(instance.name)
         if wanted is None:
             return None
@@ -174,11 +179,12 @@ class Openings:
     def rejection(
         self, place: PlannedPlace, nodes: tuple[int, ...], with_normal_limits: bool = False
     ) -> str | None:
-        """Why an instance that is off the state may not come to `nodes`, ranks and N+1 aside.
+        """Return why an instance that is off the state may not come to `nodes`, or None.
 
-        `nodes` of one that needs two may be the primary alone.  Who is where it was, beside
-        nobody new, may stay there even if the node has too little for all of them.
-        `with_normal_limits`: all limits count, even for who leaves a node that is not online.
+        Ranks and N+1 are not checked.  `nodes` of an instance that requires two may be the primary
+        alone. An instance may stay where it was, beside instances that were there too, even if the
+        node has too little for all of them.  `with_normal_limits`: soft limits are checked even if
+        it leaves a node that is not online.
         """
         if len(nodes) > 1 and self._dead_mirror(place, nodes[0]) == [nodes[1]]:
             nodes = nodes[:1]
@@ -191,7 +197,7 @@ class Openings:
     def rejections(
         self, place: PlannedPlace, nodes: Sequence[int], with_normal_limits: bool = False
     ) -> dict[int, str]:
-        """The same for each of `nodes` as the primary alone; those that are rejected."""
+        """Return what `rejection` says of each of `nodes` as the primary alone."""
         told: dict[int, str | None] = {}
         for group, members in self._by_group(nodes).items():
             evaluator = self._evaluator(group, with_normal_limits)
@@ -205,7 +211,7 @@ class Openings:
         return {i: why for i in nodes if i in told and (why := told[i]) is not None}
 
     def _by_group(self, nodes: Sequence[int]) -> dict[Group, Sequence[int]]:
-        """`nodes` by their groups; mostly those of one."""
+        """Return `nodes` by their groups; mostly there is one group."""
         of = self._group
         found = dict.fromkeys([of[index] for index in nodes])
         if len(found) < 2:
@@ -223,14 +229,14 @@ class Openings:
     def _objection(
         self, place: PlannedPlace, nodes: tuple[int, ...], found: Rejection
     ) -> str | None:
-        """What is said of a rejection; None where it does not count for who stays there."""
+        """Return the words for a rejection; None if the instance stays, and may."""
         stays = nodes == place.before[: len(nodes)] and found.reason in REASONS
         if stays and all(self._nobody_new(index) for index in nodes):
             return None
         return _wording(found)
 
     def _really_full(self, place: PlannedPlace, node: int) -> str | None:
-        """Why an instance may not come to a node that promises more memory than it has."""
+        """Return why an instance may not come to a node that advertises too much memory."""
         state = self.context.state
         if node in place.before[:1] or node not in self._promising:
             return None
@@ -242,7 +248,7 @@ class Openings:
         return memory_lack(state, node, place.instance, waiting=waiting) or None
 
     def _nobody_new(self, index: int) -> bool:
-        """Whether everybody on the node has been there all the time, in the same role."""
+        """Return whether all instances of the node were there initially, in the same role."""
         state = self.context.state
         return all(i.nodes[:1] == (index,) for i in state.primaries[index].values()) and all(
             i.nodes[1:] == (index,) for i in state.secondaries[index].values()
@@ -251,10 +257,10 @@ class Openings:
     def mirrors(
         self, place: PlannedPlace, primary: int, with_normal_limits: bool = False
     ) -> list[int]:
-        """The nodes that may take the mirror of an instance on `primary`.
+        """Return the nodes that may be the secondary of an instance on `primary`.
 
-        If none may, an instance that has its disks on `primary` leaves the other half even
-        where nothing may come: that is no reason to stop what runs, or not to fail over.
+        If there are none, an instance that has its disks on `primary` leaves its other node even if
+        no node accepts a secondary: that is no reason to stop it, or not to fail over.
         """
         nodes = self.context.cluster.nodes
         group = nodes[primary].group
@@ -274,13 +280,13 @@ class Openings:
         return found or self._dead_mirror(place, primary)
 
     def _dead_mirror(self, place: PlannedPlace, primary: int) -> list[int]:
-        """The node of the other half, if one is on `primary` and nothing may come to the other."""
+        """Return the other node of the instance, if nothing may come to it."""
         others = [index for index in place.before if index != primary]
         return [i for i in others if len(others) == 1 and not self.facts.usable[i]]
 
 
 def _wording(found: Rejection) -> str:
-    """What is told of a rejection: of limits of nodes what they count as, else the rule."""
+    """Return the words for a rejection: the reason of a limit of a node, else the rule."""
     return found.reason if found.reason in REASONS else found.text
 
 
@@ -444,7 +450,7 @@ class SchedulingPass:
         self.units = in_turn(self.kind, cluster, self.facts, self.weigher, self.ledger, units)
 
     def run(self) -> None:
-        """Give every unit its turn."""
+        """Let every colocation set choose."""
         for done, unit in enumerate(self.units):
             check()
             self._tell(done, len(self.units))
@@ -452,7 +458,7 @@ class SchedulingPass:
                 self._member(unit, position)
 
     def take(self, found: Mapping[str, Nodes], why: str, why_not: str) -> None:
-        """Give everybody the place that was `found` for all together, instead of turns."""
+        """Give every instance the place that was `found` for all together."""
         for place in self.in_order:
             name, stuck = place.instance.name, self.stuck(place.instance)
             if stuck:
@@ -466,7 +472,7 @@ class SchedulingPass:
 
     @property
     def in_order(self) -> list[PlannedPlace]:
-        """All of them, in the order in which they choose."""
+        """All places, in the order in which the instances choose."""
         return [self.places[member.name] for unit in self.units for member in unit.members]
 
     def take_off(self) -> list[Instance]:
@@ -481,7 +487,7 @@ class SchedulingPass:
         return found
 
     def stuck(self, instance: Instance) -> str:
-        """Why an instance stays as it is, or ""."""
+        """Return why an instance stays as it is, or ""."""
         if instance.name in self._kept:
             return self._kept[instance.name]
         if not instance.auto_balance:
@@ -501,7 +507,7 @@ class SchedulingPass:
         return self._cut_off(instance, before)
 
     def _cut_off(self, instance: Instance, before: tuple[int, ...]) -> str:
-        """Why an instance of an offline node cannot begin at its mirror, or ""."""
+        """Return why an instance of an offline node cannot start on its secondary, or ""."""
         nodes, pools = self.context.cluster.nodes, self.context.state.pools
         if len(before) < 2 or pools is None or not nodes[before[0]].offline:
             return ""
@@ -525,7 +531,7 @@ class SchedulingPass:
             self.leave_disks(place)
 
     def _place(self, unit: ColocationSet, position: int, place: PlannedPlace) -> None:
-        """Put the instance at this `position` of `unit` where it goes, if there is a place."""
+        """Give the instance at `position` of `unit` its place, if there is one."""
         names = self.context.cluster.nodes
         for field in filter(None, self.openings.fields(place)):
             allowed = field
@@ -594,7 +600,7 @@ class SchedulingPass:
 
     @property
     def lenient(self) -> set[int]:
-        """The nodes of groups where soft limits do not count."""
+        """The nodes of groups where soft limits are ignored."""
         context = self.context
         groups = context.cluster.groups
         return {
@@ -606,7 +612,7 @@ class SchedulingPass:
 
     @property
     def left_out(self) -> list[PlannedPlace]:
-        """Those that found no place, though they may go somewhere."""
+        """The instances that found no place, though they may move."""
         return [
             place
             for place in self.places.values()
@@ -615,9 +621,9 @@ class SchedulingPass:
 
     @property
     def uncounted(self) -> dict[str, str]:
-        """Those that were left out, and whose disks took no room while others chose.
+        """The instances left out whose disks were not counted while others chose.
 
-        With the reason if their place was taken from them.
+        Each has the reason if its place was taken from it, else "".
         """
         return {
             place.instance.name: place.why if place.instance.name in self._dropped else ""
@@ -642,7 +648,7 @@ class SchedulingPass:
             self._left_disks.add(place.instance.name)
 
     def _lift_disks(self, place: PlannedPlace) -> bool:
-        """Take back `leave_disks`; whether there was something to take back."""
+        """Undo `leave_disks`; return whether there was anything to undo."""
         if place.instance.name not in self._left_disks:
             return False
         self._left_disks.remove(place.instance.name)
@@ -650,7 +656,7 @@ class SchedulingPass:
         return True
 
     def _stay(self, place: PlannedPlace, why: str) -> None:
-        """Count a pinned instance where it is, or will be; one that does not run takes nothing."""
+        """Count an instance that stays where it is; one that does not run uses nothing."""
         if not place.holds:
             place.why = f"rule 7: it does not run, and stays so: {why}"
             return
@@ -660,7 +666,7 @@ class SchedulingPass:
             self.count(place.instance, place.before)
 
     def count_the_stuck(self) -> None:
-        """Count those that stay where they are, and are not counted from the beginning."""
+        """Count the instances that stay, unless they are counted from the beginning."""
         for place in self.places.values():
             if place.instance.name not in self._kept and place.holds and self.stuck(place.instance):
                 self.count(place.instance, place.before)
@@ -672,6 +678,6 @@ class SchedulingPass:
         self.count(place.instance, nodes)
 
     def count(self, instance: Instance, nodes: Sequence[int]) -> None:
-        """Take what `instance` needs from what `nodes` have left."""
+        """Subtract what `instance` needs from what `nodes` have left."""
         for index in nodes:
             self.ledger.take(index, self.facts.of(instance).needs)

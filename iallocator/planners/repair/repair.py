@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from iallocator.deadline import Deadline
     from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
-    from iallocator.model.moves import ElementaryMove
     from iallocator.model.state import State
     from iallocator.options.settings import Settings
     from iallocator.placement.results import MoveResult
@@ -152,42 +151,36 @@ class Repairs:
             bonds.pending = set()
 
     def _place(self, repair: Repair) -> None:
+        context, instance = self._context, repair.instance
         if repair.kind == REINSTALL:
             self._reinstalled(repair)
             return
         if repair.kind == FIX_STORAGE:
-            ways = [self._other_mirror]
-        elif repair.instance.shared:
+            ways = [self._other_secondary]
+        elif instance.shared:
             ways = [self._elsewhere]
         else:
-            ways = [self._failed_over, self._other_mirror]
+            ways = [self._failed_over, self._other_secondary]
         for way in ways:
-            found = way(repair.instance)
+            found = way(instance)
             if found.best is None:
                 if not repair.steps:
-                    why = found.message or "it cannot fail over"
-                    repair.reason += f"; {why}{self._bond(repair.instance)}"
+                    # A hard constraint may keep the instance from its secondary
+                    bonds, secondary = context.bonds, context.state.where[instance.name][1:]
+                    rejected = bonds.rejected(instance, secondary)
+                    told = bonds.rejection_texts(instance, rejected) if rejected else {}
+                    why = "".join(f": {text}" for text in told.values())
+                    repair.reason += f"; {found.message or 'it cannot fail over'}{why}"
                     return
                 repair.reason += f"; no new secondary: {found.message}"
                 break
-            repair.steps += [self._done(repair.instance, move) for move in found.best.steps]
-        repair.nodes = self._context.state.where[repair.instance.name]
-
-    def _bond(self, instance: Instance) -> str:
-        """Return which hard constraint keeps `instance` from its secondary, in words, or ""."""
-        bonds, mirror = self._context.bonds, self._context.state.where[instance.name][1:]
-        rejected = bonds.rejected(instance, mirror)
-        told = bonds.rejection_texts(instance, rejected) if rejected else {}
-        return "".join(f": {text}" for text in told.values())
-
-    def _done(self, instance: Instance, step: ElementaryMove) -> Json:
-        """Carry out an elementary move on the model, and return the step that it is."""
-        context = self._context
-        code = opcode(context.cluster, instance, step, False)
-        move = Move.by_steps(instance, context.state.where[instance.name], [step])
-        move.apply(context.state)
-        before, after = map(context.cluster.node_names, (move.before, move.after))
-        return _step(KINDS[code["OP_ID"]], instance, before, after, code)
+            for elementary in found.best.steps:
+                code = opcode(context.cluster, instance, elementary, False)
+                move = Move.by_steps(instance, context.state.where[instance.name], [elementary])
+                move.apply(context.state)
+                before, after = map(context.cluster.node_names, (move.before, move.after))
+                repair.steps.append(_step(KINDS[code["OP_ID"]], instance, before, after, code))
+        repair.nodes = context.state.where[instance.name]
 
     def _failed_over(self, instance: Instance) -> MoveResult:
         group = self._nodes[instance.nodes[0]].group
@@ -198,7 +191,7 @@ class Repairs:
         targets = evaluator.online_nodes()
         return move_anywhere(self._context, evaluator, instance, targets, names_others=False)
 
-    def _other_mirror(self, instance: Instance) -> MoveResult:
+    def _other_secondary(self, instance: Instance) -> MoveResult:
         context = self._context
         group = self._nodes[context.state.where[instance.name][0]].group
         evaluator = context.evaluator(group)
@@ -209,35 +202,26 @@ class Repairs:
         context, instance = self._context, repair.instance
         evaluator = context.evaluator(self._nodes[instance.nodes[0]].group)
         present = context.state.where[instance.name]
-        context.state.remove(instance, present)
-        found = place_new(context, evaluator, instance, evaluator.online_nodes())
+        with context.state.trial():
+            context.state.remove(instance, present)
+            found = place_new(context, evaluator, instance, evaluator.online_nodes())
         if not found.best:
-            context.state.place(instance, present)
             counted = ", ".join(f"{why}: {n}" for why, n in sorted(found.failures.items()))
             repair.reason += f"; no place for new disks: {counted or 'no node is online'}"
             return
         _, repair.nodes = found.best[0]
-        context.state.place(instance, repair.nodes)
-        names = context.cluster.node_names
-        repair.steps = _reinstallation(instance, names(present), names(repair.nodes))
-
-
-def _reinstallation(instance: Instance, before: list[str], after: list[str]) -> list[Json]:
-    """Return the steps to reinstall an instance.
-
-    Ganeti reinstalls only stopped instances; this one is started again if it should run.
-    """
-    disks = _step(RECREATE_DISKS, instance, before, after, {
-        "OP_ID": "OP_INSTANCE_RECREATE_DISKS", "disks": [], "nodes": after,
-    })  # fmt: skip
-    code = {"OP_ID": "OP_INSTANCE_REINSTALL", "force_variant": False}
-    install = _step(step.REINSTALL, instance, after, after, code)
-    if not instance.uses_memory:
-        return [disks, install]
-    code = {"OP_ID": "OP_INSTANCE_SHUTDOWN", "force": False, "ignore_offline_nodes": True}
-    stop = _step(step.STOP, instance, before, before, code)
-    code = {"OP_ID": "OP_INSTANCE_STARTUP", "force": False}
-    return [stop, disks, install, _step(step.START, instance, after, after, code)]
+        Move(instance, present, repair.nodes).apply(context.state)
+        before, after = map(context.cluster.node_names, (present, repair.nodes))
+        # Ganeti reinstalls only stopped instances; this one is started again if it should run
+        code: Json = {"OP_ID": "OP_INSTANCE_RECREATE_DISKS", "disks": [], "nodes": after}
+        repair.steps = [_step(RECREATE_DISKS, instance, before, after, code)]
+        code = {"OP_ID": "OP_INSTANCE_REINSTALL", "force_variant": False}
+        repair.steps.append(_step(step.REINSTALL, instance, after, after, code))
+        if instance.uses_memory:
+            code = {"OP_ID": "OP_INSTANCE_SHUTDOWN", "force": False, "ignore_offline_nodes": True}
+            repair.steps.insert(0, _step(step.STOP, instance, before, before, code))
+            code = {"OP_ID": "OP_INSTANCE_STARTUP", "force": False}
+            repair.steps.append(_step(step.START, instance, after, after, code))
 
 
 def _step(kind: str, instance: Instance, before: list[str], after: list[str], code: Json) -> Json:

@@ -198,18 +198,17 @@ class RepairRound:
             return
         done = self._jobs.ended(record.jobs) if self._jobs and record.jobs else None
         if done is None:
-            one.note = self._pending_note(record)
+            if record.jobs:
+                known = self._jobs is not None
+                one.note = "its jobs have not ended" if known else "its jobs are not known here"
+            else:
+                tag = record.tag
+                one.note = f"a repair without jobs is pending: left alone as long as it has {tag}"
             one.command = "" if record.jobs else _forget(one.instance, record)
             return
         one.note = "its repair succeeded" if done else "its repair failed"
         result, name = (SUCCESS, HEALTHY) if done else (FAILURE, FAILED)
         one.become(name, record.ended(result, self._now))
-
-    def _pending_note(self, record: Record) -> str:
-        """Why nobody knows yet what became of a repair."""
-        if not record.jobs:
-            return f"a repair without jobs is pending: left alone as long as it has {record.tag}"
-        return "its jobs have not ended" if self._jobs else "its jobs are not known here"
 
     def _admits(self, one: _Patient) -> bool:
         """Return whether an instance may be repaired: it is allowed, and no job is about it."""
