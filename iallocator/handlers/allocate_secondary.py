@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from iallocator.model.templates import DRBD, PLAIN, TEMPLATES
 from iallocator.placement.groups import fill_offer
-from iallocator.placement.nearest import rejected_by_n1
+from iallocator.placement.nearest import nearest_secondary
 from iallocator.placement.new import place_new
 from iallocator.placement.results import GroupSolution
 from iallocator.reply import Reply
@@ -51,8 +51,6 @@ def allocate_secondary(context: Context, request: AllocateSecondary) -> Reply:
     fill_offer(offer, context, evaluator, found)
     solutions = [offer.document(context.settings.top)]
     if not found.best:
-        nearest = ""
-        if found.rejected:
-            nearest = rejected_by_n1(context, evaluator, mirrored, found.rejected[1])
+        nearest = nearest_secondary(context, evaluator, mirrored, found)
         return Reply(False, offer.clause() + nearest, [], solutions)
     return Reply(True, offer.clause(), offer.placements[0][1][1], solutions)

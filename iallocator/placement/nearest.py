@@ -31,7 +31,12 @@ if TYPE_CHECKING:
     from iallocator.n1.tolerance import FailureTolerance
     from iallocator.placement.context import Context
     from iallocator.placement.evaluator import Evaluator
-    from iallocator.placement.results import AllocationRequest, NodeQuery, RankedGroups
+    from iallocator.placement.results import (
+        AllocationRequest,
+        GroupPlacements,
+        NodeQuery,
+        RankedGroups,
+    )
     from iallocator.placement.trace import TracedEvaluator
     from iallocator.placement.what_if import WhatIf
 
@@ -45,7 +50,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "NO_HELP", "Miss", "RolesTested", "Search", "closest", "first_of", "lost_by_n1",
-    "nearest_move", "nearest_new", "rejected_by_n1", "roles_of",
+    "nearest_move", "nearest_new", "nearest_secondary", "rejected_by_n1", "roles_of",
 ]  # fmt: skip
 
 MOST = 10
@@ -386,6 +391,17 @@ def nearest_move(context: Context, queried: Queried | None) -> str:
                 yield "", _miss(context, evaluator, query.instance, query, None)
 
     return _in_words(context, misses)
+
+
+def nearest_secondary(
+    context: Context, evaluator: Evaluator, instance: Instance, found: GroupPlacements
+) -> str:
+    """Return the nearest node for the first secondary of `instance`, for which `found` has none."""
+    rejected = found.rejected[1] if found.rejected else None
+    return _in_words(
+        context,
+        lambda: iter([("", _miss(context, evaluator, instance, found.query, rejected))]),
+    )
 
 
 def rejected_by_n1(
