@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 
     from iallocator.compat import Behaviour
 
-__all__ = ["CONFIGURATION", "NAMED_BY", "Settings", "configuration_path"]
+__all__ = [
+    "CONFIGURATION", "NAMED_BY", "PLANNING_SECONDS", "SEARCH_SECONDS", "Settings",
+    "configuration_path",
+]  # fmt: skip
 
 CONFIGURATION = "/etc/iallocator.conf"
 """Where settings are taken from if nobody names another file; it need not be there."""

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from iallocator.options.settings import CONFIGURATION, NAMED_BY
+from iallocator.options.settings import (
+    CONFIGURATION,
+    NAMED_BY,
+    PLANNING_SECONDS,
+    SEARCH_SECONDS,
+)
 from iallocator.options.values import (
     amount,
     byte_size,
@@ -99,7 +104,8 @@ COMMON = (
     Option("--optimal", "optimal",
            "place all instances of the request so that the score is the lowest there is"),
     Option("--time-limit", "time_limit",
-           "end after so many seconds with the best found (default 600; searches of requests 5)",
+           f"end after so many seconds with the best found (default {PLANNING_SECONDS:g}; "
+           f"searches of requests {SEARCH_SECONDS:g})",
            amount, "SECONDS"),
     Option("--tag-prefix", "tag_prefix",
            "what our own tags begin with (default iallocator:)", str, "PREFIX"),

@@ -168,33 +168,33 @@ def _moves(page: Page, plan: Json, group_of: Mapping[str, str]) -> None:
         return
     page.heading("Moves")
     scored = plan["command"] not in COUNTED
-    titles = ["move", "instance", "from", "to", *(["score then"] if scored else []), "GiB copied"]
-    table = Table(*(Column(t, t in NUMBERS) for t in titles), Column("how (as hbal)"))
+    columns = [one for one in MOVE_COLUMNS if scored or one[0].title != "score then"]
+    table = Table(*(column for column, _ in columns))
     for number, move in enumerate(moves, start=1):
-        _move_row(table, number, move, group_of, scored)
+        before, after = (group_of[move[end][0]] for end in ("from", "to"))
+        groups = [f" ({name})" if before != after else "" for name in (before, after)]
+        row = {
+            **move,
+            "number": number,
+            "from": ":".join(move["from"]) + groups[0],
+            "to": ":".join(move["to"]) + groups[1],
+        }
+        table.add(*(text(row) for _, text in columns))
+        for broken in move.get("broken", ()):
+            table.add(*[""] * (len(columns) - 1), f"should be {broken}")
     page.table(table)
 
 
-NUMBERS = frozenset({"move", "score then", "GiB copied"})
-
-
-def _move_row(
-    table: Table, number: int, move: Json, group_of: Mapping[str, str], scored: bool
-) -> None:
-    before, after = (group_of[move[end][0]] for end in ("from", "to"))
-    told = [f" ({name})" if before != after else "" for name in (before, after)]
-    table.add(
-        str(number),
-        move["instance"],
-        ":".join(move["from"]) + told[0],
-        ":".join(move["to"]) + told[1],
-        *([_amount(move["score"])] if scored else []),
-        _gib(move["copied_mib"]),
-        f"a={move['move']}",
-    )
-    for broken in move.get("broken", ()):
-        blank = [""] * (5 if scored else 4)
-        table.add("", *blank, f"should be {broken}")
+MOVE_COLUMNS: tuple[tuple[Column, Callable[[Json], str]], ...] = (
+    (Column("move", number=True), lambda row: str(row["number"])),
+    (Column("instance"), lambda row: str(row["instance"])),
+    (Column("from"), lambda row: str(row["from"])),
+    (Column("to"), lambda row: str(row["to"])),
+    (Column("score then", number=True), lambda row: _amount(row["score"])),
+    (Column("GiB copied", number=True), lambda row: _gib(row["copied_mib"])),
+    (Column("how (as hbal)"), lambda row: f"a={row['move']}"),
+)
+"""The columns of the table of moves, and the text of each for a move."""
 
 
 def _sums(page: Page, plan: Json) -> None:

@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 
+from iallocator.options.settings import SEARCH_SECONDS
 from iallocator.placement import context
 from iallocator.solver import budget
 from tests import builders
@@ -72,7 +73,7 @@ def test_exact_search_broken_off_anywhere_places_no_fewer_than_greedy(
             for means in (["TRIALS"], ["LISTED"], ["ITERATIONS", "TRIALS", "PLACEMENTS"]):
                 with monkeypatch.context() as patched:
                     for name in means:
-                        patched.setattr(budget, name, units / 5)
+                        patched.setattr(budget, name, units / SEARCH_SECONDS)
                     found = respond(asked, f"--n1={mode}")
                 ended += "budget of work" in found["info"]
                 assert placed(found) >= 3, (seed, units, means)
@@ -86,7 +87,7 @@ def test_evacuation_lists_the_places_of_all_only_where_who_failed_has_one(
     """A plain instance never goes anywhere: of pairs for the others, a million each on large
     clusters, none is written out; two that find no room together are searched for.
     """
-    monkeypatch.setattr(budget, "LISTED", 0.2)
+    monkeypatch.setattr(budget, "LISTED", 1 / SEARCH_SECONDS)
     residents = {
         "a": builders.instance("node1", memory=600, disk_template="rbd"),
         "b": builders.instance("node1", memory=600, disk_template="rbd" if movable else "plain"),
