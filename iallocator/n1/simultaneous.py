@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     Sized = tuple[float, float, list[Instance]]
     """MiB of memory and of disk, and the instances that need them together."""
 
-__all__ = ["JointFailures"]
+__all__ = ["SimultaneousFailures"]
 
 
 KNOWN = (FREE_MEMORY, DISK_SPACE, POOL_SPACE)
@@ -55,7 +55,7 @@ _size = itemgetter(0, 1)
 """MiB of memory and of disk of an item."""
 
 
-class JointFailures:
+class SimultaneousFailures:
     """Failures of several nodes at once on `state`, which must not change.
 
     `rules` must not be strict; `min_disk`: the share of every node's disk that stays free.

@@ -17,7 +17,7 @@ from iallocator.n1.baseline import Baseline, MoveGuard
 from iallocator.n1.failover_plan import FailoverPlan
 from iallocator.n1.headroom import FillRules, Headroom
 from iallocator.n1.rules import Rules
-from iallocator.n1.simultaneous import JointFailures
+from iallocator.n1.simultaneous import SimultaneousFailures
 from tests.builders import Json, allocate, cluster, instance
 
 from .tight import Case, context_of
@@ -168,7 +168,7 @@ def test_failures_at_the_same_time_lose_what_brute_force_says(kind: str) -> None
     told: Counter[bool] = Counter()
     for seed in range(12):
         case = world(Random(f"joint/{kind}/{seed}"), kind)
-        failures = JointFailures(case.state, Rules("no-new"))
+        failures = SimultaneousFailures(case.state, Rules("no-new"))
         for pair in combinations(range(4), 2):
             found = failures.lost(pair)
             assert len(found) == least_lost(case, pair)[0], (seed, pair)

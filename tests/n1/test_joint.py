@@ -12,7 +12,7 @@ from iallocator.model.state import State
 from iallocator.n1 import simulation_arrays as batch
 from iallocator.n1.rules import Rules
 from iallocator.n1.simulation import Simulation
-from iallocator.n1.simultaneous import JointFailures
+from iallocator.n1.simultaneous import SimultaneousFailures
 from iallocator.planners.check.joint_failures import examine_failures
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
@@ -118,7 +118,7 @@ def test_joint_failures_leave_the_state_as_it_is(template: str) -> None:
     """Of any size, with three nodes as well."""
     document = world(3, template)
     state = State(read_cluster(document, Reading()))
-    joint = JointFailures(state, Rules("no-new"))
+    joint = SimultaneousFailures(state, Rules("no-new"))
     for nodes in combinations(range(5), 3):
         joint.lost(nodes)
     assert state.version == State(read_cluster(document, Reading())).version

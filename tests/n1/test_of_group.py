@@ -12,7 +12,7 @@ from iallocator.model.state import State
 from iallocator.n1.bounds import TargetCapacity
 from iallocator.n1.headroom import CountedTolerance
 from iallocator.n1.rules import Rules
-from iallocator.n1.simultaneous import JointFailures
+from iallocator.n1.simultaneous import SimultaneousFailures
 from iallocator.n1.slot_counts import slots_of_node, slots_of_nodes
 from iallocator.n1.tolerance import FailureTolerance
 from iallocator.wire.document import read_cluster
@@ -126,5 +126,5 @@ def test_joint_failure_loses_whom_no_migration_tag_lets_go(tag: str, lost: list[
     held = {"vm": instance("node1", memory=10, disk_template="rbd")}
     changes = {f"node{k}": {"tags": ["cpu:old"]} for k in (2, 3, 4)} | {"node1": {"tags": [tag]}}
     document = cluster(4, instances=held, changes=changes, tags=("htools:migration:cpu",))
-    joint = JointFailures(State(read_cluster(document, Reading())), Rules("no-new"))
+    joint = SimultaneousFailures(State(read_cluster(document, Reading())), Rules("no-new"))
     assert [one.name for one in joint.lost((0, 1))] == lost
