@@ -245,7 +245,7 @@ def test_squeeze_group_with_a_wrong_plan_keeps_the_plans_of_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The verifier rejects the plan of one group; the nodes of the other group are freed."""
-    moves = "iallocator.planners.squeeze.packing._Packing._allows"
+    moves = "iallocator.planners.squeeze.emptying._Packing._allows"
     monkeypatch.setattr(moves, lambda *_: True)
     way = "iallocator.planners.squeeze.node_selection.balanced"
     monkeypatch.setattr(way, lambda *_: None)

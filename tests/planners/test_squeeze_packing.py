@@ -13,9 +13,9 @@ from iallocator.deadline import SIGNALLED, Stopped
 from iallocator.model.state import State
 from iallocator.planners.balance.descent import Descent
 from iallocator.planners.squeeze import feasibility
-from iallocator.planners.squeeze.attempt import Attempt
+from iallocator.planners.squeeze.emptying import Rooms
+from iallocator.planners.squeeze.feasibility import Attempt
 from iallocator.planners.squeeze.headroom import Headroom
-from iallocator.planners.squeeze.packing import Rooms
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
 from tests.builders import Json

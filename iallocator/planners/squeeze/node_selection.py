@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from iallocator.deadline import Stopped
     from iallocator.planners.plan import PlanEntry
     from iallocator.planners.plan_limits import StopCriteria
-    from iallocator.planners.squeeze.attempt import FeasibilityResult
-    from iallocator.planners.squeeze.feasibility import Feasibility
+    from iallocator.planners.squeeze.feasibility import Feasibility, FeasibilityResult
 
 __all__ = ["NodeSelection", "balanced"]
 

@@ -14,17 +14,15 @@ from iallocator.model.node_view import Capacities
 from iallocator.model.state import State
 from iallocator.n1.baseline import Baseline
 from iallocator.planners.balance.move_kinds import MoveRules
-from iallocator.planners.direct import rescore_all
+from iallocator.planners.direct import merge_moves, rescore_all
 from iallocator.planners.eligible import group_named, in_order, movable, nodes_named
 from iallocator.planners.plan_limits import PlanLimits
 from iallocator.planners.power_state import AssumedMoves, Switched, size_like
 from iallocator.planners.result import GroupPlan
-from iallocator.planners.squeeze.attempt import Aim
-from iallocator.planners.squeeze.feasibility import Feasibility
+from iallocator.planners.squeeze.feasibility import Aim, Feasibility
 from iallocator.planners.squeeze.headroom import ALL, SHARED, Headroom
 from iallocator.planners.squeeze.node_selection import NodeSelection, balanced
 from iallocator.planners.squeeze.result import SqueezePlan, SqueezeResult
-from iallocator.planners.squeeze.routes import straight_moves
 from iallocator.planners.verify import verify_moves, verify_transition
 from iallocator.scoring.scalar import score_of
 from iallocator.solver.budget import Budget
@@ -322,7 +320,7 @@ class _Work:
             others = [m for one in joined.plans if one.group is not group for m in one.plan.moves]
             with joined.before.trial():
                 replay(joined.before, others)
-                straight = straight_moves(
+                straight = merge_moves(
                     joined.before,
                     moves,
                     fixed,
