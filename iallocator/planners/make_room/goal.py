@@ -10,10 +10,6 @@ from iallocator.requests import Allocate, MultiEvacuate, NodeEvacuate
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from iallocator.aliases import Nodes
-    from iallocator.model.instance import Instance
     from iallocator.placement.context import Context
     from iallocator.reply import Reply
     from iallocator.requests import Request
@@ -53,7 +49,6 @@ class Goal:
     def __init__(self, context: Context, request: Request) -> None:
         self._context = context
         self.request = request
-        self._every: dict[str, Instance] = {i.name: i for i in context.cluster.instances}
         cluster, several = context.cluster, request.may_be_partial
         self.left = frozenset(request.evacuated_nodes())
         concerned = request.concerned(cluster)
@@ -108,12 +103,11 @@ class Goal:
         if new is not None:
             return self._takes(new)
         context = self._context
-        before = dict(context.state.where)
         effort = context.effort.undecided
         try:
-            reply = handler_for(self.request.kind)(context, self.request)
+            with context.state.trial():
+                reply = handler_for(self.request.kind)(context, self.request)
         finally:
-            self._restore(before)
             context.leaving = None
             self._forget(effort)
         return satisfied(self.request, reply)
@@ -135,17 +129,6 @@ class Goal:
         self._context.kept.clear()
         self._context.remarks.clear()
         self._context.effort.undecided = undecided
-
-    def _restore(self, before: Mapping[str, Nodes]) -> None:
-        state = self._context.state
-        changed = [name for name, nodes in state.where.items() if before.get(name) != nodes]
-        gone = [name for name in before if name not in state.where]
-        for name in changed:
-            nodes = state.where[name]
-            state.remove(state.primaries[nodes[0]][name], nodes)
-        for name in (*changed, *gone):
-            if name in before:
-                state.place(self._every[name], before[name])
 
     def needs(self) -> Allocate | None:
         """The request, if it is about one new instance that must find room beside all others."""

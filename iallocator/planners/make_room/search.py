@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from iallocator.deadline import TIME_IS_UP, check
 from iallocator.model.columns import MEMORY
-from iallocator.model.moves import replay
+from iallocator.model.moves import Move
 from iallocator.n1.baseline import Baseline
 from iallocator.planners.make_room.moves import Moves
 from iallocator.planners.plan import PlanEntry
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from iallocator.aliases import Nodes
-    from iallocator.model.moves import Move
     from iallocator.placement.context import Context
     from iallocator.planners.make_room.goal import Goal
 
@@ -176,12 +175,11 @@ class RoomSearch:
 
     def _tell_scores(self, entries: Sequence[PlanEntry]) -> None:
         """Note the score after each move, from the last, which has been made, to the first."""
-        nodes = range(len(self._context.cluster.nodes))
-        for entry in reversed(entries):
-            entry.score = score_of(self._context.state, nodes)
-            self._take_back(entry.move)
-        for entry in entries:
-            entry.move.apply(self._context.state)
+        state, nodes = self._context.state, range(len(self._context.cluster.nodes))
+        with state.trial():
+            for entry in reversed(entries):
+                entry.score = score_of(state, nodes)
+                _reversed(entry.move).apply(state)
 
     def _spend(self, amount: int) -> None:
         """Pay that, and for the failures that were simulated since the last time."""
@@ -192,23 +190,19 @@ class RoomSearch:
         self._left -= amount
 
     def _try(self, moves: Sequence[Move], depth: int, copied: float) -> None:
-        """Make moves if they are legal, go on from there, and take them back."""
-        made: list[Move] = []
-        for move in moves:
-            if not self._has_room(move):
-                break
-            move.apply(self._context.state)
-            made.append(move)
-        last, alone = depth == len(moves), len(moves) == 1
-        legal = (
-            len(made) == len(moves)
-            and (not last or self._promising())
-            and all(self._legal(move, alone) for move in moves)
-        )
-        if legal and (alone or self._survived(moves)):
-            self._go_on(moves, depth - len(moves), copied)
-        for move in reversed(made):
-            self._take_back(move)
+        """Make `moves` if they are legal, and go on from there; the state is left as it is."""
+        state, alone = self._context.state, len(moves) == 1
+        with state.trial():
+            for move in moves:
+                if not self._has_room(move):
+                    return
+                move.apply(state)
+            last = depth == len(moves)
+            legal = (not last or self._promising()) and all(
+                self._legal(move, alone) for move in moves
+            )
+            if legal and (alone or self._survived(moves)):
+                self._go_on(moves, depth - len(moves), copied)
 
     def _promising(self) -> bool:
         """Whether the goal may be reached as things are, as far as that is cheaper to say.
@@ -246,19 +240,18 @@ class RoomSearch:
         If it is not `alone`, the others of its unit are there, and failures are judged when all
         have moved: what one of them would lose in between says nothing.
         """
-        group = self._context.cluster.nodes[move.after[0]].group
+        context, state = self._context, self._context.state
+        group = context.cluster.nodes[move.after[0]].group
         self._spend(len(group.nodes))
-        self._take_back(move)
         passed = move.before[1:] if len(move.steps) > 2 else ()  # it fails over, and goes on
-        try:
-            if self._goal.left.intersection(passed) or self._context.bonds.rejected_passing(
+        with state.trial():
+            _reversed(move).apply(state)
+            if self._goal.left.intersection(passed) or context.bonds.rejected_passing(
                 move.instance, passed
             ):
                 return False
-            rejection = self._context.evaluator(group).check(move)
-            return rejection is None or (not alone and rejection.reason == "FailN1")
-        finally:
-            move.apply(self._context.state)
+            rejection = context.evaluator(group).check(move)
+        return rejection is None or (not alone and rejection.reason == "FailN1")
 
     def _survived(self, moves: Sequence[Move]) -> bool:
         """Whether N+1 is kept by those who have moved at once.
@@ -271,13 +264,13 @@ class RoomSearch:
             return True
         group = nodes[moves[0].before[0]].group
         mode = context.settings.plan_n1(group.index)
-        for move in reversed(moves):
-            self._take_back(move)
-        baseline = Baseline(state, group, mode, context.bonds.relations)
-        replay(state, moves)
+        with state.trial():
+            for move in reversed(moves):
+                _reversed(move).apply(state)
+            baseline = Baseline(state, group, mode, context.bonds.relations)
         return not baseline.broken(state)
 
-    def _take_back(self, move: Move) -> None:
-        if move.after != move.before:
-            self._context.state.remove(move.instance, move.after)
-            self._context.state.place(move.instance, move.before)
+
+def _reversed(move: Move) -> Move:
+    """Return the move that leads back to where `move` began."""
+    return Move(move.instance, move.after, move.before)
