@@ -14,7 +14,7 @@ LIBDIR ?= /usr/lib/iallocator
 BINDIR ?= /usr/local/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types matrix conformance fuzz bench growth install-plugin manuals deb dist test-pythons test-newest requirements e2e clean
+.PHONY: help demo test check lint types matrix conformance fuzz bench growth limits install-plugin manuals deb dist test-pythons test-newest requirements e2e clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "%-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -66,6 +66,9 @@ bench: $(STAMP) ## measure side by side with hail; writes benchmarks/RESULTS.md
 
 growth: $(STAMP) ## measure how time and memory grow with the input; writes benchmarks/GROWTH.md
 	$(BIN)/python -m benchmarks.growth
+
+limits: $(STAMP) ## measure how soon after a time limit each path ends; writes benchmarks/LIMITS.md
+	$(BIN)/python -m benchmarks.limits
 
 install-plugin: $(STAMP) ## install where Ganeti looks, and on PATH (DESTDIR, PLUGINDIR, LIBDIR, BINDIR)
 	tools/install-plugin "$(BIN)/python" "$(DESTDIR)" "$(LIBDIR)" "$(PLUGINDIR)" "$(BINDIR)"
