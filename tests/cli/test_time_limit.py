@@ -19,6 +19,7 @@ from iallocator.cli import answer, main
 from iallocator.commands import COMMANDS
 from iallocator.commands.command import Command
 from iallocator.deadline import TIME_IS_UP, Deadline, Running, Stopped
+from iallocator.wire.document import read_cluster
 from tests.builders import Json, allocate, as_bytes, cluster, instance
 from tests.patience import PATIENCE
 from tests.schemas import conforms
@@ -259,6 +260,25 @@ def test_limit_counts_from_the_start_of_the_program(
     assert ("the time limit of 1 s was reached" in said) is late
     assert (": reading the cluster alone took 5.0 s" in said) is late
     assert Running.began is None
+
+
+@pytest.mark.parametrize(("seconds", "late"), [(1, True), (9, False)])
+def test_request_says_if_reading_alone_takes_longer_than_the_limit(
+    seconds: int, late: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reading takes five seconds by a clock that is made: with a limit of one, time is up."""
+    now = [100.0]
+
+    def slowly(*asked: Any) -> Any:
+        now[0] += 5
+        return read_cluster(*asked)
+
+    monkeypatch.setattr(deadline, "monotonic", lambda: now[0])
+    monkeypatch.setattr("iallocator.engine.read_cluster", slowly)
+    response = json.loads(answer(as_bytes(allocate(cluster(3))), [f"--time-limit={seconds}"]))
+    told = "Request failed: time is up: no answer within 1 s: reading the cluster alone took 5.0 s"
+    assert (response["info"] == told) is late
+    assert response["success"] is not late
 
 
 @pytest.mark.parametrize("path", [p for p in PATHS if PATHS[p][1][1:2] == ("--json",)])
