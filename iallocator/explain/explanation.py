@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 
 from iallocator.aliases import Json
 from iallocator.explain.contributions import difference_document
-from iallocator.explain.facts import Placed
-from iallocator.explain.group_report import GroupReport
+from iallocator.explain.facts import GroupReport, Placed
 from iallocator.explain.rows import node_rows
 
 TYPE_CHECKING = False

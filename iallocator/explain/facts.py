@@ -1,4 +1,4 @@
-"""The facts of an explanation as data: placements, and what nodes say of them.
+"""The facts of an explanation as data: placements, nodes, and node groups.
 
 Every class has ``document()``, its form in JSON; the keys are a contract.  Scores and
 contributions: lower is better.  Memory and disk are in MiB.
@@ -13,6 +13,7 @@ from iallocator.aliases import Json
 __all__ = [
     "DECIMALS",
     "PENALTY",
+    "GroupReport",
     "NodeReport",
     "Placed",
     "RoleRejection",
@@ -237,3 +238,54 @@ class Standing:
     score: float | None
     lost: bool
     penalty: float = 0.0
+
+
+@dataclass(slots=True)
+class GroupReport:
+    """A node group: what it offers, and what stands in the way.
+
+    Attributes
+    ----------
+    obstacle:
+        Why the whole group is out; "" if its nodes were looked at.
+    placements:
+        The best ones, best first.
+    successes, failures:
+        As in the response.
+    unsurvived:
+        The best of the placements that global N+1 rejected.
+    closest:
+        Where nothing fits: which node came closest and what it lacks.
+    verdict:
+        Why it comes after the group of the answer, or "".
+    strategy:
+        The strategy that ranked its nodes, where one did; else "".
+    ranking:
+        Its order of the nodes, each with the criteria in their order.
+    rejected_by_strategy:
+        Node -> why the strategy will not have it.
+    standings:
+        Node -> how it stands, of those that could take the instance by their limits.
+    """
+
+    name: str
+    uuid: str
+    alloc_policy: str
+    obstacle: str = ""
+    by_losses: bool = False
+    strategy: str = ""
+    ranking: list[tuple[str, list[tuple[str, str]]]] = field(default_factory=list)
+    rejected_by_strategy: dict[str, str] = field(default_factory=dict)
+    placements: list[Placed] = field(default_factory=list)
+    successes: int = 0
+    failures: dict[str, int] = field(default_factory=dict)
+    nodes: list[NodeReport] = field(default_factory=list)
+    unsurvived: list[Unsurvived] = field(default_factory=list)
+    closest: str = ""
+    verdict: str = ""
+    standings: dict[str, Standing] = field(default_factory=dict)
+
+    @property
+    def ranked_by(self) -> str:
+        """What the placements were ranked by."""
+        return self.strategy or ("lost_allocations" if self.by_losses else "score")

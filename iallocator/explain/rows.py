@@ -9,8 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from iallocator.aliases import Json
-    from iallocator.explain.facts import NodeReport, Placed, RoleReport, Unsurvived
-    from iallocator.explain.group_report import GroupReport
+    from iallocator.explain.facts import GroupReport, NodeReport, Placed, RoleReport, Unsurvived
 
 __all__ = [
     "ANSWER", "NOT_ASKED", "POSSIBLE", "REJECTED", "VERDICTS", "NodeRow", "failure_words",

@@ -3,7 +3,7 @@
 A context without a trace, as for every answer, tells nobody.  One with a trace calls it
 while the state is as it was for the decision: what a trace wants to know of the state
 (amounts, scores, which failure stood in the way) it has to note at once.  It must leave
-the state as it is.  `iallocator.explain.record.recorder` is the one that there is.
+the state as it is.  `iallocator.explain.recorder` is the one that there is.
 
 For each instance and each group that is asked, in this order:
 

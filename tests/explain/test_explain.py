@@ -14,10 +14,8 @@ from iallocator.commands.explain import ExplainSettings as Settings
 from iallocator.explain.contributions import differences
 from iallocator.explain.explain import explain
 from iallocator.explain.explanation import Decision, Explanation
-from iallocator.explain.facts import PENALTY, NodeReport
-from iallocator.explain.group_report import GroupReport
-from iallocator.explain.record.limits import counted
-from iallocator.explain.record.survey import Survey
+from iallocator.explain.facts import PENALTY, GroupReport, NodeReport
+from iallocator.explain.survey import Survey, counted
 from iallocator.options.parser import parse
 from iallocator.options.table import COMMON
 from iallocator.render.words import STATISTICS as WORDS

@@ -13,7 +13,7 @@ from iallocator.commands.explain import ExplainSettings as Settings
 from iallocator.deadline import Deadline
 from iallocator.explain.explain import explain
 from iallocator.explain.explanation import Decision, Explanation
-from iallocator.explain.record.limits import counted
+from iallocator.explain.survey import counted
 from iallocator.options.parser import parse
 from iallocator.options.table import COMMON
 from iallocator.render.explanation.text import render

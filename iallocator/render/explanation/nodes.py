@@ -10,8 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from iallocator.explain.facts import Placed
-    from iallocator.explain.group_report import GroupReport
+    from iallocator.explain.facts import GroupReport, Placed
     from iallocator.explain.rows import NodeRow
     from iallocator.render.table import Page
 

@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from iallocator.explain.explanation import Decision, Explanation
-    from iallocator.explain.facts import Placed
-    from iallocator.explain.group_report import GroupReport
+    from iallocator.explain.facts import GroupReport, Placed
 
 __all__ = ["render"]
 

@@ -1,42 +1,49 @@
-"""What becomes of instances that are to move, from what was noted of each."""
+"""The decisions on instances that move, from what was recorded of each."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from iallocator.explain.explanation import Decision
-from iallocator.explain.facts import NodeReport
-from iallocator.explain.group_report import GroupReport
-from iallocator.explain.record.groups import choice_of, nowhere
-from iallocator.explain.record.limits import exclusions
-from iallocator.explain.record.notes import (
+from iallocator.explain.choices import (
     CHOSEN_AS_NEW,
     TOGETHER,
+    choice_of,
     chosen_together,
     entries_of,
     limit_notes,
+    nowhere,
     option_notes,
     order_note,
     scope_note,
+    subject,
     unmovable_notes,
     wish_notes,
 )
-from iallocator.explain.record.survey import LEFT
-from iallocator.explain.steps import step_reports
-from iallocator.explain.words import subject
+from iallocator.explain.explanation import Decision, StepReport
+from iallocator.explain.facts import GroupReport, NodeReport
+from iallocator.explain.survey import LEFT, exclusions
+from iallocator.ganeti.opcodes import job
+from iallocator.model.moves import places_after
 from iallocator.requests import ChangeGroup, MultiEvacuate, NodeEvacuate, Relocate
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from iallocator.aliases import Json
-    from iallocator.explain.record.asked import Asked
-    from iallocator.explain.record.recorder import Recorder
+    from iallocator.explain.asked import Asked
+    from iallocator.explain.recorder import Recorder
     from iallocator.model.instance import Instance
     from iallocator.placement.results import MoveResult
 
     Request = Relocate | NodeEvacuate | ChangeGroup | MultiEvacuate
+    from collections.abc import Sequence
 
-__all__ = ["Moves"]
+    from iallocator.model.moves import ElementaryMove
+    from iallocator.placement.context import Context
+
+__all__ = [
+    "Moves",
+    "step_reports",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,3 +251,35 @@ class Moves:
                 "Its own group cannot take it; --inter-group=yes lets another do so."
             )
             decision.answer, decision.steps, decision.reason = offer.answer, offer.steps, ""
+
+
+WORDS = {
+    "OP_INSTANCE_REPLACE_DISKS": "mirror to {} instead",
+    "OP_INSTANCE_MIGRATE": "migrate to {}",
+    "OP_INSTANCE_FAILOVER": "fail over to {}",
+}
+"""The opcode that a step becomes -> what a person calls it."""
+
+
+def step_reports(
+    context: Context, instance: Instance, steps: Sequence[ElementaryMove]
+) -> list[StepReport]:
+    """Return the steps of a move in words.
+
+    An instance whose primary node is offline fails over, whatever the opcode is called.
+    """
+    places = [instance.nodes]
+    for step in steps:
+        places.append(places_after(places[-1], [step]))
+    opcodes = job(context.cluster, instance, steps, context.settings.behaviour.migrates_stopped)
+    names = context.cluster.node_names([target for _, target in steps])
+    words = [
+        "OP_INSTANCE_FAILOVER"
+        if opcode["OP_ID"] == "OP_INSTANCE_MIGRATE" and context.cluster.nodes[place[0]].offline
+        else opcode["OP_ID"]
+        for place, opcode in zip(places, opcodes)
+    ]
+    return [
+        StepReport(kind, name, WORDS[word].format(name))
+        for (kind, _), name, word in zip(steps, names, words)
+    ]

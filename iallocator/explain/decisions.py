@@ -7,22 +7,22 @@ the state, which has gone on since.
 from __future__ import annotations
 
 from iallocator.errors import assert_never
-from iallocator.explain.explanation import Decision
-from iallocator.explain.facts import NodeReport
-from iallocator.explain.group_report import GroupReport
-from iallocator.explain.record.groups import choice_of, nowhere
-from iallocator.explain.record.limits import exclusions
-from iallocator.explain.record.moves import Moves
-from iallocator.explain.record.notes import (
+from iallocator.explain.choices import (
     TOGETHER,
+    choice_of,
     chosen_together,
     entries_of,
+    nowhere,
     option_notes,
     order_note,
     request_notes,
     scope_note,
+    subject,
 )
-from iallocator.explain.words import subject
+from iallocator.explain.explanation import Decision
+from iallocator.explain.facts import GroupReport, NodeReport
+from iallocator.explain.moves import Moves
+from iallocator.explain.survey import exclusions
 from iallocator.model.templates import DRBD
 from iallocator.requests import (
     Allocate,
@@ -37,8 +37,8 @@ from iallocator.requests import (
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from iallocator.aliases import Json
-    from iallocator.explain.record.asked import Asked
-    from iallocator.explain.record.recorder import Recorder
+    from iallocator.explain.asked import Asked
+    from iallocator.explain.recorder import Recorder
     from iallocator.requests import Request
 
     Taken = tuple[Asked | None, bool]

@@ -13,14 +13,11 @@ from functools import wraps
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from iallocator.explain.asked import Asked, Choice, best_of_nodes
 from iallocator.explain.contributions import Contributions, standing
-from iallocator.explain.facts import Placed, Term
-from iallocator.explain.group_report import GroupReport
-from iallocator.explain.record.asked import Asked, Choice
-from iallocator.explain.record.limits import possible
-from iallocator.explain.record.n1 import RecordingN1Check
-from iallocator.explain.record.standings import best_of_nodes
-from iallocator.explain.record.survey import Survey
+from iallocator.explain.facts import GroupReport, Placed, Term
+from iallocator.explain.n1 import RecordingN1Check
+from iallocator.explain.survey import Survey, possible
 from iallocator.model.state import derived
 from iallocator.n1.rules import WORK
 from iallocator.placement.results import NodeQuery

@@ -1,0 +1,224 @@
+"""The response of a group that was asked to take an instance, and the rank of its nodes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from iallocator.explain.facts import PENALTY, Placed, Standing, Term, scored
+from iallocator.placement.results import penalty_in
+from iallocator.ranking.lost_allocations import shown
+from iallocator.scoring.candidates import keep_best
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+    from typing import Any
+
+    from iallocator.aliases import Nodes
+    from iallocator.explain.contributions import Contributions
+    from iallocator.explain.facts import GroupReport, Term
+    from iallocator.explain.survey import Survey
+    from iallocator.model.cluster import Cluster, Group
+    from iallocator.model.instance import Instance
+    from iallocator.placement.results import AllocationRequest, MoveResult, RankedGroups
+    from iallocator.ranking.base import NodeRanking
+    from iallocator.ranking.pairs import OrderedCandidates
+    from iallocator.scoring.candidates import Candidates, NodeBest
+
+__all__ = [
+    "Asked",
+    "Choice",
+    "best_of_nodes",
+    "between_groups",
+    "note_order",
+    "placed_by",
+    "standings",
+]
+
+
+@dataclass(slots=True)
+class Asked:
+    """What a group said when it was asked to take an instance.
+
+    `turn` counts what was noted; `best` are the nodes that come first, () for none;
+    `penalty_before` is what the instance violates where it was.
+    """
+
+    turn: int
+    kind: str
+    instance: Instance
+    group: Group
+    report: GroupReport
+    survey: Survey
+    scores: Contributions | None = None
+    best: Nodes = ()
+    penalty_before: float = 0.0
+
+    def note(
+        self,
+        cluster: Cluster,
+        ways: Sequence[tuple[Nodes, float, float]],
+        order: OrderedCandidates | None,
+        candidates: Candidates,
+        rejected: Collection[Nodes],
+        score_of: Callable[[Any, Nodes], float],
+        unchecked: Collection[Nodes] = (),
+    ) -> None:
+        """Note the best placements (nodes, score, penalty), and how every node stands."""
+        report = self.report
+        assert self.scores is not None
+        self.best = ways[0][0] if ways else ()
+        if order is not None:
+            note_order(report, order, cluster)
+        else:
+            first = next(candidates.ranked(), None)
+            report.by_losses = first is not None and isinstance(first[0], tuple)
+        scored = [(nodes, score, self.scores.of(nodes)) for nodes, score, _ in ways]
+        report.standings = standings(cluster, candidates, score_of, order, rejected, unchecked)
+        if order is not None:
+            report.placements = placed_by(order, cluster, report.name, scored)
+            return
+        penalties = [penalty for _, _, penalty in ways]
+        if any(penalties):
+            for (_, _, terms), penalty in zip(scored, penalties):
+                terms.append(Term(PENALTY, 1.0, self.penalty_before, penalty))
+        report.placements = [
+            Placed(report.name, cluster.node_names(nodes), score, terms, rank, {}, penalty)
+            for (nodes, score, terms), rank, penalty in zip(
+                scored, _ranks(candidates, report, [one[0] for one in ways]), penalties
+            )
+        ]
+
+    def led_to(self, outcome: MoveResult) -> bool:
+        """Whether `outcome` is made of this."""
+        if self.kind == "new":  # that was to choose a group
+            return False
+        if outcome.best is not None:
+            return self.best == outcome.best.after
+        return self.report.failures == outcome.failures
+
+
+@dataclass(slots=True)
+class Choice:
+    """The groups that were compared for an instance, each with what it said, best first."""
+
+    turn: int
+    allocation: AllocationRequest
+    offers: RankedGroups
+    said: list[Asked | None]
+
+
+def _ranks(candidates: Candidates, report: GroupReport, ways: Sequence[Nodes]) -> list[str]:
+    """What placements are ranked by where lost allocations decide, else "" for each."""
+    if not report.by_losses:
+        return [""] * len(ways)
+
+    keys = {nodes: shown(lost) for lost, nodes in candidates.everything()}
+    return [keys[nodes] for nodes in ways]
+
+
+MANY = 100_000
+"""Placements from which on only the best beside each primary is looked at."""
+
+
+def standings(
+    cluster: Cluster,
+    candidates: Candidates,
+    score_of: Callable[[Any, Nodes], float],
+    order: OrderedCandidates | None,
+    rejected: Collection[Nodes],
+    unchecked: Collection[Nodes],
+) -> dict[str, Standing]:
+    """Node -> its best placement of those that every node allows; none: no entry.
+
+    `score_of` gives the score of a placement by its rank and nodes.  Placements that N+1
+    `rejected` count only where a node has no other; of those `unchecked` that is not known.
+    With an `order`, what a strategy says stands in the place of the score.
+    """
+    best = best_of_nodes(candidates, rejected)
+    every = {nodes for _, _, nodes in best.values()}
+    alone = candidates.feasible - len(rejected) < 2
+    names = cluster.node_names(list(best))
+    found = {}
+    for name, (index, (lost, rank, nodes)) in zip(names, best.items()):
+        score, penalty = None, 0.0
+        if order is not None:
+            told = _criteria(order, nodes, index)
+        elif isinstance(rank, tuple):
+            told = f"lost allocations {shown(rank)}"
+        elif alone and len(every) < 2:
+            told = "the only placement possible"
+        else:
+            score = score_of(rank, nodes)
+            penalty = penalty_in(rank, score)
+            told = f"score {scored(score, penalty)}"
+            told += " for violated soft constraints" if penalty else ""
+        told += "; N+1 not checked" if nodes in unchecked else ""
+        found[name] = Standing(cluster.node_names(nodes), told, score, lost, penalty)
+    return found
+
+
+def best_of_nodes(candidates: Candidates, rejected: Collection[Nodes]) -> dict[int, NodeBest]:
+    """Return for each node the best placement with it; of very many only the best in each row."""
+    if candidates.feasible <= MANY:
+        return candidates.best_of_nodes(rejected)
+    best: dict[int, NodeBest] = {}
+    keep_best(best, candidates.best(), rejected)
+    return best
+
+
+def _criteria(order: OrderedCandidates, nodes: Nodes, index: int) -> str:
+    """What a strategy goes by for node `index` in its role."""
+    if index != nodes[0]:
+        found = order.second(nodes[0]).criteria(index)
+    else:
+        found = [] if order.first is None else order.first.criteria(index)
+    return ", ".join(f"{rule} {value}" for rule, value in found if rule != "name")
+
+
+def note_order(report: GroupReport, order: OrderedCandidates, cluster: Cluster) -> None:
+    """Note in `report` how `order` ranked the nodes, and which it rejected."""
+    report.strategy = order.name
+    report.ranking = (
+        [(cluster.nodes[index].name, order.criteria((index,))) for index in order.primaries]
+        if order.first is not None
+        else []
+    )
+    report.rejected_by_strategy = {
+        cluster.nodes[index].name: why for index, why in order.rejections().items()
+    }
+
+
+def placed_by(
+    order: OrderedCandidates,
+    cluster: Cluster,
+    group: str,
+    found: Sequence[tuple[Nodes, float, list[Term]]],
+) -> list[Placed]:
+    """The placements in `found` (nodes, score, terms), the first with what put it before each."""
+    names = ["/".join(cluster.node_names(nodes)) for nodes, _, _ in found]
+    over = {
+        name: order.decided(found[0][0], nodes) for name, (nodes, _, _) in zip(names[1:], found[1:])
+    }
+    return [
+        Placed(
+            group,
+            cluster.node_names(nodes),
+            score,
+            terms,
+            ", ".join(f"{name} {value}" for name, value in order.criteria(nodes)),
+            over if k == 0 else {},
+        )
+        for k, (nodes, score, terms) in enumerate(found)
+    ]
+
+
+def between_groups(
+    order: NodeRanking | None, cluster: Cluster, groups: Sequence[GroupReport]
+) -> Mapping[str, str]:
+    """Group → why the first of `groups` comes before it, where a strategy compared them."""
+    if order is None:
+        return {}
+    index = {node.name: node.index for node in cluster.nodes}
+    first, *others = [(g.uuid, index[g.placements[0].nodes[0]]) for g in groups]
+    return {uuid: order.decided(first[1], node) for uuid, node in others}

@@ -1,0 +1,268 @@
+"""The choice of a group for an instance, and the notes on options and limits that apply."""
+
+from __future__ import annotations
+
+from iallocator.explain.asked import between_groups
+from iallocator.explain.explanation import Decision
+from iallocator.explain.facts import GroupReport, NodeReport
+from iallocator.explain.survey import exclusions
+from iallocator.limits.words import quantity
+from iallocator.model.storage import pool_name, presumed
+from iallocator.placement.results import POLICY_RANK
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+    from typing import Any
+
+    from iallocator.explain.asked import Asked, Choice
+    from iallocator.model.cluster import Cluster, Group
+    from iallocator.model.instance import Instance
+    from iallocator.options.settings import Settings
+    from iallocator.placement.results import GroupSolution
+    from iallocator.requests import Allocate
+
+__all__ = [
+    "CHOSEN_AS_NEW",
+    "TOGETHER",
+    "choice_of",
+    "chosen_together",
+    "entries_of",
+    "limit_notes",
+    "nowhere",
+    "option_notes",
+    "order_note",
+    "request_notes",
+    "scope_note",
+    "subject",
+    "unmovable_notes",
+    "wish_notes",
+]
+
+
+def nowhere(
+    cluster: Cluster, instance: Instance, notes: list[str], left_out: Mapping[str, str]
+) -> Decision:
+    """The decision where no group was asked; `left_out` says why, by their uuids."""
+    groups = [_left_out(group, left_out[group.uuid]) for group in cluster.groups]
+    return Decision(instance.name, subject(instance), None, groups, notes)
+
+
+def choice_of(
+    cluster: Cluster,
+    choice: Choice,
+    notes: list[str],
+    left_out: Mapping[str, str],
+    exactly: Asked | None = None,
+) -> Decision:
+    """What came of asking the groups; `left_out` says why others were not, by their uuids.
+
+    `exactly`: what the group said that the instance goes to, where its nodes were chosen
+    together with those of others.
+    """
+    instance, offers, allocation = choice.allocation.instance, choice.offers, choice.allocation
+    groups = [_report(cluster, choice, k, offer) for k, offer in enumerate(offers.ranked)]
+    usable = len(offers.usable)
+    if exactly is not None:
+        groups = [exactly.report, *(g for g in groups if g.uuid != exactly.group.uuid)]
+        for group in groups[1:]:
+            group.verdict = TOGETHER
+    answer = groups[0].placements[0] if exactly or usable else None
+    if answer is not None and exactly is None:
+        compared = between_groups(offers.order, cluster, groups[:usable])
+        for group in groups[1:usable]:
+            by_order = compared.get(group.uuid, "")
+            group.verdict, by_score = _verdict(groups[0], group, by_order)
+            if not by_score:
+                answer.over[group.placements[0].where] = group.verdict
+        notes += wish_notes(offers.ranked[0].extra)
+    asked = {group.uuid for group in groups}
+    why = (
+        f"only group {allocation.groups[0].name} is asked for"
+        if allocation.named
+        else "it has no nodes"
+    )
+    others = [group for group in cluster.groups if group.uuid not in asked]
+    groups += [_left_out(group, left_out.get(group.uuid, why)) for group in others]
+    return Decision(instance.name, subject(instance), answer, groups, notes)
+
+
+def _report(cluster: Cluster, choice: Choice, position: int, offer: GroupSolution) -> GroupReport:
+    """What a group said, or why it was not asked about its nodes."""
+    said, instance = choice.said[position], choice.allocation.instance
+    group = next(group for group in choice.allocation.groups if group.uuid == offer.uuid)
+    if said is not None:
+        _restrict(cluster, group, said.report, choice.allocation.allowed)
+        return said.report
+    report = GroupReport(offer.group, offer.uuid, offer.alloc_policy)
+    report.obstacle = _obstacle(group, offer, instance)
+    nodes = [cluster.nodes[index] for index in group.nodes]
+    excluded = [exclusions(node, choice.allocation.allowed) for node in nodes]
+    if sum(1 for why in excluded if not why) < instance.required_nodes:
+        names = cluster.node_names(group.nodes)
+        report.nodes = [NodeReport(name, why) for name, why in zip(names, excluded)]
+    return report
+
+
+def _restrict(
+    cluster: Cluster, group: Group, report: GroupReport, allowed: Collection[str] | None
+) -> None:
+    """Say of nodes that are out for two reasons both of them."""
+    if allowed is None:
+        return
+    for position, (index, node) in enumerate(zip(group.nodes, report.nodes)):
+        if node.excluded:
+            why = exclusions(cluster.nodes[index], allowed)
+            report.nodes[position] = NodeReport(node.name, why)
+
+
+def _obstacle(group: Group, offer: GroupSolution, instance: Instance) -> str:
+    """Why the group is out, in the words of the response and with what they leave out."""
+    missing = sorted(set(instance.networks) - group.networks)
+    told = offer.obstacle.removeprefix(f"Group {group.name} ({group.alloc_policy}): ")
+    told = told.removeprefix(f"Group {group.name}: error ")
+    return f"{told}: {', '.join(missing)}" if missing else told
+
+
+def _left_out(group: Group, why: str) -> GroupReport:
+    return GroupReport(group.name, group.uuid, group.alloc_policy, obstacle=why)
+
+
+def _verdict(first: GroupReport, group: GroupReport, by_order: str = "") -> tuple[str, bool]:
+    """Why `group` comes after `first`, which has the answer; whether that is for its score.
+
+    `by_order` is what a strategy says of their best nodes.
+    """
+    if POLICY_RANK[group.alloc_policy] > POLICY_RANK[first.alloc_policy]:
+        return f"{group.alloc_policy} comes after {first.alloc_policy}", False
+    if by_order:
+        return by_order, False
+    mine, other = first.placements[0], group.placements[0]
+    if first.by_losses and group.by_losses and mine.rank != other.rank:
+        return f"loses more possible allocations: {other.rank} against {mine.rank}", False
+    equal = f"{mine.total:.8f}" == f"{other.total:.8f}"
+    if equal or (first.by_losses and group.by_losses):
+        return "equal, but later in the order of groups", False
+    what = "score and penalty" if mine.penalty or other.penalty else "score"
+    return f"{what} higher by {other.total - mine.total:.8f}", True
+
+
+N1_MODES = {
+    "strict": "N+1 is strict: the failure of any node must be survived, whoever causes it.",
+    "no-new": "N+1 minds no failure that is lost already.",
+    "off": "Global N+1 is not looked at.",
+}
+"""What is worth a note where N+1 is not judged as usual."""
+
+NAMED = 3
+"""How many instances that went before are named at most."""
+
+MARKS = ("; placed together by exact search", "; optimal: score")
+"""What ``info`` says where places were chosen together."""
+
+TOGETHER = "Its place was chosen together with those of the others, not by its own rank."
+
+CHOSEN_AS_NEW = (
+    "Chosen as for a new instance: scores run over all nodes, and what it uses now is still in use."
+)
+
+
+def chosen_together(response: Mapping[str, Any]) -> bool:
+    """Whether the places of all instances were chosen at once."""
+    return any(mark in response["info"] for mark in MARKS)
+
+
+def entries_of(response: Mapping[str, Any]) -> dict[str, Any]:
+    """The entries of ``solutions`` that are about an instance, by its name."""
+    return {one["instance"]: one for one in response["solutions"] if "instance" in one}
+
+
+def request_notes(settings: Settings, request: Allocate) -> list[str]:
+    """What the request and the options ask for besides the instance."""
+    found = []
+    if request.group_name is not None:
+        found.append(f"The request names group {request.group_name}.")
+    option = settings.restrict_allocation_to
+    allowed = request.restrict_to if option is None else option
+    if allowed is not None:
+        source = "the request" if option is None else "--restrict-allocation-to"
+        found.append(f"Restricted by {source} to {', '.join(allowed)}.")
+    return found + option_notes(settings)
+
+
+def option_notes(settings: Settings) -> list[str]:
+    """What the options say of the limits for a new instance."""
+    found = []
+    if settings.ignore_soft_errors:
+        found.append("Soft limits are not looked at.")
+    if settings.n1 in N1_MODES:
+        found.append(N1_MODES[settings.n1])
+    return found
+
+
+def limit_notes(cluster: Cluster, settings: Settings, instance: Instance) -> list[str]:
+    """What is worth saying of the limits for moving `instance` off its nodes.
+
+    `settings` are those of the group that decides.
+    """
+    if settings.ignore_soft_errors:
+        return ["Soft limits are not looked at."]
+    lost = [cluster.nodes[i].name for i in instance.nodes if not cluster.nodes[i].online]
+    if not lost:
+        return []
+    return [f"Not online: {' and '.join(lost)}. Moves off there are held to hard limits only."]
+
+
+def scope_note(cluster: Cluster, instance: Instance) -> list[str]:
+    """Which groups are not asked where an instance has to stay in its own."""
+    local = cluster.group_of(instance)
+    others = [g.name for g in cluster.groups if g is not local and g.nodes]
+    return [f"It stays in group {local.name}: not asked is {', '.join(others)}."] if others else []
+
+
+def order_note(names: Sequence[str], done: str = "moved") -> list[str]:
+    """What went before on the same state: the instances called `names` are `done`."""
+    if not names:
+        return []
+    told = ", ".join(names) if len(names) <= NAMED else f"{len(names)} instances"
+    verb = "is" if len(names) == 1 else "are"
+    return [f"As things are once {told} of this request {verb} {done}."]
+
+
+def unmovable_notes(cluster: Cluster, instance: Instance) -> list[str]:
+    """Why an instance without a second copy of its disks cannot move."""
+    if instance.kind.relocatable:
+        return []
+    return [
+        f"Disks of type {instance.template} are on {cluster.nodes[instance.nodes[0]].name} only: "
+        "no other node has a copy, and none can reach them."
+    ]
+
+
+def wish_notes(extra: Mapping[str, Any]) -> list[str]:
+    """Return a note on each soft constraint that the place violates; `extra` is its entry's."""
+    return [
+        f"Its place violates a soft constraint: should be {text}."
+        for text in extra.get("broken", ())
+    ]
+
+
+def subject(instance: Instance) -> str:
+    """What an instance asks for, in one line."""
+    parts = [
+        instance.template,
+        quantity(instance.memory, "MiB memory"),
+        quantity(instance.vcpus, "virtual cpus"),
+    ]
+    if instance.disk_sizes:
+        sizes = " + ".join(map(str, instance.disk_sizes))
+        parts.append(f"{sizes} MiB disk")
+    if instance.local and instance.disk != sum(instance.disk_sizes):
+        parts[-1] += f" ({instance.disk} on each node)"
+    if instance.pools is not None and instance.pools != presumed(instance.template):
+        parts.append(f"in storage pool {' and '.join(map(pool_name, instance.pools))}")
+    if instance.exclusion:
+        parts.append(f"exclusion tags {', '.join(instance.exclusion)}")
+    if instance.desired:
+        parts.append(f"wants to be at {', '.join(sorted(instance.desired))}")
+    return ", ".join(parts)

@@ -1,1 +1,0 @@
-"""What a trace notes of a request that is decided, and the decisions made of it."""
