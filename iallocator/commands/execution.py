@@ -16,8 +16,8 @@ from iallocator.commands.command import print_json
 from iallocator.commands.shared_options import reject_silent_nodes
 from iallocator.deadline import Deadline, Held, interrupt
 from iallocator.errors import IallocatorError, UsageError, one_line, shown, tell
+from iallocator.execution.cluster_check import LiveClusterCheck, expectations, places_of
 from iallocator.execution.doors import open_queue, runs
-from iallocator.execution.ground import ClusterGround, expectations, places_of
 from iallocator.execution.jobs import ExecutionError, describe, jobs_of
 from iallocator.execution.journal import Journal, default_path, read_journal
 from iallocator.execution.lock import ClusterLock
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from iallocator.aliases import Json
     from iallocator.commands.command import Followed
     from iallocator.commands.shared_options import ExecutionSettings
-    from iallocator.execution.ground import Places
+    from iallocator.execution.cluster_check import Places
     from iallocator.execution.jobs import Job
     from iallocator.execution.queue import JobQueue
     from iallocator.model.cluster import Cluster
@@ -231,7 +231,7 @@ def _carry_out(
             execution.head["run"],
             execution.records,
             execution.queue,
-            ClusterGround(load, execution.head["expected"]),
+            LiveClusterCheck(load, execution.head["expected"]),
             journal,
             _orders(execution, interrupts),
         )

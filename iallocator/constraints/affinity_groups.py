@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.constraints.domains import Domains
-from iallocator.constraints.rule_counts import LiveRuleCounts, RuleCounts
+from iallocator.constraints.rule_counts import Domains, LiveRuleCounts, RuleCounts
 from iallocator.model.constraints import TOGETHER
 
 TYPE_CHECKING = False

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from iallocator.aliases import Nodes
-    from iallocator.constraints.domains import Domains
     from iallocator.constraints.relations import Relations
+    from iallocator.constraints.rule_counts import Domains
     from iallocator.model.constraints import Rule
     from iallocator.model.instance import Instance
     from iallocator.solver.problem import Problem
@@ -48,8 +48,8 @@ class _Bound:
     names:
         The instances, each once, in the order of the members.
     asking:
-        Failure domain, "" for none -> the instances whose tags name it.  The domain binds each of
-        them to every other instance; without a domain they are bound to each other only.
+        Failure domain, "" for none -> the instances with a tag that names it.  The domain binds
+        each of them to every other instance; without a domain they are bound to each other only.
     """
 
     __slots__ = ("asking", "kind", "name", "names")
@@ -72,10 +72,10 @@ class _Bound:
 class AffinityRows:
     """The hard affinity constraints that bind `instances` to each other.
 
-    Constraints with other instances need no rows: they leave no place that violates them.  With a
-    constraint of a kind in `chained` an instance has a place only if the instance that it is bound
-    to has one.  Of a colocation group that is not chained no instance has a place unless the first
-    one has.  There are as many rows as instances in rules, not as pairs of them.
+    Constraints with other instances need no rows: only places that satisfy them are listed.  With
+    a constraint of a kind in `chained` an instance is placed only if the instance that it is bound
+    to is placed.  Of a colocation group that is not chained an instance is placed only if the
+    first one is.  There are as many rows as instances in rules, not as pairs of them.
     """
 
     def __init__(

@@ -8,8 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from iallocator.constraints.domains import Domains, Zones
-    from iallocator.constraints.rule_counts import RuleCounts
+    from iallocator.constraints.rule_counts import Domains, RuleCounts, Zones
     from iallocator.model.constraints import Member
 
     Pair = tuple[Member, Member, str]

@@ -8,7 +8,7 @@ from iallocator.errors import IallocatorError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from iallocator.aliases import Json
 
@@ -74,17 +74,15 @@ def jobs_of(transition: Json, able: Callable[[Json], bool], singly: bool = False
     chains += [[number] for number in steps if number not in held]
     chains.sort(key=lambda chain: chain[0])
     job_of = {number: k for k, chain in enumerate(chains, start=1) for number in chain}
-    return [_job(k, [steps[n] for n in chain], job_of, able) for k, chain in enumerate(chains, 1)]
-
-
-def _job(
-    number: int, steps: Sequence[Json], job_of: Mapping[int, int], able: Callable[[Json], bool]
-) -> Job:
-    opcodes = [opcode for step in steps for opcode in step["opcodes"]]
-    if not all(map(able, opcodes)):
-        opcodes = []
-    after = frozenset(job_of[other] for step in steps for other in step["after"]) - {number}
-    return Job(number, tuple(steps), tuple(opcodes), after)
+    jobs = []
+    for number, chain in enumerate(chains, start=1):
+        made = tuple(steps[one] for one in chain)
+        opcodes = tuple(opcode for step in made for opcode in step["opcodes"])
+        if not all(map(able, opcodes)):
+            opcodes = ()
+        after = frozenset(job_of[other] for step in made for other in step["after"]) - {number}
+        jobs.append(Job(number, made, opcodes, after))
+    return jobs
 
 
 def without_first(job: Job, count: int) -> Job:

@@ -54,7 +54,7 @@ ENDED = (SUCCESS, ERROR, CANCELED, LOST)
 
 
 class UnknownOutcomeError(Exception):
-    """Nobody knows whether what was submitted arrived; look for it in the queue."""
+    """It is not known whether submitted jobs arrived; look for them in the queue."""
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ class JobQueue(Protocol):
 
 @contextmanager
 def expecting(where: str) -> Iterator[None]:
-    """Whoever reads an answer of another shape than Ganeti's says so.
+    """Report an answer that has another form than Ganeti's.
 
     Raises
     ------
@@ -147,7 +147,7 @@ def expecting(where: str) -> Iterator[None]:
 
 
 def job_status(status: Any, opstatus: Any, opresult: Any) -> JobStatus:
-    """How a job is, from its status and those of its opcodes.
+    """Return how a job is, from its status and those of its opcodes.
 
     A job of several opcodes that waits for its locks counts as begun: cancelled a moment
     too late it would end after the first of them.
@@ -182,13 +182,9 @@ def _why(results: Any) -> str:
     """The reason in the results of opcodes: ``[class, [words]]`` of the one that failed."""
     for result in results if isinstance(results, list) else ():
         if isinstance(result, list) and len(result) == 2 and isinstance(result[0], str):
-            return f"{result[0]}: {_words(result[1])}"
+            words = result[1] if isinstance(result[1], list) else [result[1]]
+            return f"{result[0]}: {' '.join(', '.join(map(str, words)).split())}"
     return "failed without a reason"
-
-
-def _words(details: Any) -> str:
-    words: Sequence[Any] = details if isinstance(details, list) else [details]
-    return " ".join(", ".join(map(str, words)).split())
 
 
 SOURCE = "iallocator"

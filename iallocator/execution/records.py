@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from iallocator.aliases import Json
-    from iallocator.execution.ground import Places
+    from iallocator.execution.cluster_check import Places
     from iallocator.execution.jobs import Job
 
 __all__ = [
@@ -104,7 +104,7 @@ class Records:
         self.of = {job.number: Record() for job in jobs}
 
     def apply(self, event: Json) -> None:
-        """What `event` means for the jobs that it names."""
+        """Update the records of the jobs that `event` names."""
         kind = event["event"]
         if kind == "submit":
             for number in event["jobs"]:
@@ -123,7 +123,19 @@ class Records:
                 self.of[number].withdrawn = event["becomes"]
                 self.of[number].withdrawn_why = event.get("why", "")
         elif kind == "ended":
-            self._ended(event["job"], event)
+            number, status, why = event["job"], event["status"], event["why"]
+            record = self.of[number]
+            if status == SUCCESS:
+                record.state, record.why = DONE, why
+            elif status == CANCELED and record.withdrawn and not event["done"]:
+                record.state, record.why = record.withdrawn, record.withdrawn_why
+            elif status == CANCELED and record.withdrawn == PENDING:
+                # It began while it was cancelled: the rest of it is still to be done.
+                self.jobs[number] = without_first(self.jobs[number], event["done"])
+                record.state = PENDING
+            else:
+                record.state, record.done = FAILED, event["done"]
+                record.why = why or "it was cancelled"
         elif kind == "refused":
             self.of[event["job"]].state, self.of[event["job"]].why = REJECTED, event["why"]
         elif kind == "by hand":
@@ -141,20 +153,6 @@ class Records:
             record.state, record.why = (PENDING, "") if event["steps"] else (DONE, "done already")
             if event["steps"]:
                 self.jobs[event["job"]] = only_steps(self.whole[event["job"]], event["steps"])
-
-    def _ended(self, number: int, event: Json) -> None:
-        record, status, why = self.of[number], event["status"], event["why"]
-        if status == SUCCESS:
-            record.state, record.why = DONE, why
-        elif status == CANCELED and record.withdrawn and not event["done"]:
-            record.state, record.why = record.withdrawn, record.withdrawn_why
-        elif status == CANCELED and record.withdrawn == PENDING:
-            # It began while it was cancelled: the rest of it is still to be done.
-            self.jobs[number] = without_first(self.jobs[number], event["done"])
-            record.state = PENDING
-        else:
-            record.state, record.done = FAILED, event["done"]
-            record.why = why or "it was cancelled"
 
     def in_state(self, *states: str) -> list[Job]:
         """The jobs in one of these states, in the order of numbers."""

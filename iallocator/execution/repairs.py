@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from iallocator.execution.queue import JobQueue
     from iallocator.execution.records import Records
     from iallocator.model.cluster import Cluster
-    from iallocator.model.instance import Instance
 
 
 __all__ = ["RepairJobs", "RepairTags"]
@@ -60,45 +59,29 @@ class RepairJobs:
             return None
         return all(status.status == SUCCESS for status in found)
 
-    def _submit(self, opcodes: Sequence[Json]) -> int:
-        """Submit one job; its id.
-
-        Raises
-        ------
-        ExecutionError
-            If it is rejected, or nobody knows whether it arrived.
-        """
-        trail = reason_trail(self._reason, f"{uuid4()}/1/1", time_ns())
-        try:
-            (found,) = self._queue.submit([[{**code, "reason": trail} for code in opcodes]])
-        except UnknownOutcomeError as error:
-            raise ExecutionError(f"whether the job was taken is not known: {error}") from None
-        if isinstance(found, str):
-            raise ExecutionError(f"the job is refused: {found}")
-        return found
-
     def retag(self, instance: str, added: Sequence[str], removed: Sequence[str]) -> None:
         """Change the tags of an instance, and wait until that is done.
 
         Raises
         ------
         ExecutionError
-            If it cannot be done.
+            If a job is rejected or fails, or it is not known whether the job arrived.
         """
         for kind, tags in (("OP_TAGS_SET", added), ("OP_TAGS_DEL", removed)):
-            if tags:
-                code = {"OP_ID": kind, "kind": "instance", "name": instance, "tags": list(tags)}
-                number = self._submit([code])
-                if not self._waited(number):
-                    raise ExecutionError(f"{instance}: its tags were not changed (job {number})")
-
-    def _waited(self, number: int) -> bool:
-        """Wait until a job has ended; whether it succeeded."""
-        while True:
-            found = self.ended([number])
-            if found is not None:
-                return found
-            self._queue.wait([number], PATIENCE)
+            if not tags:
+                continue
+            code = {"OP_ID": kind, "kind": "instance", "name": instance, "tags": list(tags)}
+            trail = reason_trail(self._reason, f"{uuid4()}/1/1", time_ns())
+            try:
+                (number,) = self._queue.submit([[{**code, "reason": trail}]])
+            except UnknownOutcomeError as error:
+                raise ExecutionError(f"whether the job was taken is not known: {error}") from None
+            if isinstance(number, str):
+                raise ExecutionError(f"the job is refused: {number}")
+            while (succeeded := self.ended([number])) is None:
+                self._queue.wait([number], PATIENCE)
+            if not succeeded:
+                raise ExecutionError(f"{instance}: its tags were not changed (job {number})")
 
 
 class RepairTags:
@@ -125,20 +108,19 @@ class RepairTags:
         told = {name: _record_of(chain, records) for name, chain in chains.items()}
         here = {one.name: one for one in self._load().instances} if any(told.values()) else {}
         for name, record in told.items():
-            if record is not None and name in here:
-                self._tell(here[name], record)
-
-    def _tell(self, instance: Instance, record: Record) -> None:
-        known = state_of(instance)
-        said = known.record
-        same = said is not None and (said.identity, said.result) == (record.identity, record.result)
-        if said == record or (same and record.result):
-            return
-        self._jobs.retag(instance.name, [record.tag], known.changed("", record).outdated)
+            if record is None or name not in here:
+                continue
+            known = state_of(here[name])
+            said = known.record
+            same = said is not None and (
+                (said.identity, said.result) == (record.identity, record.result)
+            )
+            if said != record and not (same and record.result):
+                self._jobs.retag(name, [record.tag], known.changed("", record).outdated)
 
 
 def _record_of(chain: Sequence[Job], records: Records) -> Record | None:
-    """What tags should say of the repair that these jobs make; None as long as none was taken."""
+    """Return the tag for the repair that these jobs make; None as long as no job was taken."""
     told = chain[0].steps[0]["repair"]
     ids = [records.of[job.number].id for job in chain]
     numbers = tuple(number for number in ids if number is not None)

@@ -20,12 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from iallocator.aliases import Json
-    from iallocator.execution.ground import Places
+    from iallocator.execution.cluster_check import Places
     from iallocator.execution.jobs import Job
     from iallocator.execution.records import Records
 
-    Standing = tuple[list[str], bool | None]
-    """Nodes, and whether it runs; None: whatever."""
 
 __all__ = [
     "HALF_MOVED", "complete", "due_by_hand", "execution_document", "moved_away", "rebooted_nodes",
@@ -67,14 +65,18 @@ def execution_document(head: Json, records: Records, places: Places | None) -> J
         "run": head["run"],
         "cluster": head["cluster"],
         "complete": complete(records),
-        "jobs": [_job(job, records) for job in jobs],
+        "jobs": [_job_entry(job, records) for job in jobs],
     }
     rebooted = rebooted_nodes(records)
     if rebooted:
         found["rebooted"] = rebooted
     if places is not None:
         found["instances"] = list(_instances(jobs, places))
-        found["nodes"] = list(_nodes(jobs, places))
+        nodes = {step["node"]: None for job in jobs for step in job.steps if "node" in step}
+        found["nodes"] = [
+            {"node": name, "offline": name in places.offline, "drained": name in places.drained}
+            for name in nodes
+        ]
     to_do = list(_to_do(head, records, places))
     if to_do:
         found["to_do"] = to_do
@@ -116,9 +118,15 @@ def _to_do(head: Json, records: Records, places: Places | None) -> Iterator[str]
         )
 
 
-def _job(job: Job, records: Records) -> Json:
+def _job_entry(job: Job, records: Records) -> Json:
+    """Return what `execution_document` says of a job: how it ended, or why it was not begun."""
     record = records.of[job.number]
-    word, why = _fate(job, records)
+    if record.state != PENDING:
+        word, why = WORDS[record.state], record.why
+    elif (blocker := records.blocked().get(job.number)) is not None:
+        word, why = "not done", f"it waits for: {describe(records.jobs[blocker])}"
+    else:
+        word, why = ("by hand" if due_by_hand(job, records) else "not begun"), record.why
     found: Json = {
         "number": job.number,
         "steps": [step["number"] for step in job.steps],
@@ -130,17 +138,6 @@ def _job(job: Job, records: Records) -> Json:
     if why:
         found["why"] = why
     return found
-
-
-def _fate(job: Job, records: Records) -> tuple[str, str]:
-    """How a job ended, or why it was not begun."""
-    record = records.of[job.number]
-    if record.state != PENDING:
-        return WORDS[record.state], record.why
-    blocker = records.blocked().get(job.number)
-    if blocker is not None:
-        return "not done", f"it waits for: {describe(records.jobs[blocker])}"
-    return ("by hand" if due_by_hand(job, records) else "not begun"), record.why
 
 
 def _instances(jobs: Sequence[Job], places: Places) -> Iterator[Json]:
@@ -160,51 +157,26 @@ def _instances(jobs: Sequence[Job], places: Places) -> Iterator[Json]:
             "from": before,
             "to": after,
             "now": now,
-            "state": _standing((now, runs), _begins(chain), _ends(chain), chain),
+            "state": _progress(now, runs, chain),
             "runs": runs,
         }
 
 
-def _begins(chain: Sequence[Json]) -> Standing:
-    """Where the instance of a chain of steps is before it, and whether it runs if that changes."""
-    runs = [step["kind"] == STOP for step in chain if step["kind"] in (START, STOP)]
-    return chain[0]["from"], runs[0] if runs else None
-
-
-def _ends(chain: Sequence[Json]) -> Standing:
-    """The same after it."""
-    runs = [step["kind"] == START for step in chain if step["kind"] in (START, STOP)]
-    return chain[-1]["to"], runs[-1] if runs else None
-
-
-def _standing(now: Standing, before: Standing, after: Standing, chain: Sequence[Json]) -> str:
-    """How far an instance has come."""
-
-    def like(then: Standing) -> bool:
-        return now[0] == then[0] and then[1] in (None, now[1])
-
-    if like(after):
+def _progress(now: Sequence[str], runs: bool, chain: Sequence[Json]) -> str:
+    """Return how far an instance has come that is on the nodes `now`; `chain`: all of its steps."""
+    before, after = chain[0]["from"], chain[-1]["to"]
+    switches = [step["kind"] == START for step in chain if step["kind"] in (START, STOP)]
+    if now == after and (not switches or runs is switches[-1]):
         return "as planned"
-    if like(before):
-        return "not moved" if now[0] else "not made"
-    if not now[0]:
+    if now == before and (not switches or runs is not switches[0]):
+        return "not moved" if now else "not made"
+    if not now:
         return "gone"
-    way = [before[0], *(step["to"] for step in chain)]
-    return HALF_MOVED if now[0] in way else "elsewhere"
-
-
-def _nodes(jobs: Sequence[Job], places: Places) -> Iterator[Json]:
-    names = {step["node"]: None for job in jobs for step in job.steps if "node" in step}
-    for name in names:
-        yield {
-            "node": name,
-            "offline": name in places.offline,
-            "drained": name in places.drained,
-        }
+    return HALF_MOVED if now in [before, *(step["to"] for step in chain)] else "elsewhere"
 
 
 def report_lines(found: Json) -> Iterator[str]:
-    """The same for people."""
+    """Return the lines of an execution document for people."""
     by_state: dict[str, list[Json]] = {}
     for job in found["jobs"]:
         by_state.setdefault(job["state"], []).append(job)
@@ -212,43 +184,31 @@ def report_lines(found: Json) -> Iterator[str]:
     yield f"Carried out on {found['cluster']}: {amounts or 'nothing to do'}"
     for state, jobs in by_state.items():
         if state != "done":
-            yield from (f"  {state}: {_job_line(job)}" for job in jobs)
+            for job in jobs:
+                number = f"job {job['id']}: " if "id" in job else ""
+                why = f": {job['why']}" if "why" in job else ""
+                yield f"  {state}: {number}{job['what']}{why}"
     if "rebooted" in found:
         nodes = ",".join(found["rebooted"])
         yield f"Rebooted: {nodes}"
         if not found["complete"]:
             yield f"  (a new plan without them: iallocator reboot --done {nodes})"
-    if "instances" not in found:
-        yield from _to_do_lines(found)
-        return
-    yield "Now:"
-    for one in found["instances"]:
-        yield f"  {one['instance']}: {_place(one)}"
-    for node in found["nodes"]:
-        flags = [flag for flag in ("offline", "drained") if node[flag]]
-        yield f"  {node['node']}: {' and '.join(flags) or 'online'}"
-    yield from _to_do_lines(found)
-
-
-def _to_do_lines(found: Json) -> Iterator[str]:
+    if "instances" in found:
+        yield "Now:"
+        for one in found["instances"]:
+            here = f"on {':'.join(one['now'])}" if one["now"] else "on no node"
+            here += "" if one["runs"] or not one["now"] else " (not running)"
+            planned = f"was on {':'.join(one['from']) or 'no node'}, planned {':'.join(one['to'])}"
+            if one["state"] == "as planned":
+                yield f"  {one['instance']}: {here}, as planned"
+            else:
+                yield f"  {one['instance']}: {one['state']}: {here}; {planned}"
+        for node in found["nodes"]:
+            flags = [flag for flag in ("offline", "drained") if node[flag]]
+            yield f"  {node['node']}: {' and '.join(flags) or 'online'}"
     if "to_do" in found:
         yield "To do:"
         yield from (f"  {line}" for line in found["to_do"])
-
-
-def _job_line(job: Json) -> str:
-    number = f"job {job['id']}: " if "id" in job else ""
-    why = f": {job['why']}" if "why" in job else ""
-    return f"{number}{job['what']}{why}"
-
-
-def _place(one: Json) -> str:
-    here = f"on {':'.join(one['now'])}" if one["now"] else "on no node"
-    here += "" if one["runs"] or not one["now"] else " (not running)"
-    if one["state"] == "as planned":
-        return f"{here}, as planned"
-    planned = f"was on {':'.join(one['from']) or 'no node'}, planned {':'.join(one['to'])}"
-    return f"{one['state']}: {here}; {planned}"
 
 
 def moved_away(records: Records, now: dict[str, list[str]]) -> dict[str, list[str]]:

@@ -164,7 +164,7 @@ class Returning:
         The reason, the seconds that the sync takes yet, and whether there is progress.  Disks that
         are not active, or not connected, are activated once.
         """
-        places = self._session.patiently(self._session.ground.places)
+        places = self._session.patiently(self._session.cluster_check.places)
         names = [
             name
             for name, where in places.instances.items()

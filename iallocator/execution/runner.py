@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from iallocator.aliases import Json
-    from iallocator.execution.ground import Places
     from iallocator.execution.jobs import Job
     from iallocator.execution.records import Records
     from iallocator.execution.session import Session
@@ -75,8 +74,14 @@ class Watch:
             record = self._records.of[job.number]
             status = now.get(self._id(job.number), JobStatus(LOST))
             if status.status in ENDED:
-                self._end(job, self._judged(job, status))
+                status = self._judged(job, status)
                 ended = True
+                if self._returning.put_off(job, status):
+                    continue
+                members = {"status": status.status, "why": status.why, "begun": status.begun}
+                session.event("ended", job=job.number, **members, done=status.done)
+                word = WORDS.get(record.state, "failed")
+                session.tell(job.number, word + (f": {record.why}" if record.why else ""))
             elif (status.begun or status.status == RUNNING) and not record.begun:
                 record.begun = True
                 session.tell(job.number, "running")
@@ -96,19 +101,17 @@ class Watch:
             return JobStatus(ERROR, why, begun=True) if why else status
         if status.status != LOST:
             return status
-        places = self._session.patiently(self._session.ground.places)
-        if _made(job, places):
+        places = self._session.patiently(self._session.cluster_check.places)
+        first, last = job.steps[0], job.steps[-1]
+        if "instance" in last:
+            here = list(places.instances.get(last["instance"], ()))
+            made = here != first["from"] and here == list(last["to"])
+        else:  # of power and tags nothing can be seen
+            flagged = {DRAIN: places.drained, OFFLINE: places.offline}
+            made = last["node"] in flagged.get(last["kind"], ())
+        if made:
             return JobStatus(SUCCESS, "vanished from the queue, but what it was to do is done")
         return JobStatus(LOST, "vanished from the queue", begun=True)
-
-    def _end(self, job: Job, status: JobStatus) -> None:
-        if self._returning.put_off(job, status):
-            return
-        members = {"status": status.status, "why": status.why, "begun": status.begun}
-        self._session.event("ended", job=job.number, **members, done=status.done)
-        record = self._records.of[job.number]
-        word = WORDS.get(record.state, "failed")
-        self._session.tell(job.number, word + (f": {record.why}" if record.why else ""))
 
     def take_back(self) -> None:
         """Cancel the jobs that have not begun, except those that complete moves in progress."""
@@ -120,16 +123,6 @@ class Watch:
         ]
         if numbers:
             self._session.withdraw(numbers[::-1], PENDING, "")
-
-
-def _made(job: Job, places: Places) -> bool:
-    """Return whether everything is as the job makes it; False for power and tags."""
-    first, last = job.steps[0], job.steps[-1]
-    if "instance" in last:
-        here = list(places.instances.get(last["instance"], ()))
-        return here != first["from"] and here == list(last["to"])
-    flagged = {DRAIN: places.drained, OFFLINE: places.offline}
-    return last["node"] in flagged.get(last["kind"], ())
 
 
 SETTLE_SECONDS = 5.0
@@ -169,7 +162,7 @@ class Waves:
         Parameters
         ----------
         look_again
-            Whether the ground of jobs that wait in the queue may have changed.
+            Whether the conditions that jobs in the queue rely on may have changed.
         """
         session, records = self._session, self._records
         stopping = session.orders.stopping()
@@ -184,8 +177,18 @@ class Waves:
         ]
         wave = [] if self.trouble else wave[: max(0, session.orders.ahead - len(waiting))]
         if wave or (waiting and look_again):
-            wave = self._looked_at(wave, waiting if look_again else [])
-            self._send(wave)
+            # Leave out the jobs that cannot be done on the cluster as it is now; cancel those of
+            # them that wait in the queue
+            again = waiting if look_again else []
+            staying = [job for job in again if not records.of[job.number].withdrawn]
+            found = session.patiently(partial(session.cluster_check.look, wave, staying))
+            for number, why in found.items():
+                if records.of[number].state == SENT:
+                    session.withdraw([number], REJECTED, why)
+                    continue
+                session.event("refused", job=number, why=why)
+                session.orders.complain(f"not done: {describe(records.jobs[number])}: {why}")
+            self._send([job for job in wave if job.number not in found])
             return True
         return not stopping and self._first is None and self.done_by_hand()
 
@@ -204,22 +207,6 @@ class Waves:
             self._session.event("by hand", jobs=others)
         return bool(done)
 
-    def _looked_at(self, wave: Sequence[Job], waiting: Sequence[Job]) -> list[Job]:
-        """Return those of `wave` that can be done on the cluster as it is now.
-
-        Of the `waiting` ones, which are in the queue, those that cannot be are cancelled.
-        """
-        session, records = self._session, self._records
-        staying = [job for job in waiting if not records.of[job.number].withdrawn]
-        found = session.patiently(lambda: session.ground.look(wave, staying))
-        for number, why in found.items():
-            if records.of[number].state == SENT:
-                session.withdraw([number], REJECTED, why)
-                continue
-            session.event("refused", job=number, why=why)
-            session.orders.complain(f"not done: {describe(records.jobs[number])}: {why}")
-        return [job for job in wave if job.number not in found]
-
     def _send(self, wave: Sequence[Job]) -> None:
         """Write down that jobs are being submitted, and submit them."""
         if self._session.queue.singly and len(wave) > 1:
@@ -230,9 +217,19 @@ class Waves:
         numbers = [job.number for job in wave]
         if not numbers:
             return
+        orders = self._session.orders
+
+        def marked(job: Job) -> list[Json]:
+            """Return the opcodes of `job` with the reason, the mark and the priority."""
+            mark = f"{self._session.run}/{self._mark(job)}"
+            extra: Json = {"reason": reason_trail(orders.reason, mark, orders.now())}
+            if orders.priority in SUBMITTED:
+                extra["priority"] = orders.priority
+            return [{**opcode, **extra} for opcode in job.opcodes]
+
         self._session.event("submit", jobs=numbers)
         try:
-            answers = self._session.queue.submit([self._opcodes(job) for job in wave])
+            answers = self._session.queue.submit([marked(job) for job in wave])
         except UnknownOutcomeError as error:
             self._unanswered += 1
             if self._unanswered >= MOST_UNANSWERED:
@@ -261,15 +258,6 @@ class Waves:
                     self._session.patiently(partial(self._session.queue.hurry, answer, priority))
             if ids:
                 self._session.follow()
-
-    def _opcodes(self, job: Job) -> list[Json]:
-        """Return the opcodes as they are submitted."""
-        orders = self._session.orders
-        mark = f"{self._session.run}/{self._mark(job)}"
-        extra: Json = {"reason": reason_trail(orders.reason, mark, orders.now())}
-        if orders.priority in SUBMITTED:
-            extra["priority"] = orders.priority
-        return [{**opcode, **extra} for opcode in job.opcodes]
 
     def find_again(self) -> None:
         """Find out what became of submissions that nobody answered."""
@@ -329,7 +317,7 @@ def carry_out(session: Session, again: bool = False) -> str:
         returning.wait_for_all()  # a cluster whose nodes do not answer cannot be read
         if not (returning.trouble or session.orders.stopping()):
             # Let the jobs that failed begin again, each where its instance is now
-            places = session.patiently(session.ground.places)
+            places = session.patiently(session.cluster_check.places)
             for kind, members in list(retries(session.records, places)):
                 session.event(kind, **members)
                 job = session.records.jobs[members["job"]]

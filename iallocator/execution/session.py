@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any, TypeVar
 
-    from iallocator.execution.ground import Ground
+    from iallocator.execution.cluster_check import ClusterCheck
     from iallocator.execution.jobs import Job
     from iallocator.execution.journal import Journal
     from iallocator.execution.queue import JobQueue
@@ -33,10 +33,6 @@ PAUSES = (1, 2, 4, 8, 15, 30)
 """Seconds between attempts to reach the cluster again."""
 
 
-def _nobody(records: Records) -> None:
-    """Nobody follows."""
-
-
 @dataclass
 class Session:
     """One execution; `run` is its name, which marks its jobs in the queue.
@@ -47,10 +43,10 @@ class Session:
     run: str
     records: Records
     queue: JobQueue
-    ground: Ground
+    cluster_check: ClusterCheck
     journal: Journal
     orders: Orders
-    follower: Callable[[Records], None] = _nobody
+    follower: Callable[[Records], None] = lambda records: None
 
     def follow(self) -> None:
         """Tell the follower how far the jobs are.
@@ -108,18 +104,6 @@ class Session:
             raise ExecutionError(str(error)) from None
 
 
-def _never() -> bool:
-    return False
-
-
-def _unconfirmed(job: Job) -> bool:
-    return False
-
-
-def _silent(line: str) -> None:
-    pass
-
-
 @dataclass
 class Orders:
     """How a person wants a plan to be carried out.
@@ -155,10 +139,10 @@ class Orders:
     first_group: bool = False
     ahead: int = 2
     boot_timeout: float = 600.0
-    say: Callable[[str], None] = _silent
-    complain: Callable[[str], None] = _silent
-    stopping: Callable[[], bool] = _never
-    confirmed: Callable[[Job], bool] = _unconfirmed
+    say: Callable[[str], None] = lambda line: None
+    complain: Callable[[str], None] = lambda line: None
+    stopping: Callable[[], bool] = lambda: False
+    confirmed: Callable[[Job], bool] = lambda job: False
     pause: Callable[[float], None] = wait
     now: Callable[[], int] = time_ns
     clock: Callable[[], float] = monotonic

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from iallocator.handlers.move_reply import move_entry, starts_in_vain
-from iallocator.placement.least_loss import COMPARED
-from iallocator.placement.moves import move_anywhere, move_secondary, with_nearest
+from iallocator.placement.moves import COMPARED, move_anywhere, move_secondary, with_nearest
 from iallocator.placement.several.move_all import told
 from iallocator.reply import Reply
 

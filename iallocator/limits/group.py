@@ -1,4 +1,4 @@
-"""Why a whole group cannot take an instance, whatever its nodes have left."""
+"""Limits beside the resources of nodes: networks, pools and policy of a group; migration tags."""
 
 from __future__ import annotations
 
@@ -9,16 +9,22 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Cluster, Group
     from iallocator.model.instance import Instance
 
-__all__ = ["lacks_network", "out_of_reach", "rejected_by_policy"]
+__all__ = [
+    "lacks_network",
+    "may_not_receive",
+    "missing_migration_tags",
+    "out_of_reach",
+    "rejected_by_policy",
+]
 
 
 def lacks_network(group: Group, instance: Instance) -> bool:
-    """Whether some network of the instance's nics is not connected to the group."""
+    """Return whether the group is not connected to a network of the instance."""
     return not group.networks.issuperset(instance.networks)
 
 
 def out_of_reach(cluster: Cluster, nodes: Iterable[int], instance: Instance) -> str:
-    """The storage pools of `instance`, if none of `nodes` reaches them all; else ""."""
+    """Return the storage pools of `instance` if no node of `nodes` has access to all; else ""."""
     reach = cluster.reach(instance)
     if reach is None or not reach.isdisjoint(nodes):
         return ""
@@ -45,3 +51,18 @@ def rejected_by_policy(
         if found is not None:
             rejections[index] = reason or found
     return rejections
+
+
+def missing_migration_tags(cluster: Cluster, source: int, target: int) -> frozenset[str]:
+    """Return the migration tags of node `source` that node `target` does not accept.
+
+    A running instance may migrate from `source` to `target` only if there are none.
+    """
+    return cluster.nodes[source].migration - cluster.nodes[target].receives
+
+
+def may_not_receive(cluster: Cluster, source: int, targets: Iterable[int]) -> dict[int, str]:
+    """Return the nodes of `targets` that lack a migration tag of `source`, each with its reason."""
+    if not cluster.nodes[source].migration:
+        return {}
+    return {t: "FailMig" for t in targets if missing_migration_tags(cluster, source, t)}

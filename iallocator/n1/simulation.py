@@ -13,8 +13,7 @@ Source: these are the steps of hail.
 
 from __future__ import annotations
 
-from iallocator.limits.group import rejected_by_policy
-from iallocator.limits.migration import may_not_receive
+from iallocator.limits.group import may_not_receive, rejected_by_policy
 from iallocator.limits.node import (
     ABANDONED,
     FORCED_LIMITS,

@@ -18,7 +18,7 @@ program's own.
 
 from __future__ import annotations
 
-from iallocator.limits.migration import may_not_receive
+from iallocator.limits.group import may_not_receive
 from iallocator.model.columns import MEMORY
 from iallocator.n1.bounds import SpareMemory, TargetCapacity, check_bounds, known_demand, takes_over
 from iallocator.n1.rules import INFINITE, LOST, SAFE, UNKNOWN, UndecidedError

@@ -6,11 +6,9 @@ changed are looked at again.
 
 from __future__ import annotations
 
-from itertools import chain, compress, islice
-from operator import ne
+from itertools import chain, islice
 
-from iallocator.limits.group import lacks_network, out_of_reach
-from iallocator.limits.migration import may_not_receive
+from iallocator.limits.group import lacks_network, may_not_receive, out_of_reach
 from iallocator.placement.groups import collect_offers
 from iallocator.placement.results import POLICY_RANK, AllocationRequest
 
@@ -31,8 +29,8 @@ if TYPE_CHECKING:
 
 __all__ = ["TWINS", "AcrossGroups"]
 
-FRESH = 64
-"""After so many changes the kernel is made anew: sums that are carried on lose digits."""
+FRESH = 63
+"""How often a kernel is renewed until a new one is made: sums that are carried on lose digits."""
 
 MANY = 20_000
 """Pairs of nodes from which on only those of promising primaries are scored first."""
@@ -54,16 +52,13 @@ class AcrossGroups:
     """
 
     __slots__ = (
-        "_changes", "_closed", "_exclusive", "_kernel", "_nodes", "_reachable", "_stamps",
-        "context", "twins",
+        "_closed", "_exclusive", "_kernel", "_nodes", "_reachable", "context", "twins",
     )  # fmt: skip
 
     def __init__(self, context: Context) -> None:
         self.context = context
         self.twins = False
         self._kernel: Kernel | None = None
-        self._stamps: list[int] = []
-        self._changes = 0
         self._nodes: dict[tuple[object, ...], list[int]] = {}
         self._reachable: dict[tuple[object, ...], frozenset[int]] = {}
         self._exclusive = any(group.exclusive for group in context.cluster.groups)
@@ -241,20 +236,11 @@ class AcrossGroups:
     @property
     def kernel(self) -> Kernel:
         """Scores over all nodes, as the state is now."""
-        now, then = self.context.state.stamps, self._stamps
-        kernel = self._kernel
-        if kernel is not None and now == then:
-            return kernel
-        self._changes += 1
-        renew = getattr(kernel, "renew", None)
-        if renew is not None and self._changes < FRESH:
-            renew(list(compress(range(len(now)), map(ne, now, then))))
+        if self._kernel is None or self._kernel.renewals >= FRESH:
+            self._kernel = self.context.kernel(self.context.all_nodes())
         else:
-            kernel = self._kernel = self.context.kernel(self.context.all_nodes())
-            self._changes = 0
-        self._stamps = list(now)
-        assert kernel is not None
-        return kernel
+            self._kernel.follow()
+        return self._kernel
 
 
 def _by_group(placements: list[tuple[float, Nodes]], nodes: Sequence[Any]) -> Ranked:

@@ -27,8 +27,7 @@ leaves a node has to go somewhere.  A move that a planner makes of its own accor
 
 from __future__ import annotations
 
-from iallocator.limits.group import rejected_by_policy
-from iallocator.limits.migration import may_not_receive
+from iallocator.limits.group import may_not_receive, rejected_by_policy
 from iallocator.limits.node import FORCED_LIMITS, PRIMARY, checks_for
 from iallocator.model.moves import Move
 from iallocator.placement.limit_policy import ALL_FORCED, enforcing
@@ -50,8 +49,7 @@ if TYPE_CHECKING:
     from iallocator.options.settings import Settings
     from iallocator.placement.limit_policy import LimitPolicies, LimitPolicy
     from iallocator.placement.move_check import MoveChecks
-    from iallocator.placement.score_scope import ScoreScope
-    from iallocator.placement.shared_context import SharedContext
+    from iallocator.placement.score_scope import ScoreScope, SharedContext
     from iallocator.placement.trace import Trace, TracedEvaluator
     from iallocator.placement.what_if import WhatIf
     from iallocator.scoring.candidates import Candidates

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from iallocator.model.state import State
     from iallocator.n1.rules import Rules
     from iallocator.placement.limit_policy import LimitPolicies
-    from iallocator.placement.shared_context import SharedContext
+    from iallocator.placement.score_scope import SharedContext
     from iallocator.scoring import Kernels
 
 __all__ = ["MoveChecks", "n1_rejection"]

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from functools import partial
 
-from iallocator.limits.migration import may_not_receive
+from iallocator.limits.group import may_not_receive
 from iallocator.limits.node import PRIMARY, SECONDARY, STAYING, checks_for
 from iallocator.limits.rejection import Rejection
 from iallocator.model.instance import Backend, Disks, Instance
+from iallocator.model.state import derived
 from iallocator.scoring.scalar import ScalarKernel
 
 TYPE_CHECKING = False
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from iallocator.aliases import Nodes
     from iallocator.limits.node import Check, RoleLimits
     from iallocator.model.node_view import Capacities
-    from iallocator.model.state import State
+    from iallocator.model.state import Kept, State
     from iallocator.placement.limit_policy import LimitPolicies, LimitPolicy
     from iallocator.scoring.scalar import Failing
 
@@ -56,7 +57,7 @@ class KnownAnswers:
         self._roomy = [UNKNOWN] * len(state.stamps)  # as it was (stamp) with room for the most
         self._full = [UNKNOWN] * len(state.stamps)  # as it was without
         self._answers: dict[object, _Answers] = {}  # shape -> where nothing is reserved for it yet
-        self._near: dict[tuple[object, int, float], tuple[int, Rejection | None]] = {}
+        self._near: Kept[tuple[object, int, float], Rejection | None] = {}
 
     def rejections(
         self, instance: Instance, primary: int, nodes: Sequence[int]
@@ -120,10 +121,7 @@ class KnownAnswers:
         """What node `index`, which has mirrors of `primary`, answers to all of this shape."""
         key = shape, index, self._state.peers[index][primary]
         stamp = self._state.stamps[index]
-        known = self._near.get(key)
-        if known is None or known[0] != stamp:
-            known = self._near[key] = stamp, self._ask(instance, primary, index)
-        return known[1]
+        return derived(self._near, key, stamp, lambda: self._ask(instance, primary, index))
 
 
 class _Answers:
@@ -173,7 +171,7 @@ class MoveLimits:
     they are asked for, run over `scope`.
     """
 
-    __slots__ = ("_fixed", "_kernel", "_known", "_limit_policies", "_scope", "_state", "_version")
+    __slots__ = ("_fixed", "_kernel", "_known", "_limit_policies", "_scope", "_state")
 
     def __init__(
         self,
@@ -186,8 +184,7 @@ class MoveLimits:
         self._fixed = fixed
         self._limit_policies = limit_policies
         self._scope = scope
-        self._version = -1
-        self._kernel: ScalarKernel | None = None
+        self._kernel: Kept[None, ScalarKernel] = {}
         self._known: dict[tuple[object, object], KnownAnswers] = {}
 
     def allow(self, instance: Instance, before: Nodes, after: Nodes) -> bool:
@@ -330,13 +327,10 @@ class MoveLimits:
         return self._limit_policies.off(self._state.cluster.nodes[source])
 
     def _as_it_is(self) -> ScalarKernel:
-        version = self._state.version
-        if self._kernel is None or (self._scope and version != self._version):
-            self._kernel = ScalarKernel(self._state, self._scope, self._fixed)
-        elif version != self._version:
-            self._kernel.look_again()
-        self._version = version
-        return self._kernel
+        state = self._state
+        return derived(
+            self._kernel, None, state.version, lambda: ScalarKernel(state, self._scope, self._fixed)
+        )
 
 
 def _rejection_of(instance: Instance, index: int, failing: Failing) -> Rejection:

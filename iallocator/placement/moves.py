@@ -6,6 +6,8 @@ out what it likes.  The evaluator is that of the group that the instance goes to
 
 from __future__ import annotations
 
+from itertools import islice
+
 from iallocator.limits.group import out_of_reach
 from iallocator.model.moves import FAILOVER, FAILOVER_TO, REPLACE_SECONDARY, Move
 from iallocator.placement.new import other_nodes
@@ -27,9 +29,20 @@ if TYPE_CHECKING:
     from iallocator.scoring.candidates import Candidates, Placement
 
 __all__ = [
-    "can_copy_from", "fail_over", "may_take_over", "move_anywhere", "move_pair", "move_secondary",
-    "with_nearest",
+    "COMPARED", "can_copy_from", "fail_over", "may_take_over", "move_anywhere",
+    "move_pair", "move_secondary", "with_nearest",
 ]  # fmt: skip
+
+
+ASKED = 1_000
+"""Placements that N+1 checks for an instance that moves; no others are offered."""
+
+COMPARED = 100
+"""Of the placements after which failures lose more, so many are compared with each other."""
+
+SHARE = 0.5
+"""The share of the work for simulations that one comparison may take; moves that are searched for
+together need the rest."""
 
 
 def with_nearest(context: Context, move: Callable[[], MoveResult]) -> MoveResult:
@@ -239,8 +252,6 @@ def _outcome(
     settings, present = evaluator.settings, context.state.where[instance.name]
     ranked: Iterable[Placement] = candidates.ranked()
     if evaluator.rules.exact:
-        from iallocator.placement.least_loss import least_loss
-
         ranked = least_loss(context, evaluator, instance, found)
         if not ranked:
             return _rejected_by_n1(context, evaluator, instance, candidates)
@@ -261,6 +272,57 @@ def _outcome(
         if len(outcome.scored) >= settings.top:
             break
     return outcome
+
+
+def least_loss(
+    context: Context, evaluator: Evaluator, instance: Instance, found: RankedMoves
+) -> list[Placement]:
+    """Return the best placements in `found` after which failures lose least, for ``no-worse``.
+
+    `instance` is on the state.  If it comes from another group, a placement that takes failover
+    capacity is rejected; none may be left.  If it leaves a node and stays in its group, it must go
+    somewhere: no placement is rejected, but those come first, in their order, after which no
+    failure loses more than in the initial state.
+    """
+    state, top = context.state, evaluator.settings.top
+    candidates, present = found.candidates, state.where[instance.name]
+    source = context.cluster.nodes[present[0]]
+    stays = source.group is evaluator.group
+    rejects = not stays and evaluator.limit_policies.off(source).asks_n1
+    if (candidates.feasible == 1 and not rejects) or context.effort.spent:
+        return list(islice(candidates.ranked(), top))
+    # The baseline of a group is made of the state before it is changed
+    baseline = context.baseline(evaluator.group) if stays else None
+    with state.trial():
+        state.remove(instance, present)
+        if baseline is None:
+            check = evaluator.scope.tolerance(evaluator.rules)
+        elif context.trace is None:
+            check = baseline.moving(state)
+        else:
+            check = baseline.moving(state, context.trace.n1_check)
+        best: list[Placement] = []
+        others: list[Placement] = []
+        for place in islice(candidates.ranked(), ASKED):
+            allowed = check.allows(Move(instance, present if stays else (), place[1]))
+            (best if allowed else others).append(place)
+            if len(best) >= top:
+                break
+        if not rejects and len(best) < top:
+            # Compare the placements after which failures lose more, those that lose least first
+            growing = baseline or context.baseline(evaluator.group)
+            compared: list[tuple[tuple[float, ...], Placement]] = []
+            for place in others[:COMPARED]:
+                if growing.spent(SHARE):
+                    break
+                with state.trial():
+                    state.place(instance, place[1])
+                    compared.append((growing.growth(state), place))
+            best += [place for _, place in sorted(compared, key=lambda one: one[0])]
+            best += others[len(compared) :]
+        if context.trace is not None:
+            context.trace.preferred(evaluator, instance, found, best[:top], check)
+    return best[:top]
 
 
 def _rejected_by_n1(

@@ -11,9 +11,8 @@ Cost: the limits of each node once in each role.
 from __future__ import annotations
 
 from iallocator.deadline import Held
-from iallocator.limits.breach import policy_breach
 from iallocator.limits.node import ABANDONED, FORCED_LIMITS, PRIMARY, SECONDARY, RoleLimits
-from iallocator.limits.rejection import Rejection, migration_rejection
+from iallocator.limits.rejection import Rejection, migration_rejection, policy_breach
 from iallocator.limits.words import quantity
 from iallocator.model.moves import Move
 from iallocator.names import domain_of

@@ -36,13 +36,12 @@ def _changes(groups: _Groups, move: Move) -> Changes:
     """What `move` changes, which is made."""
     before = groups.terms(move.nodes)
     move.apply(groups.state)
-    groups.renew(move.nodes)
     changes = (after - now for now, after in zip(before, groups.terms(move.nodes)))
     return [(one.name, change) for one, change in zip(STATISTICS, changes)]
 
 
 class _Groups:
-    """The groups of `nodes`, each with its kernel, renewed where nodes change."""
+    """The groups of `nodes`, each with its kernel."""
 
     def __init__(self, state: State, nodes: Iterable[int]) -> None:
         self.state = state
@@ -51,12 +50,9 @@ class _Groups:
         self._kernels = {group: kernel_of(state, group.nodes) for group in groups}
 
     def terms(self, nodes: Iterable[int]) -> list[float]:
-        """The terms of the scores of the groups of `nodes`, added up."""
-        touched = {self._nodes[index].group for index in nodes}
-        found = [terms(self._kernels[group].totals, (), sqrt) for group in touched]
+        """Return the terms of the scores of the groups of `nodes` as they are now, added up."""
+        found = []
+        for group in {self._nodes[index].group for index in nodes}:
+            self._kernels[group].follow()
+            found.append(terms(self._kernels[group].totals, (), sqrt))
         return [sum(column) for column in zip(*found)]
-
-    def renew(self, nodes: Iterable[int]) -> None:
-        """Look at `nodes` again, which have changed."""
-        for index in nodes:
-            self._kernels[self._nodes[index].group].renew([index])

@@ -325,7 +325,7 @@ def moves_of_transition(before: State, transition: Transition) -> list[PlanEntry
 
     actions = {step.number: step.action for step in transition.steps}
     state, names = before.copy(), before.cluster.nodes
-    kernels: dict[int, ScalarKernel] = {}  # one per group, renewed move by move
+    kernels: dict[int, ScalarKernel] = {}  # one per group
     entries = []
     for chain in chains(transition.steps):
         steps = [actions[number] for number in chain if actions[number].move is not None]
@@ -338,8 +338,7 @@ def moves_of_transition(before: State, transition: Transition) -> list[PlanEntry
             kernels[group.index] = kernel_of(state, group.nodes)
         move = Move.by_steps(instance, present, made)
         move.apply(state)
-        touched = {*present, *move.after}  # in two groups, if it is torn
-        for number, kernel in kernels.items():
-            kernel.renew(k for k in touched if names[k].group.index == number)
+        for kernel in kernels.values():
+            kernel.follow()
         entries.append(PlanEntry(move, kernels[group.index].score()))
     return entries

@@ -22,6 +22,11 @@ if TYPE_CHECKING:
     class Kernel(Protocol):
         """What both forms of the kernel offer; see `iallocator.scoring.scalar`."""
 
+        renewals: int
+
+        def follow(self) -> None:
+            """Take the nodes of the scope as they are now."""
+
         def score(self) -> float:
             """The score as things are."""
 

@@ -30,19 +30,19 @@ from iallocator.scoring.score_delta import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from iallocator.aliases import Floats, Indices, Truths
     from iallocator.limits.node import Check, LimitSet
     from iallocator.model.instance import Instance
-    from iallocator.model.node_view import Capacities, Quantity
+    from iallocator.model.node_view import Quantity
     from iallocator.model.state import State
     from iallocator.model.storage import PoolSpace
     from iallocator.scoring.array_pairs import Changed
     from iallocator.scoring.score_delta import Change
 
 
-__all__ = ["ArrayKernel", "KeptScore", "capacity_matrix"]
+__all__ = ["ArrayKernel", "capacity_matrix"]
 
 ALL = range(len(STATISTICS))
 """Every statistic."""
@@ -78,7 +78,7 @@ class ArrayKernel:
         reserved = np.array(state.reserved, dtype=np.float64)
         self._columns, self._fixed, self._reserved = everything, capacity, reserved
         self._viewed: tuple[list[int], NodeView] | None = None
-        self._renewals = 0
+        self.renewals = 0
         self._in_scope = np.zeros(reserved.size, dtype=bool)
         self._in_scope[list(scope)] = True
         view = self._view(scope)
@@ -101,15 +101,19 @@ class ArrayKernel:
             (found * found).sum(axis=1).tolist(),
         )
         self.totals.sums[DOMAINS] = state.domain_conflicts(self._group)
+        self._scope = scope
+        self._stamps = list(state.stamps)
 
-    def renew(self, nodes: Sequence[int]) -> None:
-        """Look again at `nodes`, which must be in the scope: they have changed since.
-
-        The centres stay, so that after many changes a new kernel is the more exact one.
-        """
-        state, index = self.state, np.asarray(nodes, dtype=np.intp)
+    def follow(self) -> None:
+        """Take the nodes of the scope as they are now; see `ScalarKernel.follow`."""
+        state, seen = self.state, self._stamps
+        if state.stamps == seen:
+            return
+        nodes = [index for index in self._scope if state.stamps[index] != seen[index]]
+        index = np.asarray(nodes, dtype=np.intp)
+        self._stamps = list(state.stamps)
         self._viewed = None
-        self._renewals += 1
+        self.renewals += 1
         self._columns[:, index] = [[column[i] for i in nodes] for column in state.columns]
         self._reserved[index] = [state.reserved[i] for i in nodes]
         before = self._values[:, index]
@@ -287,10 +291,10 @@ class ArrayKernel:
             found[reasons.codes[rows] != 0] = np.inf
             return found
 
-        renewals = self._renewals
+        renewals = self.renewals
 
         def bounds() -> Floats | None:
-            if self._renewals != renewals or not some:
+            if self.renewals != renewals or not some:
                 return None
             tight = [secondaries[k] for k in pairs.columns.tolist()]
             return pairs.bounds(self._view(tight), self._change(tight))
@@ -412,31 +416,3 @@ class Sites:
     def why(self, instance: Instance) -> str:
         """The reason, where there is one node."""
         return self._pools.why(self._nodes[0], instance)
-
-
-class KeptScore:
-    """The score of the nodes in `scope` of `state`; `fixed` holds the capacities of every node."""
-
-    __slots__ = ("_changed", "_kernel", "_matrix", "_scope", "_state")
-
-    def __init__(self, state: State, scope: Sequence[int], fixed: Capacities) -> None:
-        self._state = state
-        self._scope = scope
-        self._matrix = capacity_matrix(fixed.all())
-        self._kernel: ArrayKernel | None = None
-        self._changed: set[int] = set()
-
-    def look_again(self) -> None:
-        """Look at every node: any may have changed, and sums that are carried on lose digits."""
-        self._kernel = ArrayKernel(self._state, self._scope, self._matrix)
-        self._changed = set()
-
-    def after(self, touched: Collection[int]) -> float:
-        """The score now that the state has changed at `touched` since `look_again`.
-
-        Those nodes are looked at each time from then on: changes in a trial are taken back.
-        """
-        assert self._kernel is not None
-        self._changed.update(touched)
-        self._kernel.renew(sorted(self._changed))
-        return self._kernel.score()

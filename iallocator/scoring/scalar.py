@@ -27,7 +27,7 @@ from iallocator.scoring.score_delta import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from iallocator.limits.node import Check, LimitSet
     from iallocator.model.instance import Instance
@@ -42,14 +42,20 @@ __all__ = ["ScalarKernel", "kernel_of", "score_of", "terms_of"]
 
 
 class ScalarKernel:
-    """Scores over the nodes in `scope`, as `state` is now.
+    """Scores over the nodes in `scope`, for the state at creation, or at the last `follow`.
 
     `fixed` holds the capacities of every node of the cluster, see
     `iallocator.model.node_view.capacities`.
+
+    Attributes
+    ----------
+    renewals:
+        How often `follow` has found changes.
     """
 
     def __init__(self, state: State, scope: Sequence[int], fixed: Capacities) -> None:
         self.state = state
+        self.renewals = 0
         self._fixed = fixed
         self._group = scope_group(state.cluster, scope) if scope else None
         self._views: dict[int, NodeView] = {}
@@ -76,14 +82,18 @@ class ScalarKernel:
             [sum([v * v for v in column]) for column in columns],
         )
         self.totals.sums[DOMAINS] = state.domain_conflicts(self._group)
+        self._stamps = {index: state.stamps[index] for index in scope}
 
-    def renew(self, nodes: Iterable[int]) -> None:
-        """Look again at `nodes`, which must be in the scope: they have changed since.
+    def follow(self) -> None:
+        """Take the nodes of the scope as they are now; only those that have changed cost time.
 
-        The centres stay, so that after many changes a new kernel is the more exact one.
+        The centres stay, so that after many renewals a new kernel is more exact.
         """
-        totals = self.totals
-        for index in nodes:
+        totals, stamps = self.totals, self.state.stamps
+        changed = [index for index, stamp in self._stamps.items() if stamps[index] != stamp]
+        self.renewals += bool(changed)
+        for index in changed:
+            self._stamps[index] = stamps[index]
             self._views.pop(index, None)
             before, after = self._values[index], values(self.view(index), totals.centres)
             self._values[index] = after
@@ -101,10 +111,6 @@ class ScalarKernel:
             view = NodeView.of(self.state, index, self._fixed[index], site)
             self._views[index] = view
         return view
-
-    def look_again(self) -> None:
-        """Take the nodes as they are now; only of use without a scope: scores are not renewed."""
-        self._views.clear()
 
     def score(self) -> float:
         """The score as things are."""

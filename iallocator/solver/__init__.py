@@ -1,6 +1,6 @@
 """Exact search where placing greedily gave up: problems as integer programs, and their answers.
 
-`problem` describes what is to be decided, `highs` hands it to the solver (HiGHS, an
-optional dependency), `refine` solves until an answer passes the rules that are not linear,
+`problem` describes what is to be decided.  `highs` hands it to the solver (HiGHS, an optional
+dependency), and solves again until an answer passes the rules that are not linear.
 `placement` turns instances, nodes and limits into a problem.
 """

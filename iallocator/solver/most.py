@@ -7,6 +7,7 @@ than the best one so far, so that often the first question already is the proof.
 
 from __future__ import annotations
 
+from iallocator.solver.highs import search
 from iallocator.solver.problem import (
     FOUND,
     IMPOSSIBLE,
@@ -16,7 +17,6 @@ from iallocator.solver.problem import (
     Kind,
     Problem,
 )
-from iallocator.solver.refine import search
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from iallocator.solver.budget import Budget
-    from iallocator.solver.refine import Check
+    from iallocator.solver.highs import Check
 
 __all__ = ["Most", "find_all_or_most"]
 

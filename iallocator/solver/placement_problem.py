@@ -3,7 +3,7 @@
 Rows of the problem are the sums of `iallocator.limits.node.RESOURCES`, now and with forthcoming
 instances; storage pools; exclusion tags; the memory that secondaries keep free; and the memory
 that a group must have left when a node fails.  The check of an answer tests everything else
-(`iallocator.solver.refine`).  A row may be too lenient, but never too strict.
+(`iallocator.solver.highs`).  A row may be too lenient, but never too strict.
 """
 
 from __future__ import annotations

@@ -22,6 +22,7 @@ MAY_ASK = {
     "scoring": "it is the kernel",
     "n1": "plays failures through, by hard limits",
     "placement": "the evaluator, and what makes kernels for it",
+    "planners.balance.colocation_groups": "asks for scores only, of states after several moves",
     "planners.capacity": "fills a cluster with equal instances, thousands at a time",
 }
 """Package or module -> why it may use the kernel."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
-from iallocator.execution.ground import Places, rejections
+from iallocator.execution.cluster_check import Places, rejections
 from iallocator.execution.jobs import Job
 from iallocator.execution.queue import LOST, JobStatus, UnknownOutcomeError, marks_in
 from tests.builders import Json

@@ -6,7 +6,7 @@ from random import Random
 from types import SimpleNamespace
 from typing import Any
 
-from iallocator.execution.ground import Places
+from iallocator.execution.cluster_check import Places
 from iallocator.ganeti.jobs import chains
 from tests.builders import Json
 

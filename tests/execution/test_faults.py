@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from iallocator.execution.ground import Places, expectations
+from iallocator.execution.cluster_check import Places, expectations
 from iallocator.execution.jobs import ExecutionError, jobs_of
 from iallocator.execution.journal import Journal, read_journal
 from iallocator.execution.queue import UnknownOutcomeError
@@ -197,7 +197,7 @@ def test_execution_with_faults_stops_what_waits_and_nothing_else(
 
 
 @pytest.mark.parametrize("depends", [True, False], ids=["luxi", "rapi"])
-def test_execution_on_changing_ground_rejects_what_it_relied_on(
+def test_execution_on_a_changing_cluster_rejects_jobs_whose_conditions_changed(
     tmp_path: Path, depends: bool
 ) -> None:
     """Nodes go offline and somebody moves instances meanwhile: nothing begins elsewhere."""

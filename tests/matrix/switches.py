@@ -20,7 +20,6 @@ from unittest.mock import patch
 import iallocator
 from iallocator import settings as effective_settings
 from iallocator.limits import group as group_limits
-from iallocator.limits import migration
 from iallocator.limits import node as node_limits
 from iallocator.model import tags as model_tags
 from iallocator.model.cluster import Group, Node
@@ -191,7 +190,7 @@ def _exclusion(stack: ExitStack) -> None:
 
 @_switch("migration tags")
 def _migration(stack: ExitStack) -> None:
-    _everywhere(stack, migration.missing_migration_tags, lambda *_: frozenset())
+    _everywhere(stack, group_limits.missing_migration_tags, lambda *_: frozenset())
 
 
 @_switch("location tags")

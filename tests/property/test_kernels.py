@@ -172,9 +172,9 @@ def test_pairs_are_those_of_the_time_they_were_asked_for(monkeypatch: pytest.Mon
             node = setting.nodes[0]
             with arrays.state.trial():
                 arrays.state.place(Instance("another", Backend(512), Disks("diskless")), (node,))
-                arrays.renew([node])
+                arrays.follow()
                 assert list(done.ranked()) == expected, seed
-            arrays.renew([node])
+            arrays.follow()
             numbers = range(done.rows())
             opened = [
                 (*prefix, last) for prefix, lasts in map(done.open, numbers) for last in lasts

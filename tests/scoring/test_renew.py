@@ -10,7 +10,7 @@ import pytest
 from iallocator.model.instance import Instance
 from iallocator.model.state import State
 from iallocator.scoring import Kernels
-from iallocator.scoring.arrays import ArrayKernel, KeptScore
+from iallocator.scoring.arrays import ArrayKernel
 from iallocator.scoring.scalar import ScalarKernel, score_of
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
@@ -55,23 +55,30 @@ def test_kernel_renewed_answers_as_a_new_one(seed: int, arrays: bool) -> None:
         return ScalarKernel(state, scope, kernels.fixed)
 
     kernel, new = made(), newcomer("plain", 0)
-    for changed in moves(state, seed, 12):
-        kernel.renew(sorted(changed))
+    for _ in moves(state, seed, 12):
+        kernel.follow()
         assert kernel.score() == pytest.approx(score_of(state, scope), abs=1e-9)
         assert places(kernel, new) == places(made(), new)
 
 
+@pytest.mark.parametrize("arrays", [False, True])
 @pytest.mark.parametrize("seed", [1, 3])
-def test_kept_score_is_that_of_the_state_in_trials_and_after_them(seed: int) -> None:
+def test_kernel_follows_the_state_in_trials_and_after_them(seed: int, arrays: bool) -> None:
     """A node that changed in a trial is as before at its end, and the score with it."""
     state = state_of(seed)
-    scope = range(len(state.cluster.nodes))
-    kept = KeptScore(state, scope, Kernels(state, ()).fixed)
-    kept.look_again()
+    scope, kernels = range(len(state.cluster.nodes)), Kernels(state, ())
+    kernel = (
+        kernels.make_array(state, scope) if arrays else ScalarKernel(state, scope, kernels.fixed)
+    )
+
+    def score() -> float:
+        kernel.follow()
+        return kernel.score()
+
     for number in range(8):
         with state.trial():
-            (changed,) = moves(state, number, 1)
-            assert kept.after(changed) == pytest.approx(score_of(state, scope), abs=1e-9)
-        assert kept.after(()) == pytest.approx(score_of(state, scope), abs=1e-9)
-        (changed,) = moves(state, -number, 1)
-        assert kept.after(changed) == pytest.approx(score_of(state, scope), abs=1e-9)
+            list(moves(state, number, 1))
+            assert score() == pytest.approx(score_of(state, scope), abs=1e-9)
+        assert score() == pytest.approx(score_of(state, scope), abs=1e-9)
+        list(moves(state, -number, 1))
+        assert score() == pytest.approx(score_of(state, scope), abs=1e-9)

@@ -10,7 +10,7 @@ import pytest
 
 from iallocator import deadline
 from iallocator.cli import answer, main
-from iallocator.solver import highs, refine
+from iallocator.solver import highs
 from tests import builders
 from tests.builders import Json
 
@@ -66,7 +66,7 @@ def test_interrupted_search_prints_what_greedy_found_with_status_130(
     greedy = json.loads(answer(raw, ["--n1=off", "--exact-search=no"]))
     request = tmp_path / "request.json"
     request.write_bytes(raw)
-    monkeypatch.setattr(refine, "solve", _signalled)
+    monkeypatch.setattr(highs, "solve", _signalled)
     status = main(["--n1=off", str(request)])
     response = json.loads(capsys.readouterr().out)
     assert status == INTERRUPTED

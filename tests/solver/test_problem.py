@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from iallocator.solver.budget import Budget
+from iallocator.solver.highs import search
 from iallocator.solver.problem import FOUND, IMPOSSIBLE, TIME_OUT, Choice, Kind, Problem
-from iallocator.solver.refine import search
 from tests.seeds import seeds
 
 pytest.importorskip("highspy")

@@ -17,10 +17,10 @@ from iallocator.placement.several.joint import equivalence_key
 from iallocator.placement.several.sequence import JointResult
 from iallocator.scoring.candidates import ListedCandidates
 from iallocator.solver.budget import Budget
+from iallocator.solver.highs import search
 from iallocator.solver.most import Most, find_all_or_most
 from iallocator.solver.placement_problem import PlacementProblem
 from iallocator.solver.problem import FOUND
-from iallocator.solver.refine import search
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from iallocator.model.moves import Move, places_after
 from iallocator.placement.move_limits import MoveLimits
 from iallocator.planners.balance.move_kinds import KINDS, ScoredMoves
 from iallocator.planners.balance.scan.affinity import BondCosts
-from iallocator.scoring.arrays import KeptScore
+from iallocator.scoring.arrays import ArrayKernel, capacity_matrix
 from iallocator.scoring.candidates import DECIMALS
 
 TYPE_CHECKING = False
@@ -114,7 +114,11 @@ class ColocationMoves:
         found = [unit for name in self._movable for unit in self._units_of(name)]
         several = (unit for unit in found if len(unit) > 1 or len(unit[0]) > 1)
         self._gains: dict[Unit, float] = dict.fromkeys(several, INFINITE)
-        self._kept = KeptScore(problem.state, problem.scope, problem.fixed)
+        self._matrix = capacity_matrix(problem.fixed.all())
+        self._kernel = self._new_kernel()
+
+    def _new_kernel(self) -> ArrayKernel:
+        return ArrayKernel(self._state, self._scope, self._matrix)
 
     def _units_of(self, name: str) -> list[Unit]:
         """The unit of `name`, and the one that a failure domain binds it to."""
@@ -148,7 +152,7 @@ class ColocationMoves:
         The gain counts per MiB if `by_value`.  At most `budget` MiB are copied, in at most
         `count` moves.
         """
-        self._kept.look_again()
+        self._kernel = self._new_kernel()
         found: tuple[float, ScoredMoves] | None = None
         for unit in sorted(self._gains, key=lambda unit: -self._gains[unit]):
             if self._gains[unit] <= (found[0] if found else floor):
@@ -166,7 +170,7 @@ class ColocationMoves:
 
     def promising(self, most: int, budget: float, count: float) -> list[ScoredMoves]:
         """The moves of units that end lowest, `most` of them, whether they gain or not."""
-        self._kept.look_again()
+        self._kernel = self._new_kernel()
         found = [
             move
             for unit in self._gains
@@ -180,7 +184,7 @@ class ColocationMoves:
 
         It breaks none that holds now.
         """
-        self._kept.look_again()
+        self._kernel = self._new_kernel()
         units: dict[Unit, None] = {}
         for name in sorted(name for name in self._movable if self._broken([name])):
             units |= dict.fromkeys([*self._units_of(name), ((name,),)])
@@ -245,7 +249,7 @@ class ColocationMoves:
                     continue
                 moved = {n: at for n, at in before.items() if self._state.where[n][0] != at}
                 if not any(self._newly_broken(moved)):
-                    yield ScoredMoves(moves, self._score(moves), self._broken(before))
+                    yield ScoredMoves(moves, self._score(), self._broken(before))
 
     def _newly_broken(self, moved: Mapping[str, int | None]) -> Iterator[object]:
         where, rule_counts = self._state.where, self._rule_counts.now()
@@ -269,7 +273,7 @@ class ColocationMoves:
                 moves = self._gather(unit[0], target, rules)
                 if moves is None:
                     continue
-                found = self._score(moves), target
+                found = self._score(), target
             site = self._relations.sites_of(target)
             best[site] = min(found, best.get(site, found))
         return [target for _, target in best.values()]
@@ -285,7 +289,7 @@ class ColocationMoves:
                 more = self._gather(names, target, rules)
                 if more is None or self._parted(names, placed):
                     continue
-                found = self._score([*moves, *more]), target
+                found = self._score(), target
             best = min(found, best) if best else found
         if best is None:
             return None
@@ -327,7 +331,7 @@ class ColocationMoves:
             with self._state.trial():
                 move = kind.move(instance, before, target)
                 if possible(self._state, self._fixed, move, rules):
-                    score = self._score([move]) if len(kinds) > 1 else 0.0
+                    score = self._score() if len(kinds) > 1 else 0.0
                     found.append((score, number, move))
         return min(found, key=lambda one: one[:2])[2] if found else None
 
@@ -339,7 +343,7 @@ class ColocationMoves:
 
     # Scores
 
-    def _score(self, moves: Sequence[Move]) -> float:
-        """The score now that `moves` are made."""
-        touched = set().union(*(move.nodes for move in moves))
-        return self._kept.after(touched) + self._bonds.penalty(self._position)
+    def _score(self) -> float:
+        """Return the score as the state is now."""
+        self._kernel.follow()
+        return self._kernel.score() + self._bonds.penalty(self._position)

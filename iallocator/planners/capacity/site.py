@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from iallocator.limits.group import rejected_by_policy
 from iallocator.model.instance import Instance
+from iallocator.model.state import derived
 from iallocator.model.templates import DISKLESS, DRBD
 from iallocator.n1.headroom import Headroom
 from iallocator.planners.capacity.next_place import next_place_for
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from iallocator.compat import Behaviour
     from iallocator.limits.node import LimitSet
     from iallocator.model.cluster import Group
-    from iallocator.model.state import State
+    from iallocator.model.state import Kept, State
     from iallocator.n1.headroom import FillRules
     from iallocator.planners.capacity.instance_size import Size
     from iallocator.planners.capacity.next_place import NextPlace
@@ -63,8 +64,8 @@ class CapacityState:
         self._behaviour = behaviour
         self.groups = groups
         self._scope = range(len(state.cluster.nodes))
-        self._kernel: Kernel | None = None
-        self._probing: ArrayKernel | None = None
+        self._kernel: Kept[None, Kernel] = {}
+        self._probing: Kept[None, ArrayKernel] = {}
         self._arrays = False  # whether the array library is loaded
         self._headroom = Headroom(state, kernels, rules_of)
         self._policy_reason = ""  # what a size lacks for the policy says how to make it smaller
@@ -80,9 +81,12 @@ class CapacityState:
     @property
     def kernel(self) -> Kernel:
         """The kernel of the state as it is now."""
-        if self._kernel is None:
-            self._kernel = self.kernels.make(self.state, self._scope)
-        return self._kernel
+        return derived(
+            self._kernel,
+            None,
+            self.state.version,
+            lambda: self.kernels.make(self.state, self._scope),
+        )
 
     @property
     def _probing_kernel(self) -> Kernel:
@@ -91,9 +95,12 @@ class CapacityState:
 
     @property
     def _probing_arrays(self) -> ArrayKernel:
-        if self._probing is None:
-            self._probing = self.kernels.make_array(self.state, self._scope)
-        return self._probing
+        return derived(
+            self._probing,
+            None,
+            self.state.version,
+            lambda: self.kernels.make_array(self.state, self._scope),
+        )
 
     def find(self, instance: Instance) -> tuple[tuple[int, ...], Failures]:
         """Return the best nodes for `instance`, or (), and what rejected how many places."""
@@ -311,7 +318,6 @@ class CapacityState:
             for instance, nodes in arrivals:
                 self.state.place(instance, nodes)
         self._headroom.placed(arrivals)
-        self._kernel = self._probing = None
 
     def next_place(
         self, instance: Instance, newcomers: Callable[[int], Instance]

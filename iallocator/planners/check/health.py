@@ -5,7 +5,7 @@ Violated hard and soft constraints of tags are among the findings.
 
 from __future__ import annotations
 
-from iallocator.limits.breach import policy_breach
+from iallocator.limits.rejection import policy_breach
 from iallocator.model.node_view import NodeView, capacities
 from iallocator.n1.rules import Effort, Rules, UndecidedError
 from iallocator.n1.simulation import Simulation

@@ -17,7 +17,7 @@ from math import ceil
 from typing import NamedTuple
 
 from iallocator.deadline import check
-from iallocator.limits.migration import may_not_receive
+from iallocator.limits.group import may_not_receive
 from iallocator.model.columns import MEMORY
 from iallocator.model.instance import primary_vector
 from iallocator.model.moves import FAILOVER, FAILOVER_TO, REPLACE_SECONDARY, Move

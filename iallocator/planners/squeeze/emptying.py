@@ -15,7 +15,7 @@ from __future__ import annotations
 from itertools import islice
 
 from iallocator.deadline import check
-from iallocator.limits.migration import missing_migration_tags
+from iallocator.limits.group import missing_migration_tags
 from iallocator.model.columns import CPUS, MEMORY, MEMORY_LATER
 from iallocator.model.moves import FAILOVER_TO, Move, places_after, replay
 from iallocator.model.node_view import Capacities
@@ -26,9 +26,9 @@ from iallocator.planners.balance.move_kinds import KINDS
 from iallocator.planners.kept_order import KeptOrder
 from iallocator.planners.plan import PlanEntry, mark_colocation_groups
 from iallocator.scoring.scalar import score_of
+from iallocator.solver.highs import search
 from iallocator.solver.placement_problem import PlacementProblem
 from iallocator.solver.problem import FOUND, IMPOSSIBLE
-from iallocator.solver.refine import search
 
 TYPE_CHECKING = False
 

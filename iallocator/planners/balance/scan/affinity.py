@@ -19,9 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from iallocator.aliases import Floats, Truths
-    from iallocator.constraints.domains import Domains, Zones
     from iallocator.constraints.relations import Relations
-    from iallocator.constraints.rule_counts import LiveRuleCounts
+    from iallocator.constraints.rule_counts import Domains, LiveRuleCounts, Zones
     from iallocator.model.constraints import Rule
     from iallocator.model.instance import Instance
     from iallocator.model.state import Kept

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from iallocator.deadline import check
-from iallocator.limits.migration import may_not_receive
+from iallocator.limits.group import may_not_receive
 from iallocator.model.node_view import NodeView
 from iallocator.planners.balance.scan.affinity import BondCosts
 from iallocator.planners.balance.scan.arrays import InstanceBatch, NodeTable, tags_matter

@@ -1,4 +1,4 @@
-"""Whether what the jobs of a plan rely on still holds, looked at on the cluster as it is now."""
+"""Check on the cluster as it is now whether the conditions that the jobs of a plan rely on hold."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Cluster, Node
 
 
-__all__ = ["ClusterGround", "Ground", "Places", "expectations", "places_of", "rejections"]
+__all__ = ["ClusterCheck", "LiveClusterCheck", "Places", "expectations", "places_of", "rejections"]
 
 LEAVING = (kinds.OFFLINE, kinds.POWER_OFF)
 """After these steps nothing can be on the node."""
@@ -51,7 +51,7 @@ class Places:
     running: set[str] = field(default_factory=set)
 
     def carry_out(self, step: Json) -> None:
-        """What is known to be so once the step has been done."""
+        """Note the places that are known once the step has been done."""
         if "instance" in step:
             self.instances[step["instance"]] = tuple(step["to"])
         elif step["kind"] == kinds.ONLINE:
@@ -66,7 +66,7 @@ class Places:
             self.drained.discard(step["node"])
 
 
-class Ground(Protocol):
+class ClusterCheck(Protocol):
     """The cluster as it is now."""
 
     def look(self, jobs: Sequence[Job], waiting: Sequence[Job]) -> dict[int, str]:
@@ -87,7 +87,7 @@ class Ground(Protocol):
 
 
 def expectations(transition: Json, before: Places) -> Json:
-    """What a plan counts on of the nodes that it switches, given where everything is `before`.
+    """Return what a plan expects of the nodes that it switches, given all places `before`.
 
     Name of a node -> whether it is offline, and the instances that stay on it in the end.
     """
@@ -106,7 +106,7 @@ def expectations(transition: Json, before: Places) -> Json:
     }
 
 
-class ClusterGround:
+class LiveClusterCheck:
     """Looks at the cluster that `load` reads anew; `expected` as `expectations` found it."""
 
     def __init__(self, load: Callable[[], Cluster], expected: Json) -> None:
@@ -122,25 +122,20 @@ class ClusterGround:
         cluster = self._load()
         found = rejections(waiting, places_of(cluster), self._expected)
         if jobs:
-            room = _Model(cluster).carry_out
-            found |= rejections(jobs, places_of(cluster), self._expected, room)
+            found |= rejections(jobs, places_of(cluster), self._expected, _Model(cluster).carry_out)
         return found
-
-
-def _room_enough(step: Json) -> str:
-    """Whoever does not look for room finds that there is enough."""
-    return ""
 
 
 def rejections(
     jobs: Sequence[Job],
     places: Places,
     expected: Json,
-    carry_out: Callable[[Json], str] = _room_enough,
+    carry_out: Callable[[Json], str] = lambda step: "",
 ) -> dict[int, str]:
-    """Return job -> why it cannot be done now; see `Ground.look`.
+    """Return job -> why it cannot be done now; see `ClusterCheck.look`.
 
-    `places` are changed.  `carry_out`: what else speaks against a step, "" if nothing does.
+    `places` are changed.  `carry_out`: returns what else prevents a step, for example a lack of
+    free capacity; "" if nothing does.
     """
     rejected: dict[int, str] = {}
     for job in jobs:
@@ -154,7 +149,7 @@ def rejections(
 
 
 def _hindrance(step: Json, places: Places, expected: Json) -> str:
-    """What speaks against a step where everything is at `places`; "" if nothing does."""
+    """Return what prevents a step if everything is at `places`; "" if nothing does."""
     if "node" in step:
         return _of_node(step, places, expected.get(step["node"], {}))
     name, begins, ends = step["instance"], tuple(step["from"]), tuple(step["to"])
@@ -175,7 +170,7 @@ def _hindrance(step: Json, places: Places, expected: Json) -> str:
 
 
 def _of_node(step: Json, places: Places, expected: Json) -> str:
-    """What speaks against a step of a node."""
+    """Return what prevents a step of a node; "" if nothing does."""
     name, kind = step["node"], step["kind"]
     if name not in places.nodes:
         return f"{name} is gone"
