@@ -42,14 +42,14 @@ if TYPE_CHECKING:
     from iallocator.n1.exact import Leaver
     from iallocator.n1.rules import Rules
 
-    Sized = tuple[float, float, list[Instance]]
-    """MiB of memory and of disk, and the instances that need them together."""
-
 __all__ = ["SimultaneousFailures"]
 
 
 KNOWN = (FREE_MEMORY, DISK_SPACE, POOL_SPACE)
 """The limits that sums and searches know."""
+
+WORK = 1_000_000
+"""Bins that all searches of a joint packing look at: about a second."""
 
 _size = itemgetter(0, 1)
 """MiB of memory and of disk of an item."""
@@ -66,19 +66,15 @@ class SimultaneousFailures:
         self._rules = rules
         self._min_disk = min_disk
         self._needs: dict[int, _Need] = {}
-        self._rooms: dict[int, TargetCapacity] = {}
-        self._disks: dict[int, float] = {}
         self._simulations: dict[int, Simulation] = {}
-        self._searches = (
-            UniformPacking(),
-            JointPacking(state, rules),
-            RestrictedPacking(state, rules),
-        )
-        self._none = (
-            UniformPacking(work=0),
-            JointPacking(state, rules, work=0),
-            RestrictedPacking(state, rules, 0),
-        )
+        self._capacities: dict[int, TargetCapacity] = {}
+        self._least_disk: dict[int, float] = {}
+        self._searching = True
+        self._uniform = UniformPacking(), UniformPacking(work=0)
+        self._restricted = RestrictedPacking(state, rules), RestrictedPacking(state, rules, 0)
+        self._work = WORK
+        self._leavers: dict[int, list[Leaver]] = {}
+        self._others: dict[int, tuple[float, ...]] = {}  # see `Evacuation.others`
 
     def lost(self, nodes: Sequence[int]) -> list[Instance]:
         """Return the instances that cannot be restarted if all of `nodes` fail at once.
@@ -97,16 +93,27 @@ class SimultaneousFailures:
             if need.items:
                 by_group.setdefault(need.group, []).append(need)
         if any(other_limits(need.group, *KNOWN, OWN_SPINDLES, SPINDLES_OF_DISKS) for need in needs):
-            lost = self._carried_out(needs, by_group.values(), failed)
-            failing = [(node, self._simulation(node)) for node in nodes]
-            return list(self._searches[1].fewer_than(lost, failing)) if lost else lost
+            lost = self._simulated(needs, by_group.values(), failed)
+            return self._packed(lost, nodes)
         lost, taken = self._failed_over(needs, failed)
         for group, some in by_group.items():
             lost += self._moved(group, some, failed, taken)
-        if lost and by_group and (taken or not all(need.sizes_alone for need in needs)):
-            failing = [(node, self._simulation(node)) for node in nodes]
-            return list(self._searches[1].fewer_than(lost, failing))
+        if by_group and (taken or not all(need.sizes_alone for need in needs)):
+            return self._packed(lost, nodes)
         return lost
+
+    def saves_all(self, nodes: Sequence[int]) -> bool:
+        """Return whether sums or a first fit prove that no instance is lost if all `nodes` fail.
+
+        Then none is lost either if only some of them fail: fewer instances go to more nodes.
+        """
+        if not all(self._need(node).access_alone for node in nodes):
+            return False
+        self._searching = False
+        try:
+            return not self.lost(nodes)
+        finally:
+            self._searching = True
 
     def moves(self, node: int) -> bool:
         """Return whether `node` has an instance that can restart on several nodes."""
@@ -118,22 +125,8 @@ class SimultaneousFailures:
 
     def cost(self, node: int) -> tuple[float, float]:
         """Return the MiB that a failure takes away, with and without the free memory of `node`."""
-        moved = sum(memory for memory, _, _ in self._need(node).items)
+        moved = sum(memory for memory, *_ in self._need(node).items)
         return moved + self._state.columns[MEMORY][node], moved
-
-    def saves_all(self, nodes: Sequence[int]) -> bool:
-        """Return whether sums or a first fit prove that no instance is lost if all `nodes` fail.
-
-        Then none is lost either if only some of them fail: fewer instances go to more nodes.
-        """
-        if not all(self._need(node).reach_alone for node in nodes):
-            return False
-        searching = self._searches
-        self._searches = self._none
-        try:
-            return not self.lost(nodes)
-        finally:
-            self._searches = searching
 
     def _need(self, node: int) -> _Need:
         if node not in self._needs:
@@ -150,8 +143,10 @@ class SimultaneousFailures:
     def _failed_over(
         self, needs: Iterable[_Need], failed: Collection[int]
     ) -> tuple[list[Instance], dict[int, float]]:
-        """Return the instances that cannot fail over, and the MiB that each secondary has taken."""
-        memory = self._state.columns[MEMORY]
+        """Return the instances that cannot fail over, and the MiB that each secondary has taken.
+
+        A secondary without the memory for all of them rejects as few as possible: the largest.
+        """
         lost: list[Instance] = []
         coming: dict[int, list[Instance]] = {}
         for need in needs:
@@ -163,14 +158,76 @@ class SimultaneousFailures:
             if secondary in failed:
                 lost += some
                 continue
-            taken[secondary] = sum(_memory(one) for one in some)
-            if memory[secondary] - taken[secondary] <= 0:
-                rejected = _too_many(some, memory[secondary])
-                taken[secondary] -= sum(_memory(one) for one in rejected)
-                lost += rejected
+            free = self._state.columns[MEMORY][secondary]
+            taken[secondary] = sum(map(_memory, some))
+            if free - taken[secondary] > 0:
+                continue
+            for one in sorted(some, key=lambda i: (_memory(i), i.name)):
+                if free - _memory(one) <= 0:
+                    lost.append(one)
+                    taken[secondary] -= _memory(one)
+                else:
+                    free -= _memory(one)
         return lost, taken
 
-    def _carried_out(
+    def _moved(
+        self, group: Group, needs: Sequence[_Need], failed: frozenset[int], taken: dict[int, float]
+    ) -> list[Instance]:
+        """Return the instances of one group that need another node and cannot be placed."""
+        cluster, columns = self._state.cluster, self._state.columns
+        targets = self._rules.targets(cluster, group)
+        items = sorted(chain.from_iterable(n.items for n in needs), key=_size, reverse=True)
+        left: list[int]
+        if all(need.sizes_alone for need in needs):
+            prices = [len(members) for _, _, members, _ in items]
+            if group.index not in self._capacities:
+                self._capacities[group.index] = TargetCapacity(self._state, targets)
+                self._least_disk[group.index] = min((columns[DISK][t] for t in targets), default=0)
+            single = max(prices) == 1
+            disk_matters = not all(need.memory_alone for need in needs) and (
+                sum(disk for _, disk, _, _ in items) >= self._least_disk[group.index]
+            )
+            uniform = self._uniform[not self._searching]
+            if single and not disk_matters:
+                capacity, sizes = self._capacities[group.index], [memory for memory, *_ in items]
+                if capacity.closing(sizes[0], failed, taken) > sum(sizes) - sizes[0]:
+                    return []
+                left = uniform.of(sizes, capacity.capacities(failed, taken))
+            else:  # the price of a colocation group is the number of its members
+                free = sorted(
+                    (columns[MEMORY][t] - taken.get(t, 0) - 1, max(0, columns[DISK][t] - 1))
+                    for t in targets
+                    if t not in failed
+                )
+                left = uniform.with_disk([item[:2] for item in items], free, prices)
+        elif all(need.access_alone for need in needs):
+            restricted = self._restricted[not self._searching]
+            left = restricted.left_over(group, items, failed, taken)
+        elif self._certain(needs, [t for t in targets if t not in failed], taken):
+            return []
+        else:
+            with self._state.trial():
+                for secondary, amount in taken.items():
+                    self._state.take_memory(secondary, amount)
+                simulation = self._simulation(needs[0].node)
+                return simulation.without_place([need.node for need in needs], failed)
+        return [one for position in left for one in items[position][2]]
+
+    def _certain(
+        self, needs: Sequence[_Need], targets: Sequence[int], taken: dict[int, float]
+    ) -> bool:
+        """Return whether memory and disk alone prove that all instances can be placed."""
+        whole = Demand()
+        for need in needs:
+            if need.demand.intricate or need.demand.shares is not None:
+                return False
+            whole.add_demand(need.demand)
+            barred = may_not_receive(self._state.cluster, need.node, targets)
+            targets = [t for t in targets if t not in barred]
+        whole.failovers = dict(taken)
+        return check_bounds(self._state, needs[0].node, whole, self._rules, targets)[0] == SAFE
+
+    def _simulated(
         self,
         needs: Iterable[_Need],
         by_group: Iterable[Sequence[_Need]],
@@ -197,115 +254,68 @@ class SimultaneousFailures:
                 lost += simulation.without_place([need.node for need in together], failed)
         return lost
 
-    def _moved(
-        self, group: Group, needs: Sequence[_Need], failed: frozenset[int], taken: dict[int, float]
-    ) -> list[Instance]:
-        """Return the instances of one group that need another node and cannot be placed."""
-        items = sorted(chain.from_iterable(n.items for n in needs), key=_size, reverse=True)
-        if all(need.memory_alone and need.single for need in needs):
-            found = self._by_memory(group, items, failed, taken)
-        elif all(need.sizes_alone for need in needs):
-            found = self._by_size(group, items, failed, taken)
-        elif all(need.reach_alone for need in needs):
-            return self._by_reach(group, needs, failed, taken)
-        elif self._certain(group, needs, failed, taken):
-            return []
-        else:
-            return self._played_through(needs, failed, taken)
-        return [one for position in found for one in items[position][2]]
+    def _packed(self, lost: list[Instance], failing: Sequence[int]) -> list[Instance]:
+        """Return fewer instances than `lost`, if a packing finds that those are enough.
 
-    def _by_memory(
-        self,
-        group: Group,
-        items: Sequence[Sized],
-        failed: frozenset[int],
-        taken: dict[int, float],
-    ) -> list[int]:
-        """Return the positions of the `items` that are left over where only memory matters."""
-        room = self._room(group)
-        sizes = [memory for memory, _, _ in items]
-        if room.closing(sizes[0], failed, taken) > sum(sizes) - sizes[0]:
-            return []
-        return self._searches[0].of(sizes, room.capacities(failed, taken))
-
-    def _by_size(
-        self,
-        group: Group,
-        items: Sequence[Sized],
-        failed: frozenset[int],
-        taken: dict[int, float],
-    ) -> list[int]:
-        """Return the positions of the `items` that are left over where memory and disk matter.
-
-        The price of a colocation group is the number of its members.
+        Failovers, and instances with access to some nodes only, are packed at once.  A packing
+        counts if the limits accept it on the state.
         """
-        prices = [len(members) for *_, members in items]
-        if max(prices) == 1 and sum(disk for _, disk, _ in items) < self._least_disk(group):
-            return self._by_memory(group, items, failed, taken)
-        sizes = [(memory, disk) for memory, disk, _ in items]
-        return self._searches[0].with_disk(sizes, self._capacities(group, failed, taken), prices)
+        if not lost or not self._searching or self._work <= 0:
+            return lost
+        state, rules, failed = self._state, self._rules, frozenset(failing)
+        leaving: list[tuple[Leaver, Simulation]] = []
+        for node in failing:
+            simulation = self._simulation(node)
+            if node not in self._leavers:
+                evacuation = Evacuation(state, simulation.kernels, rules, simulation, node)
+                self._leavers[node] = evacuation.leavers()
+                self._others |= evacuation.others
+            leaving += ((one, simulation) for one in self._leavers[node])
+        if sum(len(members) for (members, _, to), _ in leaving if not to - failed) >= len(lost):
+            return lost
 
-    def _by_reach(
-        self, group: Group, needs: Sequence[_Need], failed: frozenset[int], taken: dict[int, float]
-    ) -> list[Instance]:
-        """Return the instances that are left over where some have access to some nodes only."""
-        items = sorted(chain.from_iterable(n.reaching for n in needs), key=_size, reverse=True)
-        found = self._searches[2].left_over(group, items, failed, taken)
-        return [one for position in found for one in items[position][2]]
-
-    def _capacities(
-        self, group: Group, failed: frozenset[int], taken: dict[int, float]
-    ) -> list[tuple[float, float]]:
-        """Return the MiB of memory and disk that the other nodes can give, ascending."""
-        memory, disk = self._state.columns[MEMORY], self._state.columns[DISK]
-        return sorted(
-            (memory[t] - taken.get(t, 0) - 1, max(0, disk[t] - 1))
-            for t in self._rules.targets(self._state.cluster, group)
-            if t not in failed
-        )
-
-    def _least_disk(self, group: Group) -> float:
-        """Return the MiB of disk that every target has free."""
-        found = self._disks.get(group.index)
-        if found is None:
-            disk = self._state.columns[DISK]
-            targets = self._rules.targets(self._state.cluster, group)
-            found = self._disks[group.index] = min((disk[t] for t in targets), default=0)
-        return found
-
-    def _room(self, group: Group) -> TargetCapacity:
-        if group.index not in self._rooms:
-            targets = self._rules.targets(self._state.cluster, group)
-            self._rooms[group.index] = TargetCapacity(self._state, targets)
-        return self._rooms[group.index]
-
-    def _certain(
-        self, group: Group, needs: Sequence[_Need], failed: frozenset[int], taken: dict[int, float]
-    ) -> bool:
-        """Return whether memory and disk alone prove that all instances can be placed."""
-        cluster = self._state.cluster
-        whole = Demand()
-        for need in needs:
-            if need.demand.intricate or need.demand.shares is not None:
-                return False
-            whole.add_demand(need.demand)
-        whole.failovers = dict(taken)
-        targets = [t for t in self._rules.targets(cluster, group) if t not in failed]
-        for need in needs:
-            barred = may_not_receive(cluster, need.node, targets)
-            targets = [t for t in targets if t not in barred]
-        return check_bounds(self._state, needs[0].node, whole, self._rules, targets)[0] == SAFE
-
-    def _played_through(
-        self, needs: Sequence[_Need], failed: frozenset[int], taken: dict[int, float]
-    ) -> list[Instance]:
-        state = self._state
-        with state.trial():
-            for secondary, amount in taken.items():
-                state.take_memory(secondary, amount)
-            return self._simulation(needs[0].node).without_place(
-                [need.node for need in needs], failed
+        # Pack all items on the nodes that have not failed
+        nodes = sorted({target for (_, _, to), _ in leaving for target in to} - failed)
+        position = {index: b for b, index in enumerate(nodes)}
+        items = [
+            Item(
+                item.memory,
+                item.disk,
+                frozenset(position[target] for target in to if target in position),
+                len(members),
+                item.others,
             )
+            for (members, item, to), _ in leaving
+        ]
+        bins = Bins(
+            [state.columns[MEMORY][index] - 1 for index in nodes],
+            [max(0, state.columns[DISK][index] - 1) for index in nodes],
+            [self._others[index] for index in nodes] if self._others else (),
+        )
+        packing = Packing(items, bins, limit=min(LIMIT, self._work))
+        places = packing.solve().places
+        self._work -= packing.work
+        left = [m for ((m, _, _), _), place in zip(leaving, places) if place is None]
+        fewer = [one for members in left for one in members]
+        if len(fewer) >= len(lost):
+            return lost
+
+        # Check the limits on the state; failovers come first
+        placed = [
+            (members, nodes[place], simulation)
+            for ((members, _, _), simulation), place in zip(leaving, places)
+            if place is not None
+        ]
+        placed.sort(key=lambda one: not one[0][0].needs_secondary)
+        with state.trial():
+            for members, target, simulation in placed:
+                if members[0].needs_secondary:
+                    accepted = simulation.fails_over(members[0])
+                else:
+                    accepted = simulation.goes(members, target)
+                if not accepted:
+                    return lost
+        return fewer
 
 
 class _Need:
@@ -318,172 +328,58 @@ class _Need:
     without_secondary:
         The drbd primaries that no node can take over.
     items:
-        MiB of memory, MiB of disk, and members, of what needs another node; a colocation group is
-        one.
-    single:
-        Whether each item is one instance.
-    memory_alone, sizes_alone, reach_alone:
+        MiB of memory, MiB of disk, members, and nodes with access, of what needs another node; a
+        colocation group is one item.
+    memory_alone, sizes_alone, access_alone:
         Whether a node accepts any item if it has the memory; the memory and the disk; these and
         access to the pools of the item.
-    reaching:
-        The items with the nodes that each has access to.
     """
 
     __slots__ = (
-        "demand", "failovers", "group", "items", "memory_alone", "node", "reach_alone", "reaching",
-        "single", "sizes_alone", "without_secondary",
+        "access_alone", "demand", "failovers", "group", "items", "memory_alone", "node",
+        "sizes_alone", "without_secondary",
     )  # fmt: skip
 
     def __init__(self, state: State, node: int, rules: Rules, simulation: Simulation) -> None:
+        cluster = state.cluster
         self.node = node
-        self.group = state.cluster.nodes[node].group
+        self.group = cluster.nodes[node].group
         self.failovers: dict[int, list[Instance]] = {}
         self.without_secondary: list[Instance] = []
         self.demand = demand_of(state, node, rules)
-        moving = [i for i in state.primaries[node].values() if not i.forthcoming]
-        for one in moving:
-            if one.needs_secondary:
-                self._fails_over(state, one)
-        leaving = simulation.leaving(node)
-        self.items = [(sum(map(_memory, item)), sum(map(_disk, item)), item) for item in leaving]
-        self.single = all(len(item) == 1 for item in leaving)
-        members = [one for item in leaving for one in item]
-        targets = rules.targets(state.cluster, self.group)
-        created = [one for one in members if rules.recreates(one)]
+        for one in state.primaries[node].values():
+            if one.forthcoming or not one.needs_secondary:
+                continue
+            nodes = state.where[one.name]
+            secondary = nodes[1] if len(nodes) > 1 else None
+            if (
+                secondary is None
+                or not cluster.nodes[secondary].online
+                or may_not_receive(cluster, node, (secondary,))
+            ):
+                self.without_secondary.append(one)
+            else:
+                self.failovers.setdefault(secondary, []).append(one)
+        self.items = [
+            (
+                sum(map(_memory, members)),
+                sum(one.disk for one in members if one.local),
+                members,
+                cluster.reach_of_all(members),
+            )
+            for members in simulation.leaving(node)
+        ]
+        moving = [one for _, _, members, _ in self.items for one in members]
+        created = [one for one in moving if rules.recreates(one)]
         barred = (
             bool(other_limits(self.group, *KNOWN))
             or any(self.group.policy.rejects(one, False) for one in created)
-            or bool(may_not_receive(state.cluster, node, targets))
+            or bool(may_not_receive(cluster, node, rules.targets(cluster, self.group)))
         )
-        self.sizes_alone = not (barred or any(one.restricted for one in members))
+        self.sizes_alone = not (barred or any(one.restricted for one in moving))
         self.memory_alone = self.sizes_alone and not created
-        self.reach_alone = self.sizes_alone or (
-            not barred and not any(one.draws for one in members)
-        )
-        self.reaching = [(*item, state.cluster.reach_of_all(item[2])) for item in self.items]
-
-    def _fails_over(self, state: State, instance: Instance) -> None:
-        nodes = state.where[instance.name]
-        secondary = nodes[1] if len(nodes) > 1 else None
-        if (
-            secondary is None
-            or not state.cluster.nodes[secondary].online
-            or may_not_receive(state.cluster, self.node, (secondary,))
-        ):
-            self.without_secondary.append(instance)
-        else:
-            self.failovers.setdefault(secondary, []).append(instance)
-
-
-def _too_many(coming: Sequence[Instance], memory: float) -> list[Instance]:
-    """Return the fewest of `coming` that a node with `memory` MiB free cannot take: the largest."""
-    lost = []
-    for one in sorted(coming, key=lambda i: (_memory(i), i.name)):
-        if memory - _memory(one) <= 0:
-            lost.append(one)
-        else:
-            memory -= _memory(one)
-    return lost
+        self.access_alone = self.sizes_alone or not (barred or any(one.draws for one in moving))
 
 
 def _memory(instance: Instance) -> float:
     return instance.memory if instance.uses_memory else 0
-
-
-def _disk(instance: Instance) -> float:
-    return instance.disk if instance.local else 0
-
-
-WORK = 1_000_000
-"""Nodes that all searches together look at: about a second."""
-
-
-class JointPacking:
-    """Searches for fewer lost instances as long as there is work, on one unchanged state.
-
-    Failovers, and instances that have access to some nodes only (storage pools, migration tags),
-    are packed at once. A packing counts if the limits accept it on the state.
-    """
-
-    __slots__ = ("_leavers", "_others", "_rules", "_state", "_work")
-
-    def __init__(self, state: State, rules: Rules, work: int = WORK) -> None:
-        self._state = state
-        self._rules = rules
-        self._work = work
-        self._leavers: dict[int, list[Leaver]] = {}
-        self._others: dict[int, tuple[float, ...]] = {}  # see `Evacuation.others`
-
-    def fewer_than(
-        self, lost: Sequence[Instance], failing: Sequence[tuple[int, Simulation]]
-    ) -> Sequence[Instance]:
-        """Return fewer instances than `lost` if it is enough to lose those, else `lost`.
-
-        `failing`: each node that fails, with the simulation of its group.
-        """
-        if self._work <= 0:
-            return lost
-        failed = {node for node, _ in failing}
-        leaving = [(*one, sim) for node, sim in failing for one in self._leaving(node, sim)]
-        if sum(len(members) for members, _, nodes, _ in leaving if not nodes - failed) >= len(lost):
-            return lost
-        nodes = sorted({t for *_, targets, _ in leaving for t in targets} - failed)
-        places = self._packed([one[:3] for one in leaving], nodes)
-        left = [m for (m, *_), place in zip(leaving, places) if place is None]
-        found = [one for members in left for one in members]
-        if len(found) < len(lost) and self._holds(leaving, places):
-            return found
-        return lost
-
-    def _leaving(self, node: int, simulation: Simulation) -> list[Leaver]:
-        if node not in self._leavers:
-            evacuation = Evacuation(self._state, simulation.kernels, self._rules, simulation, node)
-            self._leavers[node] = evacuation.leavers()
-            self._others |= evacuation.others
-        return self._leavers[node]
-
-    def _packed(self, leaving: Sequence[Leaver], nodes: Sequence[int]) -> list[int | None]:
-        """Return the node of each item; None: the item is left out."""
-        position = {index: b for b, index in enumerate(nodes)}
-        columns = self._state.columns
-        items = [
-            Item(
-                item.memory,
-                item.disk,
-                frozenset(position[t] for t in targets if t in position),
-                len(members),
-                item.others,
-            )
-            for members, item, targets in leaving
-        ]
-        packing = Packing(
-            items,
-            Bins(
-                [columns[MEMORY][index] - 1 for index in nodes],
-                [max(0, columns[DISK][index] - 1) for index in nodes],
-                [self._others[index] for index in nodes] if self._others else (),
-            ),
-            limit=min(LIMIT, self._work),
-        )
-        places = packing.solve().places
-        self._work -= packing.work
-        return [None if b is None else nodes[b] for b in places]
-
-    def _holds(
-        self,
-        leaving: Collection[tuple[Sequence[Instance], Item, frozenset[int], Simulation]],
-        places: Sequence[int | None],
-    ) -> bool:
-        """Return whether the limits accept all items there; failovers come first."""
-        state = self._state
-        moving = []
-        with state.trial():
-            for (members, _, _, simulation), target in zip(leaving, places):
-                if target is None:
-                    continue
-                if members[0].needs_secondary:
-                    if not simulation.fails_over(members[0]):
-                        return False
-                else:
-                    moving.append((members, target, simulation))
-            return all(simulation.goes(members, target) for members, target, simulation in moving)
