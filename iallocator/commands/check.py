@@ -228,12 +228,15 @@ class Checked(Result):
             state, settings.failures, settings.racks, settings.min_disk, relations, over
         )
 
+    def states_before(self) -> Iterable[ShownState]:
+        """Return the state at the beginning."""
+        return [ShownState("Initial", "original", lambda: self._done.before)]
+
     def states_after(self) -> Iterable[ShownState]:
-        """Return the states before and after balancing."""
+        """Return the state after balancing."""
         done = self._done
-        yield ShownState("Initial", "original", lambda: done.before)
         after = done.after if self._found.moves else lambda: done.before
-        yield ShownState("Final", "balanced", after)
+        return [ShownState("Final", "balanced", after)]
 
     def document(self) -> Json:
         """Return what is wrong, and the moves that balancing makes, as plain data."""

@@ -120,6 +120,16 @@ def test_print_nodes_with_an_unknown_field_is_rejected(tmp_path: Path) -> None:
     assert "got 'nmae' (did you mean nmem or name?)" in said
 
 
+@pytest.mark.parametrize("command", ["balance", "capacity", "check"])
+def test_print_nodes_with_an_unknown_field_leaves_stdout_empty(
+    command: str, tmp_path: Path
+) -> None:
+    """A command that ends with exit status 2 has printed no result before."""
+    done = run(command, "-pname,colour", str(request_file(tmp_path)))
+    assert complaint(done).startswith("--print-nodes: expected fields out of status, name")
+    assert done.stdout == b""
+
+
 def test_print_instances_shows_the_new_one_afterwards(tmp_path: Path) -> None:
     """Before and after differ by what the request adds."""
     done = run(str(request_file(tmp_path)), "--print-instances")
