@@ -21,7 +21,7 @@ from iallocator.tolerances import AMOUNT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from iallocator.limits.node import Resource
     from iallocator.model.cluster import Group
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from iallocator.planners.intergroup.context import IntergroupContext
     from iallocator.planners.intergroup.moving import Mover
 
-__all__ = ["KINDS", "RAM", "Arrivals", "Kind", "Proofs", "survived_in"]
+__all__ = ["KINDS", "RAM", "ArrivalBound", "Kind", "Proofs", "tolerated_in"]
 
 _HARD = resources_of(FORCED_LIMITS)
 
@@ -95,12 +95,12 @@ KINDS = (
 """Every resource, the one that decides most often first."""
 
 
-class Arrivals:
+class ArrivalBound:
     """An upper bound of what `group` can receive while `leaving` leave, on any of its nodes.
 
-    It is made with `leaving` off the state.  `solvent` are the nodes that did not violate their own
-    N+1 while they were on it, `survived` the failures that were tolerated then; None if `leaving`
-    are on nodes of the group.
+    It is made with `leaving` off the state.  `reserving` are the nodes with the memory for the
+    failover of each of their peers while they were on it.  `tolerated` are the failures that were
+    tolerated then; None if `leaving` are on nodes of the group.
 
     Limits.  A node keeps some memory and disk free.  If soft limits are checked, it keeps to the
     cpu and spindle ratios, and a node with the memory for the failover of each of its peers keeps
@@ -110,125 +110,118 @@ class Arrivals:
     ``no-new`` requires just that; with ``no-worse`` a failure that loses nothing may not lose
     anything; ``strict`` requires it of every failure.  So when node n fails, everything on it finds
     room on the other targets, beside what has arrived there.  For each measure f, f(all that
-    arrives in the group) + f(what is on n now)  is at most the sum of f(free) over the others; and
-    a secondary keeps the memory free that the failure of n needs there. With ``no-worse`` a
+    arrives in the group) + f(what is on n now) is at most the sum of f(free) over the others.  And
+    a secondary keeps the memory free that the failure of n needs there.  With ``no-worse`` a
     secondary does so for failures that are not tolerated, too, if it has that memory now: what
-    fails over there is saved, and arrivals save nothing else. If `leaving` are on nodes of the
-    group, the present state does not show that, and N+1 is left out; so it is if moving instances
-    are checked where they were.
+    fails over there is saved, and arrivals save nothing else.  N+1 is left out if `leaving` are on
+    nodes of the group, or if moving instances are checked where they were.
     """
 
-    __slots__ = ("_caps", "_empty", "_failing", "_found", "_free", "group")
+    __slots__ = ("_beside_failures", "_caps", "_failures", "_free", "_measured", "group")
 
     def __init__(
         self,
         context: IntergroupContext,
         group: Group,
-        solvent: Collection[int],
-        survived: Collection[int] | None,
+        reserving: Collection[int],
+        tolerated: Collection[int] | None,
     ) -> None:
         self.group = group
-        state, limit_policy = context.state, context.evaluator(group).limit_policies.new
-        heeds = not (limit_policy.primary.spares or limit_policy.secondary.spares)
+        state, evaluator = context.state, context.evaluator(group)
+        policy, rules = evaluator.limit_policies.new, evaluator.rules
+        soft = not (policy.primary.spares or policy.secondary.spares)
         self._free = {index: _below(state.columns[MEMORY][index]) for index in group.nodes}
-        self._failing = self._judged(context, survived or ())
-        self._caps: list[dict[int, float]] = [
-            {index: self._cap(context, kind, index, heeds) for index in group.nodes}
-            for kind in KINDS
-        ]
-        asking = _asking(context, group, survived)
-        for index in group.nodes:
-            kept = self._kept(context, index, asking)
-            if heeds and index in solvent:
-                kept = max(kept, state.reserved[index])
-            self._caps[0][index] = _below(state.columns[MEMORY][index] - kept)
-        self._found: dict[object, dict[int, float]] = {}
-        self._empty: dict[object, float] = {}
-
-    def _judged(
-        self, context: IntergroupContext, survived: Collection[int]
-    ) -> list[tuple[int, Sequence[int], list[float]]]:
-        """Return (node, targets, MiB of each instance that must leave) of tolerated failures."""
-        state, cluster = context.state, context.cluster
-        targets = context.evaluator(self.group).rules.targets(cluster, self.group)
-        members = frozenset(self.group.nodes)
-        found: list[tuple[int, Sequence[int], list[float]]] = []
-        for node in survived:
+        # (node, targets, MiB of each instance that must leave) of the tolerated failures
+        self._failures: list[tuple[int, Sequence[int], list[float]]] = []
+        targets = rules.targets(context.cluster, group)
+        members = frozenset(group.nodes)
+        for node in tolerated or ():
             sizes = [
                 float(one.memory)
                 for one in state.primaries[node].values()
                 if one.uses_memory and members.issuperset(state.where[one.name])
             ]
-            found.append((node, [index for index in targets if index != node], sizes))
-        return found
-
-    def _cap(self, context: IntergroupContext, kind: Kind, index: int, heeds: bool) -> float:
-        """Return how much of one kind can come to a node, without N+1."""
-        state, node = context.state, context.cluster.nodes[index]
-        held = state.columns[kind.column][index]
-        spare = kind.resource.spare(held, node)
-        if kind.resource in _HARD and not kind.resource.rising:
-            if kind is OWN_SPINDLES:
-                return spare
-            reserve = context.kernels.fixed[index][DISK_RESERVE] if kind is SPACE and heeds else 0
-            return min(max(0, spare), floor(held - reserve))
-        if not heeds and kind.resource not in _HARD:
-            return inf
-        return spare if spare == inf else floor(spare + AMOUNT)
-
-    def _kept(self, context: IntergroupContext, index: int, asking: Collection[int]) -> float:
-        """Return the MiB that a node keeps free for the worst failover among the failures `asking`.
-
-        Failovers that the node cannot take now do not count.
-        """
-        state = context.state
-        asked: dict[int, float] = {}
-        for one in state.secondaries[index].values():
-            node = state.where[one.name][0]
-            if node in asking and one.uses_memory and not one.forthcoming:
-                asked[node] = asked.get(node, 0) + one.memory
-        free = state.columns[MEMORY][index]
-        able = (
-            amount
-            for node, amount in asked.items()
-            if amount < free and not may_not_receive(context.cluster, node, [index])
-        )
-        return max(able, default=0)
+            self._failures.append((node, [index for index in targets if index != node], sizes))
+        self._caps: list[dict[int, float]] = [
+            {index: _cap(context, kind, index, soft) for index in group.nodes} for kind in KINDS
+        ]
+        # The nodes whose failover their secondaries must stay able to take
+        failing: Collection[int] = tolerated or ()
+        if tolerated is not None and rules.exact and not (rules.units or rules.movers_stay):
+            nodes = context.cluster.nodes
+            failing = frozenset(index for index in group.nodes if nodes[index].online)
+        for index in group.nodes:
+            kept = _kept(context, index, failing)
+            if soft and index in reserving:
+                kept = max(kept, state.reserved[index])
+            self._caps[0][index] = _below(state.columns[MEMORY][index] - kept)
+        self._measured: dict[object, dict[int, float]] = {}
+        self._beside_failures: dict[object, float] = {}
 
     def most(self, kind: int, measure: Measure, nodes: Collection[int] | None = None) -> float:
         """Return the largest measure of `kind` that can come to the group, or to `nodes` of it."""
         key = kind, measure
-        found = self._found.get(key)
+        found = self._measured.get(key)
         if found is None:
             found = {index: measure(cap) for index, cap in self._caps[kind].items()}
-            self._found[key] = found
-            self._empty[key] = self._beside_failures(measure) if KINDS[kind] is RAM else inf
+            self._measured[key] = found
+            most = inf
+            if KINDS[kind] is RAM:
+                room = {index: measure(free) for index, free in self._free.items()}
+                for _, targets, sizes in self._failures:
+                    left = sum(room[index] for index in targets) - sum(map(measure, sizes))
+                    most = min(most, left)
+            self._beside_failures[key] = most
         if nodes is not None:
             found = {index: amount for index, amount in found.items() if index in nodes}
-        return max(0, min(sum(found.values()), self._empty[key]))
-
-    def _beside_failures(self, measure: Measure) -> float:
-        """Return the measure that tolerated failures leave room for."""
-        room = {index: measure(free) for index, free in self._free.items()}
-        return min(
-            (
-                sum(room[index] for index in targets) - sum(map(measure, sizes))
-                for _, targets, sizes in self._failing
-            ),
-            default=inf,
-        )
+        return max(0, min(sum(found.values()), self._beside_failures[key]))
 
     @property
-    def keeps(self) -> bool:
-        """Whether a failure that is tolerated must stay so."""
-        return bool(self._failing)
+    def tolerates(self) -> bool:
+        """Whether there are failures that must stay tolerated."""
+        return bool(self._failures)
 
     def largest(self, kind: int) -> float:
         """Return the largest free capacity of a node."""
         return max(self._caps[kind].values(), default=0)
 
 
-def survived_in(context: IntergroupContext, group: Group) -> frozenset[int]:
+def _cap(context: IntergroupContext, kind: Kind, index: int, soft: bool) -> float:
+    """Return how much of one kind can come to a node, without N+1; `soft`: soft limits count."""
+    state, node = context.state, context.cluster.nodes[index]
+    held = state.columns[kind.column][index]
+    spare = kind.resource.spare(held, node)
+    if kind.resource in _HARD and not kind.resource.rising:
+        if kind is OWN_SPINDLES:
+            return spare
+        reserve = context.kernels.fixed[index][DISK_RESERVE] if kind is SPACE and soft else 0
+        return min(max(0, spare), floor(held - reserve))
+    if not soft and kind.resource not in _HARD:
+        return inf
+    return spare if spare == inf else floor(spare + AMOUNT)
+
+
+def _kept(context: IntergroupContext, index: int, failing: Collection[int]) -> float:
+    """Return the MiB that a node keeps free for the worst failover from nodes in `failing`.
+
+    Failovers that the node cannot take now do not count.
+    """
+    state = context.state
+    asked: dict[int, float] = {}
+    for one in state.secondaries[index].values():
+        node = state.where[one.name][0]
+        if node in failing and one.uses_memory and not one.forthcoming:
+            asked[node] = asked.get(node, 0) + one.memory
+    free = state.columns[MEMORY][index]
+    able = (
+        amount
+        for node, amount in asked.items()
+        if amount < free and not may_not_receive(context.cluster, node, [index])
+    )
+    return max(able, default=0)
+
+
+def tolerated_in(context: IntergroupContext, group: Group) -> frozenset[int]:
     """Return the online nodes of `group` whose failure is tolerated, if that must stay so."""
     rules = context.evaluator(group).rules
     if rules.mode == "off" or rules.movers_stay:
@@ -236,19 +229,6 @@ def survived_in(context: IntergroupContext, group: Group) -> frozenset[int]:
     online = [index for index in group.nodes if context.cluster.nodes[index].online]
     rules = plan_rules("no-new", context.bonds.relations)
     return frozenset(FailureTolerance.of_group(context.state, group, rules).tolerated(online))
-
-
-def _asking(
-    context: IntergroupContext, group: Group, survived: Collection[int] | None
-) -> Collection[int]:
-    """Return the nodes of `group` whose failover their secondaries must stay able to take."""
-    rules = context.evaluator(group).rules
-    if survived is None:
-        return ()
-    if not rules.exact or rules.units or rules.movers_stay:
-        return survived
-    nodes = context.cluster.nodes
-    return frozenset(index for index in group.nodes if nodes[index].online)
 
 
 def _below(amount: float) -> float:
@@ -259,13 +239,9 @@ def _below(amount: float) -> float:
 if TYPE_CHECKING:
     Targets = Callable[[Instance], Sequence[Group]]
 
-    Reach = frozenset[int]
-
-    """Indices of nodes."""
-
 
 SETS = 30
-"""So many sets of nodes are asked, each for those that may go nowhere else."""
+"""The number of sets of nodes that are checked, each for the instances that may go only there."""
 
 
 class Proofs:
@@ -277,20 +253,30 @@ class Proofs:
     def __init__(self, mover: Mover) -> None:
         self._mover = mover
         self._context = mover.context
-        self._rooms: Kept[int, Arrivals] = {}
+        self._bounds: Kept[int, ArrivalBound] = {}
 
     def against(self, instances: Sequence[Instance], targets: Targets) -> str:
         """Return why `instances`, all on the state, cannot all go to their `targets`, or "".
 
         The reason is proved.  Cost: nodes x sizes of instances, once for each group.
         """
+        state, nodes = self._context.state, self._context.cluster.nodes
         reachable = self._mover.ranking.reachable
         reaches = [reachable(one, targets(one)) for one in instances]
-        rooms = self._rooms_of(instances, frozenset[int]().union(*reaches))
+        every = frozenset[int]().union(*reaches)
+        groups = {nodes[index].group.index: nodes[index].group for index in sorted(every)}.values()
+        left = {nodes[k].group.index for one in instances for k in state.where[one.name]}
+        bounds = [self._bound(group) for group in groups if group.index not in left]
+        mixed = [(group, self._reserving(group)) for group in groups if group.index in left]
+        if mixed:
+            with state.trial():
+                for one in instances:
+                    state.remove(one, state.where[one.name])
+                bounds += [ArrivalBound(self._context, *group, None) for group in mixed]
         for reach in sorted(set(reaches), key=len, reverse=True)[:SETS]:
             check()
             bound = [one for one, own in zip(instances, reaches) if own <= reach]
-            found = self._short(bound, rooms, reach)
+            found = self._short(bound, bounds, reach)
             if found:
                 only = len(bound) < len(instances)
                 more = f" and {len(bound) - 1} more" if len(bound) > 1 else ""
@@ -298,48 +284,40 @@ class Proofs:
                 return f"{some} {found}" if only else found
         return ""
 
-    def _rooms_of(self, leaving: Sequence[Instance], reach: Reach) -> list[Arrivals]:
-        """Return the bounds of the groups that nodes of `reach` are in."""
-        state, nodes = self._context.state, self._context.cluster.nodes
-        groups = {nodes[index].group.index: nodes[index].group for index in sorted(reach)}
-        shared = {nodes[k].group.index for one in leaving for k in state.where[one.name]}
-        found = [self._room(g) for g in groups.values() if g.index not in shared]
-        mixed = [g for g in groups.values() if g.index in shared]
-        solvent = {g.index: self._solvent(g) for g in mixed}
-        if mixed:
-            with state.trial():
-                for one in leaving:
-                    state.remove(one, state.where[one.name])
-                found += [Arrivals(self._context, g, solvent[g.index], None) for g in mixed]
-        return found
-
-    def _room(self, group: Group) -> Arrivals:
+    def _bound(self, group: Group) -> ArrivalBound:
         """Return the bound of a group that no instance leaves."""
         context = self._context
         now = [context.state.stamps[index] for index in group.nodes]
 
-        def compute() -> Arrivals:
-            return Arrivals(context, group, self._solvent(group), survived_in(context, group))
+        def compute() -> ArrivalBound:
+            return ArrivalBound(
+                context, group, self._reserving(group), tolerated_in(context, group)
+            )
 
-        return derived(self._rooms, group.index, now, compute)
+        return derived(self._bounds, group.index, now, compute)
 
-    def _solvent(self, group: Group) -> frozenset[int]:
+    def _reserving(self, group: Group) -> frozenset[int]:
         """Return the nodes of `group` with the memory for the failover of each of their peers."""
         state = self._context.state
         return frozenset(index for index in group.nodes if not state.fails_n1(index))
 
-    def _short(self, instances: Sequence[Instance], rooms: Sequence[Arrivals], reach: Reach) -> str:
+    def _short(
+        self, instances: Sequence[Instance], bounds: Sequence[ArrivalBound], reach: frozenset[int]
+    ) -> str:
         """Return what the nodes of `reach` lack for `instances`, or ""."""
         for number, kind in enumerate(KINDS):
             pieces = self._pieces(kind, instances)
-            largest = max((room.largest(number) for room in rooms), default=0)
-            if not pieces or largest == float("inf"):
+            largest = max((bound.largest(number) for bound in bounds), default=0)
+            if not pieces or largest == inf:
                 continue
             for measure in measures_of(pieces, largest):
-                wanted = sum(map(measure, pieces))
-                have = _less_than(wanted, (room.most(number, measure, reach) for room in rooms))
-                if have is not None:
-                    kept = kind.name == RAM.name and any(room.keeps for room in rooms)
+                wanted, have = sum(map(measure, pieces)), 0.0
+                for bound in bounds:
+                    have += bound.most(number, measure, reach)
+                    if have >= wanted:
+                        break
+                else:
+                    kept = kind.name == RAM.name and any(bound.tolerates for bound in bounds)
                     beside = " beside what the failure of a node asks of them" if kept else ""
                     return _in_words(kind, measure, wanted, have, instances) + beside + " (proved)"
         return ""
@@ -357,18 +335,6 @@ class Proofs:
             key = tuple(unit), where[one.name][0]
             together[key] = together.get(key, 0) + sum(kind.pieces(one))
         return found + [amount for amount in together.values() if amount > 0]
-
-
-def _less_than(wanted: float, amounts: Iterable[float]) -> float | None:
-    """Return the sum of `amounts`, all positive; None if some of them reach `wanted`."""
-    found: list[float] = []
-    so_far = 0.0
-    for amount in amounts:
-        found.append(amount)
-        so_far += amount
-        if so_far >= wanted:
-            return None
-    return sum(found)
 
 
 def _in_words(

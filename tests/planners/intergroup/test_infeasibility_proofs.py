@@ -11,7 +11,7 @@ import pytest
 from iallocator.options.settings import Settings
 from iallocator.planners.intergroup.compress import compress
 from iallocator.planners.intergroup.context import IntergroupContext, Peers
-from iallocator.planners.intergroup.infeasibility_proofs import Arrivals, Proofs
+from iallocator.planners.intergroup.infeasibility_proofs import ArrivalBound, Proofs
 from iallocator.planners.intergroup.moving import Mover
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
@@ -109,14 +109,14 @@ def test_proof_that_instances_cannot_leave_is_never_wrong(mode: str) -> None:
 def test_groups_are_asked_until_one_has_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 30 groups with free capacity few are asked for each that is to be emptied."""
     asked = 0
-    most = Arrivals.most
+    most = ArrivalBound.most
 
-    def counted(room: Arrivals, *args: Any) -> float:
+    def counted(room: ArrivalBound, *args: Any) -> float:
         nonlocal asked
         asked += 1
         return most(room, *args)
 
-    monkeypatch.setattr(Arrivals, "most", counted)
+    monkeypatch.setattr(ArrivalBound, "most", counted)
     groups = {f"g{k}": 2 for k in range(30)}
     instances = {f"i{k}": instance(f"node{2 * k + 1}", f"node{2 * k + 2}") for k in range(30)}
     document = cluster(groups, memory=10000, disk=10**6, instances=instances)
