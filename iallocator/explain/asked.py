@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from iallocator.aliases import Nodes
     from iallocator.explain.contributions import Contributions
-    from iallocator.explain.facts import GroupReport, Term
+    from iallocator.explain.facts import GroupReport
     from iallocator.explain.survey import Survey
     from iallocator.model.cluster import Cluster, Group
     from iallocator.model.instance import Instance

@@ -13,7 +13,7 @@ from iallocator.names import meant, whole_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from iallocator.explain.explanation import Decision, Explanation
+    from iallocator.explain.explanation import Decision
     from iallocator.model.cluster import Cluster, Node
     from iallocator.options.settings import Settings
     from iallocator.requests import Request

@@ -36,8 +36,6 @@ class RecordingN1Check(FailureTolerance):
         super().__init__(state, kernels, rules, *more)
         self._cluster = state.cluster
         self._replay = Simulation(state, kernels, rules, more[0])
-        self._already_version = -1
-        self._already: dict[int, frozenset[str]] = {}  # failing node -> names of lost instances
         self._verdicts: dict[tuple[str, tuple[int, ...]], bool] = {}
         self._before: dict[str, Nodes] = {}
         self._rejected: dict[tuple[str, int], set[tuple[int, ...]]] = {}  # by instance and group
@@ -136,13 +134,8 @@ class RecordingN1Check(FailureTolerance):
 
     def _lost_already(self, stranded: UnrestartedInstance) -> bool:
         """Return whether the same instance cannot be restarted in the present state."""
-        if self._already_version != self._state.version:
-            self._already_version, self._already = self._state.version, {}
-        node = stranded.node
-        if node not in self._already:
-            try:
-                lost = self._replay.all_lost(node)
-                self._already[node] = frozenset(one.instance.name for one in lost)
-            except UndecidedError:
-                return False
-        return stranded.instance.name in self._already[node]
+        name = stranded.instance.name
+        try:
+            return any(one.instance.name == name for one in self._replay.all_lost(stranded.node))
+        except UndecidedError:
+            return False

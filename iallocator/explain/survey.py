@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from iallocator.aliases import Nodes
-    from iallocator.explain.facts import GroupReport, NodeReport
+    from iallocator.explain.facts import GroupReport
     from iallocator.limits.rejection import Rejection
     from iallocator.model.cluster import Group, Node
     from iallocator.model.instance import Instance
