@@ -1,8 +1,10 @@
-"""Whether an instance may go from where it is to given nodes, and if not, why: one verdict.
+"""The check of one move: whether an instance may go from its nodes to others, and if not, why.
 
-What an `iallocator.placement.evaluator.Evaluator` is asked about single placements; its
-module has the contract.  N+1 is kept if what could be survived before the move is survived after
-it.
+`iallocator.placement.evaluator.Evaluator.check` is its public face; that module has the contract.
+N+1 is kept if each failure that is tolerated before the move is tolerated after it.
+
+Cost: the limits of the nodes with a new role; for N+1 a bound of each node of the group, and
+simulations only if the bounds do not decide.
 """
 
 from __future__ import annotations
@@ -19,19 +21,18 @@ if TYPE_CHECKING:
     from iallocator.aliases import Nodes
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
-    from iallocator.model.state import State
     from iallocator.n1.rules import Rules
     from iallocator.placement.limit_policy import LimitPolicies
     from iallocator.placement.score_scope import SharedContext
-    from iallocator.scoring import Kernels
 
-__all__ = ["MoveChecks", "n1_rejection"]
+__all__ = ["MoveChecks"]
 
 
 class MoveChecks:
-    """MoveChecks on single placements in `group`; N+1 by `rules`, scores run over `nodes`.
+    """Checks of moves into `group`, on the state of `context` as it is at the time.
 
-    `policy_reason` is as `Behaviour.policy_reason`.
+    N+1 is checked by `rules` for failures that concern `nodes`.  `policy_reason` is as
+    `Behaviour.policy_reason`.
     """
 
     __slots__ = (
@@ -66,26 +67,72 @@ class MoveChecks:
 
         The order of the checks: networks and storage pools of the group, and its policy, if the
         instance comes from another group; affinity; migration tags; the limits of each node
-        whose role changes; global N+1 unless the instance leaves a node that is not online.
+        with a new role; global N+1 unless the instance leaves a node that is not online.
         """
         instance, before, after = move.instance, move.before, move.after
-        if instance.name not in self._context.state.where:  # both roles of a pair may be new
+        context, state = self._context, self._context.state
+        new_primary, new_mirror = before[:1] != after[:1], before[1:] != after[1:]
+
+        if after != before[::-1] or instance.name not in state.where:
+            by_group = self._group_rejections(instance, before, after)
+            for index in after:
+                if index in by_group:
+                    return by_group[index]
+
+        if instance.name not in state.where:  # both roles of a pair may be new
             return (
-                self._group_rejection(instance, before, after)
-                or self._bar(instance, before, after[0])
-                or self._mirror_bar(instance, before, after)
+                self._primary_rejections(instance, before, after[:1]).get(after[0])
+                or next(iter(self._mirror_rejections(instance, before, after[1:]).values()), None)
                 or self._limits.rejection(instance, before, after, len(after) < 2, True)
             )
-        if passing:
-            rules = self._passing_rejection(instance, before, after)
+
+        # Affinity and migration tags
+        rejection: Rejection | None = None
+        if passing:  # the instance then goes on at once
+            reason = context.bonds.rejected_passing(instance, after[:1]).get(after[0])
+            if reason is not None:
+                text = context.bonds.rejection_texts(instance, after[:1])[after[0]]
+                return Rejection(reason, text, after[0])
+            rejection = migration_rejection(context.cluster, *before)
         else:
-            rules = self._rule_rejection(instance, before, after)
-        return (
-            (None if after == before[::-1] else self._group_rejection(instance, before, after))
-            or rules
-            or self._limit_rejection(instance, before, after)
-            or (self._n1_rejection(instance, before, after) if n1 else None)
-        )
+            if new_primary:
+                rejection = self._primary_rejections(instance, before, after[:1]).get(after[0])
+            if rejection is None:
+                mirrors = self._mirror_rejections(instance, before, after[1:])
+                rejection = next(iter(mirrors.values()), None)
+        if rejection is not None:
+            return rejection
+
+        # The limits of the nodes with a new role
+        with state.trial():
+            if before:
+                state.remove(instance, before)
+            rejection = self._limits.rejection(instance, before, after, new_primary, new_mirror)
+        if rejection is not None or not n1 or self.rules.mode == "off":
+            return rejection
+
+        # Global N+1
+        limit_policy = self.limit_policies.new
+        if before:
+            limit_policy = self.limit_policies.off(context.cluster.nodes[before[0]])
+        if not limit_policy.asks_n1:
+            return None
+        with state.trial():
+            if before:
+                state.remove(instance, before)
+            tolerance = FailureTolerance(state, context.kernels, self.rules, self.nodes)
+            tested = Move(instance, before, after)
+            if tolerance.allows(tested):
+                return None
+            stranded = tolerance.obstacle(tested)
+        if stranded is None:
+            text = "some node's failure could not be survived any more"
+        else:
+            text = (
+                f"if {context.cluster.nodes[stranded.node].name} failed, {stranded.instance.name} "
+                f"({stranded.instance.memory} MiB memory) would have no place: {stranded.why}"
+            )
+        return Rejection("FailN1", text, after[0])
 
     def rejections(
         self, instance: Instance, before: Nodes, nodes: Sequence[int], primary: int | None
@@ -95,97 +142,66 @@ class MoveChecks:
         They are checked as its primary, or as its secondary if `primary` is given.
         """
         if primary is None:
-            found = self._bars(instance, before, nodes)
+            found = self._primary_rejections(instance, before, nodes)
         else:
-            found = self._mirror_bars(instance, before, nodes)
+            found = self._mirror_rejections(instance, before, nodes)
         found |= self._group_rejections(instance, before, nodes)
         left = [index for index in nodes if index not in found]
         if primary is None:
             return found | self._limits.primary_rejections(instance, before, left)
         return found | self._limits.mirror_rejections(instance, before, primary, left)
 
-    def _passing_rejection(
-        self, instance: Instance, before: Nodes, after: Nodes
-    ) -> Rejection | None:
-        """Return what affinity and migration tags say if the instance then goes on at once."""
-        bonds = self._context.bonds
-        reason = bonds.rejected_passing(instance, after[:1]).get(after[0])
-        if reason is not None:
-            return Rejection(reason, bonds.rejection_texts(instance, after[:1])[after[0]], after[0])
-        return migration_rejection(self._context.cluster, *before)
-
-    def _group_rejection(self, instance: Instance, before: Nodes, after: Nodes) -> Rejection | None:
-        found = self._group_rejections(instance, before, after)
-        return next((found[index] for index in after if index in found), None)
-
     def _group_rejections(
         self, instance: Instance, before: Nodes, nodes: Sequence[int]
     ) -> dict[int, Rejection]:
-        """What the group has against one that is not from it, for each of `nodes`."""
+        """Return why the group rejects an instance on each of `nodes`; nothing if it is from it."""
         cluster = self._context.cluster
         if before and cluster.nodes[before[0]].group is self.group:
             return {}
         return group_rejections(cluster, self.group, instance, nodes, self._policy_reason)
 
-    def _rule_rejection(self, instance: Instance, before: Nodes, after: Nodes) -> Rejection | None:
-        """Bonds, hard locations and migration tags, for each node whose role changes."""
-        mirror = self._mirror_bar(instance, before, after)
-        if before[:1] == after[:1]:
-            return mirror
-        return self._bar(instance, before, after[0]) or mirror
-
-    def _bar(self, instance: Instance, before: Nodes, target: int) -> Rejection | None:
-        """What keeps the primary of `instance` off `target`, whatever that has left."""
-        return self._bars(instance, before, (target,)).get(target)
-
-    def _bars(
+    def _primary_rejections(
         self, instance: Instance, before: Nodes, targets: Sequence[int]
     ) -> dict[int, Rejection]:
-        """The same for each of `targets` that it is kept off."""
-        bonds = self._context.bonds
+        """Return which of `targets` affinity or migration tags reject as the primary.
+
+        If the primary is offline and its disks cannot be copied, all ways begin with a failover
+        to the secondary.
+        """
+        bonds, cluster = self._context.bonds, self._context.cluster
         found: dict[int, Rejection] = {}
         rejected = bonds.rejected(instance, targets)
         if rejected:
             texts = bonds.rejection_texts(instance, rejected)
             found = {index: Rejection(why, texts[index], index) for index, why in rejected.items()}
-        if before:
-            found |= self._way_bars(before, targets)
+        if not before:
+            return found
+        source = before[0]
+        copies = self.limit_policies.reaches(cluster.nodes[source])
+        copies = copies or self._context.settings.behaviour.copies_from_offline
+        if len(before) > 1 and not copies:
+            mirror = cluster.nodes[before[1]]
+            if mirror.online:
+                failover = migration_rejection(cluster, *before)
+            else:
+                names = cluster.nodes[source].name, mirror.name
+                failover = Rejection(
+                    "FailMig", "neither {} nor {}, where its disks are, is online".format(*names)
+                )
+            if failover is not None:
+                return found | dict.fromkeys(targets, failover)
+            source = before[1]
+        if cluster.nodes[source].migration:
+            for index in targets:
+                migration = migration_rejection(cluster, source, index)
+                if migration is not None:
+                    found[index] = migration
         return found
 
-    def _way_bars(self, before: Nodes, targets: Sequence[int]) -> dict[int, Rejection]:
-        """What keeps it off by migration tags; off a dead primary all ways begin at the mirror."""
-        cluster, source = self._context.cluster, before[0]
-        reached = self.limit_policies.reaches(cluster.nodes[source])
-        if len(before) > 1 and not (
-            reached or self._context.settings.behaviour.copies_from_offline
-        ):
-            failover = self._failover_bar(*before)
-            if failover is not None:
-                return dict.fromkeys(targets, failover)
-            source = before[1]
-        if not cluster.nodes[source].migration:
-            return {}
-        rejections = {index: migration_rejection(cluster, source, index) for index in targets}
-        return {index: barred for index, barred in rejections.items() if barred is not None}
-
-    def _failover_bar(self, dead: int, mirror: int) -> Rejection | None:
-        """Why what has its disks on `dead`, too, cannot start on `mirror`, whatever that has."""
-        nodes = self._context.cluster.nodes
-        if nodes[mirror].online:
-            return migration_rejection(self._context.cluster, dead, mirror)
-        names = nodes[dead].name, nodes[mirror].name
-        return Rejection(
-            "FailMig", "neither {} nor {}, where its disks are, is online".format(*names)
-        )
-
-    def _mirror_bar(self, instance: Instance, before: Nodes, after: Nodes) -> Rejection | None:
-        """The hard location that keeps the mirror off a node where `instance` is not now."""
-        return next(iter(self._mirror_bars(instance, before, after[1:]).values()), None)
-
-    def _mirror_bars(
+    def _mirror_rejections(
         self, instance: Instance, before: Nodes, targets: Sequence[int]
     ) -> dict[int, Rejection]:
-        """The same for each of `targets` that it is kept off."""
+        """Return which of `targets`, but for its own nodes, hard locations reject as a secondary."""
         bonds = self._context.bonds
         reasons = bonds.rejected_mirrors(instance, targets)
         rejected = {index: why for index, why in reasons.items() if index not in before}
@@ -193,54 +209,3 @@ class MoveChecks:
             return {}
         texts = bonds.rejection_texts(instance, tuple(rejected))
         return {index: Rejection(why, texts[index], index) for index, why in rejected.items()}
-
-    def _limit_rejection(self, instance: Instance, before: Nodes, after: Nodes) -> Rejection | None:
-        """The first limit that a node breaks whose role changes."""
-        state = self._context.state
-        with state.trial():
-            if before:
-                state.remove(instance, before)
-            changed = before[:1] != after[:1], before[1:] != after[1:]
-            return self._limits.rejection(instance, before, after, *changed)
-
-    def _n1_rejection(self, instance: Instance, before: Nodes, after: Nodes) -> Rejection | None:
-        """Which failure could not be survived any more; see `iallocator.n1.rules.Rules`."""
-        nodes, limit_policy = self._context.cluster.nodes, self.limit_policies.new
-        if before:
-            limit_policy = self.limit_policies.off(nodes[before[0]])
-        if self.rules.mode == "off" or not limit_policy.asks_n1:
-            return None
-
-        state, kernels = self._context.state, self._context.kernels
-        return n1_rejection(state, kernels, self.rules, self.nodes, instance, before, after)
-
-
-def n1_rejection(
-    state: State,
-    kernels: Kernels,
-    rules: Rules,
-    scope: Sequence[int],
-    instance: Instance,
-    before: Nodes,
-    after: Nodes,
-) -> Rejection | None:
-    """Return the rejection by a failure that is not tolerated if `instance` is on `after`.
-
-    `before`: its nodes now; () for a new instance. Cost: see `iallocator.n1.tolerance`.
-    """
-    with state.trial():
-        if before:
-            state.remove(instance, before)
-        tolerance = FailureTolerance(state, kernels, rules, scope)
-        move = Move(instance, before, after)
-        if tolerance.allows(move):
-            return None
-        stranded = tolerance.obstacle(move)
-    if stranded is None:
-        return Rejection("FailN1", "some node's failure could not be survived any more", after[0])
-    nodes = state.cluster.nodes
-    text = (
-        f"if {nodes[stranded.node].name} failed, {stranded.instance.name} "
-        f"({stranded.instance.memory} MiB memory) would have no place: {stranded.why}"
-    )
-    return Rejection("FailN1", text, after[0])
