@@ -104,12 +104,12 @@ class Recorder:
 
     @property
     def context(self) -> Context:
-        """The context set of the request."""
+        """The context of the request."""
         assert self._context is not None
         return self._context
 
     def begin(self, context: Context) -> None:
-        """Note the context set."""
+        """Note the context."""
         self._context = context
 
     def ended(self) -> None:

@@ -27,11 +27,11 @@ def allocate_secondary(context: Context, request: AllocateSecondary) -> Reply:
     group = cluster.group_of(instance)
     primary = instance.nodes[0]
     mirrored = instance.as_template(DRBD)
-    judged = mirrored
+    checked = mirrored
     if context.settings.behaviour.judges_by_old_template:  # N+1 takes it for what it was
-        judged = instance.as_template(DRBD)
-        judged.template, judged.kind = instance.template, TEMPLATES[PLAIN]
-        judged.needs_secondary = False
+        checked = instance.as_template(DRBD)
+        checked.template, checked.kind = instance.template, TEMPLATES[PLAIN]
+        checked.needs_secondary = False
     state.remove(instance, instance.nodes)
     evaluator = context.evaluator(group, context.all_nodes())
     every = context.settings.behaviour.offers_offline_secondaries
@@ -42,7 +42,7 @@ def allocate_secondary(context: Context, request: AllocateSecondary) -> Reply:
         nobody = "No valid allocation solutions, failure reasons: no other online node"
         return Reply(False, nobody, [], [])
     found = place_new(
-        context, evaluator, mirrored, [primary], secondaries=others, judged=judged,
+        context, evaluator, mirrored, [primary], secondaries=others, checked=checked,
         primary_given=True,
     )  # fmt: skip
     alive = any(node.online for node in cluster.nodes)

@@ -37,7 +37,7 @@ def out_of_reach(cluster: Cluster, nodes: Iterable[int], instance: Instance) -> 
 def rejected_by_policy(
     cluster: Cluster, group: Group, instance: Instance, reason: str = ""
 ) -> dict[int, str]:
-    """Return node -> reason for the nodes of `group` whose policy rejects `instance`.
+    """Return node -> reason for the nodes of `group` that the policy rejects for `instance`.
 
     The reason is `reason`; if that is "", what the policy rejects: ``FailMem`` and the like.
     """

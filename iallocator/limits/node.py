@@ -193,12 +193,12 @@ class Lack:
 
 
 def _everywhere(group: Group) -> bool:
-    """Say that a limit may reject somebody in any group."""
+    """Say that a limit may reject instances in any group."""
     return True
 
 
 def _where_storage_is_exclusive(group: Group) -> bool:
-    """Say that a limit may reject somebody only where some node has exclusive storage."""
+    """Say that a limit may reject instances only in groups with exclusive storage."""
     return group.exclusive
 
 
@@ -470,11 +470,11 @@ class LimitSet:
 
     @property
     def spares(self) -> bool:
-        """Whether there are limits that do not count."""
+        """Return whether some limits are not enforced."""
         return self.spares_soft or self.spares_unforced
 
     def holds(self, check: Check) -> bool:
-        """Whether `check` counts."""
+        """Return whether `check` is enforced."""
         if check.no_worse and not self.no_worse:
             return False
         return not (self.spares_soft and check.soft) and (check.forced or not self.spares_unforced)
@@ -545,7 +545,7 @@ def other_limits(group: Group, *known: str) -> tuple[Check, ...]:
 def _matters(
     check: Check, local: bool, restricted: bool, counts_disk: bool, forthcoming: bool
 ) -> bool:
-    """Whether `check` is about such an instance."""
+    """Return whether `check` concerns such an instance."""
     return (
         (local or not check.local)
         and (restricted or not check.pools)

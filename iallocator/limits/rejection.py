@@ -35,7 +35,7 @@ class Rejection:
         the whole group is out.
     text:
         The numbers, or the rule, for people; it goes on from the name of the node or group.
-        Given as a function, it is made when somebody reads it: of most rejections nobody does.
+        If it is a function, it is called when the text is read: most rejections are not.
     node:
         The index of the node that rejects; None for a whole group.
     step:

@@ -1,1 +1,1 @@
-"""The one way to candidates and verdicts: where an instance may go, and which place is best."""
+"""The engine: where an instance may go, which placement is best, and why others are rejected."""

@@ -216,7 +216,7 @@ class AcrossGroups:
         return found
 
     def _unfit(self, instance: Instance, nodes: Sequence[int]) -> dict[int, str]:
-        """Nodes that may not receive the instance, or whose group's policy rejects it there."""
+        """Return the nodes that migration tags or the policy of their group reject."""
         context = self.context
         source = context.state.where.get(instance.name, instance.nodes)[0]
         rejections = may_not_receive(context.cluster, source, nodes)

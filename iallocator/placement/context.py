@@ -34,22 +34,43 @@ __all__ = ["Context"]
 
 
 class Context:
-    """The context set of one request.
+    """What the handler of one request works with.
 
-    ``candidates`` says how many nodes and pairs of nodes will be scored for each
-    instance of the request, in how many ``groups``; that chooses the form of the kernel.
-    ``leaving`` is the instance whose room is free for its own new place.  ``kept`` is what
-    strategies remember from one instance of the request to the next, by the name of the strategy;
-    ``remarks`` are lines for stderr that come up on the way.  ``coming`` are the new
-    instances of the request; ``turn`` is whose turn it is where a strategy decides in
-    which order instances choose, and which of them choose together.  ``bonds`` are
-    those between instances.  ``interrupted``: a search was, by Ctrl-C.
-    ``deadline`` says when the time for all of it is up,
-    ``effort`` what simulations of failures may cost.
-    ``last_query`` is what was asked last of the nodes of a group, and of which evaluator; what
-    came closest to a rejected placement is worked out from it.
-    ``trace`` is told each decision and its reasons, see `iallocator.placement.trace`; None if
-    nothing is to be explained.
+    Parameters
+    ----------
+    cluster, settings:
+        The cluster as read, and the settings of the request.
+    candidates:
+        Per instance of the request, how many nodes and pairs of nodes will be scored; that chooses
+        the form of the kernel.
+    coming:
+        The new instances of the request.
+    trace:
+        Receives each decision and its reasons, see `iallocator.placement.trace`; None if nothing
+        is to be explained.
+    deadline:
+        When the time for the request is up.
+    groups:
+        How many groups are scored.
+
+    Attributes
+    ----------
+    bonds:
+        The affinity constraints between instances.
+    effort:
+        What simulations of failures may cost.
+    interrupted:
+        Whether Ctrl-C ended a search.
+    kept:
+        Name of a strategy -> what it remembers from one instance of the request to the next.
+    last_query:
+        The evaluator that was asked last, and for what; the search for the closest node reads it.
+    leaving:
+        The instance that makes room for its own new place, or None.
+    remarks:
+        Lines for stderr.
+    turn:
+        The instance that chooses now, if a strategy decides the order and what chooses together.
     """
 
     __slots__ = (
@@ -135,11 +156,11 @@ class Context:
         return list(map(str, found))
 
     def _fits(self, instance: Instance, index: int) -> bool:
-        """Whether node `index` can be the primary of `instance` by its limits."""
+        """Return whether the limits of node `index` allow it to be the primary of `instance`."""
         return self.evaluator(self.cluster.nodes[index].group).takes_primary(instance, index)
 
     def settings_of(self, group: Group) -> Settings:
-        """The settings for `group`, whose tags may ask for others than the rest has."""
+        """Return the settings of `group`, which its tags may change."""
         return self.settings.by_group.get(group.index, self.settings)
 
     def searches_for(self, groups: Iterable[Group]) -> bool:
@@ -151,16 +172,16 @@ class Context:
 
     @property
     def plain(self) -> bool:
-        """Whether placements are ranked by the score alone, in every group alike."""
+        """Return whether every group ranks placements by the score alone."""
         settings = self.settings
         alike = settings.strategy == "score" and not settings.by_group
         return alike and self.bonds.relations is None
 
     def evaluator(self, group: Group, scope: Sequence[int] | None = None) -> Evaluator:
-        """What decides in `group`, by its own settings; scores run over `scope`.
+        """Return the evaluator of `group`, by its own settings; scores run over `scope`.
 
-        Without a `scope` over the group, as for moves; an allocation without a named group
-        has `all_nodes`.  The same for the same arguments: it may be asked for again.
+        The default `scope` is the group, as for moves; an allocation without a named group has
+        `all_nodes`.  Equal arguments return one object.
         """
         nodes = group.nodes if scope is None else scope
         key = group.index, id(nodes)  # the scope keeps its nodes, and so their identity
@@ -177,11 +198,11 @@ class Context:
         return found
 
     def limit_policies(self, settings: Settings) -> LimitPolicies:
-        """Which limits count for whom in a group with these `settings`."""
+        """Return the limit policies of a group with these `settings`."""
         return limit_policies_for(settings)
 
     def rules(self, mode: str) -> Rules:
-        """How N+1 is judged in this `mode`."""
+        """Return the rules of N+1 in this `mode`."""
         found = self._rules.get(mode)
         if found is None:
             relations = self.bonds.relations

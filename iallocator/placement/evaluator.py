@@ -1,10 +1,10 @@
-"""Whether an instance may be somewhere, and where it is best: the one place that answers.
+"""The evaluator of placements: which are possible, which is best, and why others are rejected.
 
-An `Evaluator` belongs to one group and judges by that group's settings (how N+1 counts,
-whether soft limits do, which strategy ranks); a context makes it, see
-`iallocator.placement.context.Context.evaluator`.  It looks at the state as it is when it is
-asked and leaves it so; it may be kept while the state changes.  The caller carries out what
-it likes, and asks again for the next instance.
+An `Evaluator` belongs to one group and goes by the settings of that group: the mode of N+1,
+whether soft limits are enforced, and the strategy.  A context makes it, see
+`iallocator.placement.context.Context.evaluator`.  Each method looks at the present state and
+leaves it unchanged, so an evaluator may be kept while the state changes.  The caller applies a
+placement to the state before it asks for the next instance.
 
 Candidates
     `candidates` gives every placement that is possible, scored; `ranked` puts them into the
@@ -20,9 +20,9 @@ Checks
 Scores
     `score` is the score of the cluster, or the group, after one move.
 
-Which limits count follows from the *limit_policy*: how an instance comes to its place, see
-`LimitPolicies`.  Requests that move instances are not held to global N+1, as in hail: whoever
-leaves a node has to go somewhere.  A move that a planner makes of its own accord is.
+Which limits are enforced follows from the *limit policy*: how an instance comes to its place, see
+`LimitPolicies`.  Requests that must move an instance do not check global N+1, as in hail.
+Planners do check it: their moves are optional.
 """
 
 from __future__ import annotations
@@ -65,16 +65,16 @@ __all__ = ["Evaluator"]
 
 
 class Evaluator:
-    """Candidates and verdicts in one group; see the module for the contract.
+    """The evaluator of one group; see the module for the contract.
 
     Attributes
     ----------
     group, settings:
         The group that instances go to, and its settings.
     limit_policies:
-        Which limits count for whom.
+        The limits that are enforced, by how an instance comes to its place.
     rules:
-        How N+1 is judged.
+        The rules of N+1.
     scope:
         The nodes that scores run over.
     """
@@ -107,17 +107,17 @@ class Evaluator:
         self._known_checks: MoveChecks | None = None
 
     def enforcing_soft_limits(self) -> Evaluator:
-        """The same, but that soft limits count, whatever the settings say."""
+        """Return a copy that enforces soft limits, whatever the settings say."""
         return self._with(enforcing(self.settings), self.scope)
 
     def with_normal_limits(self) -> Evaluator:
-        """The same, but that who leaves a node that is not online is held to as much as others."""
+        """Return a copy that enforces the soft limits for instances leaving offline nodes, too."""
         return self._with(self.limit_policies.with_normal_limits(), self.scope)
 
     def for_steps(self) -> Evaluator:
-        """For the steps that lead to a place which was asked for before: all moves are forced.
+        """Return a copy for the steps to a place that was checked before: all moves are forced.
 
-        Nobody asks for their scores, which are of no nodes.
+        It has no scores.
         """
         return self._with(ALL_FORCED, Unscored(self._context, ()))
 
@@ -127,7 +127,7 @@ class Evaluator:
         )
 
     def online_nodes(self, allowed: Collection[str] | None = None) -> list[int]:
-        """Online nodes of the group, of those named in `allowed` if that is given."""
+        """Return the online nodes of the group, only those named in `allowed` if it is given."""
         nodes = self._context.cluster.nodes
         return [
             i
@@ -238,7 +238,7 @@ class Evaluator:
         return found
 
     def decided(self, instance: Instance, candidates: Candidates) -> Candidates:
-        """`candidates` for a new instance, ranked by score; equals decided as behaviour has it."""
+        """Return `candidates` for a new instance in the order of the score, ties decided."""
         if not self._decides_by_rounding(candidates):
             return candidates
         from iallocator.scoring.rounding import decided
@@ -250,7 +250,7 @@ class Evaluator:
         return by_score and candidates.feasible > 1 and self.settings.behaviour.decides_by_rounding
 
     def takes_primary(self, instance: Instance, index: int) -> bool:
-        """Whether node `index` can be the primary of `instance` by its limits alone."""
+        """Return whether the limits of node `index` allow it to be the primary of `instance`."""
         source = instance.nodes[:1]
         limit_policy = self._limit_policy_off(source[0]) if source else self.limit_policies.new
         checker = self._context.kernels.checker(self._context.state)
@@ -258,21 +258,21 @@ class Evaluator:
         return checker.primary_rejection(instance, index, checks) is None
 
     def keeps_n1(self, instance: Instance, nodes: Nodes) -> bool:
-        """Whether `instance`, which is off the state, may be on `nodes` as far as N+1 goes."""
+        """Return whether N+1 still holds after placing `instance`, which is off the state."""
         return self.scope.tolerance(self.rules).allows(Move(instance, (), nodes))
 
     def _limit_policy_off(self, source: int) -> LimitPolicy:
         return self.limit_policies.off(self._context.cluster.nodes[source])
 
     def _barred(self, instance: Instance, source: int, nodes: Sequence[int]) -> dict[int, str]:
-        """Those of `nodes` that an instance must not move to from `source`, whatever is free."""
+        """Return which of `nodes` affinity or migration tags reject for a move from `source`."""
         rejections = self._context.bonds.rejected(instance, nodes)
         return rejections | may_not_receive(self._context.cluster, source, nodes)
 
     def _rejected_on_the_way(
         self, instance: Instance, present: Nodes, nodes: Sequence[int]
     ) -> dict[int, str]:
-        """Why one of `nodes` cannot be the new primary, before its own limits as that count."""
+        """Return which of `nodes` are rejected in the steps before they are the new primary."""
         old, mirror = present
         state = self._context.state
         rejections = self._barred(instance, old, nodes)
@@ -297,7 +297,7 @@ class Evaluator:
         return rejections
 
     def what_if(self, instance: Instance, limit_policy: LimitPolicy, **asked: RoleLimits) -> WhatIf:
-        """Every limit that single nodes break, with the numbers, by the limits of `limit_policy`.
+        """Return the test of single nodes for every limit of `limit_policy`, with the numbers.
 
         `on_primary` and `on_secondary`, if given, are the checks that are asked.
         """

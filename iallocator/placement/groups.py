@@ -143,7 +143,7 @@ def fill_offer(
 
 
 def may_offer(context: Context, allocation: AllocationRequest, group: Group, nodes: int) -> bool:
-    """Whether `group`, so many `nodes` of which come into query, may offer any place."""
+    """Return whether `group`, which has so many candidate `nodes`, may offer any place."""
     unallocable = group.alloc_policy == "unallocable" and not allocation.named
     return not unallocable and not _obstacle(context, allocation, group, nodes)
 

@@ -1,4 +1,4 @@
-"""How instances come to their places, and which limits count on the way there."""
+"""Limit policies: how an instance comes to its place, and which limits are enforced then."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ __all__ = [
 
 
 class LimitPolicy:
-    """How an instance comes to a place, and what it is held to there.
+    """How an instance comes to a place, and which limits are enforced.
 
     Attributes
     ----------
     primary, secondary:
-        Which limits count on a node that becomes that.
+        The limits that are enforced on a node that gets this role.
     asks_n1:
-        Whether `Evaluator.rejection` asks for global N+1.
+        Whether `Evaluator.check` checks global N+1.
     """
 
     __slots__ = ("asks_n1", "name", "primary", "secondary")
@@ -59,7 +59,7 @@ class LimitPolicy:
 NEW = LimitPolicy("new", ALL_LIMITS, ALL_LIMITS)
 MOVE = LimitPolicy("move", ALL_LIMITS, ALL_LIMITS)
 FORCED_MOVE = LimitPolicy("forced move", FORCED_LIMITS, FORCED_LIMITS, asks_n1=False)
-"""Off a node that is not online: better anywhere than there."""
+"""For an instance that leaves a node that is not online: any other node is better."""
 
 LENIENT_NEW = LimitPolicy("new, soft limits ignored", HARD_LIMITS, FORCED_LIMITS)
 LENIENT_MOVE = LimitPolicy("move, soft limits ignored", FORCED_LIMITS, FORCED_LIMITS)
@@ -69,10 +69,10 @@ HAIL_MOVE = LimitPolicy("move by the limits of nodes alone", ALL_LIMITS, ALL_LIM
 
 
 class LimitPolicies:
-    """The limit_policies by the settings of one group: of a new instance, and of one that moves.
+    """The limit policies of one group: of a new instance, and of an instance that moves.
 
-    `leaving` are nodes that are to be powered down, and so offline to all others: what
-    leaves them is moved while they are still up.
+    `leaving` are nodes that are to be powered down.  Instances that leave them move while these
+    nodes are still up.
     """
 
     __slots__ = ("_forced", "_leaving", "_usual", "new")
@@ -90,25 +90,25 @@ class LimitPolicies:
         self._leaving = leaving
 
     def off(self, source: Node) -> LimitPolicy:
-        """The limit_policy of an instance that leaves `source`: forced if that is not online."""
+        """Return the policy of an instance that leaves `source`: forced if that is not online."""
         return self._usual if self._is_up(source) else self._forced
 
     def old_primary_checks(self, instance: Instance, old: Node) -> tuple[Check, ...]:
-        """What is tested on the old primary of a failover, which becomes the secondary."""
+        """Return the checks of the old primary of a failover, which becomes the secondary."""
         checks = SECONDARY if self._is_up(old) else ABANDONED
         return checks_for(checks, instance, self.off(old).secondary)
 
     def with_normal_limits(self) -> LimitPolicies:
-        """The same, but that nobody's limit_policy is forced."""
+        """Return policies that force no move."""
         return LimitPolicies(self.new, self._usual, self._usual)
 
     def all_the_way(self, present: Iterable[Node]) -> LimitPolicies:
-        """The same for every step of a way: forced if one of the nodes `present` is not online."""
+        """Return policies for all steps of a move: forced if a node of `present` is not online."""
         limit_policy = self._usual if all(map(self._is_up, present)) else self._forced
         return LimitPolicies(self.new, limit_policy, limit_policy, self._leaving)
 
     def reaches(self, node: Node) -> bool:
-        """Whether disks can be copied from `node`: it may be drained, but not offline."""
+        """Return whether disks can be copied from `node`: it may be drained, but not offline."""
         return not node.offline or node.index in self._leaving
 
     def _is_up(self, node: Node) -> bool:
@@ -117,7 +117,7 @@ class LimitPolicies:
 
 ENFORCING = LimitPolicies(NEW, MOVE)
 NO_WORSE = LimitPolicies(NEW, LimitPolicy("move", NO_WORSE_LIMITS, NO_WORSE_LIMITS))
-"""New instances take no memory that could save anybody, as global N+1 judges."""
+"""The policies for ``--n1 no-worse``: global N+1 keeps new instances off failover capacity."""
 
 LENIENT = LimitPolicies(LENIENT_NEW, LENIENT_MOVE)
 HAIL_ENFORCING = LimitPolicies(NEW, HAIL_MOVE)
@@ -126,19 +126,19 @@ ALL_FORCED = LimitPolicies(FORCED_MOVE, FORCED_MOVE)
 
 
 def limit_policies_for(settings: Settings) -> LimitPolicies:
-    """Those of a group with these `settings`."""
+    """Return the limit policies of a group with these `settings`."""
     if settings.ignore_soft_errors:
         return LENIENT if settings.behaviour.spares_soft_limits_of_secondaries else HAIL_LENIENT
     return enforcing(settings)
 
 
 def enforcing(settings: Settings) -> LimitPolicies:
-    """Those where soft limits count."""
+    """Return the limit policies that enforce soft limits."""
     if not settings.behaviour.holds_moves_to_n1:
         return HAIL_ENFORCING
     return NO_WORSE if settings.n1 == "no-worse" else ENFORCING
 
 
 def limit_policies_of_plan(ignore_soft: bool, leaving: Collection[int] = ()) -> LimitPolicies:
-    """Those of moves within a group that a planner makes; `leaving`: see `LimitPolicies`."""
+    """Return the limit policies of moves that a planner makes within a group."""
     return LimitPolicies(NEW, LENIENT_MOVE if ignore_soft else MOVE, FORCED_MOVE, leaving)

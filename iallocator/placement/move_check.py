@@ -201,7 +201,7 @@ class MoveChecks:
     def _mirror_rejections(
         self, instance: Instance, before: Nodes, targets: Sequence[int]
     ) -> dict[int, Rejection]:
-        """Return which of `targets`, but for its own nodes, hard locations reject as a secondary."""
+        """Return which of `targets` hard locations reject as a secondary; its own nodes pass."""
         bonds = self._context.bonds
         reasons = bonds.rejected_mirrors(instance, targets)
         rejected = {index: why for index, why in reasons.items() if index not in before}

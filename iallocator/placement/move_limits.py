@@ -108,7 +108,7 @@ class KnownAnswers:
         return [index for index in left if full[index] == stamps[index]] if unknown else left
 
     def _has_room(self, index: int, primary: int) -> bool:
-        """Whether node `index` could take the most demanding one, whatever its primary is."""
+        """Return whether node `index` could host the most demanding one beside any primary."""
         assert self._most is not None
         peers = self._state.peers[index]
         if primary != NO_PRIMARY and peers:
@@ -188,7 +188,7 @@ class MoveLimits:
         self._known: dict[tuple[object, object], KnownAnswers] = {}
 
     def allow(self, instance: Instance, before: Nodes, after: Nodes) -> bool:
-        """Whether `instance` may come from `before` to `after`, migration tags included."""
+        """Return whether `instance` may move from `before` to `after`, migration tags included."""
         if before[:1] != after[:1] and may_not_receive(self._state.cluster, before[0], after[:1]):
             return False
         if self._copies_from_offline(before, after):
@@ -197,7 +197,7 @@ class MoveLimits:
         return self._failing(instance, before, after, *changed) is None
 
     def _copies_from_offline(self, before: Nodes, after: Nodes) -> bool:
-        """Whether only the mirror is new, and the primary is not there to copy it from."""
+        """Return whether only the secondary is new, and the primary is offline."""
         if before[:1] != after[:1] or before[1:] == after[1:]:
             return False
         return not self._limit_policies.reaches(self._state.cluster.nodes[before[0]])
@@ -228,7 +228,7 @@ class MoveLimits:
     def mirror_rejections(
         self, instance: Instance, before: Nodes, primary: int, nodes: Sequence[int]
     ) -> dict[int, Rejection]:
-        """The same for each of `nodes` as the secondary of one whose primary is `primary`.
+        """Return the first limit that fails on each of `nodes` as the secondary beside `primary`.
 
         Of the primary only what matters to a node that holds mirrors of its other instances.
         """
@@ -255,7 +255,7 @@ class MoveLimits:
     ) -> dict[int, Rejection]:
         """Those of `nodes` that fail one of `checks`, each with the first that it fails.
 
-        Nothing is kept for those to whom other nodes, or their own tags, matter too.
+        Nothing is kept for instances with tags or pools, for which other nodes matter, too.
         """
         known = self._known.get((role, checks))
         if known is None:

@@ -66,7 +66,7 @@ def move_anywhere(
 ) -> MoveResult:
     """Move an instance on shared storage to the best of `targets`.
 
-    `names_others`: the others that would do are listed for those whose data Ganeti does not know.
+    `names_others`: list the other acceptable nodes, for templates with data outside Ganeti.
     """
     state = context.state
     present = state.where[instance.name]
@@ -224,12 +224,12 @@ def _no_pair(why: str, failures: dict[str, int]) -> MoveResult:
 
 
 def may_take_over(context: Context, node: int) -> bool:
-    """Whether Ganeti would let an instance fail over to the node; hail does not ask."""
+    """Return whether Ganeti allows a failover to the node; hail does not check."""
     return context.cluster.nodes[node].online or context.settings.behaviour.fails_over_to_offline
 
 
 def can_copy_from(context: Context, primary: int) -> bool:
-    """Whether Ganeti could copy disks from the node; hail does not ask."""
+    """Return whether Ganeti can copy disks from the node; hail does not check."""
     if context.settings.behaviour.copies_from_offline:
         return True
     return not context.cluster.nodes[primary].offline
@@ -328,7 +328,7 @@ def least_loss(
 def _rejected_by_n1(
     context: Context, evaluator: Evaluator, instance: Instance, candidates: Candidates
 ) -> MoveResult:
-    """The outcome where every one of `candidates` would take what saves somebody."""
+    """Return the result if every one of `candidates` takes failover capacity."""
     from iallocator.placement.nearest import rejected_by_n1
 
     failures = {**candidates.failures, "FailN1": candidates.feasible}

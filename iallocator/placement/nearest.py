@@ -118,10 +118,7 @@ def roles_of(context: Context, evaluator: TracedEvaluator, query: NodeQuery) -> 
     """Return what `query` tests of which nodes; its instance must be off the state."""
     cluster, instance, kind = context.cluster, query.instance, query.kind
 
-    def policy_off(source: int) -> LimitPolicy:
-        return evaluator.limit_policies.off(cluster.nodes[source])
-
-    # The limits of the primary: none for a secondary whose primary stays
+    # The limits of the primary: none if it stays
     limit_policy, on_primary = query.limit_policy, PRIMARY
     if kind == "mirror" and context.settings.behaviour.tests_primary_again:
         limit_policy = LimitPolicy("mirror", FORCED_LIMITS, limit_policy.secondary)
@@ -152,7 +149,8 @@ def roles_of(context: Context, evaluator: TracedEvaluator, query: NodeQuery) -> 
     mirror = source = None
     if kind == "pair":
         source = query.present[0]
-        mirror = evaluator.what_if(instance, policy_off(query.present[1]))
+        leaving = evaluator.limit_policies.off(cluster.nodes[query.present[1]])
+        mirror = evaluator.what_if(instance, leaving)
         on_the_way, stuck = _on_the_way(context, evaluator, query, mirror, barred)
         worded |= on_the_way
         barred |= stuck
@@ -209,7 +207,7 @@ def _on_the_way(
 
 
 class Miss:
-    """What came closest, in one clause; "" if there is nothing to tell.
+    """The nearest candidate in one clause; "" if there is nothing to report.
 
     ``part`` is how much it lacks, in parts of what is asked for: 0 where only N+1 is in
     the way, `NO_HELP` where a rule is.
@@ -261,7 +259,7 @@ def _barred(cluster: Cluster, roles: RolesTested, shown: Shown) -> Miss:
 
 
 def _barred_as_mirrors(cluster: Cluster, roles: RolesTested, shown: Shown) -> Miss:
-    """The same, where none may be the secondary."""
+    """Return the first rejection if no node may be the secondary."""
     for index, rejection in roles.out_as_mirrors.items():
         name = shown(cluster.nodes[index].name)
         return Miss(f"{name} as secondary: {rejection.wording}", NO_HELP)

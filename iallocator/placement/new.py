@@ -30,7 +30,7 @@ def place_new(
     nodes: Sequence[int],
     by_losses: bool = False,
     secondaries: Sequence[int] | None = None,
-    judged: Instance | None = None,
+    checked: Instance | None = None,
     primary_given: bool = False,
     counted: bool = True,
 ) -> GroupPlacements:
@@ -50,8 +50,8 @@ def place_new(
     by_losses:
         Whether to rank by `iallocator.ranking.lost_allocations` instead of the score, unless the
         settings of the group name another strategy.
-    judged:
-        The instance that N+1 checks in the place of `instance`.
+    checked:
+        The instance that N+1 checks instead of `instance`.
     primary_given:
         Whether the primary stays where it is: a strategy ranks the secondaries only.
     counted:
@@ -59,7 +59,7 @@ def place_new(
         placement that keeps N+1.
     """
     settings, strategy = evaluator.settings, evaluator.settings.strategy
-    judged = judged or instance
+    checked = checked or instance
     candidates = evaluator.candidates(
         instance, "new", (), nodes, secondaries, bound=not primary_given
     )
@@ -95,11 +95,11 @@ def place_new(
     if ordered is not None or not counted:
         rows = (candidates.ranked(),)
     enough = settings.top if ordered is not None else 1
-    best, rejected, lost = _keeping_n1(rows, accepts, judged, enough)
+    best, rejected, lost = _keeping_n1(rows, accepts, checked, enough)
     if ordered is None:
         best = candidates.in_order(best)
         if settings.top > 1 and best:
-            keeping = (p for p in candidates.ranked() if accepts(judged, p[1]))
+            keeping = (p for p in candidates.ranked() if accepts(checked, p[1]))
             best = list(islice(keeping, settings.top))
 
     failures = dict(candidates.failures)
@@ -112,12 +112,12 @@ def place_new(
     if best and instance.external:
         found.others = other_nodes(candidates, best[0][1])
     if context.trace is not None:
-        context.trace.placed(evaluator, judged, candidates, accepts, found)
+        context.trace.placed(evaluator, checked, candidates, accepts, found)
     return found
 
 
 def _keeping_n1(
-    rows: Iterable[Iterator[Placement]], accepts: Accepts, judged: Instance, enough: int
+    rows: Iterable[Iterator[Placement]], accepts: Accepts, checked: Instance, enough: int
 ) -> tuple[list[Placement], Placement | None, int]:
     """Return the first `enough` of each row that N+1 accepts, the first rejected, and how many."""
     best: list[Placement] = []
@@ -127,7 +127,7 @@ def _keeping_n1(
         accepted = 0
         for placement in row:
             check()
-            if accepts(judged, placement[1]):
+            if accepts(checked, placement[1]):
                 best.append(placement)
                 accepted += 1
                 if accepted >= enough:

@@ -47,7 +47,7 @@ class AllocationRequest:
         Whether the instance is new; one that only changes its group is not ranked by
         lost allocations.
     counted:
-        Whether somebody wants to know how many placements N+1 rejects beside the best.
+        Whether to count the placements that N+1 rejects beside the best.
     """
 
     __slots__ = ("allowed", "counted", "groups", "instance", "named", "new")

@@ -1,14 +1,14 @@
-"""The interface of a trace: what it is told while a request is decided.
+"""The interface of a trace: the events while a request is decided.
 
-A context without a trace, as for every answer, tells nobody.  One with a trace calls it
-while the state is as it was for the decision: what a trace wants to know of the state
-(amounts, scores, which failure stood in the way) it has to note at once.  It must leave
-the state as it is.  `iallocator.explain.recorder` is the one that there is.
+Requests are answered without a trace.  A context with a trace calls it while the state is as it
+was for the decision: the trace must note at once what it needs of the state (amounts, scores,
+which failure is not tolerated), and must leave the state unchanged.
+`iallocator.explain.recorder` is the only trace.
 
-For each instance and each group that is asked, in this order:
+For each instance and each group that is queried, in this order:
 
 ``asked``
-    Which nodes come into query, and what was rejected before their limits were looked at.
+    Which nodes are candidates, and which were rejected before their limits were tested.
 ``placed`` or ``ranked``
     The candidates in their order; of new instances also what was taken, after N+1.
 ``preferred``
@@ -71,11 +71,11 @@ if TYPE_CHECKING:
             """Return whether `instance` may be on `nodes` as far as N+1 goes."""
 
     class Trace(Protocol):
-        """Hears what is decided, and why; see the module."""
+        """Records decisions and their reasons; see the module."""
 
         @property
         def n1_check(self) -> type[FailureTolerance]:
-            """What judges N+1: a check that remembers what it rejected."""
+            """The class that checks N+1, and remembers what it rejected."""
 
         def begin(self, context: Any) -> None:
             """The request is about to be decided with this `Context`."""

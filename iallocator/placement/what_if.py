@@ -22,7 +22,7 @@ __all__ = ["WhatIf"]
 class WhatIf:
     """What `instance`, off the state, would make of single nodes as `state` is now.
 
-    Every limit that a node breaks, where a verdict has the first; see `Evaluator.what_if`.
+    It finds every limit that a node breaks; a check finds the first.  See `Evaluator.what_if`.
 
     Attributes
     ----------

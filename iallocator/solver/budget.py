@@ -89,7 +89,7 @@ class Budget:
 
     @property
     def spent(self) -> bool:
-        """Whether the search has to end now."""
+        """Return whether the search must end now."""
         work = min(self.iterations, self.trials, self.placements, self.listings)
         return due() or work <= 0 or self.left <= 0
 

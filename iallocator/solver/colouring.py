@@ -20,7 +20,7 @@ STEPS = 20_000
 
 
 def colour_greedily(graph: Graph) -> list[int]:
-    """A colour, from 0 on, per vertex: always the vertex whose neighbours have most colours next.
+    """Return a colour, from 0 on, per vertex; the vertex with most colours around it comes next.
 
     Cost: vertices squared.
     """

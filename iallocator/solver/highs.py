@@ -37,7 +37,7 @@ ITERATIONS_PER_BRANCH = 20
 
 
 def available() -> bool:
-    """Whether the solver is installed."""
+    """Return whether the solver is installed."""
     from importlib.util import find_spec
 
     return find_spec("highspy") is not None
@@ -198,7 +198,7 @@ def search(problem: Problem, check: Check, budget: Budget, gap: float = GAP) -> 
     """The first answer that `check` lets pass.
 
     `check` is given member -> value, those left out missing, and returns None, or the
-    members whose choices together break a rule, whatever the others do; that combination
+    members with choices that together break a rule, whatever the others do; that combination
     is then ruled out, so a proof that nothing is possible stays one.
     """
     while True:

@@ -65,7 +65,7 @@ class Most:
         return counts
 
     def better(self, values: Mapping[str, Any]) -> bool:
-        """Whether `values` leave out fewer, by priority, than the best answer."""
+        """Return whether `values` leave out fewer, by priority, than the best answer."""
         return [*self._left_out_by(values).values()] < [*self.left_out.values()]
 
     def _left_out_by(self, values: Mapping[str, Any]) -> dict[int, int]:
@@ -122,7 +122,7 @@ def _try_priority(
 
 
 def _counted(problem: Problem, fewest: int) -> Problem:
-    """`problem` with rows that count who is left out, `fewest` at least."""
+    """Return `problem` with rows that count the members left out, at least `fewest`."""
     kinds = [
         Kind(
             kind.members, kind.choices, 0.0, kind.priority,
@@ -153,7 +153,7 @@ def _of_count(problem: Problem, priority: int) -> Problem:
 
 
 def _with(problem: Problem, kinds: list[Kind]) -> Problem:
-    """The same bounds for other kinds; what is ruled out later is for both."""
+    """Return a problem with the bounds of `problem` and other kinds; both share the cuts."""
     other = Problem()
     other.kinds = kinds
     other.bounds = dict(problem.bounds)

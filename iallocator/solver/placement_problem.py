@@ -101,7 +101,7 @@ class PlacementProblem:
         places:
             Score, lower is better, and nodes, primary first.
         distinct:
-            What tells the instance from others of its size, beside its size.
+            What distinguishes the instance from others of its size.
         priority:
             As in `Kind`.
         stays:
@@ -147,7 +147,7 @@ class PlacementProblem:
         most = _most_used(problem)
         remaining = _if_all_stay(problem)
         for row, amount in most.items():
-            room = max(self._room(row), remaining.get(row, 0))  # nobody has to leave
+            room = max(self._room(row), remaining.get(row, 0))  # no instance has to leave
             if room < amount:
                 problem.at_most(row, room)
         self._keep_memory_free(problem, most)
