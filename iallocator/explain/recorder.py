@@ -13,6 +13,7 @@ from functools import wraps
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from iallocator.deadline import check
 from iallocator.explain.asked import Asked, Choice, best_of_nodes
 from iallocator.explain.contributions import Contributions, standing
 from iallocator.explain.facts import GroupReport, Placed, Term
@@ -68,6 +69,7 @@ def aside(note: Note) -> Note:
 
     @wraps(note)
     def noted(recorder: Recorder, *about: Any) -> None:
+        check()  # here, and not in the middle of a record
         effort = recorder.context.effort
         spent = effort.left, effort.undecided, effort.used
         try:
