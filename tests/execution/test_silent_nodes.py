@@ -10,7 +10,7 @@ import pytest
 
 from tests.builders import Json
 from tests.command import Done, run
-from tests.live.test_silent_nodes import with_dead_node
+from tests.live.test_sources import with_dead_node
 
 from .running import Running, running, shared_cluster
 

@@ -1,19 +1,30 @@
-"""The simulator of long lives: the same seed is the same life, and it judges by itself."""
+"""The simulator of long lives, its rankings, its records, and its examination of rejections."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from itertools import product
+from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
-from benchmarks.life import trace
+from benchmarks.life import __main__ as program
+from benchmarks.life import rejections, trace
 from benchmarks.life.life import Outcome, live
 from benchmarks.life.policies import POLICIES
+from benchmarks.life.rankings import RANKINGS, install
+from benchmarks.life.records import Job, Records
+from benchmarks.life.rejections import FULL, LITERAL, MISPLACED, MISSED
 from benchmarks.life.report import drawn, interval, table
 from benchmarks.life.safety import all_failures_survived, packs
 from benchmarks.life.trace import ARRIVAL, trace_of
 from benchmarks.life.world import SCENARIOS, World
+from iallocator.cli import answer
+from iallocator.ranking import STRATEGIES
+from tests.builders import Json, allocate, as_bytes, cluster, instance
 
 FEW = 8
 """Requests of a life in the tests."""
@@ -90,3 +101,196 @@ def test_table_and_picture_name_every_policy() -> None:
     assert drawn({"drbd": lives}).count("<circle") == 4
     middle, half = interval([1, 2, 3], [0, 0, 0])
     assert (middle, round(half, 2)) == (2, 2.48)
+
+
+@pytest.fixture(autouse=True)
+def _installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The rankings are strategies for one test only."""
+    before = dict(STRATEGIES)
+    install()
+    yield
+    STRATEGIES.clear()
+    STRATEGIES.update(before)
+
+
+def chosen(document: Json, strategy: str) -> list[str]:
+    """The nodes of the answer."""
+    told = json.loads(answer(as_bytes(document), [f"--strategy={strategy}", "--n1=off"]))
+    assert told["success"], told["info"]
+    nodes: list[str] = told["result"]
+    return nodes
+
+
+def world(*used: int, cpus: tuple[int, ...] = (), **request: Any) -> Json:
+    """A node of 10000 MiB for each amount in `used`, and a request on shared storage."""
+    residents = {
+        f"i{k}": instance(f"node{k + 1}", memory=memory, disk_template="rbd",
+                          vcpus=cpus[k] if cpus else 1)
+        for k, memory in enumerate(used) if memory
+    }  # fmt: skip
+    made = cluster(len(used), memory=10000, cpus=16, instances=residents)
+    return allocate(made, disk_template="rbd", **request)
+
+
+def test_best_fit_takes_the_fullest_node_that_has_room() -> None:
+    """8000 of 10000 MiB are in use on node2: 1500 fit there, 2500 go to the next fullest."""
+    assert chosen(world(1000, 8000, 4000, memory=1500), "best-fit") == ["node2"]
+    assert chosen(world(1000, 8000, 4000, memory=2500), "best-fit") == ["node3"]
+
+
+def test_dot_product_weighs_what_is_asked_with_what_is_free() -> None:
+    """Memory is free on node1, cpus on node2: who asks for much of one goes there."""
+    cpus = (40, 2)
+    assert chosen(world(2000, 6000, cpus=cpus, memory=3000, vcpus=1), "dot-product") == ["node1"]
+    assert chosen(world(2000, 6000, cpus=cpus, memory=100, vcpus=16), "dot-product") == ["node2"]
+
+
+def test_fgd_leaves_no_memory_that_is_useless_for_what_runs_there() -> None:
+    """150 MiB on node2 would leave 3950, of no use for one of 4000; 50 MiB leave enough."""
+    assert chosen(world(3000, 5900, 4000, memory=150), "fgd") == ["node1"]
+    assert chosen(world(3000, 5900, 4000, memory=50), "fgd") == ["node2"]
+    assert chosen(world(3000, 5900, 4000, memory=150), "best-fit") == ["node2"]
+
+
+def test_headroom_counts_without_the_node_that_fails() -> None:
+    """The only empty node is the failure that takes most, so that nothing is lost by its use."""
+    assert chosen(world(0, 9300, 9000, memory=600), "headroom") == ["node1"]
+
+
+def test_rankings_of_mirrors_choose_primary_and_secondary() -> None:
+    """Each ranks both roles, and never the same node twice."""
+    residents = {"a": instance("node1", "node2", memory=3000)}
+    made = allocate(cluster(3, memory=10000, instances=residents), memory=1000)
+    for strategy in RANKINGS:
+        nodes = chosen(made, strategy)
+        assert len(set(nodes)) == 2, strategy
+    assert chosen(made, "best-fit")[0] == "node1"
+
+
+ONE = Job("drbd", "hail", 0, 800, False)
+LIVED = Outcome(800, 108, 2, 3584, 0.875, 3734.25, 0.5, 3)
+
+
+def test_records_kept_in_a_file_are_read_from_it(tmp_path: Path) -> None:
+    """Every member of job and outcome comes back as it was; other jobs are not known."""
+    path = tmp_path / "lives.jsonl"
+    Records(path).add(ONE, LIVED)
+    Records(path).add(ONE._replace(seed=1), LIVED._replace(rejected=9))
+    again = Records(path)
+    assert ONE in again
+    assert again.results([ONE, ONE._replace(seed=1)]) == {
+        "drbd": {"hail": [LIVED, LIVED._replace(rejected=9)]}
+    }
+    for other in ({"seed": 2}, {"mends": True}, {"requests": 10}, {"policy": "off"}):
+        assert ONE._replace(**other) not in again
+
+
+def test_records_without_a_file_are_kept_as_long_as_they_live() -> None:
+    """Scenarios and policies stand in the order of the jobs, lives in that of the seeds."""
+    records = Records(None)
+    jobs = [ONE._replace(policy=policy, seed=seed) for seed in (1, 0) for policy in ("b", "a")]
+    for number, job in enumerate(jobs):
+        records.add(job, LIVED._replace(lost=number))
+    found = records.results(jobs)["drbd"]
+    assert list(found) == ["b", "a"]
+    assert [one.lost for one in found["b"]] == [0, 2]
+
+
+def test_records_of_lives_without_later_members_have_their_defaults(tmp_path: Path) -> None:
+    """Files from before repairs were told from the rest stay of use."""
+    path = tmp_path / "lives.jsonl"
+    outcome = {k: v for k, v in LIVED._asdict().items() if k not in ("calm", "broken")}
+    path.write_text(json.dumps({"life": list(ONE), "outcome": outcome}) + "\n")
+    assert Records(path).results([ONE])["drbd"]["hail"] == [LIVED._replace(calm=1.0, broken=0)]
+
+
+def test_program_lives_only_what_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A second run with one more seed lives one more; what is in the folder is of both."""
+    lived: list[Job] = []
+
+    def lives(job: Job) -> Outcome:
+        lived.append(job)
+        return LIVED._replace(rejected=job.seed)
+
+    monkeypatch.setattr(program, "_live", lives)
+    out = tmp_path / "not" / "there"
+    words = ["--only=shared", "--policies=no-new", "--requests=10", "--jobs=1", f"--out={out}"]
+    assert program.main(["--seeds=1", *words]) == 0
+    assert program.main(["--seeds=2", *words]) == 0
+    assert [job.seed for job in lived] == [0, 1]
+    assert "| shared | no-new | 800 | 0.5 |" in capsys.readouterr().out
+    assert "| shared | no-new | 800 | 0.5 |" in (out / "life-table.md").read_text()
+    assert (out / "life.svg").read_text().count("<circle") == 2
+
+
+@pytest.mark.parametrize(
+    ("word", "told"),
+    [
+        ("--only=shard", "'shard' is none of drbd, shared, mixed, groups"),
+        ("--policies=no-new,", "'' is none of hail, strict, no-new"),
+        ("--seeds=0", "'0' is no whole number from 1 on"),
+        ("--first=-1", "'-1' is no whole number from 0 on"),
+    ],
+)
+def test_program_with_a_wrong_word_says_what_it_takes(
+    word: str, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing is lived."""
+    with pytest.raises(SystemExit) as ended:
+        program.main([word])
+    assert ended.value.code == 2
+    assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_loss_equals_the_best_of_all_assignments(seed: int) -> None:
+    """Count and memory are minimised separately, over every way to place or drop each instance."""
+    rng = Random(f"loss/{seed}")
+    sizes = [rng.choice((2, 3, 3, 5, 8)) for _ in range(4)]
+    room = [rng.randrange(10) for _ in range(2)]
+    left_out = [
+        [size for size, node in zip(sizes, places) if node == len(room)]
+        for places in product(range(len(room) + 1), repeat=len(sizes))
+        if all(
+            sum(size for size, node in zip(sizes, places) if node == k) <= free
+            for k, free in enumerate(room)
+        )
+    ]
+    assert rejections._loss(sizes, room) == (min(map(len, left_out)), min(map(sum, left_out)))
+
+
+def _world(*nodes: tuple[int, ...], free: int) -> World:
+    """A cluster with `free` MiB of room on each empty node, and instances of the given MiB."""
+    world = World(SCENARIOS["shared"]._replace(memory=(65536,) * len(nodes)))
+    for node in world.nodes.values():
+        node["free_memory"] = free + 1
+    for k, sizes in enumerate(nodes):
+        for size in sizes:
+            world.add(f"i{len(world.instances)}", size, [world.names[k]])
+    return world
+
+
+@pytest.mark.parametrize(
+    ("nodes", "memory", "cause"),
+    [
+        pytest.param([(4,), (4,), ()], 2, MISSED, id="the empty node takes it"),
+        pytest.param([(7,), (5, 1), (4,)], 1, LITERAL, id="7 are lost if node 1 fails"),
+        pytest.param([(6,), (2, 2, 2), (2,)], 6, MISPLACED, id="three twos belong on one node"),
+        pytest.param([(8,), (8,), ()], 4, FULL, id="20 do not fit into two nodes of 10"),
+    ],
+)
+def test_rejection_is_counted_under_its_cause(
+    nodes: list[tuple[int, ...]], memory: int, cause: str
+) -> None:
+    """Nodes have room for 10 MiB (the sizes only have to be in proportion)."""
+    assert rejections._cause(_world(*nodes, free=10), memory) == cause
+
+
+def test_report_counts_each_rejection_once(capsys: pytest.CaptureFixture[str]) -> None:
+    """The table's numbers add up to the rejections in its first line."""
+    rejections.main(["--seeds", "1", "--first", "3", "--requests", "150", "--outage", "0.1"])
+    heading, _, *rows = capsys.readouterr().out.splitlines()
+    cells = [int(cell) for row in rows[2:] for cell in row.split("|")[2:4]]
+    assert sum(cells) == int(heading.split()[2]) > 0

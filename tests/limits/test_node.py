@@ -1,15 +1,30 @@
-"""The limits of a node: where each begins, and which of several is told."""
+"""The limits of a node: where each begins, by how much it is broken, which of several is named."""
 
 from __future__ import annotations
 
 import json
-from typing import Any
+from itertools import product
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from iallocator.explain.explain import explain
+from iallocator.limits.node import (
+    ABANDONED,
+    ALL_LIMITS,
+    FORCED_LIMITS,
+    HARD_LIMITS,
+    NO_WORSE_LIMITS,
+    PRIMARY,
+    SECONDARY,
+    RoleLimits,
+    checks_for,
+)
+from iallocator.model.instance import Instance
 from iallocator.options.settings import Settings
 from tests.builders import Json, allocate, cluster, instance
+from tests.command import respond
 from tests.property.answers import answered
 
 
@@ -216,3 +231,104 @@ def test_spindles_are_not_asked_of_disks_on_shared_storage(options: tuple[str, .
         {**EXCLUSIVE, "free_spindles": 0}, disk_template="rbd", disks=[{"size": 9, "spindles": 3}]
     )
     assert failures(shared, *options) == {}
+
+
+@pytest.mark.parametrize(("free", "found"), [(2048, []), (2049, ["node1"])])
+def test_disk_that_forthcoming_instances_leave_must_be_more_than_none(
+    free: int, found: list[str]
+) -> None:
+    """1 GiB is promised already and 1 GiB is asked for: of 2 GiB nothing would be left."""
+    coming = instance("node1", disk_template="plain", forthcoming=True)
+    document = cluster(
+        1, instances={"coming": coming}, changes={"node1": {"free_disk": free, "total_disk": 9000}}
+    )
+    assert respond(allocate(document, disk_template="plain"), "--n1=off")["result"] == found
+
+
+NAMES = "local", "restricted", "counts_disk", "forthcoming"
+
+
+def test_checks_known_for_any_instance_are_those_that_matter() -> None:
+    """Asked twice, in any order, each answer is what the conditions say one by one."""
+    limits = ALL_LIMITS, HARD_LIMITS, FORCED_LIMITS, NO_WORSE_LIMITS
+    cases = list(product((PRIMARY, SECONDARY, ABANDONED), limits, product((False, True), repeat=4)))
+    for role, limit, asked in (*cases, *reversed(cases)):
+        one = SimpleNamespace(**dict(zip(NAMES, asked)))
+        expected = [
+            check
+            for check in role.checks
+            if limit.holds(check)
+            and one.local >= check.local
+            and one.restricted >= check.pools
+            and one.counts_disk >= check.space
+            and not (one.forthcoming and not check.later and not check.pools)
+        ]
+        assert list(checks_for(role, cast(Instance, one), limit)) == expected
+
+
+BEFORE = {
+    "memory": 20, "memory_later": 10, "reserved": 50, "fails_n1": 0, "conflicts": 1,
+    "exclusive": 1,
+}  # fmt: skip
+
+BROKEN = {
+    "memory": -9, "memory_later": -19, "reserved": 60, "fails_n1": 1, "conflicts": 3,
+    "disk": -5, "disk_later": -7, "disk_reserve": 100,
+    "exclusive": 1, "free_spindles": -2, "free_spindles_later": -3,
+    "spindles": 40, "spindles_later": 44, "high_spindles": 32,
+    "cpus": 70, "cpus_later": 90, "total_cpus": 8, "vcpu_ratio": 4,
+}  # fmt: skip
+
+HELD = {
+    "memory": 1, "memory_later": 1, "reserved": 60, "fails_n1": 0, "conflicts": 1,
+    "disk": 100, "disk_later": 100, "disk_reserve": 100,
+    "exclusive": 1, "free_spindles": 0, "free_spindles_later": 0,
+    "spindles": 32, "spindles_later": 32, "high_spindles": 32,
+    "cpus": 31, "cpus_later": 31, "total_cpus": 8, "vcpu_ratio": 4,
+}  # fmt: skip
+
+
+def view(numbers: dict[str, Any]) -> Any:
+    """A node, or an instance, with these numbers."""
+    return cast("Any", SimpleNamespace(**numbers))
+
+
+def amounts(role: RoleLimits) -> list[tuple[str, float]]:
+    """Last word of the unit, and amount, of what each breach lacks; all hold where all is enough.
+
+    Pools, which are asked of the state, are left out.
+    """
+    before, broken, held = view(BEFORE), view(BROKEN), view(HELD)
+    large = view({"takeover_memory": 30, "spindles": None})
+    small = view({"takeover_memory": 9, "spindles": 1})
+    found = []
+    for check in (one for one in role.checks if not one.pools):
+        assert check.fails(before, broken, large), check.lacks.unit
+        assert not check.fails(before, held, small), check.lacks.unit
+        found.append((check.lacks.unit.split()[1], check.lacks.amount(before, broken, large)))
+    return found
+
+
+DISK = [("disk", 6), ("disk", 105), ("number", 1), ("of", 2), ("under", 8)]
+LATER = [("disk", 8), ("disk", 107), ("number", 1), ("of", 3), ("under", 12)]
+RESERVE = [("memory", 70), ("memory", 70)]
+
+
+def test_what_a_primary_lacks_is_what_would_be_enough() -> None:
+    """A MiB remains; disk above the reserve; cpus by the ratio; now, and with what is to come."""
+    own = [("memory", 10), *DISK, *RESERVE, ("cpus", 38), ("free", 2), ("memory", 20)]
+    assert amounts(PRIMARY) == [*own, *LATER, ("cpus", 58)]
+
+
+def test_what_a_secondary_lacks_is_what_would_be_enough() -> None:
+    """Memory to take the instance over, a MiB more than that."""
+    assert amounts(SECONDARY) == [*DISK, ("memory", 11), *RESERVE, *LATER, ("memory", 21)]
+
+
+def test_node_that_fails_n1_already_may_not_lack_more() -> None:
+    """Of memory for its failovers: 30 MiB before, then 29, 30 or 31; none where it fails not."""
+    (worse,) = (one for one in PRIMARY.checks if one.no_worse)
+    for memory, expected in ((31, False), (30, False), (29, True)):
+        for fails in (1, 0):
+            after = view(HELD | {"memory": memory, "fails_n1": fails})
+            assert bool(worse.fails(view(BEFORE), after, view({}))) is (expected and fails == 1)

@@ -1,21 +1,26 @@
-"""Whatever order a transition allows, and whatever runs side by side, no limit is broken."""
+"""No order of steps overloads a node, each step waits only for what it needs, as Pacemaker's do."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from random import Random
 
 import pytest
 
+from benchmarks.pacemaker import Graph, Problem, available, measure, ours, pacemakers, problem
 from iallocator.ganeti.jobs import transition_document
 from iallocator.transition.assemble import plan_transition
+from iallocator.transition.dependencies import find_waits
 from iallocator.transition.execution import check, linear, side_by_side
+from iallocator.transition.planner import reasons
 from iallocator.transition.resources import room
+from iallocator.transition.schedule import ScheduleResult
+from iallocator.transition.step import FAILOVER, Step
 from iallocator.transition.transition import Transition
 from tests.seeds import seeds
 
-from .worlds import World, world
+from .worlds import World, machine, make_cluster, world
 
 KINDS: tuple[dict[str, float], ...] = (
     {},
@@ -142,3 +147,102 @@ def test_same_input_gives_the_same_bytes(options: dict[str, float]) -> None:
     assert json.dumps(transition_document(planned(one))) == json.dumps(
         transition_document(planned(again))
     )
+
+
+pytestmark = pytest.mark.skipif(not available(), reason="crm_simulate is not installed")
+
+
+def test_fewer_waits_and_never_overfull() -> None:
+    """On problems that both order safely, and on all."""
+    figures = measure(range(30))
+    for _, theirs, mine in figures.values():
+        assert mine.overfull == 0
+        assert mine.waits < theirs.waits
+    count, theirs, mine = figures["Pacemaker overfills no node"]
+    assert count > 3
+    assert mine.longest < theirs.longest
+    assert figures["all"][1].overfull > 0
+
+
+def test_pacemaker_ignores_amounts() -> None:
+    """What the comparison rests on: an arrival with room enough waits for a departure there."""
+    one = Problem(3, 12, {"comes": (1, 0, 1), "goes": (1, 1, 2)})
+    assert pacemakers(one).ordered()["comes"] == {"goes"}
+    assert ours(one).ordered()["comes"] == set()
+
+
+def test_pacemaker_overfills_in_a_circle() -> None:
+    """And it lets one of two that change places arrive early."""
+    one = Problem(3, 12, {"a": (8, 0, 1), "b": (8, 1, 0)})
+    assert _ever_overfull(one, pacemakers(one))
+    assert not _ever_overfull(one, ours(one))
+
+
+def test_overfull_moments_are_found() -> None:
+    """The measure notices a graph without waits."""
+    one = problem(1)
+    graph = ours(one)
+    graph.waits = {action: set() for action in graph.waits}
+    assert _ever_overfull(Problem(one.nodes, 7, one.machines), graph)
+
+
+def _ever_overfull(one: Problem, graph: Graph) -> bool:
+    rng = Random(0)
+    return any(graph.overfull(one, rng) for _ in range(20))
+
+
+KEY = (0, "memory")
+
+
+def step(takes: float = 0, frees: float = 0, after: Sequence[Step] = ()) -> Step:
+    """One that takes and gives back so much memory on the first node, some after others."""
+    made = Step(FAILOVER)
+    made.takes = {KEY: takes} if takes else {}
+    made.frees = {KEY: frees} if frees else {}
+    made.needs = dict.fromkeys(after, "the step before")
+    return made
+
+
+def waits(steps: list[Step], room: float) -> list[dict[int, str]]:
+    """What each of `steps` waits for; there is enough room for all."""
+    found = find_waits(make_cluster(1, []), steps, {KEY: room})
+    assert found.overdrawn == []
+    return found.needs
+
+
+def test_room_of_a_step_that_is_waited_for_anyway_counts_once() -> None:
+    """What is lacking besides comes from another departure."""
+    first, second = step(frees=5), step(frees=5)
+    assert waits([first, second, step(takes=9, after=[first])], 0)[2] == {
+        0: "the step before",
+        1: "memory on node1",
+    }
+
+
+def test_arrival_where_too_much_is_in_use_waits_for_what_settles_it() -> None:
+    """One departure is enough to settle it, and leaves room for who comes."""
+    departures = [step(frees=1), step(frees=1), step(frees=6)]
+    assert waits([*departures, step(takes=1)], -3)[3] == {2: "memory on node1"}
+
+
+def test_arrival_where_too_much_is_in_use_cannot_spend_what_settles_it() -> None:
+    """Of two departures, one settles it; what the other gives back is there to be taken."""
+    assert waits([step(frees=3), step(frees=4), step(takes=4)], -3)[2] == {
+        0: "memory on node1",
+        1: "memory on node1",
+    }
+
+
+def test_room_is_handed_on_so_that_nobody_waits_without_need() -> None:
+    """Who comes after both departures lives on the one that the other does not wait for."""
+    first, second = step(frees=1), step(frees=1)
+    both, one = step(takes=1, after=[first, second]), step(takes=1, after=[second])
+    assert waits([first, second, both, one], 0)[3] == {1: "the step before"}
+
+
+def test_reason_of_a_step_that_lacks_nothing_names_nobody_it_waits_for() -> None:
+    """A search that ends before its turn came says so; it said "waits for , which ..."."""
+    one = Step(FAILOVER, instance=machine("one", (0,), 5))
+    found = ScheduleResult([], [one], {KEY: 5}, looks=0)
+    told = reasons(make_cluster(1, []), found)
+    assert told == {"one": "no order of steps was found in which its turn comes"}

@@ -14,6 +14,7 @@ from iallocator.model.instance import Instance
 from iallocator.model.state import State
 from iallocator.transition.assemble import plan_transition
 from iallocator.transition.execution import check
+from iallocator.transition.paths import NoWayError, shortest
 from iallocator.transition.requirements import MUST, SHOULD, Demands, NodeChanges
 from iallocator.transition.transition import Transition
 
@@ -338,3 +339,12 @@ def test_way_goes_round_a_node_where_an_instance_must_not_be(
     places = [step.action.after for step in transition.steps]
     assert [place.nodes[0] for place in places if place] == primaries
     assert transition.left == []
+
+
+@pytest.mark.parametrize(("present", "wanted"), [((0,), (0, 1)), ((0, 1), (0,)), ((0, 1), (2,))])
+def test_way_to_more_or_fewer_nodes_does_not_exist(
+    present: tuple[int, ...], wanted: tuple[int, ...]
+) -> None:
+    """No move gives an instance a mirror, or takes it away."""
+    with pytest.raises(NoWayError, match="it would have to change its disk template"):
+        shortest(present, wanted)
