@@ -21,12 +21,7 @@ from .running import CLOSED, Running, running, shared_cluster
 Capture = pytest.CaptureFixture[str]
 
 
-@pytest.fixture(autouse=True)
-def _folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Locks and journals of a test in its own folder; no pauses."""
-    monkeypatch.setattr("iallocator.execution.lock.run_directory", lambda: str(tmp_path / "run"))
-    monkeypatch.setattr("iallocator.execution.session.Orders.pause", staticmethod(lambda _: None))
-    monkeypatch.setattr("iallocator.execution.session.PAUSES", (0, 0))
+pytestmark = pytest.mark.usefixtures("own_locks")
 
 
 def carried_out(folder: Path, world: Running, *words: str, command: str = "balance") -> int:

@@ -25,12 +25,7 @@ Capture = pytest.CaptureFixture[str]
 WRONG: tuple[Any, ...] = (None, 7, -1.5, "x", True, [], ["x"], [[1]], {}, {"x": 1})
 
 
-@pytest.fixture(autouse=True)
-def _folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Locks of a test in its own folder; no pauses."""
-    monkeypatch.setattr("iallocator.execution.lock.run_directory", lambda: str(tmp_path / "run"))
-    monkeypatch.setattr("iallocator.execution.session.Orders.pause", staticmethod(lambda _: None))
-    monkeypatch.setattr("iallocator.execution.session.PAUSES", (0, 0))
+pytestmark = pytest.mark.usefixtures("own_locks")
 
 
 def _limit_files() -> None:

@@ -121,11 +121,9 @@ class RapiDoor:
 
 
 @pytest.fixture(autouse=True)
-def _folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Locks and journals of a test in its own folder; no pauses."""
-    monkeypatch.setattr("iallocator.execution.lock.run_directory", lambda: str(tmp_path / "run"))
+def _without_pauses(own_locks: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Do not pause between two looks at a job either."""
     monkeypatch.setattr("iallocator.execution.doors.pause", lambda seconds: None)
-    monkeypatch.setattr("iallocator.execution.session.Orders.pause", staticmethod(lambda _: None))
 
 
 def test_plan_is_carried_out_one_opcode_at_a_time(

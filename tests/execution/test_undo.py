@@ -17,12 +17,7 @@ from .running import Running, running, shared_cluster
 Capture = pytest.CaptureFixture[str]
 
 
-@pytest.fixture(autouse=True)
-def _folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Locks of a test in its own folder; no pauses."""
-    monkeypatch.setattr("iallocator.execution.lock.run_directory", lambda: str(tmp_path / "run"))
-    monkeypatch.setattr("iallocator.execution.session.Orders.pause", staticmethod(lambda _: None))
-    monkeypatch.setattr("iallocator.execution.session.PAUSES", (0, 0))
+pytestmark = pytest.mark.usefixtures("own_locks")
 
 
 def _planned(world: Running, command: str, capsys: Capture, *words: str) -> tuple[int, Json]:

@@ -29,6 +29,16 @@ class Raw(NamedTuple):
     announced: int | None = None
 
 
+def accept_in_threads(listener: socket.socket, serve: Callable[[socket.socket], None]) -> None:
+    """Serve each connection in a thread of its own, until `listener` is closed."""
+    while True:
+        try:
+            connection, _ = listener.accept()
+        except OSError:
+            return
+        threading.Thread(target=serve, args=(connection,), daemon=True).start()
+
+
 class FakeLuxi:
     """A LUXI server at a socket in `folder`; `asked` is what it heard."""
 
@@ -39,20 +49,14 @@ class FakeLuxi:
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._listener.bind(self.path)
         self._listener.listen()
-        threading.Thread(target=self._accept, daemon=True).start()
+        threading.Thread(
+            target=accept_in_threads, args=(self._listener, self._serve), daemon=True
+        ).start()
 
     def close(self) -> None:
         """Take no more connections."""
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
-
-    def _accept(self) -> None:
-        while True:
-            try:
-                connection, _ = self._listener.accept()
-            except OSError:
-                return
-            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 
     def _serve(self, connection: socket.socket) -> None:
         waiting = b""

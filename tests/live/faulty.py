@@ -19,6 +19,8 @@ from typing import Any
 
 import trustme
 
+from tests.live.fakes import accept_in_threads
+
 __all__ = [
     "CONNECTING", "HTTP_FAULTS", "JSON_FAULTS", "LUXI_FAULTS", "SLOW", "FaultyServer",
     "faulty_daemons", "faulty_luxi", "faulty_rapi", "plain",
@@ -216,7 +218,9 @@ class FaultyServer:
         self._context = context
         self._closing = threading.Event()
         listener.listen()
-        threading.Thread(target=self._accept, daemon=True).start()
+        threading.Thread(
+            target=accept_in_threads, args=(listener, self._serve), daemon=True
+        ).start()
 
     def become(self, fault: Fault | None = None, connecting: Fault | None = None) -> None:
         """Have another fault from now on; connections that are open end."""
@@ -230,14 +234,6 @@ class FaultyServer:
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
-
-    def _accept(self) -> None:
-        while True:
-            try:
-                connection, _ = self._listener.accept()
-            except OSError:
-                return
-            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 
     def _serve(self, connection: socket.socket) -> None:
         closing = self._closing

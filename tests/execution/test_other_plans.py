@@ -1,0 +1,166 @@
+"""Plans of `make-room` and `reboot`, and of a cluster with a silent node, carried out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from iallocator.cli import main
+from tests.builders import Json
+from tests.command import Done, run
+from tests.live.test_sources import with_dead_node
+from tests.live.worlds import instance
+
+from .running import Running, running, shared_cluster
+
+Capture = pytest.CaptureFixture[str]
+
+HOMES = {"a": ("node1", 6144), "b": ("node2", 6144), "c": ("node3", 9216), "d": ("node4", 12288)}
+
+QUESTIONS = (
+    "allocate --memory 12G --disk 1G --template rbd --group one",
+    "evacuate node3",
+    "change-group d --to one",
+)
+
+
+pytestmark = pytest.mark.usefixtures("own_locks")
+
+
+def crowded() -> Json:
+    """Return what a cluster answers with room for nobody else in its first group."""
+    answers = shared_cluster()
+    answers["nodes"][0]["offline"] = answers["nodes"][3]["offline"] = False
+    answers["instances"] = [
+        {**instance(name, home, memory=memory, disk_template="rbd"), "nic.networks": []}
+        for name, (home, memory) in HOMES.items()
+    ]
+    return answers
+
+
+def count_memory(world: Running) -> None:
+    """Have every node report what is free beside its instances."""
+    for node in world.answers["nodes"]:
+        taken = [
+            size for name, (_, size) in HOMES.items() if world.places()[name] == [node["name"]]
+        ]
+        node["mfree"] = node["mtotal"] - node["mnode"] - sum(taken)
+
+
+def fits(world: Running, question: str, capsys: Capture) -> bool:
+    """Whether the running cluster could satisfy the request."""
+    count_memory(world)
+    main(["ask", *question.split(), f"-L{world.path}", "--n1=off", "--json"])
+    response = json.loads(capsys.readouterr().out)["response"]
+    left_out = [] if question.startswith("allocate") else response["result"][1]
+    return bool(response["success"]) and not left_out
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_room_is_told_drawn_and_made_and_then_the_request_fits(
+    question: str, tmp_path: Path, capsys: Capture
+) -> None:
+    """By one migration; what is only printed changes nothing."""
+    with running(tmp_path, crowded()) as world:
+        assert not fits(world, question, capsys)
+        words = ["make-room", f"-L{world.path}", "--n1=off", f"--request={question}"]
+        assert main([*words, f"--graph={tmp_path / 'steps.svg'}"]) == 0
+        assert "would fit after 1 migration: " in capsys.readouterr().out
+        assert "<svg" in (tmp_path / "steps.svg").read_text()
+        assert world.places() == {name: [home] for name, (home, _) in HOMES.items()}
+        assert main([*words, "-X", "--json", "--journal", str(tmp_path / "journal")]) == 0
+        found = json.loads(capsys.readouterr().out)
+        (move,) = found["moves"]
+        assert world.places()[move["instance"]] == move["to"]
+        assert fits(world, question, capsys)
+
+
+def test_group_is_emptied_waits_for_its_reboot_and_is_filled_again(tmp_path: Path) -> None:
+    """It stops where somebody has to reboot the node; then everybody comes home."""
+    answers = shared_cluster()
+    answers["nodes"][0]["tags"] = ["now"]
+    answers["info"]["master"] = "node4"
+    with running(tmp_path, answers) as world:
+        home = world.places()
+        journal = str(tmp_path / "journal")
+        live = f"-L{world.path}"
+        words = ["reboot", live, "-X", "--one-step-only", "--node-tags=now", "--journal", journal]
+        assert main(words) == 0
+        assert world.found("node1")["drained"]
+        assert all(nodes != ["node1"] for nodes in world.places().values())
+        world.found("node1")["mfree"] += 4 * 2048
+        assert main(["reboot", live, "-X", "--resume", journal, "--done-by-hand"]) == 0
+        assert world.places() == home
+        assert not world.found("node1")["drained"]
+
+
+def test_done_nodes_are_in_no_group_of_a_new_plan(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They still take the instances of others; a name that is unknown is rejected."""
+    with running(tmp_path, shared_cluster()) as world:
+        live = f"-L{world.path}"
+        assert main(["reboot", live, "--json", "--done=node1,node4"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        nodes = {node for group in found["reboots"] for node in group["nodes"]}
+        assert nodes == {"node2", "node3", "node5"}
+        assert main(["reboot", live, "--done=node9"]) == 2
+        assert "--done" in capsys.readouterr().err
+
+
+def executed(cluster: Running, folder: Path, *words: str) -> Done:
+    """The command with -X, and a journal in `folder`."""
+    return run(*words, f"-L{cluster.path}", "-X", f"--journal={folder / 'journal'}")
+
+
+def dead_among(answers: Json) -> Json:
+    """The last node of `answers` does not answer."""
+    return with_dead_node(answers, len(answers["nodes"]) - 1)
+
+
+@pytest.mark.parametrize("words", [["balance"], ["repair"]])
+def test_plan_is_not_carried_out_where_a_node_is_dead(words: Sequence[str], tmp_path: Path) -> None:
+    """Nothing is submitted, no journal is left, and the way on is named."""
+    answers = shared_cluster()
+    answers["instances"][0]["tags"] = ["ganeti:watcher:autorepair:failover"]
+    with running(tmp_path, dead_among(answers)) as cluster:
+        done = executed(cluster, tmp_path, *words)
+        error = done.stderr.decode()
+        assert done.returncode == 2
+        assert "run gnt-node modify --offline=yes node5, or give --assume-offline" in error
+        assert not cluster.submitted
+        assert not (tmp_path / "journal").exists()
+
+
+def test_plan_is_carried_out_with_assume_offline(tmp_path: Path) -> None:
+    """What does not touch the node is done."""
+    with running(tmp_path, dead_among(shared_cluster())) as cluster:
+        done = executed(cluster, tmp_path, "balance", "-G", "one", "--assume-offline")
+        assert done.returncode == 0, done.stderr.decode()
+        assert cluster.submitted
+        assert "node5" not in json.dumps(cluster.submitted)
+
+
+def test_execution_stops_when_a_node_stops_answering(tmp_path: Path) -> None:
+    """It is asked for a while; what was done is in the journal, and --resume goes on."""
+    with running(tmp_path, shared_cluster()) as cluster:
+
+        def die(method: str) -> None:
+            if method == "WaitForJobChange":
+                with_dead_node(cluster.answers, 4)
+
+        cluster.meddle = die
+        words = ["balance", "-G", "one", "--ahead=1", "--first-job-group"]
+        done = executed(cluster, tmp_path, *words)
+        assert done.returncode in (0, 1)
+        journal = tmp_path / "journal"
+        on = ["balance", f"-L{cluster.path}", "-X", f"--resume={journal}"]
+        stopped = run(*on)
+        again = run(*on, "--assume-offline")
+    assert stopped.returncode in (0, 1)
+    said = (done.stderr + stopped.stderr).decode()
+    assert "gnt-node modify --offline=yes node5" in said, said
+    assert again.returncode == 0, again.stderr.decode()
