@@ -61,7 +61,7 @@ def test_amounts_call_hopeless_only_what_no_arrangement_can_do(mode: str) -> Non
         survival = Baseline(State(cluster), group, mode)
         reserve = Headroom(Spec(256, 1, 1024, 1, 1, 1), rng.choice((1.0, 2.0, 4.0)))
         off = rng.sample(group.nodes, rng.choice((2, 2, 3)))
-        amounts = CapacityBounds(cluster, group.nodes, reserve, survival)
+        amounts = CapacityBounds(State(cluster), group.nodes, reserve, survival)
         with Switched(cluster, off):
             reason = amounts.hopeless(off)
             if reason:

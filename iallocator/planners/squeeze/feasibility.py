@@ -277,14 +277,13 @@ class CapacityBounds:
     """
 
     def __init__(
-        self, cluster: Cluster, scope: Sequence[int], reserve: Headroom, baseline: Baseline
+        self, state: State, scope: Sequence[int], reserve: Headroom, baseline: Baseline
     ) -> None:
-        self._nodes = cluster.nodes
+        self._nodes = state.cluster.nodes
         self._scope = scope
         self._baseline = baseline
-        state = State(cluster)
         self._slack = {index: reserve.slack(state, index) for index in scope}
-        self._free = state.columns[MEMORY]
+        self._free = list(state.columns[MEMORY])
         self._held = {index: _held(state, index) for index in scope}
         self._first = {index: next(iter(state.primaries[index]), "") for index in scope}
 
@@ -362,6 +361,7 @@ class Feasibility:
     def __init__(
         self,
         aim: Aim,
+        state: State,
         instances: Sequence[Instance],
         lighter: Sequence[Instance],
         *,
@@ -373,7 +373,7 @@ class Feasibility:
         self.behaviour = behaviour
         self.budget = budget
         self._worlds = [lighter] if len(lighter) == len(instances) else [lighter, instances]
-        self._bounds = CapacityBounds(aim.cluster, aim.scope, aim.reserve, aim.baseline)
+        self._bounds = CapacityBounds(state, aim.scope, aim.reserve, aim.baseline)
         self._effort = EFFORT
         bound = aim.relations is not None and aim.relations.binding
         self._packs = behaviour is OURS and aim.evacuate and not bound

@@ -134,8 +134,11 @@ class _Work:
         stuck = self.relations.stuck if self.relations else ()
         return [instance for instance in found if instance.name not in stuck]
 
-    def _feasibility(self, group: Group, factor: float, *, evacuate: bool) -> Feasibility:
-        wanted, instances, state = self.wanted, self._movable(group), State(self.cluster)
+    def _feasibility(
+        self, group: Group, factor: float, state: State, *, evacuate: bool
+    ) -> Feasibility:
+        """Return the search in `group`; `state` is that of the cluster now."""
+        wanted, instances = self.wanted, self._movable(group)
         scope, ignore_soft = in_order(group.nodes, wanted.behaviour), wanted.ignores_soft(group)
         aim = Aim(
             self.cluster,
@@ -150,6 +153,7 @@ class _Work:
         )
         return Feasibility(
             aim,
+            state,
             instances,
             [i for i in instances if i.shared] if wanted.kinds == SHARED else instances,
             ignore_soft=ignore_soft,
@@ -171,8 +175,9 @@ class _Work:
         done.aim = "offline"
         for group in groups:
             candidates = self._candidates(group, done)
-            before = score_of(State(self.cluster), group.nodes)
-            relief = self._feasibility(group, self.wanted.target, evacuate=True)
+            state = State(self.cluster)
+            before = score_of(state, group.nodes)
+            relief = self._feasibility(group, self.wanted.target, state, evacuate=True)
             stranded = self._stranded(group)
             if stranded:
                 done.kept.update(dict.fromkeys(candidates, stranded))
@@ -306,7 +311,8 @@ class _Work:
         off, on = joined.leaving_of(group), joined.coming_of(group)
         if off:
             with Switched(self.cluster, on=on):
-                relief = self._feasibility(group, self.wanted.target, evacuate=True)
+                state = State(self.cluster)
+                relief = self._feasibility(group, self.wanted.target, state, evacuate=True)
                 anew = balanced(relief, off)
         if anew and len({one.move.instance for one in anew.entries}) == len(anew.entries):
             yield anew.entries, anew.score
@@ -392,8 +398,9 @@ class _Work:
             if group not in short:
                 continue
             standby = self._standby(group, done)
-            before = score_of(State(self.cluster), group.nodes)
-            relief = self._feasibility(group, self.wanted.minimal, evacuate=False)
+            state = State(self.cluster)
+            before = score_of(state, group.nodes)
+            relief = self._feasibility(group, self.wanted.minimal, state, evacuate=False)
             search = NodeSelection(relief, standby, before, self.wanted.limits)
             self._open = _Open(done, group, search, "every online node has the minimal resources")
             search.power_on()
