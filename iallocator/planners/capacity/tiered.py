@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from iallocator.model.instance import Instance
-    from iallocator.model.policy import Spec
     from iallocator.planners.capacity.instance_size import Amounts, Size
     from iallocator.planners.capacity.site import CapacityState, Failures
 
@@ -46,7 +45,7 @@ class Rejections:
         self._pause, self._patience = 0, 1  # sizes until `alike` looks again, where it found none
         self._reach = AT_ONCE
         self._bounds = [
-            _amounts(bound)
+            (bound.memory, bound.disk, bound.cpus, bound.spindles)
             for group, _ in site.groups
             for interval in group.policy.intervals
             for bound in (interval.low, interval.high)
@@ -71,7 +70,11 @@ class Rejections:
         key = size.amounts(), every
         if key in self._roomy:
             return False
-        if any(_within(known, key[0]) for known in self._hopeless[every]):
+        amounts = key[0]
+        if any(
+            all(one <= other for one, other in zip(known, amounts))
+            for known in self._hopeless[every]
+        ):
             return True
         if self._site.has_room(self._probe(size), every):
             self._roomy.add(key)
@@ -155,14 +158,6 @@ class Rejections:
         ]
 
 
-def _amounts(spec: Spec) -> Amounts:
-    return spec.memory, spec.disk, spec.cpus, spec.spindles
-
-
-def _within(least: Amounts, amounts: Amounts) -> bool:
-    return all(one <= other for one, other in zip(least, amounts))
-
-
 def _last(true_of: Callable[[int], bool], most: int | None = None) -> int:
     """Return the last number from 1 on, or to `most`, for which `true_of` holds; 0 if none.
 
@@ -223,8 +218,10 @@ class _Tiers:
                 ways.pop()
                 continue
             left = ways[-1][1]
-            if smaller.amounts() in seen and not _more(left, seen[smaller.amounts()]):
-                continue
+            if smaller.amounts() in seen:
+                before = seen[smaller.amounts()]
+                if left is None or before is None or left <= before:
+                    continue  # it cannot be tried further than before
             if self._rejections.of(smaller) is None:
                 self._limit = left
                 return smaller
@@ -307,11 +304,6 @@ class _Tiers:
             return False
         least = size.least(reason)
         return least is not None and not self._rejections.hopeless(least, every=True)
-
-
-def _more(left: int | None, before: int | None) -> bool:
-    """Return whether a size can be tried further than before."""
-    return left is not None and before is not None and left > before
 
 
 def _by_count(failures: Failures) -> list[str]:

@@ -9,9 +9,9 @@ from iallocator.n1.rules import Rules
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Iterable
 
-    from iallocator.model.cluster import Group, Node
+    from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
 
@@ -161,34 +161,30 @@ def failures(state: State, health: Iterable[GroupHealth], mode: str) -> list[Nod
 
     `health`: the result of `examine` for `state` when N+1 was checked by `mode`.
     """
-    rules = Rules(mode)
-    nodes = state.cluster.nodes
-    found = []
+    rules, nodes = Rules(mode), state.cluster.nodes
+    found: list[NodeFailure] = []
     for group in health:
-        lost = {one.node: one.text for one in group.findings if one.kind == "global_n1"}
+        lost = {f.node: f.text for f in group.findings if f.kind == "global_n1"}
         late = frozenset(group.not_analysed)
-        found += [_failure(state, nodes[k], rules, lost, late) for k in group.group.nodes]
-    return found
-
-
-def _failure(
-    state: State, node: Node, rules: Rules, lost: Mapping[str, str], late: Collection[str]
-) -> NodeFailure:
-    judged = rules.mode != "off" and (rules.strict or node.online)
-    found = NodeFailure(node.name, judged, lost.get(node.name, ""), node.name in late)
-    for instance in state.primaries[node.index].values():
-        if instance.forthcoming:
-            continue
-        if instance.needs_secondary:
-            nodes = state.where[instance.name]
-            name = state.cluster.nodes[nodes[1]].name if len(nodes) > 1 else ""
-            found.failovers[name] = _more(found.failovers.get(name, (0, 0)), instance)
-        elif rules.recreates(instance):
-            found.recreated = _more(found.recreated, instance)
-        else:
-            found.moved = _more(found.moved, instance)
+        for index in group.group.nodes:
+            node = nodes[index]
+            judged = rules.mode != "off" and (rules.strict or node.online)
+            one = NodeFailure(node.name, judged, lost.get(node.name, ""), node.name in late)
+            found.append(one)
+            for instance in state.primaries[index].values():
+                if instance.forthcoming:
+                    continue
+                if instance.needs_secondary:
+                    secondaries = state.where[instance.name][1:]
+                    name = nodes[secondaries[0]].name if secondaries else ""
+                    one.failovers[name] = _more(one.failovers.get(name, (0, 0)), instance)
+                elif rules.recreates(instance):
+                    one.recreated = _more(one.recreated, instance)
+                else:
+                    one.moved = _more(one.moved, instance)
     return found
 
 
 def _more(share: Share, instance: Instance) -> Share:
+    """Return `share` with `instance` added."""
     return share[0] + 1, share[1] + (instance.memory if instance.uses_memory else 0)

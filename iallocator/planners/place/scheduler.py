@@ -516,7 +516,8 @@ class SchedulingPass:
         return f"its secondary {nodes[before[1]].name} {pools.why(before[1], instance)}"
 
     def _member(self, unit: ColocationSet, position: int) -> None:
-        instance = unit.members[position]
+        """Give the instance at `position` of `unit` its place, if there is one."""
+        instance, nodes = unit.members[position], self.context.cluster.nodes
         place = self.places[instance.name]
         stuck = self.stuck(instance)
         if stuck:
@@ -526,27 +527,22 @@ class SchedulingPass:
         if place.why:
             return
         expected = self._lift_disks(place)
-        self._place(unit, position, place)
-        if expected and place.nodes is None:
-            self.leave_disks(place)
-
-    def _place(self, unit: ColocationSet, position: int, place: PlannedPlace) -> None:
-        """Give the instance at `position` of `unit` its place, if there is one."""
-        names = self.context.cluster.nodes
         for field in filter(None, self.openings.fields(place)):
             allowed = field
             if position:
                 before = self.places[unit.members[position - 1].name]
                 allowed = [index for index in field if index == before.node]
                 if not allowed:
-                    where = "nowhere" if before.node is None else f"to {names[before.node].name}"
+                    where = "nowhere" if before.node is None else f"to {nodes[before.node].name}"
                     place.why = f"rule 8: {before.instance.name} goes {where}, and it follows"
                     continue
-            nodes = self._choose(unit, position, place, allowed)
-            if nodes is not None:
-                self.put(place, nodes)
+            found = self._choose(unit, position, place, allowed)
+            if found is not None:
+                self.put(place, found)
                 return
         place.why = place.why or "no node may be used"
+        if expected:
+            self.leave_disks(place)
 
     def _choose(
         self, unit: ColocationSet, position: int, place: PlannedPlace, nodes: Sequence[int]
