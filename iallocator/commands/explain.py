@@ -141,7 +141,7 @@ class Explained(Result):
 
     def text(self) -> str:
         """Return the explanation as text for people."""
-        from iallocator.render.explanation.text import render
+        from iallocator.render.explained import render
         from iallocator.render.table import wants_colour
 
         settings = self._settings

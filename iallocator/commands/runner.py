@@ -145,7 +145,7 @@ def _write(document: Json | None, found: Result, settings: Any) -> None:
         print("\n".join(["", *found.script()]))
     graph = getattr(settings, "graph", None)
     if graph is not None:
-        from iallocator.render.transition.graph import graph as drawn
+        from iallocator.render.drawing import graph as drawn
 
         drawing = drawn(found.transition(), graph)
         if is_stdout(graph):

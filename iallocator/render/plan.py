@@ -1,10 +1,10 @@
-"""Plans for people; what is drawn is the plain data that ``--json`` writes."""
+"""Plans as text for people, made of the plain data that ``--json`` writes."""
 
 from __future__ import annotations
 
 from iallocator.names import domains_of
+from iallocator.render.drawing import subject, way
 from iallocator.render.table import Column, Page, Table
-from iallocator.render.transition.table import tell_transition
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,8 +13,11 @@ if TYPE_CHECKING:
 
     from iallocator.aliases import Json
 
-
-__all__ = ["plan_lines", "switched_nodes"]
+__all__ = [
+    "plan_lines",
+    "switched_nodes",
+    "tell_transition",
+]
 
 SUMS = {
     "redistribute": "Instances on offline nodes and nodes that fail N+1",
@@ -223,3 +226,31 @@ def _kept(page: Page, plan: Json) -> None:
     for one in plan["kept"]:
         table.add(one["node"], one["reason"])
     page.table(table)
+
+
+def tell_transition(page: Page, transition: Json) -> None:
+    """Number, kind, instance or node, way and waits of every step; `transition` is plain data."""
+    steps = transition["steps"]
+    if not steps and not transition["left"]:
+        return
+    page.heading(
+        f"Transition: {_count(len(steps), 'step')}, {_count(transition['waits'], 'wait')}, "
+        f"at most {transition['longest']} one after the other"
+    )
+    table = Table(
+        Column("step", True), Column("what"), Column("of"), Column("way"), Column("waits for")
+    )
+    for step in steps:
+        waits = (f"{number} ({why})" for number, why in zip(step["after"], step["because"]))
+        kind = step["kind"] if step["opcodes"] else f"{step['kind']} (by hand)"
+        table.add(str(step["number"]), kind, subject(step), way(step), ", ".join(waits) or "-")
+    if steps:
+        page.table(table)
+    for entry in transition["left"]:
+        page.say(f"not done: {entry['name']}: {entry['reason']}")
+    for remark in transition["remarks"]:
+        page.say(f"note: {remark}")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -154,7 +154,7 @@ def test_explain_tells_the_transition() -> None:
     """The steps in a table, with what each waits for."""
     from iallocator.explain.explain import explain
     from iallocator.options.settings import Settings
-    from iallocator.render.explanation.text import render
+    from iallocator.render.explained import render
 
     held = {
         "first": instance("node1", "node2", memory=6000),

@@ -10,10 +10,9 @@ import pytest
 from iallocator.ganeti.commands import job_sets_of_steps, script
 from iallocator.ganeti.jobs import transition_document
 from iallocator.model.state import State
+from iallocator.render.drawing import dot, label, svg
+from iallocator.render.plan import tell_transition
 from iallocator.render.table import Page
-from iallocator.render.transition.dot import dot, label
-from iallocator.render.transition.svg import svg
-from iallocator.render.transition.table import tell_transition
 from iallocator.transition.assemble import plan_transition
 from iallocator.transition.transition import Transition
 

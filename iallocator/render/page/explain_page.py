@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from iallocator.errors import shown
+from iallocator.render.drawing import drawing
 from iallocator.render.page.nodes import Moment, nodes_view
 from iallocator.render.page.transitions import timeline
 from iallocator.render.page.view import (
@@ -17,7 +18,6 @@ from iallocator.render.page.view import (
     signed,
 )
 from iallocator.render.states.listing import common_domain
-from iallocator.render.transition.svg import drawing
 from iallocator.render.words import STATISTICS
 
 TYPE_CHECKING = False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from iallocator.errors import shown
 from iallocator.planners.gains import changes_of_moves
+from iallocator.render.drawing import drawing
 from iallocator.render.page.moves import Reasons, by_instance, by_node, gain_words
 from iallocator.render.page.nodes import Moment, nodes_view
 from iallocator.render.page.standing import (
@@ -16,7 +17,6 @@ from iallocator.render.page.transitions import timeline
 from iallocator.render.page.view import PageView, Section, Tile, decimals, gib
 from iallocator.render.plan import ACTIONS, SUMS, switched_nodes
 from iallocator.render.states.listing import common_domain
-from iallocator.render.transition.svg import drawing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

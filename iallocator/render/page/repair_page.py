@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from iallocator.errors import shown
+from iallocator.render.drawing import drawing
 from iallocator.render.page.nodes import Moment, nodes_view
 from iallocator.render.page.standing import (
     health_sections,
@@ -13,7 +14,6 @@ from iallocator.render.page.standing import (
 from iallocator.render.page.transitions import timeline
 from iallocator.render.page.view import Cell, Column, Grid, PageView, Section, Tile, row_of
 from iallocator.render.states.listing import common_domain
-from iallocator.render.transition.svg import drawing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from iallocator.errors import shown
+from iallocator.render.drawing import subject, waves, way
 from iallocator.render.page.view import Cell, Column, Grid, Link, natural, row_of
-from iallocator.render.transition.dot import subject, waves, way
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

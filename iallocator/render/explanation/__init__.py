@@ -1,1 +1,0 @@
-"""Explanations as text for a person."""

@@ -1,1 +1,0 @@
-"""Transitions for people: as a table, as graphs in DOT and SVG."""
