@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     from iallocator.deadline import Deadline
-    from iallocator.model.cluster import Cluster
-    from iallocator.model.loads import Load
+    from iallocator.model.cluster import Cluster, Load
     from iallocator.planners.balance.balance import BalanceOptions
 
     class Dynamic(Protocol):
@@ -151,7 +150,7 @@ def adjust(cluster: Cluster, settings: Dynamic) -> None:
         If the file cannot be read.
     """
     if settings.dynu_file and not settings.ignore_dynu:
-        from iallocator.model.loads import set_loads
+        from iallocator.model.cluster import set_loads
 
         path = settings.dynu_file
         set_loads(cluster, _whole(cluster, read_loads(path, settings.max_input), path))

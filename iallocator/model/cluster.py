@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from iallocator.model.instance import primary_vector, secondary_vector
 from iallocator.model.policy import Policy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from iallocator.model.instance import Instance, Pool
     from iallocator.model.keys import PlacementKey
     from iallocator.model.storage import Storage
 
+    Load = tuple[float, float, float, float]
+    """Dynamic utilisation: cpu, memory, disk, net."""
+
 __all__ = [
     "Cluster", "Group", "Node", "NodeCpus", "NodeDisk", "NodeMemory", "NodeSpindles", "NodeStatus",
+    "set_cpu_loads", "set_loads",
 ]  # fmt: skip
 
 
@@ -324,3 +329,23 @@ class Cluster:
     def node_names(self, indices: Sequence[int]) -> list[str]:
         """Names of the nodes with these indices."""
         return [self.nodes[i].name for i in indices]
+
+
+def set_loads(cluster: Cluster, loads: Mapping[str, Load]) -> None:
+    """Set the dynamic utilisation of the instances in `loads`; call it before a state is made."""
+    for instance in cluster.instances:
+        if instance.name in loads:
+            _set(instance, loads[instance.name])
+
+
+def set_cpu_loads(cluster: Cluster, loads: Mapping[str, float]) -> None:
+    """Set the cpu part of the dynamic utilisation of the instances in `loads`."""
+    for instance in cluster.instances:
+        if instance.name in loads:
+            _set(instance, (loads[instance.name], *instance.load[1:]))
+
+
+def _set(instance: Instance, load: Load) -> None:
+    instance.load = load
+    instance.as_primary = primary_vector(instance)
+    instance.as_secondary = secondary_vector(instance)

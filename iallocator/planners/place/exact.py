@@ -216,7 +216,7 @@ class _PacemakerRows:
                     if amount > 0:
                         row: Row = ("capacity", name, index)
                         uses[row] = amount
-                        free = one.ledger.free[index].get(name, 0)
+                        free = one.usage.free[index].get(name, 0)
                         self._bounds[row] = (float("-inf"), max(0, free))
         for former, latter in self._sequences.get(instance.name, ()):
             row = ("follows", former, latter)

@@ -16,9 +16,13 @@ from iallocator.model.moves import Move
 from iallocator.n1.baseline import CAME, Baseline
 from iallocator.ranking.advertised import memory_lack
 from iallocator.ranking.pacemaker import facts_of, kind_of, node_scores_of
-from iallocator.ranking.pacemaker.choose import choose_for
-from iallocator.ranking.pacemaker.colocation_sets import ColocationSet, in_turn, units_of
-from iallocator.ranking.pacemaker.ledger import Ledger
+from iallocator.ranking.pacemaker.capacity_usage import CapacityUsage
+from iallocator.ranking.pacemaker.colocation_sets import (
+    ColocationSet,
+    choose_for,
+    in_turn,
+    units_of,
+)
 from iallocator.transition.planner import stays_for_good
 
 TYPE_CHECKING = False
@@ -391,7 +395,7 @@ class SchedulingPass:
         The instances that choose together, in the order in which they choose.
     homes:
         Name -> the node where an instance runs.
-    facts, weigher, ledger:
+    facts, weigher, usage:
         What Pacemaker's tags say, the scores by them, and what every node has left.
     n1:
         The failures that must be tolerated.
@@ -437,7 +441,7 @@ class SchedulingPass:
             for instance in instances:
                 if instance.name in state.where:
                     state.remove(instance, state.where[instance.name])
-            self.ledger = Ledger(self.facts, state, range(len(cluster.nodes)))
+            self.usage = CapacityUsage(self.facts, state, range(len(cluster.nodes)))
         for name in kept:
             if self.places[name].holds:
                 self.count(self.places[name].instance, self.places[name].before)
@@ -447,7 +451,7 @@ class SchedulingPass:
         units = units_of(
             self.facts, self.weigher, everybody, self.homes, lambda i: bool(self.stuck(i))
         )
-        self.units = in_turn(self.kind, cluster, self.facts, self.weigher, self.ledger, units)
+        self.units = in_turn(self.kind, cluster, self.facts, self.weigher, self.usage, units)
 
     def run(self) -> None:
         """Let every colocation set choose."""
@@ -563,7 +567,7 @@ class SchedulingPass:
                 for index, cost in self.context.bonds.costs(member, possible).items():
                     costs[index] = costs.get(index, 0) + cost
             choice = choose_for(
-                self.kind, self.context.cluster, facts, self.weigher, self.ledger,
+                self.kind, self.context.cluster, facts, self.weigher, self.usage,
                 unit, position, possible, self.homes.get(instance.name), costs,
             )  # fmt: skip
             for index in choice.ranked:
@@ -589,7 +593,7 @@ class SchedulingPass:
             present = place.before[1] if primary == place.before[0] else place.before[0]
         unit = ColocationSet([instance], [self.weigher.of(instance, present)], present)
         choice = choose_for(
-            self.kind, self.context.cluster, self.facts, self.weigher, self.ledger,
+            self.kind, self.context.cluster, self.facts, self.weigher, self.usage,
             unit, 0, possible, present,
         )  # fmt: skip
         return [(primary, index) for index in choice.ranked]
@@ -676,4 +680,4 @@ class SchedulingPass:
     def count(self, instance: Instance, nodes: Sequence[int]) -> None:
         """Subtract what `instance` needs from what `nodes` have left."""
         for index in nodes:
-            self.ledger.take(index, self.facts.of(instance).needs)
+            self.usage.take(index, self.facts.of(instance).needs)

@@ -9,10 +9,14 @@ from __future__ import annotations
 
 from iallocator.ranking.advertised import memory_lack
 from iallocator.ranking.base import ScheduledInstance
-from iallocator.ranking.pacemaker.choose import choose_for
-from iallocator.ranking.pacemaker.colocation_sets import ColocationSet, in_turn, units_of
-from iallocator.ranking.pacemaker.ledger import Ledger
-from iallocator.ranking.pacemaker.node_scores import NodeScores
+from iallocator.ranking.pacemaker.capacity_usage import CapacityUsage
+from iallocator.ranking.pacemaker.colocation_sets import (
+    ColocationSet,
+    choose_for,
+    in_turn,
+    units_of,
+)
+from iallocator.ranking.pacemaker.rules import NodeScores
 from iallocator.tags.pacemaker import PacemakerTags
 
 TYPE_CHECKING = False
@@ -63,10 +67,10 @@ def order(query: RankQuery, nodes: Sequence[int]) -> Choice:
         unit, position = turn.unit, turn.position
         if turn.after is not None:
             allowed = [index for index in allowed if index == turn.node]
-    ledger = Ledger(facts, context.state, nodes)
+    usage = CapacityUsage(facts, context.state, nodes)
     kind = kind_of(query.strategy)
     choice = choose_for(
-        kind, context.cluster, facts, weigher, ledger, unit, position, allowed, None,
+        kind, context.cluster, facts, weigher, usage, unit, position, allowed, None,
         query.costs(allowed),
     )  # fmt: skip
     rejected = dict(choice.rejected)
@@ -93,6 +97,6 @@ def sequence(
     facts = facts_of(context)
     weigher = node_scores_of(context)
     units = units_of(facts, weigher, instances, homes, lambda instance: False)
-    ledger = Ledger.of_empty_nodes(facts, context.state)
-    ranked = in_turn(kind_of(strategy), context.cluster, facts, weigher, ledger, units)
+    usage = CapacityUsage.of_empty_nodes(facts, context.state)
+    ranked = in_turn(kind_of(strategy), context.cluster, facts, weigher, usage, units)
     return [ScheduledInstance(unit, k) for unit in ranked for k in range(len(unit.members))]

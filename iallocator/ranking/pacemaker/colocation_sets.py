@@ -1,8 +1,8 @@
-"""Rule 2: in which order instances choose; rule 8: which of them choose together."""
+"""In which order instances choose (rule 2), and which of them choose together (rule 8)."""
 
 from __future__ import annotations
 
-from iallocator.ranking.pacemaker.rules import Choice, in_order
+from iallocator.ranking.pacemaker.rules import Choice, choose, in_order
 from iallocator.tags.pacemaker_scores import INFINITY
 
 TYPE_CHECKING = False
@@ -11,13 +11,13 @@ if TYPE_CHECKING:
 
     from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
-    from iallocator.ranking.pacemaker.ledger import Ledger
-    from iallocator.ranking.pacemaker.node_scores import NodeScores, Weights
-    from iallocator.tags.pacemaker import PacemakerTags
+    from iallocator.ranking.pacemaker.capacity_usage import CapacityUsage
+    from iallocator.ranking.pacemaker.rules import NodeScores, Weights
+    from iallocator.tags.pacemaker import Amounts, PacemakerTags
 
     Key = tuple[int, int, list[int]]
 
-__all__ = ["ColocationSet", "in_turn", "units_of"]
+__all__ = ["ColocationSet", "choose_for", "in_turn", "units_of"]
 
 
 class ColocationSet:
@@ -73,10 +73,10 @@ def in_turn(
     cluster: Cluster,
     facts: PacemakerTags,
     weigher: NodeScores,
-    ledger: Ledger,
+    usage: CapacityUsage,
     units: Sequence[ColocationSet],
 ) -> list[ColocationSet]:
-    """`units` in the order in which they choose; `ledger` is that of empty nodes.
+    """`units` in the order in which they choose; `usage` is that of empty nodes.
 
     Higher priority first; then, but for ``default``, the higher score at home; then the
     higher score on the best node where they differ; then as they stand.
@@ -86,7 +86,7 @@ def in_turn(
         return [units[k] for k in sorted(range(len(units)), key=lambda k: -first[k])]
     nodes = range(len(cluster.nodes))
     base = [w if usable else -INFINITY for w, usable in zip(facts.weights, facts.usable)]
-    choice = Choice(kind, cluster, ledger, base)
+    choice = Choice(kind, cluster, usage, base)
     walk, _ = in_order(choice, nodes)
     walked: dict[int, list[int]] = {}
 
@@ -99,3 +99,67 @@ def in_turn(
         return -first[position], -home, walked[id(weights)]
 
     return [units[k] for k in sorted(range(len(units)), key=key)]
+
+
+def choose_for(
+    kind: str,
+    cluster: Cluster,
+    facts: PacemakerTags,
+    weigher: NodeScores,
+    usage: CapacityUsage,
+    unit: ColocationSet,
+    position: int,
+    nodes: Sequence[int],
+    home: int | None,
+    costs: Mapping[int, float] | None = None,
+) -> Choice:
+    """The order of `nodes` for the member at `position` of `unit`, which runs on `home`.
+
+    `nodes` are those that hard limits leave, and, for a member that is not the first,
+    that the one before it allows.  `costs`: node → what it should not do there costs.
+    """
+    nodes = [index for index in nodes if facts.usable[index]]
+    weights = unit.weights[position]
+    if position + 1 < len(unit.members):
+        possible = set(nodes)
+        here = [index in possible for index in range(len(weights))]
+        weights = weigher.heard(unit.weights[position:], here)
+    rest = [facts.of(one).needs for one in unit.members[position:]]
+    needs, preferred = rest[0], None
+    if len(rest) > 1 and kind != "default":
+        candidates = [index for index in nodes if weights[index] >= 0]
+        whole = _sum(rest)
+        if len(usage.lacking(candidates, whole)) < len(candidates):
+            needs = whole
+        else:
+            preferred = _freest(cluster, usage, candidates)
+    return choose(
+        kind,
+        cluster,
+        usage,
+        weights,
+        nodes,
+        needs,
+        home,
+        at_home=home is None or facts.weights[home] >= 0,
+        preferred=preferred,
+        costs=costs,
+    )
+
+
+def _sum(needs: Sequence[Amounts]) -> Amounts:
+    """What several instances need together."""
+    total: Amounts = {}
+    for one in needs:
+        for name, amount in one.items():
+            total[name] = total.get(name, 0) + amount
+    return total
+
+
+def _freest(cluster: Cluster, usage: CapacityUsage, nodes: Sequence[int]) -> int | None:
+    """The node with most free capacity, as it is found going through them by name."""
+    found: int | None = None
+    for index in sorted(nodes, key=lambda i: cluster.nodes[i].name.encode()):
+        if found is None or usage.compare(index, found) > 0:
+            found = index
+    return found

@@ -9,23 +9,92 @@ from collections.abc import Mapping
 
 from iallocator.ranking.base import NodeRanking
 from iallocator.tags.pacemaker import lacking
-from iallocator.tags.pacemaker_scores import add, shown
+from iallocator.tags.pacemaker_scores import INFINITY, add, shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from iallocator.model.cluster import Cluster
-    from iallocator.ranking.pacemaker.ledger import Ledger
-    from iallocator.ranking.pacemaker.node_scores import Weights
-    from iallocator.tags.pacemaker import Amounts
+    from iallocator.model.instance import Instance
+    from iallocator.ranking.pacemaker.capacity_usage import CapacityUsage
+    from iallocator.tags.pacemaker import Amounts, PacemakerTags
 
-__all__ = ["Choice", "choose", "in_order"]
+    Weights = Sequence[int]
+    """Per node of the cluster, a score."""
+
+__all__ = ["Choice", "NodeScores", "choose", "in_order"]
 
 MANY = 64
 """From so many nodes on they are compared pairwise in arrays."""
 
 YES_NO = ("no", "yes")
+
+
+class NodeScores:
+    """Scores by the tags in `facts`.
+
+    `stickiness` has an entry for each node of the cluster: what an instance without a stickiness
+    of its own adds to the score of that node while it runs there.
+    """
+
+    __slots__ = ("_base", "_facts", "_nodes", "_stickiness")
+
+    def __init__(self, facts: PacemakerTags, stickiness: Sequence[int]) -> None:
+        self._facts = facts
+        self._stickiness = stickiness
+        self._base = tuple(facts.weights)
+        self._nodes = range(len(facts.weights))
+
+    def of(self, instance: Instance, home: int | None = None, pinned: bool = False) -> Weights:
+        """Node weight, location score, and stickiness on `home`, where it runs.
+
+        The same object is returned for all instances of which nothing is said.
+        """
+        known = self._facts.of(instance)
+        sticky = 0
+        if home is not None:
+            sticky = self._stickiness[home] if known.stickiness is None else known.stickiness
+            sticky = INFINITY if pinned else max(0, sticky)
+        if not known.scores and not sticky:
+            return self._base
+        weights = list(self._base)
+        for index, score in known.scores.items():
+            weights[index] = add(weights[index], score)
+        if home is not None and sticky:
+            weights[home] = add(weights[home], sticky)
+        return weights
+
+    def together(self, members: Sequence[Weights]) -> Weights:
+        """The score of a group: the sum over `members`.
+
+        Each is added in turn unless that leaves no usable node with a score that is not
+        negative; once there is none, nothing is added.
+        """
+        usable = self._facts.usable
+        if len(members) > 1 and not _available(members[0], usable):
+            return members[0]
+        return self.heard(members, usable)
+
+    def heard(self, members: Sequence[Weights], possible: Sequence[bool]) -> Weights:
+        """The score of a member when those after it are heard, too.
+
+        `possible` says per node whether the first may go there.
+        """
+        total = members[0]
+        for other in members[1:]:
+            more = [
+                add(one, two if may else -INFINITY) for one, two, may in zip(total, other, possible)
+            ]
+            if not _available(more, possible):
+                break
+            total = more
+        return total
+
+
+def _available(weights: Weights, counts: Sequence[bool]) -> bool:
+    """Whether some node that counts has a score that is not negative."""
+    return any(weight >= 0 for weight, count in zip(weights, counts) if count)
 
 
 class Choice(NodeRanking):
@@ -48,11 +117,11 @@ class Choice(NodeRanking):
     """
 
     __slots__ = (
-        "_cluster", "_count", "_free", "_ledger", "_wins", "costs", "kind", "preferred",
+        "_cluster", "_count", "_free", "_usage", "_wins", "costs", "kind", "preferred",
         "present", "stays", "weights",
     )  # fmt: skip
 
-    def __init__(self, kind: str, cluster: Cluster, ledger: Ledger, weights: Weights) -> None:
+    def __init__(self, kind: str, cluster: Cluster, usage: CapacityUsage, weights: Weights) -> None:
         super().__init__([], {})
         self.kind = kind
         self.weights = weights
@@ -61,15 +130,15 @@ class Choice(NodeRanking):
         self.stays = False
         self.costs: Mapping[int, float] = {}
         self._cluster = cluster
-        self._ledger = ledger
+        self._usage = usage
         self._free: dict[int, Amounts] = {}
         self._count: dict[int, int] = {}
         self._wins: dict[int, int] = {}
 
     def freeze(self, wins: dict[int, int]) -> None:
-        """Keep what the nodes were compared by: the ledger goes on changing."""
-        self._free = dict(self._ledger.free)
-        self._count = dict(self._ledger.count)
+        """Keep what the nodes were compared by: the usage goes on changing."""
+        self._free = dict(self._usage.free)
+        self._count = dict(self._usage.count)
         self._wins = wins
 
     def rank(self, index: int) -> tuple[float, float]:
@@ -140,11 +209,11 @@ class Choice(NodeRanking):
 
     def more_free(self, one: int, other: int) -> int:
         """Votes of free capacity for node `one` less those for `other`."""
-        return self._ledger.compare(one, other)
+        return self._usage.compare(one, other)
 
     def by_tie(self, nodes: Sequence[int]) -> list[int]:
         """`nodes` by what decides where free capacity does not."""
-        count, place = self._ledger.count, self._ledger.by_name
+        count, place = self._usage.count, self._usage.by_name
         if self.kind == "minimal":
             return sorted(nodes, key=place.__getitem__)
         size, present = len(place), self.present
@@ -154,7 +223,7 @@ class Choice(NodeRanking):
     def wins(self, nodes: Sequence[int]) -> list[int]:
         """How many others each of `nodes` beats, pairwise; a few stand as `by_tie` has them."""
         if len(nodes) >= MANY:
-            return self._ledger.standings().wins(nodes, self.present)
+            return self._usage.rank_table().wins(nodes, self.present)
         return _wins(self, nodes)
 
 
@@ -181,7 +250,7 @@ def _before(choice: Choice, one: int, other: int) -> bool:
 def choose(
     kind: str,
     cluster: Cluster,
-    ledger: Ledger,
+    usage: CapacityUsage,
     weights: Weights,
     nodes: Sequence[int],
     needs: Amounts,
@@ -196,14 +265,14 @@ def choose(
     which rule 5 does not hold it there.  `costs`: what it should not do on each node costs;
     no node is left out for that.
     """
-    choice = Choice(kind, cluster, ledger, weights)
+    choice = Choice(kind, cluster, usage, weights)
     choice.costs = costs or {}
     choice.present = present
-    short = ledger.lacking(nodes, needs) if kind != "default" else ()
+    short = usage.lacking(nodes, needs) if kind != "default" else ()
     eligible = [index for index in nodes if weights[index] >= 0 and index not in short]
     if len(eligible) < len(nodes):
         out = [index for index in nodes if weights[index] < 0 or index in short]
-        choice.rejected = _Rejected({i: (ledger.free[i], weights[i]) for i in out}, needs)
+        choice.rejected = _Rejected({i: (usage.free[i], weights[i]) for i in out}, needs)
     ranked, wins = in_order(choice, eligible)
     if ranked:
         best = choice.rank(ranked[0])
@@ -224,7 +293,7 @@ def choose(
 class _Rejected(Mapping[int, str]):
     """Node → what rule 3 has against it, worded for those who read it: mostly nobody does.
 
-    `found`: what is free there, which the ledger does not change but replaces, and its score.
+    `found`: what is free there, which the usage does not change but replaces, and its score.
     """
 
     def __init__(self, found: dict[int, tuple[Amounts, int]], needs: Amounts) -> None:
@@ -257,7 +326,7 @@ def in_order(choice: Choice, nodes: Sequence[int]) -> tuple[list[int], dict[int,
     """
     wins: dict[int, int] = {}
     ranked: list[int] = []
-    place = choice._ledger.by_name
+    place = choice._usage.by_name
     for level in _levels(choice, nodes):
         if choice.kind == "balanced":
             same = level if len(level) >= MANY else choice.by_tie(level)

@@ -12,7 +12,7 @@ from iallocator.errors import IallocatorError, RequestError, UsageError
 from iallocator.files import read_file
 from iallocator.live.mond import ask_daemons
 from iallocator.live.stream import LiveError
-from iallocator.model.loads import set_cpu_loads
+from iallocator.model.cluster import set_cpu_loads
 from iallocator.sources.live.load import reading_deadline
 from iallocator.wire.codec import decode_any
 

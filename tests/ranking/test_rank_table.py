@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.clusters import Shape, document
 from iallocator.model.state import State
-from iallocator.ranking.pacemaker.ledger import Ledger
+from iallocator.ranking.pacemaker.capacity_usage import CapacityUsage
 from iallocator.ranking.pacemaker.rules import Choice, _wins
 from iallocator.tags.pacemaker import PacemakerTags, lacking
 from iallocator.wire.document import read_cluster
@@ -25,12 +25,12 @@ def test_standings_after_placements_are_what_pairwise_comparison_finds(tagged: b
         entry["tags"] = [f"iallocator:utilization:{n}:{rng.randint(1, 4)}" for n in names] * tagged
     cluster = read_cluster(whole, Reading())
     facts = PacemakerTags(cluster, (), [], "iallocator:")
-    ledger = Ledger(facts, State(cluster), range(20))
+    usage = CapacityUsage(facts, State(cluster), range(20))
     for _ in range(40):
-        ledger.take(rng.randrange(20), facts.of(rng.choice(cluster.instances)).needs)
-        choice = Choice("balanced", cluster, ledger, facts.weights)
+        usage.take(rng.randrange(20), facts.of(rng.choice(cluster.instances)).needs)
+        choice = Choice("balanced", cluster, usage, facts.weights)
         choice.present = rng.choice((None, rng.randrange(20)))
         nodes = choice.by_tie(rng.sample(range(20), rng.choice((3, 15, 20))))
-        assert ledger.standings().wins(nodes, choice.present) == _wins(choice, nodes)
+        assert usage.rank_table().wins(nodes, choice.present) == _wins(choice, nodes)
         needs = facts.of(rng.choice(cluster.instances)).needs
-        assert ledger.lacking(nodes, needs) == {i for i in nodes if lacking(ledger.free[i], needs)}
+        assert usage.lacking(nodes, needs) == {i for i in nodes if lacking(usage.free[i], needs)}

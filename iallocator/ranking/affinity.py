@@ -1,0 +1,434 @@
+"""Placement keys: a node is good if it has values close to those that the instance requests.
+
+1. Constraints: both free memories of the node exceed the instance's memory and the overhead.
+2. The keys of the instance are compiled, system and customer keys apart.
+3. The keys of the nodes are compiled in the same way (`NodeKeys`).
+4. System rounds: the affinity of the system keys must exceed a threshold that falls from round to
+   round; the earlier the round, the better the node.
+5. Customer round: within a round the node with the higher affinity of the customer keys wins, then
+   the node that violates the fewest soft constraints, then the name, or chance with ``--seed``.
+6. The sticky keys of the chosen node are reported, as tags for the instance.
+
+Both affinities follow from the node and the instance alone.  Nodes of several groups, and the
+nodes that remain after N+1, therefore have the ranks that a new choice would give them.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from iallocator.model.keys import LEVELS, in_force
+from iallocator.model.state import derived
+from iallocator.ranking.base import NodeRanking
+from iallocator.tags.placement_keys import NodeTags, ResourceTags
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import Any
+
+    from iallocator.model.cluster import Node
+    from iallocator.model.instance import Instance
+    from iallocator.model.keys import PlacementKey
+    from iallocator.model.state import Kept
+    from iallocator.ranking.base import RankQuery, WorkingSet
+
+    Found = dict[str, dict[float, int]]
+    """Name -> value -> how often."""
+
+    Wanted = dict[str, tuple[float, float]]
+    """Name -> value and weight."""
+
+__all__ = ["DECIMALS", "NodeKeyUsage", "affinity", "order", "round_of", "thresholds"]
+
+DECIMALS = 10
+"""Affinities are rounded to this many decimals before they are compared."""
+
+
+def affinity(
+    wanted: Mapping[str, tuple[float, float]], found: Mapping[str, Mapping[float, int]]
+) -> float:
+    """How well what is `found` on a node suits what an instance has `wanted`.
+
+    `wanted`: name -> value and weight; `found`: name -> value -> how often.  Each
+    counts for its weight times max(0, 1 - |difference of the values|).
+    """
+    total = 0.0
+    for name, (value, weight) in wanted.items():
+        here = found.get(name)
+        if here is not None:
+            for other, count in here.items():
+                near = 1.0 - abs(value - other)
+                if near > 0:
+                    total += weight * near * count
+    return round(total, DECIMALS)
+
+
+def thresholds(initial: float, final: float, steps: int) -> Sequence[float]:
+    """The threshold of each round, evenly from `initial` to `final`; of a single one: `final`."""
+    if steps < 2:
+        return (final,)
+    step = (final - initial) / (steps - 1)
+    return [round(initial + number * step, DECIMALS) for number in range(steps)]
+
+
+def round_of(score: float, steps: Sequence[float]) -> int | None:
+    """The first round whose threshold `score` is above; None if there is none."""
+    for number, threshold in enumerate(steps):
+        if score > threshold:
+            return number
+    return None
+
+
+Tie = tuple[bytes, int]
+
+BROKEN = "cost of what it should not do"
+
+
+def order(query: RankQuery, nodes: Sequence[int]) -> NodeRanking:
+    """Rank `nodes` by round, customer affinity and name; reject those that reach no round.
+
+    Cost: the keys of every node once per request, those of nodes that changed again;
+    then a few microseconds per node, one for those asked for the same instance again.
+    """
+    kept = query.context.kept
+    usage = kept.get("affinity")
+    if usage is None:
+        usage = kept["affinity"] = NodeKeyUsage(query.context)
+    rules = kept.get("affinity rules")
+    if rules is None or rules.instance is not query.instance:
+        rules = kept["affinity rules"] = _Rules(usage, query)
+    return _KeyOrder(rules, query, nodes)
+
+
+class _NodeResult:
+    """How one node stands: its round (0 is the first; None: rejected) and both affinities."""
+
+    __slots__ = ("customer", "node", "rejection", "round", "system")
+
+    def __init__(
+        self, node: NodeKeys, number: int | None, system: float, customer: float, rejection: str
+    ) -> None:
+        self.node = node
+        self.round = number
+        self.system = system
+        self.customer = customer
+        self.rejection = rejection
+
+
+class _Rules:
+    """What the rules say of single nodes, for one instance."""
+
+    __slots__ = ("_context", "_known", "_limits", "instance", "subject", "usage")
+
+    def __init__(self, usage: NodeKeyUsage, query: RankQuery) -> None:
+        self.usage = usage
+        self.instance = query.instance
+        self.subject: Compiled = usage.subject(query.instance)
+        self._context = query.context
+        self._limits: dict[int, tuple[float, Sequence[float]]] = {}
+        self._known: Kept[int, _NodeResult] = {}
+
+    def result(self, index: int) -> _NodeResult:
+        """How a node stands as the state is now."""
+        node = self.usage.node(index)
+        return derived(self._known, index, node, lambda: self._evaluated(index, node))
+
+    def limits(self, index: int) -> tuple[float, Sequence[float]]:
+        """The memory that has to be exceeded, MiB, and the thresholds, as the node's group says."""
+        group = self._context.cluster.nodes[index].group
+        found = self._limits.get(group.index)
+        if found is None:
+            settings = self._context.settings_of(group)
+            found = self._limits[group.index] = (
+                self.instance.memory + settings.affinity_overhead,
+                thresholds(settings.initial_msav, settings.final_msav, settings.msav_steps),
+            )
+        return found
+
+    def _evaluated(self, index: int, node: NodeKeys) -> _NodeResult:
+        subject = self.subject
+        needed, steps = self.limits(index)
+        if node.uncontended <= needed or node.contended <= needed:
+            return _NodeResult(node, None, 0, 0, _lacks_memory(node, needed))
+        system = affinity(subject.system, node.system)
+        number = round_of(system, steps)
+        if number is None:
+            # `system affinity -45 is not above -10 (production -50, #LOAD 5)`, the worst first
+            last = steps[-1]
+            parts = [
+                (affinity({name: wanted}, node.system), name)
+                for name, wanted in subject.system.items()
+            ]
+            made_of = ", ".join(f"{name} {amount:.10g}" for amount, name in sorted(parts) if amount)
+            reason = f"system affinity {system:.10g} is not above {last:.10g}"
+            rejection = f"{reason} ({made_of})" if made_of else reason
+            return _NodeResult(node, None, system, 0, rejection)
+        return _NodeResult(node, number, system, affinity(subject.customer, node.customer), "")
+
+
+class _KeyOrder(NodeRanking):
+    """The order of nodes by placement keys."""
+
+    __slots__ = ("_costs", "_query", "_results", "_rules", "_ties")
+
+    def __init__(self, rules: _Rules, query: RankQuery, nodes: Sequence[int]) -> None:
+        self._rules = rules
+        self._query = query
+        self._ties: dict[int, Tie] = {}
+        self._costs = query.costs(nodes)
+        results = {index: rules.result(index) for index in nodes}
+        self._results = results
+        passed = [index for index, found in results.items() if found.round is not None]
+        passed.sort(key=self._rank)
+        rejected = {i: found.rejection for i, found in results.items() if found.round is None}
+        super().__init__(passed, rejected)
+
+    def _rank(self, index: int) -> tuple[float, float, float, Tie]:
+        """The threshold, not the number of its round: groups may have rounds of their own."""
+        result = self._results[index]
+        threshold = self._rules.limits(index)[1][result.round or 0]
+        return -threshold, -result.customer, self._costs.get(index, 0.0), self._tie(index)
+
+    def _tie(self, index: int) -> Tie:
+        """What decides between equals: the name, after what the seed makes of it."""
+        seed = self._seed(index)
+        if seed is None:
+            return b"", index
+        if index not in self._ties:
+            from hashlib import blake2b
+
+            name = self._query.context.cluster.nodes[index].name
+            text = f"{seed}\n{self._query.instance.name}\n{self._query.role}\n{name}"
+            self._ties[index] = blake2b(text.encode(), digest_size=8).digest(), index
+        return self._ties[index]
+
+    def _seed(self, index: int) -> int | None:
+        context = self._query.context
+        return context.settings_of(context.cluster.nodes[index].group).seed
+
+    def criteria(self, index: int) -> list[tuple[str, str]]:
+        """The round and the customer affinity, which decide; then what they are made of."""
+        result, (_, steps) = self._results[index], self._rules.limits(index)
+        node, subject = result.node, self._rules.subject
+        if result.rejection:
+            rows = [("refused", result.rejection)]
+        else:
+            number = result.round or 0
+            above = f"{steps[number]:.10g}"
+            rows = [
+                ("system round", f"{number + 1} of {len(steps)}, above {above}"),
+                ("customer affinity", f"{result.customer:.10g}"),
+                *([(BROKEN, f"{self._costs.get(index, 0.0):.10g}")] if self._costs else []),
+                ("system affinity", f"{result.system:.10g}"),
+            ]
+        for kind, wanted, found in (
+            ("system", subject.system, node.system),
+            ("customer", subject.customer, node.customer),
+        ):
+            for name in sorted(wanted):
+                value, weight = wanted[name]
+                rows.append((f"{kind} key {name}", _compared(value, weight, found.get(name, {}))))
+        rows.append(("uncontended free memory", f"{node.uncontended:.10g} MiB"))
+        rows.append(("contended free memory", f"{node.contended:.10g} MiB"))
+        return rows
+
+    def decided(self, first: int, second: int) -> str:
+        """The first of the three rules at which nodes differ; the others explain these."""
+        count = 3 if self._costs else 2
+        pairs = zip(self.criteria(first), self.criteria(second))
+        for (rule, mine), (_, other) in islice(pairs, count):
+            if mine != other:
+                return f"{rule}: {mine} against {other}"
+        seed = self._seed(first)
+        chance = "the first by name is taken" if seed is None else f"drawn with --seed {seed}"
+        return f"equal in round and customer affinity; of equals {chance}"
+
+    def extra(self, index: int) -> dict[str, Any]:
+        """The sticky keys of the node that the instance will run on."""
+        home = self._query.beside[0] if self._query.beside else index
+        return {"sticky_keys": list(self._rules.usage.sticky(home))}
+
+
+def _lacks_memory(node: NodeKeys, needed: float) -> str:
+    kind, free = "uncontended", node.uncontended
+    if free > needed:
+        kind, free = "contended", node.contended
+    return f"needs more than {needed} MiB with the overhead, {kind} {max(0, free):.10g} MiB free"
+
+
+def _compared(value: float, weight: float, found: dict[float, int]) -> str:
+    """``weight 50 for 1; here 0.5, 1 (3 times)``."""
+    here = [
+        f"{other:.10g}" + (f" ({count} times)" if count > 1 else "")
+        for other, count in sorted(found.items())
+    ]
+    return f"weight {weight:.10g} for {value:.10g}; here {', '.join(here) or 'not set'}"
+
+
+# The keys of instances and nodes
+
+
+class Compiled:
+    """The keys of an instance that count: per class and name that of the lowest level."""
+
+    __slots__ = ("customer", "system")
+
+    def __init__(self, system: Wanted, customer: Wanted) -> None:
+        self.system = system
+        self.customer = customer
+
+
+class Compiler:
+    """Compiles the keys of the instances of one cluster."""
+
+    def __init__(self, context: WorkingSet) -> None:
+        cluster, prefix = context.cluster, context.settings.tag_prefix
+        tags = ResourceTags(prefix, LEVELS.index("cluster"), context.remarks)
+        self._tags = ResourceTags(prefix, LEVELS.index("server"), context.remarks)
+        self._above_tags = tags.of_cluster(cluster)
+        self._above = tuple(cluster.placement_keys)
+
+    def compiled(self, instance: Instance, asked: bool) -> Compiled:
+        """The keys of `instance`, with those of the request if `asked`."""
+        keys = self._keys(instance, asked)
+        return Compiled(_chosen(keys, system=True), _chosen(keys, system=False))
+
+    def customer(self, instance: Instance, asked: bool) -> Wanted:
+        """Only its customer keys."""
+        keys = self._keys(instance, asked)
+        return _chosen(keys, system=False) if keys else {}
+
+    def _keys(self, instance: Instance, asked: bool) -> list[PlacementKey]:
+        """All its keys: where two have one level and name, the one that wins comes later."""
+        keys = [*self._above_tags, *self._tags.of_instance(instance)]
+        keys += self._above
+        keys += instance.placement_keys
+        if asked:
+            keys += instance.asked_keys
+        return keys
+
+
+def _chosen(keys: Iterable[PlacementKey], system: bool) -> Wanted:
+    """Value and weight of the keys of one class that count, by name."""
+    return {name: (key.value, key.weight) for name, key in in_force(keys, system).items()}
+
+
+class NodeKeys:
+    """What one node has while certain instances are there.
+
+    Attributes
+    ----------
+    uncontended:
+        Total memory times contention ratio, less what running instances are allocated, MiB.
+    contended:
+        Memory that is really free: what the node reports, and what has come or gone since.
+    system, customer:
+        Its compiled keys.
+    """
+
+    __slots__ = ("contended", "customer", "system", "uncontended")
+
+    def __init__(
+        self,
+        uncontended: float,
+        contended: float,
+        system: Found,
+        customer: Found,
+    ) -> None:
+        self.uncontended = uncontended
+        self.contended = contended
+        self.system = system
+        self.customer = customer
+
+
+class _Standard:
+    """What does not change about a node: its own keys, ratios, and memory not given away."""
+
+    __slots__ = ("cpus", "memory", "reported", "reserved", "sticky", "system")
+
+    def __init__(self, context: WorkingSet, node: Node, allocated: float) -> None:
+        prefix = context.settings.tag_prefix
+        tags = NodeTags(prefix, node, context.remarks)
+        self.memory = node.total_memory * (tags.ram_contention or 1.0)
+        self.cpus = node.total_cpus * (tags.cpu_contention or node.vcpu_ratio)
+        self.reported = node.reported_memory + allocated
+        self.sticky = tags.sticky
+        self.reserved: Found = {}
+        self.system: Found = {"#LOAD": {min(1.0, node.load): 1}}
+        for name, value in tags.keys:
+            if not name.startswith("#"):
+                _count(self.reserved if name.startswith("_") else self.system, name, value)
+
+
+class NodeKeyUsage:
+    """The keys of instances, and of nodes with the instances that run there, for one request."""
+
+    def __init__(self, context: WorkingSet) -> None:
+        self._state = context.state
+        self._compiler = Compiler(context)
+        self._customer: dict[tuple[str, bool], Sequence[tuple[str, float]]] = {}
+        cluster = context.cluster
+        allocated = [0] * len(cluster.nodes)
+        for instance in cluster.instances:
+            if instance.uses_memory and instance.nodes:
+                allocated[instance.nodes[0]] += instance.memory
+        self._standard = [
+            _Standard(context, node, allocated[index]) for index, node in enumerate(cluster.nodes)
+        ]
+        self._nodes: Kept[int, NodeKeys] = {}
+
+    def subject(self, instance: Instance) -> Compiled:
+        """The compiled keys of an instance that needs a place."""
+        return self._compiler.compiled(instance, asked=True)
+
+    def sticky(self, index: int) -> Sequence[str]:
+        """The sticky keys of a node, as tags for an instance."""
+        return self._standard[index].sticky
+
+    def node(self, index: int) -> NodeKeys:
+        """The keys of a node as the state is now."""
+        present = tuple(self._state.primaries[index])
+
+        def compute() -> NodeKeys:
+            standard = self._standard[index]
+            memory = vcpus = 0
+            customer: Found = {name: dict(values) for name, values in standard.reserved.items()}
+            for instance in self._state.primaries[index].values():
+                if instance.uses_memory:
+                    memory += instance.memory
+                    vcpus += instance.vcpus
+                    for name, value in self._keys_running(instance, index):
+                        _count(customer, name, value)
+            system = dict(standard.system)
+            system["#RAM"] = {_share(memory, standard.memory): 1}
+            system["#CPU"] = {_share(vcpus, standard.cpus): 1}
+            return NodeKeys(standard.memory - memory, standard.reported - memory, system, customer)
+
+        return derived(self._nodes, index, present, compute)
+
+    def _keys_running(self, instance: Instance, index: int) -> Sequence[tuple[str, float]]:
+        """The customer keys that an instance has on a node: as it was started there.
+
+        Those of the request count only where the request brought it.
+        """
+        moved = instance.nodes[:1] != (index,)
+        found = self._customer.get((instance.name, moved))
+        if found is None:
+            compiled = self._compiler.customer(instance, asked=moved)
+            found = [(name, value) for name, (value, _) in compiled.items()]
+            self._customer[instance.name, moved] = found
+        return found
+
+
+def _count(found: Found, name: str, value: float) -> None:
+    values = found.get(name)
+    if values is None:
+        found[name] = {value: 1}
+    else:
+        values[value] = values.get(value, 0) + 1
+
+
+def _share(allocated: float, capacity: float) -> float:
+    """How much of `capacity` is allocated, from 0 to 1; of nothing, everything."""
+    return min(1.0, allocated / capacity) if capacity > 0 else 1.0

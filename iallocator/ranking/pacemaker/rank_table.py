@@ -1,0 +1,111 @@
+"""Which of two nodes comes first, for all pairs of nodes at once in arrays.
+
+For large clusters: the pairs are compared once, and those of a node again when it has changed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from iallocator.tags.pacemaker import Amounts
+
+__all__ = ["RankTable"]
+
+
+class RankTable:
+    """Which of two nodes comes first: by votes of attributes, number of instances, name.
+
+    `free` and `count` are those of a `CapacityUsage`, which changes them. `by_name`: per node of
+    the cluster, its position by name. The node where an instance runs now is an argument of
+    `wins`.
+
+    Cost: the square of the nodes once; then one row for each that has changed.
+
+    Attributes
+    ----------
+    changed:
+        The nodes that have to be looked at again.
+    """
+
+    def __init__(
+        self, free: Mapping[int, Amounts], count: Mapping[int, int], by_name: Sequence[int]
+    ) -> None:
+        self.changed: set[int] = set()
+        self._free = free
+        self._count = count
+        self._row = {index: row for row, index in enumerate(free)}
+        self._amounts = {
+            name: np.array([one.get(name, 0) for one in free.values()], dtype=np.float64)
+            for name in dict.fromkeys(name for one in free.values() for name in one)
+        }
+        self._instances = np.array([count[index] for index in free], dtype=np.int64)
+        self._names = np.array([by_name[index] for index in free], dtype=np.int64)
+        votes = np.zeros((len(free), len(free)), dtype=np.int16)
+        for amounts in self._amounts.values():
+            votes += np.sign(amounts[:, None] - amounts[None, :]).astype(np.int16)
+        keys = self._keys()
+        self._beats = (votes > 0) | ((votes == 0) & (keys[:, None] < keys[None, :]))
+        self._wins = self._beats.sum(axis=1)
+
+    def _keys(self) -> Any:
+        """What decides where the votes are even; lower comes first."""
+        return self._instances * (len(self._names) + self._names.max() + 1) + self._names
+
+    def _votes(self, row: int) -> Any:
+        """Votes for the node of `row` less those for each."""
+        votes = np.zeros(len(self._row), dtype=np.int16)
+        for amounts in self._amounts.values():
+            votes += np.sign(amounts[row] - amounts).astype(np.int16)
+        return votes
+
+    def _renew(self) -> None:
+        """Compare those that have changed again."""
+        if not self.changed:
+            return
+        rows = [self._row[index] for index in self.changed]
+        for row, index in zip(rows, self.changed):
+            for name, amounts in self._amounts.items():
+                amounts[row] = self._free[index].get(name, 0)
+            self._instances[row] = self._count[index]
+        keys = self._keys()
+        for row in rows:
+            votes = self._votes(row)
+            beats = (votes > 0) | ((votes == 0) & (keys[row] < keys))
+            beats[row] = False
+            beaten = ~beats
+            beaten[row] = False
+            self._wins += beaten
+            self._wins -= self._beats[:, row]
+            self._beats[row] = beats
+            self._beats[:, row] = beaten
+            self._wins[row] = beats.sum()
+        self.changed.clear()
+
+    def wins(self, nodes: Sequence[int], present: int | None) -> list[int]:
+        """How many others of `nodes` each of them beats for an instance that runs on `present`."""
+        self._renew()
+        rows = np.array([self._row[index] for index in nodes], dtype=np.intp)
+        left_out = np.ones(len(self._row), dtype=bool)
+        left_out[rows] = False
+        if 2 * len(nodes) > len(self._row):
+            others = np.ix_(rows, np.flatnonzero(left_out))
+            wins = self._wins[rows] - self._beats[others].sum(axis=1)
+        else:
+            wins = self._beats[np.ix_(rows, rows)].sum(axis=1)
+        if present is not None and present in nodes:
+            self._prefer(self._row[present], rows, wins)
+        found: list[int] = wins.tolist()
+        return found
+
+    def _prefer(self, row: int, rows: Any, wins: Any) -> None:
+        """Count in `wins` that the node of `row` comes before its equals, whatever their names."""
+        equal = (self._votes(row) == 0) & (self._instances == self._instances[row])
+        passed = equal[rows] & (self._names[rows] < self._names[row])
+        wins -= passed
+        wins[rows == row] += passed.sum()
