@@ -91,7 +91,7 @@ class Affinity(NoAffinity):
         self._known: dict[str, Instance] = {}
 
     def _now(self) -> RuleCounts:
-        """Who is where at present; `pending` ones are nowhere."""
+        """Return the counts of rules at present; `pending` instances are not counted."""
         if self._rule_counts is None:
             self._rule_counts = self._relations.live(self._state)
         return self._rule_counts.now(self.pending)
@@ -143,7 +143,7 @@ class Affinity(NoAffinity):
         return [instance, *found] if found else []
 
     def _room_for_all(self, companions: Sequence[Instance], index: int) -> bool:
-        """Whether node `index` can take all `companions` as primaries, one after the other."""
+        """Return whether node `index` can host all `companions` as primaries, in turn."""
         state = self._state
         with state.trial():
             for one in companions:

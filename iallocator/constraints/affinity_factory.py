@@ -1,4 +1,4 @@
-"""Whether instances are bound to each other at all; what that means is loaded only then."""
+"""Make the affinity constraints of a cluster; their modules load only if there are any."""
 
 from __future__ import annotations
 

@@ -17,16 +17,16 @@ __all__ = ["NoAffinity"]
 
 
 class NoAffinity:
-    """What a handler asks about the bonds of an instance, where nobody is bound.
+    """The affinity constraints of instances if there are none.
 
-    `iallocator.constraints.affinity.Affinity` has the answers where somebody is.
+    `iallocator.constraints.affinity.Affinity` has the results if there are some.
 
     Attributes
     ----------
     relations:
         The constraints between instances, or None.
     pending:
-        Names of instances of the request that bind nobody yet, because their own place
+        Names of instances of the request that bind no other one yet, because their own place
         is not decided.
     """
 
@@ -81,7 +81,7 @@ class NoAffinity:
         return []
 
     def unmet_orders(self, instance: Instance) -> list[str]:
-        """After whom `instance` should start, though that one does not run, for people."""
+        """Return the instances that do not run although `instance` should start after them."""
         return []
 
     def unsatisfiable(self, instance: Instance) -> str:

@@ -60,7 +60,7 @@ def _add(sums: Counts, counts: Counts) -> None:
 class RuleCounts:
     """The members of rules by the node of their primary.
 
-    `members_of`: who belongs to which rules.  Instances that are nowhere are not counted.
+    `members_of`: the rules of each instance.  Instances that are nowhere are not counted.
 
     Attributes
     ----------
@@ -142,7 +142,7 @@ class RuleCounts:
 
 
 class LiveRuleCounts(RuleCounts):
-    """The same of a state, as that is whenever one asks; `pending` ones are not counted."""
+    """Counts of the rules on a state, kept up to date; `pending` instances are not counted."""
 
     __slots__ = ("_names", "_pending", "_stamps", "_state")
 
@@ -218,7 +218,7 @@ class Zones:
         self.disjoint = all(len(some) == 1 for some in numbers)
 
     def share(self, one: int, other: int) -> bool:
-        """Whether two nodes share a failure domain."""
+        """Return whether two nodes share a failure domain."""
         return self.of[one] in self.touching[self.of[other]]
 
 

@@ -1,4 +1,4 @@
-"""What tags ask of the order of steps, as demands on a transition."""
+"""Constraints on the order of steps, as demands on a transition."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["demands_of"]
 
 
 def demands_of(relations: Relations | None) -> Demands:
-    """Who comes first, who must be apart, whom not to stop, and where nobody may even pass."""
+    """Return the orders, separations, instances not to stop, and nodes that no step may use."""
     if relations is None:
         return Demands()
     orders = [

@@ -42,7 +42,7 @@ def allocate(context: Context, request: Allocate) -> Reply:
 
 
 def _namesake(cluster: Cluster, group: Group) -> Instance | None:
-    """The instance of `group` whose place in the document is how many the group has, if any.
+    """Return the instance at the position that is the number of instances of `group`, or None.
 
     The list stands the other way round, see `Behaviour.orders_by_name`.
     """

@@ -88,7 +88,7 @@ def move_to_group(
     """Choose the group as for a new instance, then move the instance there.
 
     If the moves there cannot be made, the next group is tried; hail gives up then.
-    `told`: where there is no place, somebody wants to know what came closest.
+    `told`: report the closest node if the instance cannot be placed.
     """
     if not instance.kind.relocatable:
         return MoveResult(message=f"Instances of type {instance.template} cannot be relocated")

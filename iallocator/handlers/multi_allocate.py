@@ -68,7 +68,7 @@ class _Batch:
         self.warnings: list[str] = []
 
     def put_in_order(self, request: MultiAllocate) -> None:
-        """Have everything in the order of the request, whoever chose first."""
+        """Sort everything by the order of the request."""
         position = {wanted.instance.name: k for k, wanted in enumerate(request.wanted)}
         self.entries.sort(key=lambda entry: position[entry["instance"]])
         self.failed.sort(key=lambda failure: position[failure[0]])
@@ -230,7 +230,7 @@ def _exactly(
 ) -> _Batch | None:
     """Put the instances where `places` has them, and the others where there still is room.
 
-    None, and the state as it was: there was nothing left to spend for judging a place again.
+    Return None, and leave the state unchanged, if no work is left to check a place again.
     """
     batch = _Batch()
     for wanted in request.wanted:

@@ -35,7 +35,7 @@ def node_evacuate(context: Context, request: NodeEvacuate) -> Reply:
     """Move the instances in the order given, each on the state that the former left.
 
     The nodes that are left and those that are not online are no targets.  If some
-    instance has no place in its group then, all are moved at once by exact search.
+    instance cannot be placed in its group then, an exact search moves all at once.
     What the local group cannot take is offered to the others afterwards, see `_elsewhere`.
     """
     left = request.evacuated_nodes()
@@ -67,7 +67,7 @@ def _report_failed(
     outcome: MoveResult,
     remote: MoveResult | None,
 ) -> None:
-    """Tell of an instance that its group cannot take; make the move to another if asked to."""
+    """Report an instance that its group cannot host; move it to another group if requested."""
     entry = move_entry(context, instance, outcome)
     move = None
     if remote is not None and remote.best is not None:
@@ -106,7 +106,7 @@ def evacuation_task(
 
 
 def _parted(context: Context, request: NodeEvacuate) -> dict[str, str]:
-    """Who cannot fail over because of whom it must be with, by name, and why.
+    """Return the instances that cannot fail over with their colocation group, and why.
 
     Off primaries only means to the own secondary, and nowhere else: those of a unit must all
     have theirs on one node.

@@ -20,12 +20,12 @@ __all__ = ["JointResult", "MoveTask", "in_turn"]
 
 
 def in_turn(context: Context, instances: Sequence[Instance]) -> Iterator[int]:
-    """Positions in `instances`, in the order in which they choose.
+    """Yield positions in `instances`, in the order in which they choose.
 
-    The caller places or moves each before it asks for the next: those that have to follow
-    it are told where it is.  Without a strategy that has an order, by priority and by
-    what follows what, else as they stand.  Until its turn has come an instance binds
-    nobody to where it is.
+    The caller places or moves each instance before it asks for the next, so that instances which
+    follow it know its place.  A strategy may have an order of its own; otherwise priorities and
+    orders decide, then the given order.  Until its turn an instance binds no other one to its
+    present place.
     """
     context.bonds.pending = {instance.name for instance in instances}
     try:
@@ -62,7 +62,7 @@ def _positions(context: Context, instances: Sequence[Instance]) -> Iterator[int]
 
 
 def _sequenced(strategy: str) -> bool:
-    """Whether a strategy has an order of instances; the table of them loads late."""
+    """Return whether a strategy has an order of instances."""
     return strategy in SEQUENCED
 
 
