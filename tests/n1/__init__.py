@@ -1,1 +1,1 @@
-"""Global N+1: the cheap test, the simulation and the judge against each other."""
+"""Global N+1: bounds, simulation and the check of a placement against each other."""

@@ -66,7 +66,7 @@ def world(rng: Random, kind: str) -> Case:
 
 
 def least_lost(case: Case, failing: tuple[int, ...]) -> Lost:
-    """The fewest instances, and the least MiB, that find no place if `failing` fail at once."""
+    """Return the fewest instances, and the least MiB, lost if `failing` fail at once."""
     state = case.state
     room = {
         index: (state.columns[MEMORY][index] - 1, MOST - state.columns[PRIMARIES][index])
@@ -98,7 +98,7 @@ def least_lost(case: Case, failing: tuple[int, ...]) -> Lost:
 
 
 def _fits(items: list[tuple[int, list[int]]], room: dict[int, tuple[float, float]]) -> bool:
-    """Whether all of (MiB, nodes) find room, by trying everything."""
+    """Return whether all of (MiB, nodes) fit, by trying everything."""
     if not items:
         return True
     (memory, targets), *rest = items
@@ -133,7 +133,7 @@ def survived(case: Case, rules: Rules) -> list[bool]:
 
 @pytest.mark.parametrize("kind", ["rbd", "drbd", "plain", "mixed"])
 @pytest.mark.parametrize("mode", ["strict", "no-new", "no-worse"])
-def test_judge_accepts_what_brute_force_does(kind: str, mode: str) -> None:
+def test_check_accepts_what_brute_force_does(kind: str, mode: str) -> None:
     """Of a new instance on each node, as an allocation and as the filling of a cluster asks."""
     told: Counter[bool] = Counter()
     for seed in range(25):
@@ -143,8 +143,8 @@ def test_judge_accepts_what_brute_force_does(kind: str, mode: str) -> None:
         before = survived(case, rules)
         lost = [least_lost(case, (index,)) for index in range(4)]
         for nodes in candidates(case):
-            judge = case.context.tolerance(case.context.all_nodes(), rules)
-            accepted = judge.allows(Move(case.new, (), nodes))
+            check = case.context.tolerance(case.context.all_nodes(), rules)
+            accepted = check.allows(Move(case.new, (), nodes))
             with state.trial():
                 state.place(case.new, nodes)
                 after = survived(case, rules)

@@ -29,7 +29,7 @@ def fitting(case: Case, new: Instance) -> list[int]:
 
 
 def watched(case: Case) -> list[int]:
-    """The nodes whose failure has to be survived."""
+    """Return the nodes that must be able to fail."""
     every = range(len(case.cluster.nodes))
     groups = case.cluster.groups
     return sorted({i for g in groups for i in case.rules.failing(case.cluster, g, every)})
@@ -219,7 +219,7 @@ def rehearsed(
 
 
 def kept(case: Case, new: Instance, node: int) -> bool:
-    """Whether the rules let `new` come to `node`, every failure played through."""
+    """Return whether the rules allow `new` on `node`, by simulating every failure."""
     before = {i for i in watched(case) if survives(case, i)}
     with case.state.trial():
         case.state.place(new, (node,))

@@ -28,7 +28,7 @@ def cheap(case: Case, node: int) -> int:
 
 
 def verdicts(cases: Iterator[tuple[str, Case]]) -> Counter[int]:
-    """Count the verdicts on all failures of `cases`, each of them compared with the simulation."""
+    """Count the results for all failures of `cases`, each compared with the simulation."""
     counts: Counter[int] = Counter()
     for name, case in cases:
         for node in range(len(case.cluster.nodes)):
@@ -50,7 +50,7 @@ def test_cheap_verdict_on_tight_clusters_is_that_of_the_simulation(mode: str, se
 
 @pytest.mark.parametrize("mode", MODES)
 def test_cheap_verdict_on_generated_documents_is_that_of_the_simulation(mode: str) -> None:
-    """The same on clusters of the usual sizes, where hardly anything remains unknown."""
+    """On clusters of the usual sizes, bounds decide nearly all failures."""
     counts = verdicts(
         (f"{mode} {seed}", context_of(document(seed, "allocate"), mode)) for seed in seeds(50, 150)
     )

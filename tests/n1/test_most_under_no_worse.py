@@ -1,4 +1,4 @@
-"""Where not all fit under ``no-worse``: as many as any choice of places, judged by memory alone."""
+"""If not all fit under ``no-worse``: as many as in any choice of nodes, by memory alone."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SIZES = (200, 300, 500, 700, 1100)
 
 Homes = tuple[str, ...]
 Placed = list[tuple[int, Homes]]
-"""MiB and nodes of everybody: two for who is mirrored."""
+"""MiB and nodes of each instance: two nodes for a drbd instance."""
 
 
 def crowd(rng: Random, mirrored: bool, nodes: Sequence[str]) -> Placed:
@@ -46,9 +46,9 @@ def free_of(placed: Placed) -> dict[str, int]:
 def parts(
     placed: Placed, failing: str, nodes: Sequence[str]
 ) -> Iterator[tuple[set[int], set[str]]]:
-    """Yield who leaves a node that fails, and where to: apart those who share no node.
+    """Yield the instances that leave a failed node, and their targets, in parts that share none.
 
-    Left out is who is larger than all of these nodes, which nothing saves.
+    Instances larger than all of these nodes, which nothing saves, are left out.
     """
     found: list[tuple[set[int], set[str]]] = []
     others = [n for n in nodes if n != failing]
@@ -63,7 +63,7 @@ def parts(
 
 
 def costs_nobody(placed: Placed, new: Sequence[int], nodes: Sequence[str]) -> bool:
-    """Whether the `new` ones find a place in every failure, and take none of the others."""
+    """Return whether the `new` ones restart in every failure, and so do all others."""
     free = free_of(placed)
     for failing in nodes:
         for who, targets in parts(placed, failing, nodes):
@@ -92,7 +92,7 @@ def kept_for(placed: Placed, node: str) -> int:
 
 
 def has_room(before: Placed, placed: Placed) -> bool:
-    """Whether no node lacks memory, or memory for failovers that it did not lack."""
+    """Return whether no node lacks memory, or lacks memory for failovers anew."""
     free, had = free_of(placed), free_of(before)
     return all(
         free[n] > 0 or free[n] == had[n] for n in NAMES
@@ -119,7 +119,7 @@ def document_of(placed: Placed, tags: dict[int, str], groups: dict[str, int]) ->
 
 @pytest.mark.parametrize("mirrored", [False, True])
 def test_batch_under_no_worse_is_placed_as_far_as_any_choice_goes(mirrored: bool) -> None:
-    """Those of higher priority first; nobody takes what saves somebody if a node fails."""
+    """Those of higher priority first; no instance takes memory that a failover needs."""
     partly = 0
     for seed in seeds(10, 60):
         rng = Random(f"batch/{mirrored}/{seed}")
@@ -160,7 +160,7 @@ def _wanted(number: int, memory: int, priority: int, mirrored: bool) -> Json:
 
 
 def test_change_of_group_under_no_worse_goes_as_far_as_any_choice() -> None:
-    """Who comes to a group takes nothing there that saves somebody; the others stay."""
+    """An instance that enters a group takes no memory that a failover needs; the others stay."""
     partly = 0
     for seed in seeds(6, 60):
         rng = Random(f"change/{seed}")

@@ -1,4 +1,4 @@
-"""Requests that move under ``--n1 no-worse``: who has to go goes where failures lose least."""
+"""Moves under ``--n1 no-worse``: instances go to the nodes where failures lose least."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def grown(before: list[tuple[int, int]], after: list[tuple[int, int]]) -> tuple[
 
 
 def fits(document: Json) -> bool:
-    """Whether every node has memory left."""
+    """Return whether every node has memory left."""
     free = {name: node["total_memory"] for name, node in document["nodes"].items()}
     for one in document["instances"].values():
         free[one["nodes"][0]] -= one["memory"]
@@ -79,7 +79,7 @@ def narrow(rng: Random) -> Json:
 
 
 def test_evacuation_under_no_worse_loses_least_of_all_ways() -> None:
-    """No choice of nodes for those who leave makes failures lose less; they are told."""
+    """No choice of nodes for the moved instances makes failures lose less; info names them."""
     kinds: Counter[str] = Counter()
     for seed in range(30):
         document = narrow(Random(f"evacuated/{seed}"))
@@ -106,7 +106,7 @@ def crowded() -> Json:
 
 
 def test_change_group_under_no_worse_to_where_somebody_would_be_lost_is_rejected() -> None:
-    """Nobody has to change the group: what is there keeps the place that saves it."""
+    """The move is optional: no instance of the group loses the node that it would restart on."""
     document = crowded()
     request = {"type": "change-group", "instances": ["mover"], "target_groups": ["uuid-west"]}
     found = asked(document, **request)
@@ -135,7 +135,7 @@ def test_change_group_under_no_worse_goes_to_the_node_where_nobody_would_be_lost
 
 
 def test_relocate_under_no_worse_tells_what_is_lost_more() -> None:
-    """There is one node to go to, and its room saved somebody."""
+    """There is one node to go to, and an instance needed its memory in a failure."""
     residents = {
         "large": instance("node1", memory=5000, disk_template="rbd"),
         "mover": instance("node2", memory=3500, disk_template="rbd"),

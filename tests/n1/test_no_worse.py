@@ -1,4 +1,4 @@
-"""``--n1 no-worse`` against a plain search that knows only who needs how much, and where."""
+"""``--n1 no-worse`` against a plain search by the memory and the possible nodes of instances."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ EVERYWHERE = frozenset(range(4))
 
 
 def fits(items: list[tuple[int, frozenset[int]]], room: list[int]) -> bool:
-    """Whether all of (MiB, nodes) have room, by trying everything."""
+    """Return whether all of (MiB, nodes) fit, by trying everything."""
     if not items:
         return True
     (size, nodes), *rest = items
@@ -93,13 +93,13 @@ def placed(document: Json, nodes: tuple[int, ...]) -> Json:
 
 
 @pytest.mark.parametrize("template", ["rbd", "drbd", "mixed"])
-def test_no_worse_judge_lets_no_failure_lose_more_than_a_plain_search_finds(template: str) -> None:
-    """What is accepted costs nobody; where nothing was lost, what costs nobody is accepted."""
+def test_no_worse_lets_no_failure_lose_more_than_a_plain_search_finds(template: str) -> None:
+    """Accepted placements lose nothing more; if nothing was lost, all of those are accepted."""
     told: Counter[tuple[bool, bool]] = Counter()
     for seed in range(40):
         document = world(Random(f"no-worse/{template}/{seed}"), template)
         case = context_of(document, "no-worse")
-        judge = case.context.tolerance(case.context.all_nodes())
+        check = case.context.tolerance(case.context.all_nodes())
         before = {name: lost_if(document, name) for name in document["nodes"]}
         for primary in range(2):
             nodes = (primary, 3)[: case.new.required_nodes]
@@ -107,7 +107,7 @@ def test_no_worse_judge_lets_no_failure_lose_more_than_a_plain_search_finds(temp
                 continue
             after = {n: lost_if(placed(document, nodes), n) for n in document["nodes"]}
             grown = any(a > b for n in after for a, b in zip(after[n], before[n]))
-            accepted = judge.allows(Move(case.new, (), nodes))
+            accepted = check.allows(Move(case.new, (), nodes))
             whole = not any(any(lost) for lost in before.values())
             told[accepted, whole] += 1
             assert not (accepted and grown), (seed, nodes)
@@ -177,13 +177,13 @@ def test_failure_that_another_order_survives_is_lost_only_to_the_simulation() ->
 
 
 def test_sums_of_parts_tell_what_the_search_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Candidates judged by sums alone where those tell are judged alike without them."""
+    """Candidates that sums decide have the same results without sums."""
 
     def verdicts(case: Case) -> list[bool]:
-        judge = case.context.tolerance(case.context.all_nodes())
+        check = case.context.tolerance(case.context.all_nodes())
         groups = {index: node.group for index, node in enumerate(case.cluster.nodes)}
         return [
-            judge.allows(Move(case.new, (), nodes))
+            check.allows(Move(case.new, (), nodes))
             for nodes in permutations(case.context.all_nodes(), case.new.required_nodes)
             if case.state.columns[MEMORY][nodes[0]] > case.new.memory
             and len({groups[index] for index in nodes}) == 1

@@ -15,15 +15,15 @@ from iallocator.n1.rules import LOST, SAFE, UNKNOWN
 from tests.builders import Json, allocate, cluster, instance
 from tests.seeds import seeds
 
-from .test_judge import compare
 from .test_margin import cheap
+from .test_tolerance import compare
 from .tight import Case, context_of, document, survives
 
 MODES = ("strict", "no-new")
 
 
 def tagged(seed: int, mode: str) -> Case:
-    """A tight cluster, of whose instances some must be together with others of their node."""
+    """Return a tight cluster, with colocation groups among the instances of each node."""
     rng = Random(f"units/{seed}")
     found = document(rng)
     homes: dict[str, list[Json]] = {}
@@ -78,8 +78,8 @@ def test_cheap_verdict_with_units_is_that_of_the_simulation(mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_judge_with_units_equals_the_definition(mode: str) -> None:
-    """Every candidate is judged as if every failure were played through."""
+def test_check_with_units_equals_the_definition(mode: str) -> None:
+    """Every candidate has the result of simulating every failure."""
     told = [compare(case, case.new, f"{mode} {seed}", 8) for seed in seeds(50, 150)
             if (case := tagged(seed, mode))]  # fmt: skip
     assert sum(yes for yes, _ in told) > 20
@@ -122,7 +122,7 @@ def test_survived_failure_has_a_place_for_every_unit() -> None:
 
 
 def possible(sizes: list[int], labels: list[str], free: int) -> bool:
-    """Whether some placement on two nodes with `free` MiB keeps those of one label together."""
+    """Return whether a placement on two nodes with `free` MiB keeps each label together."""
     names = {*labels} - {""}
     for homes in product((0, 1), repeat=len(sizes)):
         sides = {(label, home) for label, home in zip(labels, homes) if label}

@@ -121,5 +121,5 @@ def _trouble(rng: Random, node: Json) -> None:
 
 
 def survives(case: Case, node: int) -> bool:
-    """Whether the failure of `node` is survived as the state is now, played through."""
+    """Return whether `node` can fail in the present state, by simulation."""
     return case.simulation.fail(node) is None

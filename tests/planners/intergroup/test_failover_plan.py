@@ -1,4 +1,4 @@
-"""Instances on shared storage packed so that whoever has a place when a node fails keeps one."""
+"""Instances on shared storage packed so that every instance that could restart still can."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _losses(state: State, groups: list[Group]) -> dict[int, tuple[int, int]]:
 
 
 def test_packed_on_shared_storage_loses_no_more_however_all_ways_are_tried() -> None:
-    """By number and by memory, of each failure; also where some lose somebody already."""
+    """By number and by memory, of each failure; also where some lose an instance already."""
     found = lossy = 0
     for seed in seeds(30, 1000, 4000):
         mover = _mover(seed)

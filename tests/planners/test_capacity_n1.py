@@ -1,4 +1,4 @@
-"""What judges N+1 while a cluster is filled knows after each placement what a new judge finds."""
+"""N+1 while a cluster is filled has, after each placement, the results of a new object."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The judge says of every placement what the plain definition says."""
+"""The check of every placement has the result of the plain definition."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def accepted(case: Case, subject: Instance, nodes: Nodes) -> bool:
 
 
 def watched(case: Case, nodes: Nodes) -> Sequence[int]:
-    """The nodes whose failure matters: all; with no-new the online ones of the group."""
+    """Return the nodes that must be able to fail: all; with no-new the online ones of the group."""
     everything = range(len(case.cluster.nodes))
     if case.rules.mode == "strict":
         return everything
@@ -48,11 +48,11 @@ def watched(case: Case, nodes: Nodes) -> Sequence[int]:
 
 
 def compare(case: Case, subject: Instance, name: str, most: int = 20) -> tuple[int, int]:
-    """Compare judge and definition; how many places were accepted, how many rejected."""
-    judge = case.context.tolerance(case.context.all_nodes())
+    """Compare check and definition; count the accepted and the rejected placements."""
+    check = case.context.tolerance(case.context.all_nodes())
     answers = []
     for nodes in candidates(case, subject, most):
-        answer = judge.allows(Move(subject, (), nodes))
+        answer = check.allows(Move(subject, (), nodes))
         where = f"{name}: {subject.name} ({subject.template}) on {nodes}"
         assert answer is accepted(case, subject, nodes), where
         answers.append(answer)
@@ -60,8 +60,8 @@ def compare(case: Case, subject: Instance, name: str, most: int = 20) -> tuple[i
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_judge_of_new_instances_equals_the_definition(mode: str) -> None:
-    """On tight clusters every candidate is judged as if every failure were played through."""
+def test_check_of_new_instances_equals_the_definition(mode: str) -> None:
+    """On tight clusters every candidate has the result of simulating every failure."""
     told = [
         compare(c, c.new, f"{mode} {seed}") for seed in seeds(80, 400) if (c := tight(seed, mode))
     ]
@@ -69,22 +69,22 @@ def test_judge_of_new_instances_equals_the_definition(mode: str) -> None:
     assert sum(no for _, no in told) > 20
 
 
-def test_judge_that_knows_of_a_lost_failure_accepts_nothing() -> None:
+def test_check_that_knows_of_a_lost_failure_accepts_nothing() -> None:
     """With strict: by the definition, too, wherever the new instance comes."""
     lost = 0
     for seed in seeds(80, 400):
         case = tight(seed, "strict")
-        judge = case.context.tolerance(case.context.all_nodes())
+        check = case.context.tolerance(case.context.all_nodes())
         for nodes in candidates(case, case.new, 6):
-            if judge.rejects_all(case.cluster.nodes[nodes[0]].group):
+            if check.rejects_all(case.cluster.nodes[nodes[0]].group):
                 assert not accepted(case, case.new, nodes), f"{seed}: {nodes}"
                 lost += 1
     assert lost > 100
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_judge_on_generated_documents_equals_the_definition(mode: str) -> None:
-    """The same on clusters of the usual sizes."""
+def test_check_on_generated_documents_equals_the_definition(mode: str) -> None:
+    """On clusters of the usual sizes, every candidate has the result of the definition."""
     for seed in seeds(20, 100):
         case = context_of(document(seed, "allocate"), mode)
         if len(case.cluster.nodes) < 10:
@@ -92,24 +92,24 @@ def test_judge_on_generated_documents_equals_the_definition(mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_judge_of_instances_that_change_their_group_equals_the_definition(mode: str) -> None:
-    """An instance that exists, running or not, is still where it is while it is judged."""
+def test_check_of_instances_that_change_their_group_equals_the_definition(mode: str) -> None:
+    """An instance that exists, running or not, is still where it is during the check."""
     for seed in seeds(50, 250):
         case = tight(seed, mode)
         for subject in case.cluster.instances[:8:4]:
-            judge = case.context.tolerance(case.context.all_nodes())
+            check = case.context.tolerance(case.context.all_nodes())
             home = case.cluster.group_of(subject)
             for nodes in candidates(case, subject, 6):
                 if case.cluster.nodes[nodes[0]].group is not home:
                     where = f"{mode} {seed}: {subject.name} on {nodes}"
-                    assert judge.allows(Move(subject, (), nodes)) is accepted(
+                    assert check.allows(Move(subject, (), nodes)) is accepted(
                         case, subject, nodes
                     ), where
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_judge_of_instances_that_get_a_secondary_equals_the_definition(mode: str) -> None:
-    """An instance that becomes drbd is taken off its node first, then judged with each pair."""
+def test_check_of_instances_that_get_a_secondary_equals_the_definition(mode: str) -> None:
+    """An instance that becomes drbd is taken off its node first, then checked with each pair."""
     for seed in seeds(50, 250):
         case = tight(seed, mode)
         for subject in case.cluster.instances:
@@ -121,8 +121,8 @@ def test_judge_of_instances_that_get_a_secondary_equals_the_definition(mode: str
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_judges_that_follow_each_other_equal_the_definition(mode: str) -> None:
-    """What one judge leaves to the next of the same request is given up where things changed."""
+def test_checks_that_follow_each_other_equal_the_definition(mode: str) -> None:
+    """What one check keeps for the next of the same request is dropped where nodes changed."""
     for seed in seeds(20, 100):
         case, rng = tight(seed, mode), Random(seed)
         for step in range(4):
@@ -135,20 +135,20 @@ def test_judges_that_follow_each_other_equal_the_definition(mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_judge_rejects_where_it_can_name_who_is_stranded(mode: str) -> None:
-    """A rejection goes with an instance that finds no place, an acceptance with none."""
+def test_check_rejects_where_it_can_name_a_lost_instance(mode: str) -> None:
+    """A rejection comes with an instance that cannot be restarted, an acceptance with none."""
     for seed in seeds(35, 150):
         case = tight(seed, mode)
-        judge = case.context.tolerance(case.context.all_nodes())
+        check = case.context.tolerance(case.context.all_nodes())
         for nodes in candidates(case, case.new, 6):
-            stranded = judge.obstacle(Move(case.new, (), nodes))
-            assert (stranded is None) is judge.allows(Move(case.new, (), nodes)), (
+            stranded = check.obstacle(Move(case.new, (), nodes))
+            assert (stranded is None) is check.allows(Move(case.new, (), nodes)), (
                 f"{mode} {seed} {nodes}"
             )
 
 
 @pytest.mark.parametrize("seed", seeds(10, 40))
-def test_no_new_judge_gives_the_same_answers_beside_a_broken_group(seed: int) -> None:
+def test_no_new_check_gives_the_same_answers_beside_a_broken_group(seed: int) -> None:
     """A group that is not N+1 blocks no other group: answers are those without its load."""
     full = {f"full{k}": instance(f"node{k}", memory=7000, disk_template="rbd") for k in (4, 5)}
     own = {f"own{k}": instance(f"node{k}", memory=1000 + 37 * seed, disk_template="rbd")
@@ -163,7 +163,7 @@ def test_no_new_judge_gives_the_same_answers_beside_a_broken_group(seed: int) ->
 
 
 def verdict_on(request: Json, node: int, mode: str = "no-new") -> bool:
-    """Whether the new instance of `request` may go to the node of that number."""
+    """Return whether the new instance of `request` may go to the node of that number."""
     case = context_of(request, mode)
     return case.context.tolerance(case.context.all_nodes()).allows(Move(case.new, (), (node - 1,)))
 
@@ -177,13 +177,13 @@ def broken() -> Json:
     )
 
 
-def test_no_new_judge_with_a_failure_that_was_lost_before_accepts() -> None:
+def test_no_new_check_with_a_failure_that_was_lost_before_accepts() -> None:
     """A node that could not fail before does not block what makes nothing worse."""
     assert verdict_on(broken(), 2)
     assert not verdict_on(broken(), 2, "strict")
 
 
-def test_no_new_judge_with_an_offline_node_full_of_instances_accepts() -> None:
+def test_no_new_check_with_an_offline_node_full_of_instances_accepts() -> None:
     """A dead node does not block everything."""
     request = broken()
     request["nodes"]["node1"]["offline"] = True
@@ -203,18 +203,18 @@ def without_disk_to_spare(state: str) -> Json:
 
 @pytest.mark.parametrize("state", ["up", "down", "offline"])
 @pytest.mark.parametrize("mode", MODES)
-def test_judge_of_a_mirror_that_takes_the_disk_of_a_failover_rejects(mode: str, state: str) -> None:
+def test_check_of_a_mirror_that_takes_the_disk_of_a_failover_rejects(mode: str, state: str) -> None:
     """Disk counts for N+1 even if the instance that takes it is stopped and takes no memory."""
     case = context_of(without_disk_to_spare(state), mode)
     bare = case.cluster.instances[0]
     case.state.remove(bare, bare.nodes)
-    judge = case.context.tolerance(case.context.all_nodes())
+    check = case.context.tolerance(case.context.all_nodes())
     mirrored = bare.as_template("drbd")
     assert survives(case, 1), "node2 could fail before"
     assert not accepted(case, mirrored, (0, 2))
-    assert not judge.allows(Move(mirrored, (), (0, 2)))
+    assert not check.allows(Move(mirrored, (), (0, 2)))
 
 
-def test_off_judge_accepts_everything() -> None:
+def test_off_check_accepts_everything() -> None:
     """Without N+1 nothing is rejected."""
     assert verdict_on(broken(), 1, "off")

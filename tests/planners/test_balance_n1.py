@@ -48,7 +48,7 @@ def _balance(document: Json, *options: str) -> Json:
 
 
 def _after(document: Json, plan: Json) -> set[str]:
-    """Return whose failure cannot be survived once a plan is carried out."""
+    """Return the nodes that cannot fail once a plan is carried out."""
     world = read_cluster(document, Reading())
     state = State(world)
     by_name = {node.name: node.index for node in world.nodes}
@@ -111,7 +111,7 @@ def test_balance_says_whose_failure_holds_it_back() -> None:
 
 
 def test_balance_judges_each_group_by_its_own_tags() -> None:
-    """A group whose tag says so is balanced without N+1; the other is not."""
+    """A group with a tag for it is balanced without N+1; the other is not."""
     for seed in SEEDS:
         document = _tight(seed)
         free = _balance(document, "--n1=off")
@@ -142,7 +142,7 @@ def test_balance_like_hbal_knows_no_n1() -> None:
 
 
 def test_failure_guard_agrees_with_the_simulation_after_every_move() -> None:
-    """On random walks what it keeps in mind gives the verdict that looking anew gives."""
+    """On random walks, kept bounds give the results of new ones."""
     rejected = kept = 0
     for seed in SEEDS:
         world = read_cluster(_tight(seed), Reading())
@@ -168,7 +168,7 @@ def test_failure_guard_agrees_with_the_simulation_after_every_move() -> None:
 
 
 def test_balance_under_no_worse_brings_back_who_could_not_be_saved_again() -> None:
-    """Who is on a dead node is lost already, and takes the place that saves nobody larger."""
+    """An instance on an offline node is lost already, and may take memory that no other needs."""
     residents = {
         "large": instance("node1", memory=5000, disk_template="rbd"),
         "other": instance("node2", memory=1900, disk_template="rbd"),

@@ -1,4 +1,4 @@
-"""What several failures at once lose, beside every way there is to place who must move."""
+"""The loss of several failures at once, compared with every placement of the moved instances."""
 
 from __future__ import annotations
 

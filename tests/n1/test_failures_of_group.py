@@ -68,7 +68,7 @@ def test_sums_over_all_targets_but_one_are_those_of_the_others() -> None:
 
 
 def test_headroom_of_one_group_needs_the_others_to_keep_n1_for_certain() -> None:
-    """Where counting does not tell of another group, none may come."""
+    """If counting does not decide for another group, the number is 0."""
     counts = {True: 0, False: 0}
     for seed in range(120):
         case = tight(seed, "strict")
@@ -111,7 +111,7 @@ def on_fast(count: int) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("count", "saved"), [(1, True), (2, False)])
 def test_loss_knows_that_a_pool_is_full_before_disk_and_memory_are(count: int, saved: bool) -> None:
-    """A packing by memory and disk is held to all limits before it counts."""
+    """A packing by memory and disk counts only if all limits accept it."""
     state = State(read_cluster(on_fast(count), Reading()))
     group, rules = state.cluster.groups[0], Rules("no-new")
     assert (FailureTolerance.of_group(state, group, rules).losses([0])[0].instances == 0) is saved

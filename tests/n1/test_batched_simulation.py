@@ -1,4 +1,4 @@
-"""What counting and playbacks keep from one question to the next is what they would find anew."""
+"""What counting and simulations keep from one call to the next is what they would compute anew."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def newcomer(chance: Random, number: int) -> Instance:
 
 
 @pytest.mark.parametrize("template", ["plain", "rbd"])
-def test_playback_answers_as_one_that_has_kept_nothing(
+def test_simulation_answers_as_one_that_has_kept_nothing(
     template: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -154,7 +154,7 @@ def test_failures_played_through_together_end_as_one_by_one(grown: int) -> None:
 
 
 def test_failures_where_no_node_has_room_for_anything_are_lost() -> None:
-    """There is nobody to score then."""
+    """There is no node to score then."""
     state = State(read_cluster(cluster(3, memory=3000), Reading(static_kvm_memory=0)))
     leaving = []
     for node in range(3):
@@ -172,7 +172,7 @@ def test_failures_where_no_node_has_room_for_anything_are_lost() -> None:
 
 
 def test_queue_with_more_in_it_requires_what_one_made_anew_does() -> None:
-    """Whoever comes, and wherever it is in the order."""
+    """For any new instance, at any place in the order."""
     for seed in range(100):
         chance = Random(seed)
         rules = Rules("strict", None)
