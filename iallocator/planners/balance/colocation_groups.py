@@ -1,9 +1,9 @@
-"""Instances that must be on one node move as one unit; where each unit could go.
+"""Moves of colocation groups: instances that must be on one node move together.
 
-A move of a unit takes its members, one after the other, to one node; where a failure
-domain binds several units, the others follow the first into its domain.  In between the
-members may be apart; at the end no must is broken that held before.  Each member may go
-by every way whose steps all keep the limits.
+The members of a group move to one node, one after the other.  If a failure domain binds several
+groups, the others follow the first one into its domain.  Between the moves the members may be
+apart.  At the end no hard constraint is violated that was satisfied before.  The limits must allow
+each step of each move.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from iallocator.scoring.candidates import DECIMALS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from iallocator.constraints.relations import Relations
     from iallocator.model.instance import Instance
@@ -31,7 +31,7 @@ __all__ = ["ColocationMoves", "kinds_to", "possible"]
 
 
 def kinds_to(state: State, instance: Instance, target: int, rules: MoveRules) -> Iterator[MoveKind]:
-    """The kinds of moves that `rules` allow and that make `target` the primary."""
+    """Yield the kinds of moves that `rules` allow and that make `target` the primary."""
     nodes, present = state.cluster.nodes, state.where[instance.name]
     ends = nodes[present[0]], nodes[present[-1]]
     for kind in KINDS:
@@ -51,8 +51,8 @@ def possible(
 ) -> bool:
     """Carry out the steps of `move` while the limits allow each; return whether they allow all.
 
-    Changes the state: call it in a trial.  A move off a node that is not online is not
-    held back by soft limits.
+    It changes the state: call it in a trial.  Soft limits are not enforced for a move off a node
+    that is not online.
     """
     instance, present = move.instance, move.before
     nodes = [state.cluster.nodes[index] for index in present]
@@ -70,9 +70,8 @@ def possible(
 if TYPE_CHECKING:
     Names = tuple[str, ...]
 
-    Unit = tuple[Names, ...]
-
-    """Those that must be on one node, for each of the nodes that a failure domain binds."""
+    Bound = tuple[Names, ...]
+    """Colocation groups that one failure domain binds; most often one group alone."""
 
     MendingKey = tuple[float, float, int]
 
@@ -80,18 +79,18 @@ if TYPE_CHECKING:
 INFINITE = float("inf")
 
 HOPELESS = -1e18
-"""What a unit without any move gains: less than all others."""
+"""The gain of groups that have no move: less than all others."""
 
 
 WIDEST = 64
-"""Of more units that a failure domain binds nobody tries to move all at once."""
+"""How many groups of one failure domain are moved together at most."""
 
 
 class ColocationMoves:
-    """The moves of units of `problem`, on its state as it is at the time of asking.
+    """The moves of the colocation groups of `problem`, from the current state.
 
-    What the best move of a unit gained when it was last looked at says which units to
-    look at again: only those that may gain most, but all before none is said to gain.
+    For each group the gain of its best move is kept from the last time.  Groups with the highest
+    gains are evaluated again first, until no other one can gain more.
     """
 
     def __init__(
@@ -104,96 +103,94 @@ class ColocationMoves:
         self._rules = problem.rules
         self._relations = relations
         self._rule_counts = relations.live(problem.state)
-        self._bonds = BondCosts(relations, self._rule_counts)
+        self._costs = BondCosts(relations, self._rule_counts)
         self._position = {index: k for k, index in enumerate(problem.scope)}
         self._movable = {instance.name: instance for instance in problem.instances}
         nodes = problem.state.cluster.nodes
-        self._wide: dict[int, Unit] = {}
+        self._wide: dict[int, Bound] = {}
         self._sorted: dict[int, Names] = {}
         self._targets = [index for index in problem.scope if nodes[index].online]
-        found = [unit for name in self._movable for unit in self._units_of(name)]
-        several = (unit for unit in found if len(unit) > 1 or len(unit[0]) > 1)
-        self._gains: dict[Unit, float] = dict.fromkeys(several, INFINITE)
+        found = [groups for name in self._movable for groups in self._bound_groups(name)]
+        several = (groups for groups in found if len(groups) > 1 or len(groups[0]) > 1)
+        self._gains: dict[Bound, float] = dict.fromkeys(several, INFINITE)
         self._matrix = capacity_matrix(problem.fixed.all())
         self._kernel = self._new_kernel()
 
     def _new_kernel(self) -> ArrayKernel:
         return ArrayKernel(self._state, self._scope, self._matrix)
 
-    def _units_of(self, name: str) -> list[Unit]:
-        """The unit of `name`, and the one that a failure domain binds it to."""
-        own: Unit = (self._unit_of(name),)
+    def _bound_groups(self, name: str) -> list[Bound]:
+        """Return the group of an instance, alone and with those that its failure domain binds."""
+        own: Bound = (self._group_of(name),)
         together = self._relations.wide_units().get(name, ())
         wide = self._wide.get(id(together))
         if wide is None:
-            wide = tuple(dict.fromkeys(map(self._unit_of, sorted(together))))
+            wide = tuple(dict.fromkeys(map(self._group_of, sorted(together))))
             self._wide[id(together)] = wide
         return [own, wide] if 1 < len(wide) <= WIDEST else [own]
 
-    def _unit_of(self, name: str) -> Names:
-        """The unit of an instance, by name."""
-        unit = self._relations.units().get(name)
-        if unit is None:
+    def _group_of(self, name: str) -> Names:
+        """Return the names in the colocation group of an instance, itself among them."""
+        group = self._relations.units().get(name)
+        if group is None:
             return (name,)
-        if id(unit) not in self._sorted:
-            self._sorted[id(unit)] = tuple(sorted(unit))
-        return self._sorted[id(unit)]
+        if id(group) not in self._sorted:
+            self._sorted[id(group)] = tuple(sorted(group))
+        return self._sorted[id(group)]
 
     def __bool__(self) -> bool:
         return bool(self._gains)
 
-    # What is found
-
     def best(
         self, present: float, floor: float, budget: float, count: float, by_value: bool
     ) -> ScoredMoves | None:
-        """What gains more than `floor` on the score `present`, and most of all.
+        """Return the moves that lower the score `present` most, and by more than `floor`.
 
-        The gain counts per MiB if `by_value`.  At most `budget` MiB are copied, in at most
-        `count` moves.
+        If `by_value`, gains are per MiB.  At most `budget` MiB are copied, in at most `count`
+        moves.
         """
         self._kernel = self._new_kernel()
         found: tuple[float, ScoredMoves] | None = None
-        for unit in sorted(self._gains, key=lambda unit: -self._gains[unit]):
-            if self._gains[unit] <= (found[0] if found else floor):
+        for groups in sorted(self._gains, key=lambda groups: -self._gains[groups]):
+            if self._gains[groups] <= (found[0] if found else floor):
                 break
-            self._gains[unit] = HOPELESS
-            for move in self._moves(unit):
+            self._gains[groups] = HOPELESS
+            for move in self._moves(groups):
                 if move.copied > budget or len(move.moves) > count:
                     continue
                 gain = (present - move.score) / (move.copied + 1 if by_value else 1)
-                self._gains[unit] = max(self._gains[unit], gain)
+                self._gains[groups] = max(self._gains[groups], gain)
                 least = found[0] if found else max(floor, 0.0)
                 if gain > least and self._keeps_n1():
                     found = gain, move
         return found[1] if found else None
 
     def promising(self, most: int, budget: float, count: float) -> list[ScoredMoves]:
-        """The moves of units that end lowest, `most` of them, whether they gain or not."""
+        """Return at most `most` moves of groups, those with the lowest scores, gain or not."""
         self._kernel = self._new_kernel()
         found = [
             move
-            for unit in self._gains
-            for move in self._moves(unit)
+            for groups in self._gains
+            for move in self._moves(groups)
             if move.copied <= budget and len(move.moves) <= count
         ]
         return sorted(found, key=lambda move: round(move.score, DECIMALS))[:most]
 
     def mending(self, budget: float, count: float) -> ScoredMoves | None:
-        """The move after which fewest musts are broken, then with the lowest score, if any.
+        """Return the moves that leave the fewest violated hard constraints; then the lowest score.
 
-        It breaks none that holds now.
+        They violate none that is satisfied now.
         """
         self._kernel = self._new_kernel()
-        units: dict[Unit, None] = {}
-        for name in sorted(name for name in self._movable if self._broken([name])):
-            units |= dict.fromkeys([*self._units_of(name), ((name,),)])
+        every: dict[Bound, None] = {}
+        for name in sorted(name for name in self._movable if self._violated([name])):
+            every |= dict.fromkeys([*self._bound_groups(name), ((name,),)])
         best: tuple[MendingKey, ScoredMoves] | None = None
-        for least, place, unit, target in self._mending_moves(list(units)):
+        for least, place, groups, target in self._mending_moves(list(every)):
             if best is not None and least > best[0][0]:
                 break
-            now = self._broken(name for names in unit for name in names)
-            for move in self._moves(unit, None if target is None else (target,)):
+            now = self._violated(name for names in groups for name in names)
+            for move in self._moves(groups, None if target is None else (target,)):
                 if move.copied > budget or len(move.moves) > count or move.violated >= now:
                     continue
                 key = move.violated - now, round(move.score, DECIMALS), place
@@ -202,75 +199,70 @@ class ColocationMoves:
         return best[1] if best else None
 
     def _mending_moves(
-        self, units: Sequence[Unit]
-    ) -> Iterator[tuple[float, int, Unit, int | None]]:
-        """What may mend: how much at best, the place of the unit, the unit, the node.
+        self, every: Sequence[Bound]
+    ) -> Iterator[tuple[float, int, Bound, int | None]]:
+        """Yield what may mend: change of violations at best, position, groups, target.
 
-        First those of several instances, of which that is not known (nor the node); then
-        those of one, by how much they mend.
+        Groups of several instances come first, with an unknown change and target; then single
+        instances, those that mend most first.
         """
-        single: list[tuple[float, int, Unit, int | None]] = []
+        single: list[tuple[float, int, Bound, int | None]] = []
         rule_counts, where = self._rule_counts.now(), self._state.where
-        for place, unit in enumerate(units):
-            if len(unit) > 1 or len(unit[0]) > 1:
-                yield -INFINITE, place, unit, None
+        for place, groups in enumerate(every):
+            if len(groups) > 1 or len(groups[0]) > 1:
+                yield -INFINITE, place, groups, None
                 continue
-            name = unit[0][0]
+            name = groups[0][0]
             more = self._relations.mending(name, where[name][0], self._targets, rule_counts)
-            single += ((less, place, unit, target) for target, less in more.items())
+            single += ((less, place, groups, target) for target, less in more.items())
         yield from sorted(single, key=lambda one: one[:2])
 
     def _keeps_n1(self) -> bool:
         return self._guard is None or self._guard.keeps()
 
-    def _broken(self, names: Iterable[str]) -> int:
-        """How many musts of `names` are broken now."""
+    def _violated(self, names: Iterable[str]) -> int:
+        """Return how many hard constraints `names` violate now."""
         rule_counts, where = self._rule_counts.now(), self._state.where
         return sum(self._relations.musts_broken(n, where[n][0], rule_counts) for n in names)
 
-    # Moves of one unit
+    def _moves(self, groups: Bound, targets: Iterable[int] | None = None) -> Iterator[ScoredMoves]:
+        """Yield the moves that the limits allow and that violate no further hard constraint.
 
-    def _moves(self, unit: Unit, targets: Iterable[int] | None = None) -> Iterator[ScoredMoves]:
-        """Every move of `unit` that the limits allow and that breaks no further must.
-
-        Of a single instance only those to `targets`, where they are given.
-        Each is made on the state until the next is asked for.
+        For a single instance only those to `targets`, if given.  The moves are made on the state
+        until the next ones are asked for.
         """
-        rules = self._rules_for(unit)
+        rules = self._rules_for(groups)
         if rules is None:
             return
-        before = {name: self._state.where[name][0] for names in unit for name in names}
-        for target in self._first_targets(unit, rules) if targets is None else targets:
+        before = {name: self._state.where[name][0] for names in groups for name in names}
+        for target in self._first_targets(groups, rules) if targets is None else targets:
             with self._state.trial():
-                moves = self._gather(unit[0], target, rules)
-                for names in unit[1:]:
-                    moves = None if moves is None else self._follow(names, unit, moves, rules)
+                moves = self._gather(groups[0], target, rules)
+                for names in groups[1:]:
+                    moves = None if moves is None else self._follow(names, groups, moves, rules)
                 if not moves:
                     continue
                 moved = {n: at for n, at in before.items() if self._state.where[n][0] != at}
-                if not any(self._newly_broken(moved)):
-                    yield ScoredMoves(moves, self._score(), self._broken(before))
+                counts = self._rule_counts.now()
+                if not any(self._relations.newly_broken(moved, self._state.where, counts)):
+                    yield ScoredMoves(moves, self._score(), self._violated(before))
 
-    def _newly_broken(self, moved: Mapping[str, int | None]) -> Iterator[object]:
-        where, rule_counts = self._state.where, self._rule_counts.now()
-        return self._relations.newly_broken(moved, where, rule_counts)
-
-    def _rules_for(self, unit: Unit) -> MoveRules | None:
-        """What the members may do; all or nobody leaves where only offline nodes are left."""
+    def _rules_for(self, groups: Bound) -> MoveRules | None:
+        """Return the rules; None if moves only leave offline nodes, and none holds a member."""
         if not self._rules.evacuate_only:
             return self._rules
         nodes, where = self._state.cluster.nodes, self._state.where
-        held = (index for names in unit for name in names for index in where[name])
+        held = (index for names in groups for name in names for index in where[name])
         return None if all(nodes[i].online for i in held) else self._rules.for_everyone()
 
-    def _first_targets(self, unit: Unit, rules: MoveRules) -> Iterable[int]:
-        """Where the first of `unit` may go; with others, the best node of each domain."""
-        if len(unit) == 1:
+    def _first_targets(self, groups: Bound, rules: MoveRules) -> Iterable[int]:
+        """Return targets of the first group; if others follow it, the best node of each domain."""
+        if len(groups) == 1:
             return self._targets
         best: dict[frozenset[str], tuple[float, int]] = {}
         for target in self._targets:
             with self._state.trial():
-                moves = self._gather(unit[0], target, rules)
+                moves = self._gather(groups[0], target, rules)
                 if moves is None:
                     continue
                 found = self._score(), target
@@ -279,15 +271,15 @@ class ColocationMoves:
         return [target for _, target in best.values()]
 
     def _follow(
-        self, names: Names, unit: Unit, moves: list[Move], rules: MoveRules
+        self, names: Names, groups: Bound, moves: list[Move], rules: MoveRules
     ) -> list[Move] | None:
-        """Take `names` where those of `unit` that are placed already want them; all moves then."""
-        placed = {name for before in unit[: unit.index(names)] for name in before}
+        """Move the group `names` to the best node that placed groups allow; return all moves."""
+        placed = {name for before in groups[: groups.index(names)] for name in before}
         best: tuple[float, int] | None = None
         for target in self._targets:
             with self._state.trial():
                 more = self._gather(names, target, rules)
-                if more is None or self._parted(names, placed):
+                if more is None or self._separated(names, placed):
                     continue
                 found = self._score(), target
             best = min(found, best) if best else found
@@ -297,7 +289,7 @@ class ColocationMoves:
         assert more is not None
         return [*moves, *more]
 
-    def _parted(self, names: Names, placed: set[str]) -> bool:
+    def _separated(self, names: Names, placed: set[str]) -> bool:
         where = self._state.where
         return any(
             self._relations.part(name, where[name][0], other, where[other][0])
@@ -306,7 +298,7 @@ class ColocationMoves:
         )
 
     def _gather(self, names: Names, target: int, rules: MoveRules) -> list[Move] | None:
-        """Take all of `names` to `target`, the largest first; None if some cannot go there."""
+        """Move all of `names` to `target`, the largest first; None if one of them cannot move."""
         moves: list[Move] = []
         leaving = [name for name in names if self._state.where[name][0] != target]
         if not all(name in self._movable for name in leaving):
@@ -321,7 +313,7 @@ class ColocationMoves:
         return moves
 
     def _move(self, instance: Instance, target: int, rules: MoveRules) -> Move | None:
-        """The best way to `target` of those that the limits allow, or None."""
+        """Return the best move to `target` that the limits allow, or None."""
         before = self._state.where[instance.name]
         found: list[tuple[float, int, Move]] = []
         kinds = list(kinds_to(self._state, instance, target, rules))
@@ -336,7 +328,7 @@ class ColocationMoves:
         return min(found, key=lambda one: one[:2])[2] if found else None
 
     def _barred(self, instance: Instance, node: int) -> bool:
-        """Whether `instance` must be apart from something on `node`, even for a while."""
+        """Return whether `instance` must not be on `node` even for a while."""
         return bool(
             self._relations.rejected_passing(instance.name, (node,), self._rule_counts.now())
         )
@@ -346,4 +338,4 @@ class ColocationMoves:
     def _score(self) -> float:
         """Return the score as the state is now."""
         self._kernel.follow()
-        return self._kernel.score() + self._bonds.penalty(self._position)
+        return self._kernel.score() + self._costs.penalty(self._position)
