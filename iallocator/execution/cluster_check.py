@@ -78,7 +78,7 @@ class ClusterCheck(Protocol):
             Jobs that are to be submitted, in the order of their numbers.  They are checked
             against the free capacity, too, one after the other.
         waiting
-            Jobs that are in the queue already.  Their capacity is not checked: nobody can say
+            Jobs that are in the queue already.  Their capacity is not checked: it is not known
             how much of it the running jobs have taken already.
         """
 

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.usefixtures("own_locks")
 
 
 def crowded() -> Json:
-    """Return what a cluster answers with room for nobody else in its first group."""
+    """Return the answers of a cluster whose first group has no free capacity."""
     answers = shared_cluster()
     answers["nodes"][0]["offline"] = answers["nodes"][3]["offline"] = False
     answers["instances"] = [
@@ -51,7 +51,7 @@ def count_memory(world: Running) -> None:
 
 
 def fits(world: Running, question: str, capsys: Capture) -> bool:
-    """Whether the running cluster could satisfy the request."""
+    """Return whether the running cluster could satisfy the request."""
     count_memory(world)
     main(["ask", *question.split(), f"-L{world.path}", "--n1=off", "--json"])
     response = json.loads(capsys.readouterr().out)["response"]
@@ -79,7 +79,7 @@ def test_room_is_told_drawn_and_made_and_then_the_request_fits(
 
 
 def test_group_is_emptied_waits_for_its_reboot_and_is_filled_again(tmp_path: Path) -> None:
-    """It stops where somebody has to reboot the node; then everybody comes home."""
+    """It stops until a person reboots the node; then all instances return."""
     answers = shared_cluster()
     answers["nodes"][0]["tags"] = ["now"]
     answers["info"]["master"] = "node4"
