@@ -45,16 +45,19 @@ def test_checkout_is_equal_to_itself() -> None:
 def test_changed_message_and_changed_decision_are_found(tmp_path: Path) -> None:
     """A changed message is ignored by --decisions, a changed exit status is not."""
     shutil.copytree(ROOT / "iallocator", tmp_path / "iallocator")
-    file = tmp_path / "iallocator" / "commands" / "clusters" / "show.py"
+    file = tmp_path / "iallocator" / "commands" / "show.py"
     text = file.read_text()
-    changed = text.replace("    return 0\n", "    print('a new line')\n    return 0\n")
-    assert changed != text
-    file.write_text(changed)
+    reworded = text.replace(" + lists\n", " + lists + 'a new line\\n'\n")
+    failing = text.replace(
+        "        self._lists = ", "        self.status = 1\n        self._lists = "
+    )
+    assert text not in (reworded, failing)
+    file.write_text(reworded)
     done = _compare(tmp_path, "--documents=20", "--label=show")
     assert done.returncode == 1
     assert "a new line" in done.stdout
     assert _compare(tmp_path, "--documents=20", "--label=show", "--decisions").returncode == 0
-    file.write_text(text.replace("    return 0\n", "    return 1\n"))
+    file.write_text(failing)
     done = _compare(tmp_path, "--documents=20", "--label=show", "--decisions")
     assert done.returncode == 1
     assert "exit status" in done.stdout
