@@ -31,7 +31,7 @@ pytestmark = pytest.mark.usefixtures("own_locks")
 
 
 def crowded() -> Json:
-    """Return the answers of a cluster whose first group has no free capacity."""
+    """Return the answers of a cluster without free capacity in its first group."""
     answers = shared_cluster()
     answers["nodes"][0]["offline"] = answers["nodes"][3]["offline"] = False
     answers["instances"] = [
