@@ -11,9 +11,9 @@ from __future__ import annotations
 from iallocator.limits.node import ALL_LIMITS, PRIMARY, SECONDARY, checks_for
 from iallocator.model.constraints import TOGETHER
 from iallocator.model.tags import new_conflict
-from iallocator.planners.moments import wrong_moments
 from iallocator.planners.outcome import Outcome
 from iallocator.planners.plan import ends_of_colocation_groups
+from iallocator.planners.step_overlaps import overlap_problems
 from iallocator.transition.execution import Execution, carried_out, in_other_orders, view_of
 from iallocator.transition.paths import chain
 from iallocator.transition.resources import Place
@@ -225,7 +225,7 @@ def verify_transition(
         ends += outcome.lost(state).values()
     problems += in_other_orders(state, transition, rounds, over=over, spindles=spindles)
     problems = list(dict.fromkeys(problems))
-    problems += wrong_moments(state, transition, limits, rounds, over=over)
+    problems += overlap_problems(state, transition, limits, rounds, over=over)
     problems += (f"in the end: {text}" for text in ends)
     for step in steps:
         texts = _uncopied(state, step.action, limits)

@@ -42,17 +42,17 @@ class MoveKind:
 
     @property
     def targeted(self) -> bool:
-        """Whether it has a target node at all."""
+        """Return whether moves of this kind have a target node."""
         return self.letters != ("f",)
 
     @property
     def copies_first(self) -> bool:
-        """Whether the present primary must be there to copy its disks from."""
+        """Return whether disks are first copied from the present primary."""
         return self.letters[0] == "r"
 
     @property
     def mirror_leads(self) -> bool:
-        """Whether the present secondary must run the instance, if only for a while."""
+        """Return whether the present secondary runs the instance, at least for a while."""
         return self.letters[0] == "f"
 
     def move(self, instance: Instance, nodes: Nodes, target: int) -> Move:
@@ -82,7 +82,7 @@ KINDS = (
     MoveKind("f r"),
     MoveKind("fa", drbd=False),
 )
-"""In the order in which ties between them are broken."""
+"""All kinds of moves. Of moves with equal scores, the first kind is used."""
 
 BY_LETTERS = {kind.letters: kind for kind in KINDS}
 
@@ -95,16 +95,16 @@ class MoveRules:
     disk_moves, instance_moves:
         Whether disks may be copied, and whether primaries may change.
     restricted:
-        Migrate only off nodes that are not online, and never there and back.
+        Whether drbd instances migrate only off nodes that are not online, and never twice.
     evacuate_only:
-        Move only what is on nodes that are not online.
+        Whether only instances on nodes that are not online move.
     ignore_soft:
-        Whether soft limits do not count.
+        Whether soft limits are ignored.
     leaving:
-        Nodes that are to be powered down: no targets any more, and to be left, but what
-        leaves them is moved while they are online, within all limits.
+        Nodes that are to be powered down. They are no targets. Instances move off them while they
+        are online, so all limits are enforced.
     behaviour:
-        Where the planners of other programs differ.
+        The differences between this program and htools.
     """
 
     __slots__ = (
@@ -137,24 +137,24 @@ class MoveRules:
         self.behaviour = behaviour
 
     def without_soft_limits(self) -> MoveRules:
-        """The same rules for somebody who does not mind soft limits."""
+        """Return a copy that ignores soft limits."""
         return self._with(ignore_soft=True)
 
     def minding_soft_limits(self, ignore: bool) -> MoveRules:
-        """The same rules where soft limits count, or with `ignore` do not."""
+        """Return a copy that enforces soft limits, or ignores them if `ignore` is true."""
         return self if ignore == self.ignore_soft else self._with(ignore_soft=ignore)
 
     def for_everyone(self) -> MoveRules:
-        """The same rules for what is on nodes that are online, too."""
+        """Return a copy that also moves instances on online nodes."""
         return self._with(evacuate_only=False)
 
     def while_leaving(self, nodes: Collection[int]) -> MoveRules:
-        """The same rules where `nodes` are to be powered down; hbal takes them for dead."""
+        """Return a copy in which `nodes` are to be powered down; hbal treats them as dead."""
         return self._with(leaving=nodes if self.behaviour.frees_online_nodes else ())
 
     @property
     def limit_policies(self) -> LimitPolicies:
-        """Which limits count for whom."""
+        """Return which limits are enforced for which instances."""
         return limit_policies_of_plan(self.ignore_soft, self.leaving)
 
     def _with(self, **changes: bool | Collection[int]) -> MoveRules:
@@ -162,7 +162,7 @@ class MoveRules:
         return MoveRules(**options | changes)
 
     def allows_of(self, kind: MoveKind, primary: Node, secondary: Node) -> bool:
-        """Whether an instance on these nodes may make a move of `kind`."""
+        """Return whether an instance on these nodes may make a move of `kind`."""
         return self.allows(
             kind, primary.online, secondary.online, self.limit_policies.reaches(primary)
         )
@@ -170,9 +170,9 @@ class MoveRules:
     def allows(
         self, kind: MoveKind, primary_online: bool, secondary_online: bool, primary_up: bool
     ) -> bool:
-        """Whether instances on nodes in this condition may make a move of `kind`.
+        """Return whether instances on nodes in this condition may make a move of `kind`.
 
-        ``online`` nodes are up and may take instances; those that are drained are only ``up``.
+        A node that is online accepts instances. A drained node is up, but not online.
         """
         if kind.copies_first and not (primary_up or self.behaviour.copies_from_offline):
             return False
@@ -187,14 +187,10 @@ class MoveRules:
         if kind.mirror_leads and not secondary_online:
             return False
         if self.restricted and kind.drbd:
-            return self._restricted_allows(kind, primary_online)
+            if kind.letters == ("f", "r", "f"):
+                return False
+            return kind.letters == ("f",) or not primary_online
         return True
-
-    @staticmethod
-    def _restricted_allows(kind: MoveKind, primary_online: bool) -> bool:
-        if kind.letters == ("f", "r", "f"):
-            return False
-        return kind.letters == ("f",) or not primary_online
 
 
 class ScoredMoves:
@@ -219,10 +215,10 @@ class ScoredMoves:
 
     @property
     def copied(self) -> int:
-        """MiB that travel between nodes."""
+        """Return how many MiB are copied between nodes."""
         return sum(move.copied for move in self.moves)
 
     @property
     def nodes(self) -> frozenset[int]:
-        """All nodes that the moves change."""
+        """Return all nodes that the moves change."""
         return frozenset().union(*(move.nodes for move in self.moves))

@@ -1,4 +1,4 @@
-"""What is balanced: the nodes, the instances that may move, and the rules for it."""
+"""The problem that balancing solves: the nodes, the instances that may move, and the rules."""
 
 from __future__ import annotations
 
@@ -20,12 +20,23 @@ __all__ = ["BalanceProblem"]
 
 
 class BalanceProblem:
-    """What is balanced: the nodes of `scope` in `state`, `instances` that may move.
+    """The nodes of `scope` in `state`, and the `instances` that can move between them.
 
-    `fixed` holds the capacities of every node of the cluster, `relations` the bonds between
-    instances, `baseline` the failures that must be survivable in the end.  The order of
-    `scope` and `instances` decides between equals.  Scores are worked out relative to `centres`,
-    by default the means when a scan begins: with the same ones two agree to the last bit.
+    Parameters
+    ----------
+    scope, instances:
+        Their order decides between moves with equal scores.
+    fixed:
+        The capacities of every node of the cluster.
+    rules:
+        Which moves are allowed.
+    relations:
+        The affinity constraints of the instances.
+    baseline:
+        The failures that must be tolerated in the end.
+    centres:
+        Scores are computed relative to these numbers; by default, to the means when a scan begins.
+        Two scans with the same centres compute bit-identical scores.
     """
 
     def __init__(
@@ -49,17 +60,17 @@ class BalanceProblem:
         self.rules = rules
 
     def scan(self) -> MoveScan:
-        """All moves, as the state is now."""
+        """Return a scan of all moves in the present state."""
         scan = self._scan(self.rules, self.relations)
         scan.set_prices(traffic)
         return scan
 
     def relaxed(self) -> MoveScan:
-        """All moves, those that only soft limits or bonds forbid among them."""
+        """Return a scan that includes moves which only soft limits or affinity forbid."""
         return self._scan(self.rules.without_soft_limits(), None)
 
     def _scan(self, rules: MoveRules, relations: Relations | None) -> MoveScan:
-        # loads the array library, which is not needed where no move is looked for
+        # loads numpy, which is not needed if no move is searched
         from iallocator.planners.balance.scan.scan import MoveScan
 
         return MoveScan(
@@ -67,7 +78,7 @@ class BalanceProblem:
         )
 
     def means(self) -> Sequence[float]:
-        """The centres of a scan that begins now."""
+        """Return the centres of a scan that begins in the present state."""
         from iallocator.planners.balance.scan.arrays import NodeTable
 
         return self.centres or NodeTable(self.state, self.scope, self.fixed).centres

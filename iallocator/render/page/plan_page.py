@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from math import sqrt
+
 from iallocator.errors import shown
-from iallocator.planners.gains import changes_of_moves
 from iallocator.render.drawing import drawing
 from iallocator.render.page.moves import Reasons, by_instance, by_node, gain_words
 from iallocator.render.page.nodes import Moment, nodes_view
@@ -17,20 +18,28 @@ from iallocator.render.page.transitions import timeline
 from iallocator.render.page.view import PageView, Section, Tile, decimals, gib
 from iallocator.render.plan import ACTIONS, SUMS, switched_nodes
 from iallocator.render.states.listing import common_domain
+from iallocator.scoring.metrics import STATISTICS
+from iallocator.scoring.scalar import kernel_of
+from iallocator.scoring.score_delta import terms
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from iallocator.aliases import Json
     from iallocator.model.cluster import Cluster
+    from iallocator.model.moves import Move
+    from iallocator.model.state import State
     from iallocator.planners.check.findings import GroupHealth
     from iallocator.planners.result import PlanResult
     from iallocator.render.page.standing import Judging, Standing
     from iallocator.render.page.view import Grid
 
+    Changes = list[tuple[str, float]]
+    """(statistic, the change of its contribution to the score)."""
 
-__all__ = ["plan_page"]
+
+__all__ = ["changes_of_moves", "plan_page"]
 
 
 def plan_page(
@@ -133,6 +142,34 @@ def _moves(done: PlanResult, plan: Json, short: Json) -> list[Grid]:
         {k for k, entry in enumerate(done.entries) if entry.mends},
     )
     return [by_instance(plan, done.moves, cluster, reasons, short), by_node(plan, short)]
+
+
+def changes_of_moves(state: State, moves: Sequence[Move]) -> list[Changes]:
+    """Return for each move how it changes the statistics of the groups of its nodes.
+
+    The moves are made one after the other from `state`, which is unchanged in the end. Cost: all
+    nodes of the groups once, and then the nodes of each move.
+    """
+    nodes = state.cluster.nodes
+    groups = {nodes[index].group for move in moves for index in move.nodes}
+
+    def terms_now(indices: Iterable[int]) -> list[float]:
+        """Return the sums of the terms of the scores of the groups of these nodes."""
+        found = []
+        for group in {nodes[index].group for index in indices}:
+            kernels[group].follow()
+            found.append(terms(kernels[group].totals, (), sqrt))
+        return [sum(column) for column in zip(*found)]
+
+    found: list[Changes] = []
+    with state.trial():
+        kernels = {group: kernel_of(state, group.nodes) for group in groups}
+        for move in moves:
+            before = terms_now(move.nodes)
+            move.apply(state)
+            after = terms_now(move.nodes)
+            found.append([(s.name, new - old) for s, old, new in zip(STATISTICS, before, after)])
+    return found
 
 
 def _away(cluster: Cluster) -> dict[str, str]:

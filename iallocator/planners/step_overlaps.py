@@ -1,7 +1,7 @@
-"""A transition at its moments: who may meet whom while steps overlap, and who starts too early.
+"""Check a transition while its steps overlap: meetings of instances, and starts that are too early.
 
-It takes nothing from what put the steps in order: only their numbers, their places and
-their waits.
+The check depends on nothing that ordered the steps. It reads only their numbers, their places and
+their dependencies.
 """
 
 from __future__ import annotations
@@ -27,35 +27,38 @@ if TYPE_CHECKING:
     from iallocator.transition.step import Step
     from iallocator.transition.transition import Transition
 
-__all__ = ["wrong_moments"]
+__all__ = ["overlap_problems"]
 
 
-def wrong_moments(
+def overlap_problems(
     state: State,
     transition: Transition,
     limits: PlanLimits,
     rounds: int,
     over: Callable[[], bool] = lambda: False,
 ) -> list[str]:
-    """What is wrong at some moment of a transition that begins at `state`; [] if nothing is.
+    """Return what is wrong at any time of a transition that begins at `state`; [] for nothing.
 
-    With as many steps side by side as the waits allow, and in `rounds` random orders; when
-    the time is `over`, in no more than one of those.
+    The transition is simulated with as many steps at a time as the dependencies allow, and then in
+    `rounds` random orders. Once `over` returns True, at most one random order is simulated.
     """
     from random import Random
 
-    moments = _Moments(state, transition, limits)
-    problems = list(moments.walk(_events(transition, None)))
+    overlaps = _Overlaps(state, transition, limits)
+    problems = list(overlaps.simulate(_events(transition, None)))
     rng = Random(0)
     for k in range(rounds):
         if k and over():
             break
-        problems += moments.walk(_events(transition, rng))
+        problems += overlaps.simulate(_events(transition, rng))
     return list(dict.fromkeys(problems))
 
 
 def _events(transition: Transition, rng: Random | None) -> Iterator[tuple[int, bool]]:
-    """(number of a step, whether it begins): begins and ends in an order that waits allow."""
+    """Yield begins and ends of steps in an order that the dependencies allow.
+
+    An event is the number of a step, and True for its begin or False for its end.
+    """
     waiting = {step.number: len(step.after) for step in transition.steps}
     followers: dict[int, list[int]] = {number: [] for number in waiting}
     for step in transition.steps:
@@ -77,8 +80,8 @@ def _events(transition: Transition, rng: Random | None) -> Iterator[tuple[int, b
                 ready.append(number)
 
 
-class _Moments:
-    """Where everybody may run, from one event to the next."""
+class _Overlaps:
+    """The nodes on which each instance of a transition may run, from one event to the next."""
 
     def __init__(self, state: State, transition: Transition, limits: PlanLimits) -> None:
         self._state = state
@@ -87,32 +90,28 @@ class _Moments:
         self._relations = limits.relations
         movers = {t.name: t.instance for t in self._steps.values() if t.instance is not None}
         idle = {name for name in limits.left_out if name not in movers}
+        # primary nodes at first: of the moving instances, and of those that they must not meet
         self._tags = {name: one.exclusion for name, one in movers.items() if one.exclusion}
-        self._first = self._homes(movers, idle)
+        others = {other.instance for name in movers for _, other, _ in self._separations(name)}
+        tags = set(chain.from_iterable(self._tags.values()))
+        self._first: dict[str, set[int]] = {}
+        for index, here in enumerate(state.primaries):
+            for name, one in here.items():
+                relevant = name in movers or name in others or not tags.isdisjoint(one.exclusion)
+                if relevant and name not in idle:
+                    self._first[name] = {index}
+                    self._tags[name] = one.exclusion
         last = {name: set(homes) for name, homes in self._first.items()}
         for number in sorted(self._steps):
             step = self._steps[number]
             if step.instance is not None:
                 last[step.name] = _running(step.after, step.instance)
-        self._most = self._counted(self._first) | self._counted(last)
+        self._most = self._tag_counts(self._first) | self._tag_counts(last)
         self._ends = (self._first, last)
-        self._leaders = self._musts()
+        self._predecessors = self._start_order()
 
-    def _homes(self, movers: Iterable[str], idle: Iterable[str]) -> dict[str, set[int]]:
-        """Name -> its primary, of those that move and of those that they must not meet."""
-        others = {other.instance for name in movers for _, other, _ in self._apart(name)}
-        tags = set(chain.from_iterable(self._tags.values()))
-        homes: dict[str, set[int]] = {}
-        for index, here in enumerate(self._state.primaries):
-            for name, one in here.items():
-                asked = name in movers or name in others or not tags.isdisjoint(one.exclusion)
-                if asked and name not in idle:
-                    homes[name] = {index}
-                    self._tags[name] = one.exclusion
-        return homes
-
-    def _counted(self, homes: dict[str, set[int]]) -> Counter[tuple[int, str]]:
-        """(node, exclusion tag) -> how many with it may be there."""
+    def _tag_counts(self, homes: dict[str, set[int]]) -> Counter[tuple[int, str]]:
+        """Return (node, exclusion tag) -> how many instances with the tag may be there."""
         return Counter(
             (node, tag)
             for name, nodes in homes.items()
@@ -120,26 +119,26 @@ class _Moments:
             for tag in self._tags.get(name, ())
         )
 
-    def _musts(self) -> dict[str, list[str]]:
-        """Name -> those that it must start after, those in circles left out."""
+    def _start_order(self) -> dict[str, list[str]]:
+        """Return name -> the instances after which it must start, without circular orders."""
         relations = self._relations
         if relations is None:
             return {}
         starts = {step.name for step in self._steps.values() if self._starts(step)}
-        bonds = [b for name in sorted(starts) for b in relations.of(name, ORDER) if b.must]
-        orders = [(bond.other, bond.instance, bond.strength) for bond in bonds]
+        rules = [rule for name in sorted(starts) for rule in relations.of(name, ORDER) if rule.must]
+        orders = [(rule.other, rule.instance, rule.strength) for rule in rules]
         orders = [order for order in orders if order[0] in starts]
-        round_about = {name for circle in circular(orders) for name in circle}
-        found: dict[str, list[str]] = {}
+        in_circles = {name for circle in circular(orders) for name in circle}
+        predecessors: dict[str, list[str]] = {}
         for former, latter, _ in orders:
-            if former not in round_about or latter not in round_about:
-                found.setdefault(latter, []).append(former)
-        return found
+            if former not in in_circles or latter not in in_circles:
+                predecessors.setdefault(latter, []).append(former)
+        return predecessors
 
-    def walk(self, events: Iterable[tuple[int, bool]]) -> Iterator[str]:
-        """What is wrong at some moment of the walk."""
+    def simulate(self, events: Iterable[tuple[int, bool]]) -> Iterator[str]:
+        """Yield what is wrong at any time between the `events`."""
         at = {name: set(homes) for name, homes in self._first.items()}
-        present = self._counted({n: self._unshared(n, homes) for n, homes in at.items()})
+        present = self._tag_counts({n: self._unshared(n, homes) for n, homes in at.items()})
         pending = Counter(step.name for step in self._steps.values() if self._starts(step))
         for number, begins in events:
             step = self._steps[number]
@@ -148,22 +147,22 @@ class _Moments:
             name = step.name
             if begins:
                 if self._starts(step):
-                    for leader in self._leaders.get(name, ()):
-                        if pending[leader]:
-                            yield f"step {number}: {name} starts, and must start after {leader}"
+                    for former in self._predecessors.get(name, ()):
+                        if pending[former]:
+                            yield f"step {number}: {name} starts, and must start after {former}"
                 new = _running(step.after, step.instance) - at.get(name, set())
                 at[name] = at.get(name, set()) | new
-                present.update(self._counted({name: self._unshared(name, new)}))
+                present.update(self._tag_counts({name: self._unshared(name, new)}))
                 for node in new:
-                    yield from self._met(number, step, node, at, present)
+                    yield from self._meetings(number, step, node, at, present)
             else:
                 gone = at.get(name, set()) - _running(step.after, step.instance)
-                present.subtract(self._counted({name: self._unshared(name, gone)}))
+                present.subtract(self._tag_counts({name: self._unshared(name, gone)}))
                 at[name] = _running(step.after, step.instance)
                 pending[name] -= self._starts(step)
 
     def _starts(self, step: Step) -> bool:
-        """Whether the instance does not run before the step, and does after it."""
+        """Return whether the instance runs after the step, but not before it."""
         if step.after is None or not step.after.running:
             return False
         nodes = self._state.cluster.nodes
@@ -171,10 +170,10 @@ class _Moments:
         return step.kind in (CREATE, START) or (step.kind == FAILOVER and dead)
 
     def _unshared(self, name: str, nodes: set[int]) -> set[int]:
-        """Those of `nodes` on which the instance may not be met."""
+        """Return those of `nodes` on which other instances must not meet the instance."""
         return {node for node in nodes if (name, node) not in self._shares}
 
-    def _met(
+    def _meetings(
         self,
         number: int,
         step: Step,
@@ -182,43 +181,45 @@ class _Moments:
         at: dict[str, set[int]],
         present: Counter[tuple[int, str]],
     ) -> Iterator[str]:
-        """Whom an instance meets that may be on `node` from now on, and must not.
+        """Yield the forbidden meetings of an instance that may run on `node` from now on.
 
-        `present`: how many with an exclusion tag are on a node, those left out who may meet.
+        `present` counts the instances with an exclusion tag on a node, without those that the
+        transition permits to meet others there.
         """
-        if (step.name, node) in self._shares:  # and whoever meets it there is not asked either
+        if (step.name, node) in self._shares:  # then no meeting with it is forbidden there
             return
         where = self._state.cluster.nodes[node].name
         for tag in self._tags.get(step.name, ()):
             if present[node, tag] > max(1, self._most[node, tag]):
-                told = f"{step.name} meets another with exclusion tag {tag} on {where}"
-                yield f"step {number}: {told}"
-        for bond in self._apart(step.name):
-            other = bond[1].instance
+                text = f"{step.name} meets another with exclusion tag {tag} on {where}"
+                yield f"step {number}: {text}"
+        for pair in self._separations(step.name):
+            other = pair[1].instance
             homes = {home for home in at.get(other, ()) if (other, home) not in self._shares}
-            if any(self._breaks(bond, node, home) for home in homes) and not self._always(bond):
-                text = bond_between(*bond).text
+            if not any(self._violates(pair, node, home) for home in homes):
+                continue
+            violated_at_an_end = any(
+                self._violates(pair, one, home)
+                for ends in self._ends
+                for one in ends.get(pair[0].instance, ())
+                for home in ends.get(other, ())
+            )
+            if not violated_at_an_end:
+                text = bond_between(*pair).text
                 yield f"step {number}: {step.name}: must be {text}, and meets it on {where}"
 
-    def _apart(self, name: str) -> Iterable[Pair]:
+    def _separations(self, name: str) -> Iterable[Pair]:
+        """Return the hard anti-affinity constraints of an instance."""
         return () if self._relations is None else self._relations.apart_musts(name)
 
-    def _breaks(self, bond: Pair, node: int, home: int) -> bool:
+    def _violates(self, pair: Pair, node: int, home: int) -> bool:
+        """Return whether the nodes of two separated instances share their failure domain."""
         assert self._relations is not None
-        return self._relations.domains.zones(bond[2]).share(node, home)
-
-    def _always(self, bond: Pair) -> bool:
-        """Whether it does not hold at first, or in the end."""
-        return any(
-            self._breaks(bond, node, home)
-            for ends in self._ends
-            for node in ends.get(bond[0].instance, ())
-            for home in ends.get(bond[1].instance, ())
-        )
+        return self._relations.domains.zones(pair[2]).share(node, home)
 
 
 def _running(place: Place | None, instance: Instance) -> set[int]:
-    """Where an instance may run: nowhere while it is stopped, though it is to run."""
+    """Return the node on which an instance may run; none while it is stopped for a step."""
     if place is None or (instance.uses_memory and not place.running):
         return set()
     return {place.nodes[0]}
