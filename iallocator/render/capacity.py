@@ -25,37 +25,8 @@ def capacity_page(document: Json, colour: bool = False) -> str:
         f"Cluster: {cluster['nodes']} nodes, {_size(cluster['memory'])} memory, "
         f"{_size(cluster['disk'])} disk, {cluster['vcpus']} virtual cpus on {cluster['cpus']} cpus"
     )
-    page.table(_table(document))
-    for kind, title in KINDS:
-        if kind in document:
-            _run(page, title, document[kind])
-    if "forecast" in document:
-        _forecast(page, document["forecast"])
-    return page.text()
 
-
-def _forecast(page: Page, found: Json) -> None:
-    """How many more like those of the past fit."""
-    asked = found["asked"]
-    were = "instance that was" if asked == 1 else "instances that were"
-    page.heading(f"Forecast, by {asked} {were} asked for")
-    if found["counts"]:
-        page.say(
-            f"until the first refusal {found['median']:g} more fit: the median of "
-            f"{len(found['counts'])} orders, from {found['lowest']} to {found['highest']}"
-        )
-        page.say(f"refused for {', '.join(sorted(set(found['reasons'])))}")
-    if found["hopeless"]:
-        page.say(
-            f"{found['hopeless']} of {len(found['counts'])} orders ended with one that has no "
-            "place on the cluster as it is, either"
-        )
-    if found["end"]:
-        page.say(found["end"])
-
-
-def _table(document: Json) -> Table:
-    """Used and free, at the start and after each filling."""
+    # What is used and free now, and after each run
     table = Table(
         Column(""),
         Column("instances", True),
@@ -70,32 +41,52 @@ def _table(document: Json) -> Table:
             for title in titles
         ),
     )
-    moments = [("now", document["before"])]
-    moments += [(title.lower(), document[kind]["after"]) for kind, title in KINDS
-                if kind in document]  # fmt: skip
+    runs = [(title, document[kind]) for kind, title in KINDS if kind in document]
+    moments = [("now", document["before"]), *((name.lower(), run["after"]) for name, run in runs)]
     for title, figures in moments:
-        sizes = [_gib(v) for what in ("memory", "disk") for v in figures[what].values()]
+        mib = (amount for what in ("memory", "disk") for amount in figures[what].values())
+        sizes = [f"{amount / 1024:.1f}" for amount in mib]
         cpus = [str(number) for number in figures["cpu"].values()]
         table.add(title, str(figures["instances"]), f"{figures['score']:.8f}", *sizes, *cpus)
-    return table
-
-
-def _run(page: Page, title: str, run: Json) -> None:
-    start = run["start"]
-    page.heading(f"{title} ({start['disk_template']}): {run['count']} more instances")
-    table = Table(*(Column(name, True) for name in ("count", "memory", "disk", "vcpus")))
-    sizes = run["sizes"] or [{**start, "count": 0}]
-    for size in sizes:
-        table.add(
-            str(size["count"]), _size(size["memory"]), _size(size["disk"]), str(size["vcpus"])
-        )
     page.table(table)
-    page.say(f"The end: {run['end']}")
-    if run["closest"]:
-        page.say(f"Closest to one more: {run['closest']}")
-    told = [f"{name}: {words}" for name, words in REASONS.items() if name in run["end"]]
-    if told:
-        page.say("; ".join(told), tone="faint")
+
+    # How many instances of each size fit, and why no more
+    for title, run in runs:
+        start = run["start"]
+        page.heading(f"{title} ({start['disk_template']}): {run['count']} more instances")
+        table = Table(*(Column(name, True) for name in ("count", "memory", "disk", "vcpus")))
+        for one in run["sizes"] or [{**start, "count": 0}]:
+            table.add(
+                str(one["count"]), _size(one["memory"]), _size(one["disk"]), str(one["vcpus"])
+            )
+        page.table(table)
+        page.say(f"The end: {run['end']}")
+        if run["closest"]:
+            page.say(f"Closest to one more: {run['closest']}")
+        told = [f"{name}: {words}" for name, words in REASONS.items() if name in run["end"]]
+        if told:
+            page.say("; ".join(told), tone="faint")
+
+    # How many instances like those of earlier requests fit
+    if "forecast" in document:
+        found = document["forecast"]
+        asked = found["asked"]
+        were = "instance that was" if asked == 1 else "instances that were"
+        page.heading(f"Forecast, by {asked} {were} asked for")
+        if found["counts"]:
+            page.say(
+                f"until the first refusal {found['median']:g} more fit: the median of "
+                f"{len(found['counts'])} orders, from {found['lowest']} to {found['highest']}"
+            )
+            page.say(f"refused for {', '.join(sorted(set(found['reasons'])))}")
+        if found["hopeless"]:
+            page.say(
+                f"{found['hopeless']} of {len(found['counts'])} orders ended with one that has no "
+                "place on the cluster as it is, either"
+            )
+        if found["end"]:
+            page.say(found["end"])
+    return page.text()
 
 
 def allocation_map(title: str, run: Json) -> Iterator[str]:
@@ -103,10 +94,6 @@ def allocation_map(title: str, run: Json) -> Iterator[str]:
     yield f"{title} allocation map"
     for instance in run["instances"]:
         yield f"  {instance['name']} {' '.join(instance['nodes'])}"
-
-
-def _gib(mib: float) -> str:
-    return f"{mib / 1024:.1f}"
 
 
 def _size(mib: float) -> str:

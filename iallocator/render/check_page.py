@@ -9,10 +9,10 @@ from iallocator.render.table import Column, Table
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from iallocator.planners.check.findings import Finding, GroupHealth
-    from iallocator.planners.check.joint_failures import Failure, FailuresFound, SetsFound
+    from iallocator.planners.check.joint_failures import Failure, FailuresFound
     from iallocator.render.checkup import Checkup
     from iallocator.render.table import Page
 
@@ -22,8 +22,8 @@ __all__ = [
     "verdict_of",
 ]
 
-NAMED = 5
-"""How many instances with the same trouble on one node are named."""
+SHOWN = 5
+"""How many instances with one problem on one node are named, and how many nodes."""
 
 GROUPS = 4
 """More groups have no columns of their own in the table of counts."""
@@ -66,17 +66,12 @@ def verdict_of(found: Checkup) -> str:
         return f"{state}; balancing would not help ({'; '.join([moves, *told])})"
     if told:
         return f"{state}; balancing would help ({'; '.join([moves, *told])})"
-    before, after = _scores(*(sum(g.score for g in one) for one in (found.before, found.after)))
-    return f"{state}; balancing could lower the score from {before} to {after} ({moves})"
-
-
-def _scores(before: float, after: float) -> tuple[str, str]:
-    """Two scores with as few decimals as tell them apart."""
+    before, after = (sum(g.score for g in one) for one in (found.before, found.after))
     for digits in DECIMALS:
-        told = f"{before:.{digits}f}", f"{after:.{digits}f}"
-        if told[0] != told[1]:
+        scores = f"{before:.{digits}f}", f"{after:.{digits}f}"
+        if scores[0] != scores[1]:
             break
-    return told
+    return f"{state}; balancing could lower the score from {scores[0]} to {scores[1]} ({moves})"
 
 
 def _counts(found: Checkup, page: Page) -> None:
@@ -114,28 +109,22 @@ def _group(page: Page, before: GroupHealth, after: GroupHealth) -> None:
     for one in before.findings:
         by_node.setdefault(one.node, []).append(one)
     for node, findings in sorted(by_node.items()):
-        lines = list(_of_node(findings))
-        for number, line in enumerate(lines):
+        holders: dict[tuple[str, str], list[str]] = {}  # a problem -> the instances that have it
+        for one in findings:
+            about = holders.setdefault((one.kind, one.text), [])
+            if one.instance and one.kind not in OF_NODES:
+                about.append(one.instance)
+        for number, ((_, text), names) in enumerate(holders.items()):
+            line = f"{_some(names)}: {text}" if names else text
             table.add("" if number else node or "-", line, tone="bad")
     page.table(table)
 
 
-def _of_node(findings: Sequence[Finding]) -> Iterator[str]:
-    """A line per trouble of one node, with the instances that have it."""
-    holders: dict[tuple[str, str], list[str]] = {}
-    for one in findings:
-        about = holders.setdefault((one.kind, one.text), [])
-        if one.instance and one.kind not in OF_NODES:
-            about.append(one.instance)
-    for (_, text), names in holders.items():
-        yield f"{_some(names)}: {text}" if names else text
-
-
 def _some(names: Sequence[str], noun: str = "instances") -> str:
     """Return `names` in a line; of many, the first and how many `noun` there are."""
-    if len(names) <= NAMED:
+    if len(names) <= SHOWN:
         return ", ".join(names)
-    return f"{len(names)} {noun}, {', '.join(names[:NAMED])}, ..."
+    return f"{len(names)} {noun}, {', '.join(names[:SHOWN])}, ..."
 
 
 WORST = 10
@@ -149,31 +138,29 @@ WORDS = {1: "node", 2: "pair of nodes"}
 
 def show_failures(found: FailuresFound, page: Page) -> None:
     """For people: one line per domain, then all sets in numbers, the worst of them named."""
+    sets = found.sets
     if found.domains is not None:
         page.heading("Failure domains")
-        page.table(_by_domain(found))
-    if found.sets is not None:
-        page.heading(f"Every {WORDS[found.size]} at once")
-        _show_sets(found, found.sets, page)
+        columns = [Column("domain"), Column("nodes", True), Column("survived")]
+        columns += [Column("lost", True), Column("MiB", True)]
+        inside = sets is not None and found.size > 1
+        columns += [Column("pairs within", True), Column("that lose", True)] * inside
+        table = Table(*columns, Column("who is lost"))
+        for domain in found.domains:
+            failure = domain.failure
+            survived = "yes" if failure.survived else "no"
+            if failure.lost is None:
+                survived = "not analysed"
+            cells = [domain.name, str(len(failure.nodes)), survived, *_amounts(failure)]
+            if sets is not None and inside:
+                losing = sets.within(failure.nodes)
+                cells += [str(comb(len(failure.nodes), found.size)), str(losing)]
+            table.add(*cells, _names(failure), tone="" if failure.survived else "bad")
+        page.table(table)
+    if sets is None:
+        return
 
-
-def _by_domain(found: FailuresFound) -> Table:
-    columns = [Column("domain"), Column("nodes", True), Column("survived")]
-    columns += [Column("lost", True), Column("MiB", True)]
-    inside = found.sets is not None and found.size > 1
-    columns += [Column("pairs within", True), Column("that lose", True)] * inside
-    table = Table(*columns, Column("who is lost"))
-    for one in found.domains or ():
-        failure = one.failure
-        cells = [one.name, str(len(failure.nodes)), _survived(failure), *_amounts(failure)]
-        if found.sets is not None and inside:
-            losing = found.sets.within(failure.nodes)
-            cells += [str(comb(len(failure.nodes), found.size)), str(losing)]
-        table.add(*cells, _names(failure), tone="" if failure.survived else "bad")
-    return table
-
-
-def _show_sets(found: FailuresFound, sets: SetsFound, page: Page) -> None:
+    page.heading(f"Every {WORDS[found.size]} at once")
     text = f"{sets.count} in all: {sets.survived} survived, {sets.lose} lose something"
     page.say(f"{text}, {sets.unknown} not analysed for lack of time" if sets.unknown else text)
     if not sets.lose:
@@ -186,12 +173,6 @@ def _show_sets(found: FailuresFound, sets: SetsFound, page: Page) -> None:
     page.table(table)
     if sets.lose > len(worst):
         page.say(f"and {sets.lose - len(worst)} more, which lose no more than these")
-
-
-def _survived(failure: Failure) -> str:
-    if failure.lost is None:
-        return "not analysed"
-    return "yes" if failure.survived else "no"
 
 
 def _amounts(failure: Failure) -> tuple[str, str]:

@@ -133,7 +133,8 @@ class Checkup:
     def hcheck_lines(self) -> Iterator[str]:
         """The ``KEY=value`` lines of hcheck."""
         for number, health in enumerate(self.before):
-            yield f"HCHECK_GROUP_UUID_{number}='{_within_quotes(health.group.uuid)}'"
+            quoted = shown(health.group.uuid).replace("'", "'\\''")  # between a shell's quotes
+            yield f"HCHECK_GROUP_UUID_{number}='{quoted}'"
         for moment, groups in (("INIT", self.before), ("FINAL", self.after)):
             sums = dict.fromkeys(HCHECK_KEYS, 0)
             for number, health in enumerate(groups):
@@ -158,11 +159,6 @@ class Checkup:
         for key, kind in HCHECK_KEYS.items():
             if key != "GN1_FAIL" or self.capacity_checks:
                 yield key, counts[kind] if kind else health.offline_nodes
-
-
-def _within_quotes(text: str) -> str:
-    """`text` as it stands between a shell's single quotes."""
-    return shown(text).replace("'", "'\\''")
 
 
 def _total(groups: Sequence[GroupHealth]) -> dict[str, int]:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from iallocator.errors import shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping
     from typing import Any
 
     from iallocator.aliases import Json
@@ -58,16 +56,6 @@ STYLE = """
 """
 
 
-@dataclass(frozen=True, slots=True)
-class _Layout:
-    """Where everything is: left and top of every box, top and height of every band."""
-
-    boxes: Mapping[int, tuple[float, float]]
-    bands: Sequence[tuple[float, float]]
-    width: float
-    height: float
-
-
 def svg(transition: Json) -> str:
     """The drawing as a document by itself; every box and curve has a tooltip."""
     return drawing(transition, {}) + "\n"
@@ -78,31 +66,16 @@ def drawing(transition: Json, short: Mapping[str, str]) -> str:
 
     It is safe within a page: all text in it is escaped.
     """
-    layout = _layout(transition)
-    across, down = f"{layout.width:.0f}", f"{layout.height:.0f}"
-    rows = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{across}" height="{down}" '
-        f'viewBox="0 0 {across} {down}" role="img" aria-label="Steps by wave">',
-        f"<style>{STYLE}</style>",
-        f'<rect class="sheet" width="{across}" height="{down}"/>',
-        *_bands(layout),
-    ]
-    steps = transition["steps"]
-    rows += (_curve(number, step, layout) for step in steps for number in step["after"])
-    rows += (_box(step, layout.boxes[step["number"]], short) for step in steps)
-    return "\n".join([*rows, "</svg>"])
-
-
-def _layout(transition: Json) -> _Layout:
-    wave_of = waves(transition)
-    bands: list[list[Json]] = [[] for _ in range(max(wave_of.values(), default=0))]
-    for step in transition["steps"]:
-        bands[wave_of[step["number"]] - 1].append(step)
-    boxes: dict[int, tuple[float, float]] = {}
-    places: list[tuple[float, float]] = []
+    # Place the boxes of each wave in rows, and a band behind each wave
+    steps, wave_of = transition["steps"], waves(transition)
+    members: list[list[Json]] = [[] for _ in range(max(wave_of.values(), default=0))]
+    for step in steps:
+        members[wave_of[step["number"]] - 1].append(step)
+    boxes: dict[int, tuple[float, float]] = {}  # number of a step -> left and top of its box
+    bands: list[tuple[float, float]] = []  # top and height
     top = float(MARGIN)
-    across = min(ACROSS, max(map(len, bands), default=1))
-    for band in bands:
+    across = min(ACROSS, max(map(len, members), default=1))
+    for band in members:
         start = top
         top += HEAD
         for position, step in enumerate(band):
@@ -110,19 +83,37 @@ def _layout(transition: Json) -> _Layout:
             left = MARGIN + GAP + column * (WIDTH + GAP)
             boxes[step["number"]] = (left, top + row * (HEIGHT + GAP))
         top += -(-len(band) // across) * (HEIGHT + GAP)
-        places.append((start, top - start))
+        bands.append((start, top - start))
         top += BETWEEN
     width = 2 * MARGIN + GAP + across * (WIDTH + GAP)
-    return _Layout(boxes, places, width, max(top - BETWEEN, 0) + MARGIN)
+    height = max(top - BETWEEN, 0) + MARGIN
 
-
-def _bands(layout: _Layout) -> Iterator[str]:
-    for number, (top, height) in enumerate(layout.bands, start=1):
-        yield (
+    # Draw the bands, then a curve for each dependency, then the boxes above the curves
+    size = f"{width:.0f}", f"{height:.0f}"
+    rows = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{size[0]}" height="{size[1]}" '
+        f'viewBox="0 0 {size[0]} {size[1]}" role="img" aria-label="Steps by wave">',
+        f"<style>{STYLE}</style>",
+        f'<rect class="sheet" width="{size[0]}" height="{size[1]}"/>',
+    ]
+    for wave, (top, tall) in enumerate(bands, start=1):
+        rows.append(
             f'<rect class="band" x="{MARGIN}" y="{top:.0f}" rx="8" '
-            f'width="{layout.width - 2 * MARGIN:.0f}" height="{height:.0f}"/>'
-            f'<text class="wave" x="{MARGIN + GAP}" y="{top + 17:.0f}">Wave {number}</text>'
+            f'width="{width - 2 * MARGIN:.0f}" height="{tall:.0f}"/>'
+            f'<text class="wave" x="{MARGIN + GAP}" y="{top + 17:.0f}">Wave {wave}</text>'
         )
+    for step in steps:
+        for number, why in zip(step["after"], step["because"]):
+            (from_left, from_top), (to_left, to_top) = boxes[number], boxes[step["number"]]
+            x, y, to_x = from_left + WIDTH / 2, from_top + HEIGHT, to_left + WIDTH / 2
+            bend = max(24.0, (to_top - y) / 2)
+            rows.append(
+                f'<path class="wait" d="M{x:.0f},{y:.0f} C{x:.0f},{y + bend:.0f} {to_x:.0f},'
+                f'{to_top - bend:.0f} {to_x:.0f},{to_top:.0f}">'
+                f"<title>{number} before {step['number']}: {_escaped(why)}</title></path>"
+            )
+    rows += (_box(step, boxes[step["number"]], short) for step in steps)
+    return "\n".join([*rows, "</svg>"])
 
 
 def _box(step: Json, at: tuple[float, float], short: Mapping[str, str]) -> str:
@@ -148,19 +139,6 @@ def _box(step: Json, at: tuple[float, float], short: Mapping[str, str]) -> str:
             if text
         )
         + "</g>"
-    )
-
-
-def _curve(number: int, step: Json, layout: _Layout) -> str:
-    """From below what is waited for to above who waits, behind all boxes."""
-    (left, top), (to_left, to_top) = layout.boxes[number], layout.boxes[step["number"]]
-    x, y, to_x = left + WIDTH / 2, top + HEIGHT, to_left + WIDTH / 2
-    bend = max(24.0, (to_top - y) / 2)
-    why = step["because"][step["after"].index(number)]
-    return (
-        f'<path class="wait" d="M{x:.0f},{y:.0f} C{x:.0f},{y + bend:.0f} {to_x:.0f},'
-        f'{to_top - bend:.0f} {to_x:.0f},{to_top:.0f}">'
-        f"<title>{number} before {step['number']}: {_escaped(why)}</title></path>"
     )
 
 

@@ -12,12 +12,11 @@ from iallocator.render.words import REASONS, STATISTICS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Sequence
 
     from iallocator.explain.contributions import Difference
     from iallocator.explain.explanation import Decision, Explanation
     from iallocator.explain.facts import GroupReport, Placed
-    from iallocator.explain.rows import NodeRow
 
 __all__ = [
     "render",
@@ -33,10 +32,28 @@ def render(
 
     `brief`: only what was decided; `node`: only that, and what this node says.
     """
-    domain = _common_domain(explanation)
+    names = {
+        name
+        for decision in explanation.decisions
+        for part in decision.parts()
+        for name in [*part.present, *(n.name for group in part.groups for n in group.nodes)]
+    }
+    domain = domain_of(names)
     page = Page(colour, domains=[domain] if domain else [])
     for decision in explanation.decisions:
-        _decision(page, decision, explanation.kind, brief, node)
+        page.heading(f"{explanation.kind} {decision.instance}")
+        page.say(decision.subject)
+        if decision.present:
+            page.say(f"Now on {_roles(decision.present)}.")
+        if not (brief or node):
+            _body(page, decision, "Answer")
+            continue
+        _answer(page, decision, "Answer")
+        for part in decision.parts() if node else ():
+            for group in part.groups:  # which have only that node left
+                tell_nodes(page, group, part.answer, part.instance)
+                if group.verdict:
+                    page.say(f"Its group comes later: {group.verdict}.")
     if explanation.remarks:
         page.blank()
     for remark in explanation.remarks:
@@ -52,38 +69,6 @@ def render(
     return f"{page.text()}\n{end.text()}"
 
 
-def _common_domain(explanation: Explanation) -> str:
-    """What the names of all nodes end with from the first dot on, or ""."""
-    names = {
-        name
-        for decision in explanation.decisions
-        for part in decision.parts()
-        for name in [*part.present, *(n.name for group in part.groups for n in group.nodes)]
-    }
-    return domain_of(names)
-
-
-def _decision(page: Page, decision: Decision, kind: str, brief: bool, node: str) -> None:
-    page.heading(f"{kind} {decision.instance}")
-    page.say(decision.subject)
-    if decision.present:
-        page.say(f"Now on {_roles(decision.present)}.")
-    if brief or node:
-        _answer(page, decision, "Answer")
-        for part in decision.parts() if node else ():
-            _one_node(page, part)
-    else:
-        _body(page, decision, "Answer")
-
-
-def _one_node(page: Page, decision: Decision) -> None:
-    """What the only node says that is left in the groups."""
-    for group in decision.groups:
-        tell_nodes(page, group, decision.answer, decision.instance)
-        if group.verdict:
-            page.say(f"Its group comes later: {group.verdict}.")
-
-
 def _body(page: Page, decision: Decision, word: str) -> None:
     """All but the name; the answer is called `word`."""
     for note in decision.notes:
@@ -97,20 +82,14 @@ def _body(page: Page, decision: Decision, word: str) -> None:
             page.heading(f"Move of {decision.instance} to group {decision.groups[0].name}")
     if not decision.present:
         _groups(page, decision)
-    _comparisons(page, decision)
+    if decision.answer is not None and decision.groups:
+        for label, rival in decision.rivals:
+            tell_comparison(page, decision.answer, rival, label)
     for group in decision.groups:
         tell_nodes(page, group, decision.answer, decision.instance)
     if decision.elsewhere is not None:
         page.heading(f"Other groups for {decision.instance}")
         _body(page, decision.elsewhere, "Offer")
-
-
-def _comparisons(page: Page, decision: Decision) -> None:
-    """The answer beside its rivals."""
-    if decision.answer is None or not decision.groups:
-        return
-    for label, rival in decision.rivals:
-        tell_comparison(page, decision.answer, rival, label)
 
 
 def _roles(nodes: Sequence[str]) -> str:
@@ -157,29 +136,21 @@ def _groups(page: Page, decision: Decision) -> None:
     shown = [title for title in titles if scored or title != "score"]
     table = Table(*(Column(title, title in numbers) for title in shown))
     for group in decision.groups:
-        _group_row(table, group, decision.answer, scored)
+        best = group.placements[0] if group.placements else None
+        chosen = best is not None and best is decision.answer
+        score = best.scored if best and group.ranked_by == "score" else "-"
+        verdict = group.obstacle or group.verdict or ("" if best else "nothing fits")
+        table.add(
+            group.name,
+            group.alloc_policy,
+            best.where if best else "-",
+            *([score] if scored else []),
+            str(group.successes),
+            str(sum(group.failures.values())),
+            "the answer" if chosen else verdict,
+            tone="good" if chosen else "" if best else "bad",
+        )
     page.table(table)
-
-
-def _group_row(table: Table, group: GroupReport, answer: Placed | None, scored: bool) -> None:
-    best = group.placements[0] if group.placements else None
-    chosen = best is not None and best is answer
-    score = best.scored if best and group.ranked_by == "score" else "-"
-    table.add(
-        group.name,
-        group.alloc_policy,
-        best.where if best else "-",
-        *([score] if scored else []),
-        str(group.successes),
-        str(sum(group.failures.values())),
-        "the answer" if chosen else _standing(group),
-        tone="good" if chosen else "" if best else "bad",
-    )
-
-
-def _standing(group: GroupReport) -> str:
-    """Why a group is not the answer."""
-    return group.obstacle or group.verdict or ("" if group.placements else "nothing fits")
 
 
 SHOWN = 12
@@ -197,45 +168,37 @@ def tell_nodes(page: Page, group: GroupReport, answer: Placed | None, instance: 
     if group.obstacle:
         page.say(f"Out: {group.obstacle}", tone="bad")
     if group.failures:
-        page.say(_tally(group))
+        told = [
+            f"{number} × {reason} ({REASONS.get(reason, '')})"
+            for reason, number in sorted(group.failures.items())
+        ]
+        total = group.successes + sum(group.failures.values())
+        noun = "placement" if total == 1 else "placements"
+        page.say(f"{total} {noun}, {group.successes} possible, refused: {', '.join(told)}")
     rows = node_rows(group, answer, instance)
     if group.obstacle:  # which is said once, for all of them
         rows = [row for row in rows if row.why]
     if rows:
-        page.table(_table(rows))
+        # A row for each node, and a line below it for each further reason
+        table = Table(Column("node"), Column("verdict"), Column("why"))
+        for verdict in VERDICTS:
+            found = [row for row in rows if row.verdict == verdict]
+            shown = found if len(found) <= SHOWN else found[: SHOWN - 1]
+            tone = TONES.get(verdict, "bad")
+            for row in shown:
+                table.add(row.name, verdict, *row.why[:1] or [""], tone=tone)
+                for more in row.why[1:]:
+                    table.add("", "", more, tone=tone)
+            if len(found) > len(shown):
+                left = len(found) - len(shown)
+                table.add("...", verdict, f"and {left} more: --node NAME, --json")
+        page.table(table)
     for rejected in group.unsurvived:
         if len(rejected.nodes) > 1:  # of one node its row says it
             page.say(failure_words(rejected, instance))
     if group.placements[BEST:]:
-        more = [f"{placed.where} {placed.rank or placed.scored}" for placed in group.placements]
-        page.say(f"Best placements: {', '.join(more)}")
-
-
-def _table(rows: Iterable[NodeRow]) -> Table:
-    """A row for each node, and a line below for each further reason."""
-    table = Table(Column("node"), Column("verdict"), Column("why"))
-    by_verdict = {verdict: [r for r in rows if r.verdict == verdict] for verdict in VERDICTS}
-    for verdict, found in by_verdict.items():
-        shown = found if len(found) <= SHOWN else found[: SHOWN - 1]
-        tone = TONES.get(verdict, "bad")
-        for row in shown:
-            table.add(row.name, verdict, *row.why[:1] or [""], tone=tone)
-            for more in row.why[1:]:
-                table.add("", "", more, tone=tone)
-        if len(found) > len(shown):
-            table.add("...", verdict, f"and {len(found) - len(shown)} more: --node NAME, --json")
-    return table
-
-
-def _tally(group: GroupReport) -> str:
-    """The tally of the response with a word for each reason."""
-    told = [
-        f"{number} × {reason} ({REASONS.get(reason, '')})"
-        for reason, number in sorted(group.failures.items())
-    ]
-    total = group.successes + sum(group.failures.values())
-    noun = "placement" if total == 1 else "placements"
-    return f"{total} {noun}, {group.successes} possible, refused: {', '.join(told)}"
+        best = [f"{placed.where} {placed.rank or placed.scored}" for placed in group.placements]
+        page.say(f"Best placements: {', '.join(best)}")
 
 
 TELLING = 0.1
@@ -254,46 +217,68 @@ def tell_comparison(page: Page, answer: Placed, rival: Placed, label: str) -> No
     if decided:
         page.say(f"Decided: {decided}.")
         return
-    if answer.rank and rival.rank:
-        page.say(_rank_sentence(answer.rank, rival.rank))
+    if answer.rank and rival.rank:  # storage is exclusive
+        outcome = f"{answer.rank} comes before {rival.rank}"
+        if answer.rank == rival.rank:
+            outcome = f"both {answer.rank}, and of equals the first is taken"
+        page.say(
+            "Where lost allocations decide, what counts is allocations lost (per interval of the "
+            f"policy, largest disks first), then free disk left, not the score: {outcome}."
+        )
         return
+
+    # By how much the scores differ, and mainly because of which statistics
     found = differences(answer, rival)
-    page.say(_sentence(answer, rival, found))
-    page.table(_statistics(found, label.removeprefix("group ")))
-    _zeros(page, found)
+    told = "The scores are equal, statistic by statistic; of equals the first is taken."
+    if any(round(one.amount, 10) for one in found):
+        gap = rival.total - answer.total
+        what = "Score and penalty" if answer.penalty or rival.penalty else "Score"
+        told = f"{what} {rival.scored}, {abs(gap):.8f} {'more' if gap >= 0 else 'less'}."
+        against = _named([one for one in found if one.amount > 0])
+        if against:
+            told += f" Against it: {against}."
+        favour = _named([one for one in found if one.amount < 0])
+        if favour:
+            told += f" In its favour: {favour}."
+    page.say(told)
 
-
-def _zeros(page: Page, found: Sequence[Difference]) -> None:
+    # The statistics in numbers, and their sums
+    titles = ("before", "answer", label.removeprefix("group "))
+    table = Table(
+        Column("statistic"),
+        Column("weight", number=True),
+        *(Column(title, True, "value") for title in titles),
+        *(Column(title, True, SHARE) for title in titles),
+        Column("difference", number=True),
+    )
+    for one in found:
+        if one.nothing:
+            continue
+        mine, other = one.mine, one.other
+        values = (mine.before, mine.after, other.after)
+        shares = (mine.contribution_before, mine.contribution_after, other.contribution_after)
+        table.add(
+            mine.name,
+            f"{mine.weight:g}",
+            *map(_number, (*values, *shares)),
+            _signed(one.amount),
+            tone="" if round(one.amount, 10) else "faint",
+        )
+    before = sum(one.mine.contribution_before for one in found)
+    after = sum(one.mine.contribution_after for one in found)
+    others = sum(one.other.contribution_after for one in found)
+    penalty = any(one.mine.name == PENALTY for one in found)
+    table.add(
+        "total" if penalty else "score",
+        *[""] * 4,
+        *map(_number, (before, after, others)),
+        _signed(others - after),
+        tone="head",
+    )
+    page.table(table)
     zero = [one.mine.name for one in found if one.nothing]
     if zero:
         page.say(f"0 everywhere: {', '.join(zero)}", tone="faint")
-
-
-def _rank_sentence(mine: str, other: str) -> str:
-    """What decides where storage is exclusive."""
-    outcome = f"{mine} comes before {other}"
-    if mine == other:
-        outcome = f"both {mine}, and of equals the first is taken"
-    return (
-        "Where lost allocations decide, what counts is allocations lost (per interval of the "
-        f"policy, largest disks first), then free disk left, not the score: {outcome}."
-    )
-
-
-def _sentence(answer: Placed, rival: Placed, found: Sequence[Difference]) -> str:
-    """By how much, and mainly because of what."""
-    gap = rival.total - answer.total
-    if not any(round(one.amount, 10) for one in found):
-        return "The scores are equal, statistic by statistic; of equals the first is taken."
-    what = "Score and penalty" if answer.penalty or rival.penalty else "Score"
-    told = f"{what} {rival.scored}, {abs(gap):.8f} {'more' if gap >= 0 else 'less'}."
-    against = _named([one for one in found if one.amount > 0])
-    if against:
-        told += f" Against it: {against}."
-    favour = _named([one for one in found if one.amount < 0])
-    if favour:
-        told += f" In its favour: {favour}."
-    return told
 
 
 def _named(found: Sequence[Difference]) -> str:
@@ -304,42 +289,6 @@ def _named(found: Sequence[Difference]) -> str:
         f"{one.mine.name} {_number(abs(one.amount))} ({STATISTICS.get(one.mine.name, '')})"
         for one in telling
     )
-
-
-def _statistics(found: Sequence[Difference], label: str) -> Table:
-    table = Table(
-        Column("statistic"),
-        Column("weight", number=True),
-        *(Column(title, True, "value") for title in ("before", "answer", label)),
-        *(Column(title, True, SHARE) for title in ("before", "answer", label)),
-        Column("difference", number=True),
-    )
-    for one in found:
-        if not one.nothing:
-            table.add(*_cells(one), tone="" if round(one.amount, 10) else "faint")
-    table.add(*_sums(found), tone="head")
-    return table
-
-
-def _cells(one: Difference) -> Iterator[str]:
-    mine, other = one.mine, one.other
-    yield mine.name
-    yield f"{mine.weight:g}"
-    yield from map(_number, (mine.before, mine.after, other.after))
-    yield from map(
-        _number, (mine.contribution_before, mine.contribution_after, other.contribution_after)
-    )
-    yield _signed(one.amount)
-
-
-def _sums(found: Sequence[Difference]) -> Iterator[str]:
-    """The last row: contributions added up."""
-    answer = sum(one.mine.contribution_after for one in found)
-    other = sum(one.other.contribution_after for one in found)
-    penalty = any(one.mine.name == PENALTY for one in found)
-    yield from ("total" if penalty else "score", "", "", "", "")
-    yield _number(sum(one.mine.contribution_before for one in found))
-    yield from (_number(answer), _number(other), _signed(other - answer))
 
 
 def _number(value: float) -> str:

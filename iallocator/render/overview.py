@@ -11,10 +11,7 @@ from iallocator.render.words import STATISTICS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from iallocator.aliases import Json
-    from iallocator.model.instance import Instance
     from iallocator.sources import Source
 
 
@@ -38,76 +35,61 @@ def overview(source: Source, fields: str | None, backwards: bool) -> Json:
         "groups": group_overviews(state),
         "nodes": [dict(zip(names, row)) for row in node_rows(state, names, backwards)],
         "instances": [
-            _instance(one, state) for one in cluster.instances[:: -1 if backwards else 1]
+            {
+                "name": one.name,
+                "nodes": cluster.node_names(state.where[one.name]),
+                "admin_state": one.admin_state,
+                "auto_balance": one.auto_balance,
+                "disk_template": one.template,
+                "memory": one.memory,
+                "disk": one.disk,
+                "vcpus": one.vcpus,
+                "networks": sorted(set(one.networks)),
+                "tags": list(one.tags),
+                "load": list(one.load),
+            }
+            for one in cluster.instances[:: -1 if backwards else 1]
         ],
-    }
-
-
-def _instance(instance: Instance, state: State) -> Json:
-    return {
-        "name": instance.name,
-        "nodes": state.cluster.node_names(state.where[instance.name]),
-        "admin_state": instance.admin_state,
-        "auto_balance": instance.auto_balance,
-        "disk_template": instance.template,
-        "memory": instance.memory,
-        "disk": instance.disk,
-        "vcpus": instance.vcpus,
-        "networks": sorted(set(instance.networks)),
-        "tags": list(instance.tags),
-        "load": list(instance.load),
     }
 
 
 def overview_page(document: Json, colour: bool) -> str:
     """Groups, networks and statistics for a person."""
     page = Page(colour)
-    for line in _about(document):
-        page.say(line, indent=0)
-    page.blank()
-    page.table(_groups(document["groups"]), indent=0)
-    page.blank()
-    page.table(_terms(document["terms"]), indent=0)
-    page.say(f"Score: {document['score']:.8f}; lower is better", indent=0)
-    return page.text()
-
-
-def _about(document: Json) -> Iterator[str]:
-    """What there is to say of the cluster as a whole."""
     numbers = ((len(document[f"{noun}s"]), noun) for noun in ("group", "node", "instance"))
     counts = ", ".join(f"{number} {noun}{'s' * (number != 1)}" for number, noun in numbers)
-    yield f"Cluster {document['name']}: {counts}" if document["name"] else counts
+    page.say(f"Cluster {document['name']}: {counts}" if document["name"] else counts, indent=0)
     if document["master"]:
-        yield f"Master: {document['master']}"
+        page.say(f"Master: {document['master']}", indent=0)
     if document["tags"]:
-        yield f"Tags: {', '.join(document['tags'])}"
+        page.say(f"Tags: {', '.join(document['tags'])}", indent=0)
+    page.blank()
 
-
-def _groups(groups: Sequence[Json]) -> Table:
     table = Table(
         Column("group"), Column("policy"), Column("nodes", number=True),
         Column("instances", number=True), Column("bad nodes", number=True),
         Column("bad instances", number=True), Column("N+1"), Column("score", number=True),
         Column("networks"),
     )  # fmt: skip
-    for group in groups:
+    for group in document["groups"]:
         table.add(
             group["name"], group["alloc_policy"], str(group["nodes"]), str(group["instances"]),
             str(len(group["bad_nodes"])), str(len(group["bad_instances"])),
             "yes" if group["n1"] else "no", f"{group['score']:.8f}",
             ", ".join(group["networks"]),
         )  # fmt: skip
-    return table
+    page.table(table, indent=0)
+    page.blank()
 
-
-def _terms(terms: Sequence[Json]) -> Table:
-    """The statistics, each with what it adds to the score."""
+    # The statistics, each with what it adds to the score
     table = Table(
         Column("statistic"), Column("value", number=True), Column("weight", number=True),
         Column("adds", number=True), Column("what it is"),
     )  # fmt: skip
-    for term in terms:
+    for term in document["terms"]:
         value = term["term"] / term["weight"]
         weight, adds = f"x{term['weight']:g}", f"{term['term']:.8f}"
         table.add(term["name"], f"{value:.8f}", weight, adds, STATISTICS.get(term["name"], ""))
-    return table
+    page.table(table, indent=0)
+    page.say(f"Score: {document['score']:.8f}; lower is better", indent=0)
+    return page.text()

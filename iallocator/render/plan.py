@@ -42,31 +42,44 @@ def plan_lines(plan: Json, group_of: Mapping[str, str]) -> Iterator[str]:
 
     `group_of`: the name of every node's group.
     """
-    page = Page(domains=domains_of(group_of, _instances(plan)))
-    _nodes(page, plan)
-    _places(page, plan)
-    _groups(page, plan)
-    _moves(page, plan, group_of)
-    _sums(page, plan)
-    _kept(page, plan)
-    tell_transition(page, plan["transition"])
-    page.say_left_out()
-    yield from page.text().strip("\n").splitlines()
-
-
-def _instances(plan: Json) -> set[str]:
-    """The names of all instances that the plan is about."""
-    entries = [*plan["moves"], *plan.get("instances", ()), *plan["transition"]["steps"]]
-    left = {entry["name"] for entry in plan["transition"]["left"]}
-    return left | {entry["instance"] for entry in entries if "instance" in entry}
-
-
-def _nodes(page: Page, plan: Json) -> None:
-    """The nodes to switch."""
+    moves, placed, transition = plan["moves"], plan.get("instances"), plan["transition"]
+    instances = {entry["name"] for entry in transition["left"]}
+    for entry in (*moves, *(placed or ()), *transition["steps"]):
+        if "instance" in entry:
+            instances.add(entry["instance"])
+    page = Page(domains=domains_of(group_of, instances))
     if "action" in plan:
         page.heading(ACTIONS[plan["action"]] + (":" if plan["nodes"] else ""))
         for name in switched_nodes(plan):
             page.say(name)
+    _places(page, plan)
+    _groups(page, plan)
+    _moves(page, plan, group_of)
+
+    # The sums: moves, data copied, instances without a place, the score, the end of the plan
+    page.blank()
+    if moves:
+        copied = _gib(sum(move["copied_mib"] for move in moves))
+        page.say(f"{len(moves)} move{'s' * (len(moves) > 1)}, {copied} GiB traffic", indent=0)
+    if placed is not None:
+        out = sum(1 for one in placed if not one["to"])
+        page.say(f"{out} instance{'s' * (out != 1)} stay{'s' * (out == 1)} out", indent=0)
+    if moves or placed is not None:
+        form = "{:.0f}".format if plan["command"] in COUNTED else _amount
+        before, after = (form(plan["scores"][moment]) for moment in ("before", "after"))
+        page.say(f"{SUMS.get(plan['command'], 'Score')}: {before} -> {after}", indent=0)
+    if "reason" in plan:
+        page.say(f"The plan ends here: {plan['reason']}", indent=0)
+
+    if plan.get("kept"):
+        page.heading("Left as they are")
+        table = Table(Column("node"), Column("why"))
+        for one in plan["kept"]:
+            table.add(one["node"], one["reason"])
+        page.table(table)
+    tell_transition(page, transition)
+    page.say_left_out()
+    yield from page.text().strip("\n").splitlines()
 
 
 def switched_nodes(plan: Json) -> list[str]:
@@ -135,17 +148,13 @@ def _groups(page: Page, plan: Json) -> None:
     if not groups:
         return
     page.heading("Groups")
-    parts = _parts(groups)
+    # Members that hold several amounts -> the names of these
+    parts = {name: list(one[name]) for one in groups for name in one if isinstance(one[name], dict)}
     cells = [_group_cells(one, parts) for one in groups]
     table = Table(Column("group"), *(column for column, _ in cells[0]), Column("why"))
     for one, row in zip(groups, cells):
         table.add(one["group"], *(text for _, text in row), one["reason"])
     page.table(table)
-
-
-def _parts(groups: list[Json]) -> dict[str, list[str]]:
-    """Of members that hold several amounts: what these are called."""
-    return {name: list(one[name]) for one in groups for name in one if isinstance(one[name], dict)}
 
 
 def _group_cells(one: Json, parts: Mapping[str, list[str]]) -> list[tuple[Column, str]]:
@@ -198,34 +207,6 @@ MOVE_COLUMNS: tuple[tuple[Column, Callable[[Json], str]], ...] = (
     (Column("how (as hbal)"), lambda row: f"a={row['move']}"),
 )
 """The columns of the table of moves, and the text of each for a move."""
-
-
-def _sums(page: Page, plan: Json) -> None:
-    moves = plan["moves"]
-    copied = sum(move["copied_mib"] for move in moves)
-    page.blank()
-    if moves:
-        page.say(f"{len(moves)} move{'s' * (len(moves) > 1)}, {_gib(copied)} GiB traffic", indent=0)
-    if "instances" in plan:
-        out = sum(1 for one in plan["instances"] if not one["to"])
-        page.say(f"{out} instance{'s' * (out != 1)} stay{'s' * (out == 1)} out", indent=0)
-    if moves or "instances" in plan:
-        form = "{:.0f}".format if plan["command"] in COUNTED else _amount
-        before, after = (form(plan["scores"][moment]) for moment in ("before", "after"))
-        page.say(f"{SUMS.get(plan['command'], 'Score')}: {before} -> {after}", indent=0)
-    if "reason" in plan:
-        page.say(f"The plan ends here: {plan['reason']}", indent=0)
-
-
-def _kept(page: Page, plan: Json) -> None:
-    """The nodes that stay as they are, and why."""
-    if not plan.get("kept"):
-        return
-    page.heading("Left as they are")
-    table = Table(Column("node"), Column("why"))
-    for one in plan["kept"]:
-        table.add(one["node"], one["reason"])
-    page.table(table)
 
 
 def tell_transition(page: Page, transition: Json) -> None:

@@ -180,6 +180,14 @@ def test_check_finds_what_is_wrong_and_names_it(kind: str, tmp_path: Path) -> No
     assert all((node or "") in shown and (name or "") in shown for _, node, name in expected)
 
 
+def test_text_of_check_names_up_to_five_instances_with_one_problem(tmp_path: Path) -> None:
+    """A row names five instances; of six it names the first five, and how many there are."""
+    for count, line in ((5, "a, b, c, d, e:"), (6, "6 instances, a, b, c, d, e, ...:")):
+        instances = [instance(name, "n1") for name in "abcdef"[:count]]
+        path = stored(tmp_path, [node("n1", offline="Y"), node("n2")], instances)
+        assert f"{line} primary on n1" in run("check", "-t", path).stdout.decode()
+
+
 def test_check_says_what_balancing_would_mend(tmp_path: Path) -> None:
     """Two instances that exclude each other part; with --no-simulation nobody tries."""
     nodes, instances, tags, *_ = SICK["conflicts"]
