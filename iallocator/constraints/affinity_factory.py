@@ -75,29 +75,18 @@ def findings_for(
     That is loaded only if some tag of the cluster, of groups, nodes or `instances` has our prefix,
     or one of the cluster is nearly one of htools'.
     """
-    found = _own_findings(cluster, instances, prefix, relations, shared, keys)
+    found: Sequence[TagFinding] = ()
+    owners: Iterable[Any] = (*cluster.groups, *cluster.nodes, *instances)
+    some = (cluster.tags, *(owner.tags for owner in owners))
+    if any(tag.startswith(prefix) for tags in some if tags for tag in tags):
+        from iallocator.constraints.tag_findings import tag_findings
+
+        found = tag_findings(cluster, instances, prefix, relations, shared, keys)
     if shared and any(map(doubtful, cluster.tags)):
         from iallocator.tags.foreign import misspelt_of_cluster
 
         return [*found, *misspelt_of_cluster(cluster)]
     return found
-
-
-def _own_findings(
-    cluster: Cluster,
-    instances: Sequence[Instance],
-    prefix: str,
-    relations: Relations | None,
-    shared: bool,
-    keys: bool,
-) -> Sequence[TagFinding]:
-    owners: Iterable[Any] = (*cluster.groups, *cluster.nodes, *instances)
-    some = (cluster.tags, *(owner.tags for owner in owners))
-    if not any(tag.startswith(prefix) for tags in some if tags for tag in tags):
-        return ()
-    from iallocator.constraints.tag_findings import tag_findings
-
-    return tag_findings(cluster, instances, prefix, relations, shared, keys)
 
 
 def _locations(cluster: Cluster, new: Sequence[Instance], prefix: str) -> Locations | None:

@@ -90,24 +90,22 @@ class AffinityRows:
         self._chains: dict[str, dict[Row, float]] = {}
         self._bound: dict[str, list[_Bound]] = {}
         named = {instance.name: instance for instance in instances}
-        for bound in self._among(named):
+        if relations is None:
+            return
+        for rule in dict.fromkeys(r for n in named for r in relations.members_of.get(n, ())):
+            bound = _Bound(rule, named, relations.domains)
+            if len(bound.names) < 2:
+                continue
             for name in bound.names:
                 self._bound.setdefault(name, []).append(bound)
             for name in bound.names[1:] if bound.kind in chained else ():
                 self._chain(name, bound.names[0])
                 self._chain(bound.names[0], name)
-        if self._relations is not None and ORDER in chained:
+        if ORDER in chained:
             for name in named:
-                for bond in self._relations.of(name, ORDER):
+                for bond in relations.of(name, ORDER):
                     if bond.must and bond.other in named:
                         self._chain(name, bond.other)
-
-    def _among(self, named: Mapping[str, Instance]) -> Iterator[_Bound]:
-        """Yield the rules that bind at least two of these instances."""
-        if self._relations is not None:
-            rules = dict.fromkeys(r for n in named for r in self._relations.members_of.get(n, ()))
-            every = (_Bound(rule, named, self._relations.domains) for rule in rules)
-            yield from (bound for bound in every if len(bound.names) > 1)
 
     def priority(self, instance: Instance) -> int:
         """Return the priority of `instance`; if not all have a place, the highest come first."""

@@ -396,17 +396,14 @@ class InForce:
         group = self._cluster.group_of(instance)
         return self._settings.by_group.get(group.index, self._settings)
 
-    def _strategies(self, group: Group | None, instance: Instance | None) -> set[str]:
+    def _any(
+        self, heeds: Callable[[str], bool], group: Group | None, instance: Instance | None
+    ) -> bool:
         groups = [group] if group is not None else self._cluster.groups
         if instance is not None and instance.nodes:
             groups = [self._cluster.group_of(instance)]
         own = self._settings.by_group
-        return {own.get(one.index, self._settings).strategy for one in groups}
-
-    def _any(
-        self, heeds: Callable[[str], bool], group: Group | None, instance: Instance | None
-    ) -> bool:
-        return any(heeds(name) for name in self._strategies(group, instance))
+        return any(heeds(own.get(one.index, self._settings).strategy) for one in groups)
 
     def scores(self, group: Group | None = None, instance: Instance | None = None) -> bool:
         """Whether Pacemaker's scores and stickiness count in `group`, or for `instance`."""

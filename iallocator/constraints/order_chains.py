@@ -42,19 +42,16 @@ class _Chain:
         link: _Chain | None = self
         while link is not None:
             if left_out and len(words) == LINKS // 2:
-                words.append(f"after {left_out} more links {link._last()}")
+                while link._next is not None:
+                    link = link._next
+                last = f"{link._bond}, which {link._reason}"
+                words.append(f"after {left_out} more links {last}")
                 break
             words.append(link._bond)
             if link._next is None:
                 words.append(link._reason)
             link = link._next
         return ", which ".join(words)
-
-    def _last(self) -> str:
-        link = self
-        while link._next is not None:
-            link = link._next
-        return f"{link._bond}, which {link._reason}"
 
 
 def unsupported(

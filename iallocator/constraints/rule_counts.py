@@ -156,7 +156,15 @@ class LiveRuleCounts(RuleCounts):
     def now(self, pending: Set[str] = frozenset()) -> LiveRuleCounts:
         """Itself, brought up to date.  Cost: the nodes that changed, and one comparison."""
         if pending != self._pending:
-            self._wait_for(frozenset(pending))
+            # Stop to count those that are pending now; count those that no longer are
+            where, after = self._state.where, frozenset(pending)
+            changed = (after ^ self._pending) & self._members_of.keys()
+            self._pending = after
+            for name in changed:
+                if name in after:
+                    self._take(name)
+                elif name in where:
+                    self._put(name, where[name][0])
         stamps = self._state.stamps
         if stamps != self._stamps:
             for index, (old, new) in enumerate(zip(self._stamps, stamps)):
@@ -173,17 +181,6 @@ class LiveRuleCounts(RuleCounts):
         for name in present - self._names[index] - self._pending:
             self._put(name, index)
         self._names[index] = present
-
-    def _wait_for(self, pending: frozenset[str]) -> None:
-        """Have `pending` ones left out from now on, and those counted that no more are."""
-        where = self._state.where
-        changed = (pending ^ self._pending) & self._members_of.keys()
-        self._pending = pending
-        for name in changed:
-            if name in pending:
-                self._take(name)
-            elif name in where:
-                self._put(name, where[name][0])
 
 
 NOBODYS = ":"

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.placement.context import Context
     from iallocator.placement.evaluator import Evaluator
-    from iallocator.placement.results import RankedGroups
     from iallocator.reply import Reply
     from iallocator.requests import ChangeGroup
 
@@ -97,10 +96,21 @@ def move_to_group(
     allocation = AllocationRequest(instance, groups, new=False, counted=False)
     offers = collect_offers(context, allocation)
     if offers.best is None:
-        why = offers.line or "no groups for evacuation: they have no nodes"
-        return _nowhere(context, allocation, offers, why) if told else MoveResult(message=why)
+        found = MoveResult(message=offers.line or "no groups for evacuation: they have no nodes")
+        if told:
+            from iallocator.placement.nearest import nearest_new
+
+            found.nearest = nearest_new(context, allocation, offers)
+        return found
+
+    def into(uuid: str) -> MoveResult:
+        group = next(group for group in groups if group.uuid == uuid)
+        move = move_pair if instance.needs_secondary else move_anywhere
+        evaluator = mover_into(context, group)
+        return move(context, evaluator, instance, evaluator.online_nodes())
+
     usable = offers.usable if context.settings.behaviour.tries_other_groups else offers.usable[:1]
-    outcomes = (_move_into(context, instance, groups, offer.uuid) for offer in usable)
+    outcomes = (into(offer.uuid) for offer in usable)
     context.last_query = None
     first = next(outcomes)
     queried = context.last_query
@@ -110,27 +120,6 @@ def move_to_group(
 
         found.nearest = nearest_move(context, queried)
     return found
-
-
-def _nowhere(
-    context: Context, allocation: AllocationRequest, offers: RankedGroups, why: str
-) -> MoveResult:
-    """No group can take the instance: `why`, and what came closest."""
-    from iallocator.placement.nearest import nearest_new
-
-    outcome = MoveResult(message=why)
-    outcome.nearest = nearest_new(context, allocation, offers)
-    return outcome
-
-
-def _move_into(
-    context: Context, instance: Instance, groups: Sequence[Group], uuid: str
-) -> MoveResult:
-    """Move the instance to the best nodes of one of `groups`."""
-    group = next(group for group in groups if group.uuid == uuid)
-    move = move_pair if instance.needs_secondary else move_anywhere
-    evaluator = mover_into(context, group)
-    return move(context, evaluator, instance, evaluator.online_nodes())
 
 
 def mover_into(context: Context, group: Group) -> Evaluator:

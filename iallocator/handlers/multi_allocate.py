@@ -44,7 +44,13 @@ def multi_allocate(context: Context, request: MultiAllocate) -> Reply:
             batch, note = _at_once(context, request, batch)
     if context.settings.optimal:
         batch, note = _best(context, request, batch, note)
-    _tell_unmet_orders(context, batch)
+    # Add the violated orders that were met, or not known, when the entries were made
+    entries = {entry["instance"]: entry for entry in batch.entries}
+    for instance, _ in batch.placed:
+        known = entries[instance.name].get("broken", [])
+        more = [text for text in context.bonds.unmet_orders(instance) if text not in known]
+        if more:
+            entries[instance.name]["broken"] = [*known, *more]
     return batch.reply(note, whole=context.settings.behaviour.fails_batch_whole)
 
 
@@ -115,16 +121,6 @@ def _place_in_turn(context: Context, wanted: Sequence[Allocate], batch: _Batch) 
             batch.failed.append((instance.name, why))
             entry = next(e for e in batch.entries if e["instance"] == instance.name)
             entry |= {"nodes": [], "reason": why}
-
-
-def _tell_unmet_orders(context: Context, batch: _Batch) -> None:
-    """Add to what entries say is broken what turned out so after they were made."""
-    entries = {entry["instance"]: entry for entry in batch.entries}
-    for instance, _ in batch.placed:
-        known = entries[instance.name].get("broken", [])
-        more = [text for text in context.bonds.unmet_orders(instance) if text not in known]
-        if more:
-            entries[instance.name]["broken"] = [*known, *more]
 
 
 def _place(context: Context, wanted: Allocate, batch: _Batch) -> None:

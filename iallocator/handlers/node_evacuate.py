@@ -1,4 +1,7 @@
-"""``node-evacuate``: instances off their primaries, their secondaries, or both."""
+"""``node-evacuate``: instances off their primaries, their secondaries, or both.
+
+``multi-evacuate``: new secondaries, as Ganeti 2.4 and older request them.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,7 @@ from iallocator.placement.moves import (
 from iallocator.placement.results import MoveResult
 from iallocator.placement.several.move_all import move_all
 from iallocator.placement.several.sequence import MoveTask, in_turn
+from iallocator.reply import Reply
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,10 +29,9 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.placement.context import Context
     from iallocator.placement.evaluator import Evaluator
-    from iallocator.reply import Reply
-    from iallocator.requests import NodeEvacuate
+    from iallocator.requests import MultiEvacuate, NodeEvacuate
 
-__all__ = ["evacuation_task", "node_evacuate"]
+__all__ = ["evacuation_task", "multi_evacuate", "node_evacuate"]
 
 
 def node_evacuate(context: Context, request: NodeEvacuate) -> Reply:
@@ -60,6 +63,30 @@ def node_evacuate(context: Context, request: NodeEvacuate) -> Reply:
     return report.reply(note)
 
 
+def multi_evacuate(context: Context, request: MultiEvacuate) -> Reply:
+    """Give each instance with its secondary on one of the nodes another secondary.
+
+    The protocol has no partial answer: the request fails with the first instance that cannot
+    be moved.
+    """
+    cluster = context.cluster
+    tasks = [
+        evacuation_task(context, instance, "secondary-only", request.nodes)
+        for instance in request.existing(cluster)
+    ]
+    note, made = move_all(context, tasks)
+    result: list[list[Any]] = []
+    solutions: list[dict[str, Any]] = []
+    for instance, outcome in made:
+        solutions.append(move_entry(context, instance, outcome))
+        if outcome.best is None:
+            why = outcome.message + (outcome.nearest or "")
+            return Reply(False, f"{instance.name}: {why}{note}", [], solutions)
+        result.append([instance.name, cluster.node_names(outcome.best.after[1:])])
+    info = f"0 instances failed to move and {len(result)} were moved successfully{note}"
+    return Reply(True, info, result, solutions)
+
+
 def _report_failed(
     context: Context,
     report: MoveReport,
@@ -69,17 +96,19 @@ def _report_failed(
 ) -> None:
     """Report an instance that its group cannot host; move it to another group if requested."""
     entry = move_entry(context, instance, outcome)
-    move = None
+    move, nearest = None, outcome.nearest or ""
     if remote is not None and remote.best is not None:
         entry["remote"] = {
             key: value
             for key, value in move_entry(context, instance, remote).items()
             if key not in ("instance", "failures")
         }
+        nodes = "/".join(entry["remote"]["nodes"])
+        nearest += f" (group {entry['remote']['group']} could take it on {nodes})"
         local = context.cluster.group_of(instance)
         move = remote.best if context.settings_of(local).inter_group == "yes" else None
     if move is None:
-        report.failed(instance, outcome.message, entry, (outcome.nearest or "") + _hint(entry))
+        report.failed(instance, outcome.message, entry, nearest)
     else:
         move.apply(context.state)
         report.moved(move, entry)
@@ -207,10 +236,3 @@ def _elsewhere(context: Context, unit: Sequence[Instance]) -> dict[str, MoveResu
                 found[instance.name] = outcome
                 outcome.best.apply(context.state)
     return found if len(found) == len(unit) else {}
-
-
-def _hint(entry: dict[str, Any]) -> str:
-    if "remote" not in entry:
-        return ""
-    remote = entry["remote"]
-    return f" (group {remote['group']} could take it on {'/'.join(remote['nodes'])})"

@@ -9,9 +9,7 @@ from iallocator.reply import Reply
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from iallocator.model.moves import Move
     from iallocator.placement.context import Context
-    from iallocator.placement.evaluator import Evaluator
     from iallocator.requests import Relocate
 
 __all__ = ["relocate"]
@@ -38,17 +36,11 @@ def relocate(context: Context, request: Relocate) -> Reply:
         message = outcome.message + (outcome.nearest or "") + (f"; it {unmet}" if unmet else "")
         return Reply(False, message, [], solutions)
     names = context.cluster.node_names(outcome.best.after)
-    info = "success" + _lost_more(context, evaluator, outcome.best)
+    info = "success"
+    if evaluator.rules.exact:  # add whether failures lose more than before
+        group = evaluator.group
+        with context.state.trial():
+            outcome.best.apply(context.state)
+            info += told(context, [group], [group] if len(group.nodes) <= COMPARED else [])
     info += starts_in_vain(context, [instance])
     return Reply(True, info, [names[-1]], solutions)
-
-
-def _lost_more(context: Context, evaluator: Evaluator, move: Move) -> str:
-    """What to say of a move after which failures lose more than before."""
-    if not evaluator.rules.exact:
-        return ""
-
-    group = evaluator.group
-    with context.state.trial():
-        move.apply(context.state)
-        return told(context, [group], [group] if len(group.nodes) <= COMPARED else [])

@@ -73,11 +73,14 @@ class AcrossGroups:
         for rank in sorted({POLICY_RANK[group.alloc_policy] for group in open_groups}):
             some = [g for g in open_groups if POLICY_RANK[g.alloc_policy] == rank]
             if instance.required_nodes == 1:
-                found: Ranked = self._singles(instance, some)
+                nodes = self._online(instance, some)
+                rejections = self._unfit(instance, nodes)
+                singles = self.kernel.singles(instance, nodes, rejections, self._limits.primary)
+                found = self._level(singles.ranked())
             else:
                 found = self._pairs(instance, some)
-            for _, nodes in found:
-                yield self.context.cluster.nodes[nodes[0]].group, nodes
+            for _, place in found:
+                yield self.context.cluster.nodes[place[0]].group, place
 
     def _by_offers(
         self, instance: Instance, groups: Sequence[Group]
@@ -111,13 +114,6 @@ class AcrossGroups:
         else:
             found = kernel.singles(instance, nodes, rejections, limit_policy.primary)
         return context.bonds.with_soft_costs(instance, found)[0]
-
-    def _singles(self, instance: Instance, groups: Sequence[Group]) -> Ranked:
-        """Single nodes of `groups`, best first; of groups that are level the first one."""
-        nodes = self._online(instance, groups)
-        rejections = self._unfit(instance, nodes)
-        found = self.kernel.singles(instance, nodes, rejections, self._limits.primary)
-        yield from self._level(found.ranked())
 
     def _level(self, found: Ranked) -> Ranked:
         """Placements in order; where scores agree to 8 decimals, by group, then as they were."""
@@ -161,7 +157,7 @@ class AcrossGroups:
             for nodes in members.values()
             if len(nodes) > 1
         ]
-        yield from self._level(merge(*every_pair, key=_score))
+        yield from self._level(merge(*every_pair, key=lambda one: one[0]))
 
     def open(self, instance: Instance, groups: Sequence[Group]) -> list[Group]:
         """Those of `groups` that may take `instance` as far as the group matters."""
@@ -247,7 +243,3 @@ def _by_group(placements: list[tuple[float, Nodes]], nodes: Sequence[Any]) -> Ra
     if len(placements) > 1:
         placements.sort(key=lambda one: nodes[one[1][0]].group.index)
     yield from placements
-
-
-def _score(placement: tuple[float, Nodes]) -> float:
-    return placement[0]

@@ -29,7 +29,13 @@ def collect_offers(context: Context, allocation: AllocationRequest) -> RankedGro
         for group in allocation.groups
     ]
     if context.settings.behaviour.decides_by_rounding and len(offers) > 1:
-        _tell_apart(context, allocation, offers)
+        # Give offers of nearly equal scores theirs to the last digit
+        from iallocator.scoring.rounding import exactly
+
+        scored = [offer for offer in offers if offer.nodes and offer.ranked_by == "score"]
+        best = [(offer.key, offer.nodes[0]) for offer in scored]
+        for offer, score in zip(scored, exactly(context.state, scope, allocation.instance, best)):
+            offer.exactly = score
     order = _order_of_best(context, allocation, offers)
     ranked = RankedGroups(
         offers, allocation.named, context.settings.behaviour.prefers_last_group, order
@@ -37,19 +43,6 @@ def collect_offers(context: Context, allocation: AllocationRequest) -> RankedGro
     if context.trace is not None:
         context.trace.compared(allocation, ranked)
     return ranked
-
-
-def _tell_apart(
-    context: Context, allocation: AllocationRequest, offers: Sequence[GroupSolution]
-) -> None:
-    """Give offers of nearly equal scores theirs to the last digit."""
-    from iallocator.scoring.rounding import exactly
-
-    scored = [offer for offer in offers if offer.nodes and offer.ranked_by == "score"]
-    scope = allocation.scope(context.all_nodes())
-    best = [(offer.key, offer.nodes[0]) for offer in scored]
-    for offer, score in zip(scored, exactly(context.state, scope, allocation.instance, best)):
-        offer.exactly = score
 
 
 def _order_of_best(

@@ -86,10 +86,13 @@ class KnownAnswers:
         before = self._most
         if before is None:
             before = instance
+        spindles = None  # more than any number
+        if before.spindles is not None and instance.spindles is not None:
+            spindles = max(before.spindles, instance.spindles)
         most = Instance(
             "",
             Backend(max(before.memory, instance.memory), vcpus=0),
-            Disks(instance.template, spindles=_most_spindles(before, instance)),
+            Disks(instance.template, spindles=spindles),
         )
         most.as_primary = _most(before.as_primary, instance.as_primary)
         most.as_secondary = _most(before.as_secondary, instance.as_secondary)
@@ -157,13 +160,6 @@ def _most(one: Sequence[float], other: Sequence[float]) -> tuple[float, ...]:
     return tuple(max(a, b, key=abs) for a, b in zip(one, other))
 
 
-def _most_spindles(one: Instance, other: Instance) -> int | None:
-    """None, which says nothing, is more than any number."""
-    if one.spindles is None or other.spindles is None:
-        return None
-    return max(one.spindles, other.spindles)
-
-
 class MoveLimits:
     """What `state`, as it is when asked, has left for moves by `limit_policies`.
 
@@ -191,16 +187,12 @@ class MoveLimits:
         """Return whether `instance` may move from `before` to `after`, migration tags included."""
         if before[:1] != after[:1] and may_not_receive(self._state.cluster, before[0], after[:1]):
             return False
-        if self._copies_from_offline(before, after):
-            return False
-        changed = before[:1] != after[:1], before[1:] != after[1:]
-        return self._failing(instance, before, after, *changed) is None
-
-    def _copies_from_offline(self, before: Nodes, after: Nodes) -> bool:
-        """Return whether only the secondary is new, and the primary is offline."""
-        if before[:1] != after[:1] or before[1:] == after[1:]:
-            return False
-        return not self._limit_policies.reaches(self._state.cluster.nodes[before[0]])
+        primary, mirror = before[:1] != after[:1], before[1:] != after[1:]
+        if mirror and not primary:  # the disks are copied from the primary
+            source = self._state.cluster.nodes[before[0]]
+            if not self._limit_policies.reaches(source):
+                return False
+        return self._failing(instance, before, after, primary, mirror) is None
 
     def rejection(
         self, instance: Instance, before: Nodes, after: Nodes, primary: bool, mirror: bool
@@ -236,14 +228,9 @@ class MoveLimits:
         left = [index for index in nodes if index in before[:1]]
         for several in ([index for index in nodes if index not in left], left):
             if several:
-                found |= self._mirrors_of_one_motion(instance, before, primary, several)
+                checks = self._mirror_checks(instance, before, (primary, several[0]))
+                found |= self._rejections(instance, SECONDARY, checks, primary, several)
         return found
-
-    def _mirrors_of_one_motion(
-        self, instance: Instance, before: Nodes, primary: int, nodes: Sequence[int]
-    ) -> dict[int, Rejection]:
-        checks = self._mirror_checks(instance, before, (primary, nodes[0]))
-        return self._rejections(instance, SECONDARY, checks, primary, nodes)
 
     def _rejections(
         self,

@@ -150,7 +150,12 @@ class _Rules:
         subject = self.subject
         needed, steps = self.limits(index)
         if node.uncontended <= needed or node.contended <= needed:
-            return _NodeResult(node, None, 0, 0, _lacks_memory(node, needed))
+            kind, free = "uncontended", node.uncontended
+            if free > needed:
+                kind, free = "contended", node.contended
+            lack = f"{kind} {max(0, free):.10g} MiB free"
+            why = f"needs more than {needed} MiB with the overhead, {lack}"
+            return _NodeResult(node, None, 0, 0, why)
         system = affinity(subject.system, node.system)
         number = round_of(system, steps)
         if number is None:
@@ -248,13 +253,6 @@ class _KeyOrder(NodeRanking):
         """The sticky keys of the node that the instance will run on."""
         home = self._query.beside[0] if self._query.beside else index
         return {"sticky_keys": list(self._rules.usage.sticky(home))}
-
-
-def _lacks_memory(node: NodeKeys, needed: float) -> str:
-    kind, free = "uncontended", node.uncontended
-    if free > needed:
-        kind, free = "contended", node.contended
-    return f"needs more than {needed} MiB with the overhead, {kind} {max(0, free):.10g} MiB free"
 
 
 def _compared(value: float, weight: float, found: dict[float, int]) -> str:

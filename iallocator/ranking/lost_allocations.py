@@ -133,17 +133,11 @@ class _Losses:
         for node in group.nodes:
             self.primary[node] = self._loss(node, instance.as_primary, state.reserved[node])
             if instance.required_nodes == 2:
-                self._as_secondary(node)
-
-    def _as_secondary(self, node: int) -> None:
-        """Note what `node` loses as secondary: with any primary, and with those it serves now.
-
-        For these it keeps memory free already, so that more of it is needed.
-        """
-        self.secondary[node] = self._second(node, 0)
-        for primary, amount in self._state.peers[node].items():
-            if amount and primary != node:
-                self.beside.setdefault(primary, {})[node] = self._second(node, amount)
+                self.secondary[node] = self._second(node, 0)
+                # The node keeps memory free for the failover of each of its peers already
+                for primary, amount in state.peers[node].items():
+                    if amount and primary != node:
+                        self.beside.setdefault(primary, {})[node] = self._second(node, amount)
 
     def _second(self, node: int, kept: float) -> Lost:
         reserved = self._state.reserved[node]

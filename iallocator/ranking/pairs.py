@@ -11,7 +11,7 @@ from iallocator.scoring.candidates import Candidates
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
     from typing import Any
 
     from iallocator.aliases import Nodes
@@ -55,7 +55,6 @@ class OrderedCandidates(Candidates):
     ) -> None:
         self._query = query
         self._strategy = strategy
-        self._fixed = fixed
         self._seconds: dict[int, list[int]] = {}
         self._second_orders: dict[int, NodeRanking] = {}
         rows: dict[int, int] = {}
@@ -68,7 +67,8 @@ class OrderedCandidates(Candidates):
                 rows |= dict.fromkeys(nodes, number)
                 self._seconds |= {index: [] for index in nodes}
         self.scores = _Scores(candidates, rows)
-        self.first = self._order_of_primaries(sorted(self._seconds))
+        firsts = sorted(self._seconds)
+        self.first = strategy.order(query, firsts) if firsts and not fixed else None
         self._rejected_seconds = self._rejected_beside_any()
         self.primaries = [
             p
@@ -86,10 +86,6 @@ class OrderedCandidates(Candidates):
     def name(self) -> str:
         """The name of the strategy."""
         return self._query.strategy
-
-    def _order_of_primaries(self, nodes: Sequence[int]) -> NodeRanking | None:
-        """The order of the first nodes; none where that node is given."""
-        return None if self._fixed or not nodes else self._strategy.order(self._query, nodes)
 
     def _rejected_beside_any(self) -> set[int]:
         """The nodes that are rejected as secondaries, whatever the primary is."""

@@ -92,33 +92,24 @@ def find_all_or_most(problem: Problem, check: Check, budget: Budget, most: Most)
         most.proved = True
     elif answer.status != UNAVAILABLE and not budget.spent:
         fewest = 1 if answer.status == IMPOSSIBLE else 0
-        _find_most(_counted(problem, fewest), check, budget, most)
+        counted = _counted(problem, fewest)
+        most.proved = True
+        # Leave out as few members as possible, of the highest priority first
+        for priority in most.left_out:
+            if most.left_out[priority]:
+                fewer = _of_count(counted, priority)
+                fewer.at_most((*ALL, priority), most.left_out[priority] - 1)
+                found = search(fewer, check, budget, gap=0)
+                if found.status == FOUND:
+                    most.offer(found.values(counted))
+                most.proved &= found.status == IMPOSSIBLE or found.proved
+            counted.at_most((*ALL, priority), most.left_out[priority])
+        # Then look for the lowest cost with as many left out
+        if most.values is not None:
+            cheapest = search(counted, check, budget)
+            if cheapest.status == FOUND:
+                most.values = cheapest.values(counted)
     return answer.status
-
-
-def _find_most(problem: Problem, check: Check, budget: Budget, most: Most) -> None:
-    most.proved = True
-    for priority in most.left_out:
-        most.proved &= _try_priority(problem, priority, check, budget, most)
-        problem.at_most((*ALL, priority), most.left_out[priority])
-    if most.values is not None:
-        answer = search(problem, check, budget)
-        if answer.status == FOUND:
-            most.values = answer.values(problem)
-
-
-def _try_priority(
-    problem: Problem, priority: int, check: Check, budget: Budget, most: Most
-) -> bool:
-    """Leave out as few of `priority` as can be; whether that is proved."""
-    if not most.left_out[priority]:
-        return True
-    asked = _of_count(problem, priority)
-    asked.at_most((*ALL, priority), most.left_out[priority] - 1)
-    answer = search(asked, check, budget, gap=0)
-    if answer.status == FOUND:
-        most.offer(answer.values(problem))
-    return answer.status == IMPOSSIBLE or answer.proved
 
 
 def _counted(problem: Problem, fewest: int) -> Problem:

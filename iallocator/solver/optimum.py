@@ -119,7 +119,10 @@ class _Branching:
         item = self._items[position]
         twin = position > 0 and self._items[position - 1].kind == item.kind
         final = position == len(self._items) - 1
-        for score, price, nodes in self._places(item):
+        places = list(item.places())
+        self._budget.placements -= 1 + len(places)
+        # The cheapest first; of equally cheap places, those with the lower score first
+        for score, price, nodes in sorted(places, key=lambda one: (one[0] + one[1], one)):
             if self._budget.spent:
                 self.best.proved = False
                 return
@@ -129,27 +132,17 @@ class _Branching:
                 return  # the others are no better
             self._taken[item.instance.name] = nodes
             if not final:
-                self._go_on(position, nodes, paid + price)
+                due = paid + price
+                self._state.place(item.instance, nodes)
+                try:
+                    if self._bound.of(position + 1) + due < self.best.cost - SCORE:
+                        self.place(position + 1, nodes, due)
+                finally:
+                    self._state.remove(item.instance, nodes)
             elif self._accepted():
                 self.best.score, self.best.price = score, paid + price
                 self.best.nodes = dict(self._taken)
                 return
-
-    def _places(self, item: Item) -> list[tuple[float, float, Nodes]]:
-        """The places of `item`, cheapest first, of equals those with the lower score."""
-        found = list(item.places())
-        self._budget.placements -= 1 + len(found)
-        return sorted(found, key=lambda place: (place[0] + place[1], place))
-
-    def _go_on(self, position: int, nodes: Nodes, paid: float) -> None:
-        """Place those after `position`, with that one on `nodes`, if that can be cheaper."""
-        instance = self._items[position].instance
-        self._state.place(instance, nodes)
-        try:
-            if self._bound.of(position + 1) + paid < self.best.cost - SCORE:
-                self.place(position + 1, nodes, paid)
-        finally:
-            self._state.remove(instance, nodes)
 
     def _accepted(self) -> bool:
         """Check the whole placement; for that the state is cleared of it."""

@@ -144,8 +144,18 @@ class PlacementProblem:
         """The problem so far; the values of its choices are tuples of nodes."""
         problem = Problem()
         problem.kinds = list(self._kinds.values())
-        most = _most_used(problem)
-        remaining = _if_all_stay(problem)
+        # By row: the most that the choices could use; what is used if all members are left out
+        most: dict[Row, float] = {}
+        remaining: dict[Row, float] = {}
+        for kind in problem.kinds:
+            highest: dict[Row, float] = {}
+            for uses in (kind.remains, *(choice.uses for choice in kind.choices)):
+                for row, amount in uses.items():
+                    highest[row] = max(highest.get(row, 0), amount)
+            for row, amount in highest.items():
+                most[row] = most.get(row, 0) + amount * len(kind.members)
+            for row, amount in kind.remains.items():
+                remaining[row] = remaining.get(row, 0) + amount * len(kind.members)
         for row, amount in most.items():
             room = max(self._room(row), remaining.get(row, 0))  # no instance has to leave
             if room < amount:
@@ -176,10 +186,11 @@ class PlacementProblem:
     def _disks(self, instance: Instance, nodes: Nodes) -> dict[Row, float]:
         """What the disks of `instance` take on `nodes` while it is stopped, by row."""
         uses = self._uses(instance, nodes) if nodes else {}
+        disk = {column for column, one in REGULAR.items() if one.local and not one.rising}
         return {
             row: amount
             for row, amount in uses.items()
-            if row[0] == "pool" or (row[0] == "limit" and _is_disk(REGULAR[row[1]]))
+            if row[0] == "pool" or (row[0] == "limit" and row[1] in disk)
         }
 
     def _room(self, row: Row) -> float:
@@ -225,30 +236,3 @@ class PlacementProblem:
                 problem.at_most(row, -state.peers[row[1]].get(row[2], 0))
         for index, uses in kept.items():
             problem.free.append((state.reserved[index], INFINITY, uses))
-
-
-def _is_disk(resource: Resource) -> bool:
-    """Return whether disks take the resource, whether their instance runs or not."""
-    return resource.local and not resource.rising
-
-
-def _if_all_stay(problem: Problem) -> dict[Row, float]:
-    """Row -> what is used of it if every member is left out."""
-    used: dict[Row, float] = {}
-    for kind in problem.kinds:
-        for row, amount in kind.remains.items():
-            used[row] = used.get(row, 0) + amount * len(kind.members)
-    return used
-
-
-def _most_used(problem: Problem) -> dict[Row, float]:
-    """Row -> the most that the choices could use of it, whatever its bound."""
-    most: dict[Row, float] = {}
-    for kind in problem.kinds:
-        highest: dict[Row, float] = {}
-        for uses in (kind.remains, *(choice.uses for choice in kind.choices)):
-            for row, amount in uses.items():
-                highest[row] = max(highest.get(row, 0), amount)
-        for row, amount in highest.items():
-            most[row] = most.get(row, 0) + amount * len(kind.members)
-    return most

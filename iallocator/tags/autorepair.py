@@ -170,8 +170,13 @@ def state_of(instance: Instance) -> RepairState:
     for record in filter(None, map(_record, instance.tags)):
         repairs.setdefault(record.identity, []).append(record)
     state = RepairState(HEALTHY)
-    for records in sorted(repairs.values(), key=_began):
-        last = max(records, key=lambda one: (_rank(one.result), one.seconds))
+    # By the earliest moment of a repair; of repairs that began at the same time, by name
+    begun = sorted(
+        repairs.values(), key=lambda some: (min(r.seconds for r in some), some[0].identity)
+    )
+    ranks = ("", *RESULTS)
+    for records in begun:
+        last = max(records, key=lambda one: (ranks.index(one.result), one.seconds))
         if state.name == FAILED:
             break
         if state.name == PENDING and state.record is not None:
@@ -179,24 +184,10 @@ def state_of(instance: Instance) -> RepairState:
                 f"{instance.name}: tag {last.tag}, though {state.record.tag} is pending"
             )
         earlier = tuple(one.tag for one in records if one != last)
-        state = state.changed(_name(last), last)
+        name = PENDING if not last.result else FAILED if last.result == FAILURE else HEALTHY
+        state = state.changed(name, last)
         state = replace(state, outdated=(*state.outdated, *earlier))
     return state
-
-
-def _began(records: Sequence[Record]) -> tuple[int, str]:
-    """What repairs are sorted by: the earliest moment, at the same one by name."""
-    return min(one.seconds for one in records), records[0].identity
-
-
-def _name(record: Record) -> str:
-    if not record.result:
-        return PENDING
-    return FAILED if record.result == FAILURE else HEALTHY
-
-
-def _rank(result: str) -> int:
-    return RESULTS.index(result) if result else -1
 
 
 def is_record(tag: str) -> bool:

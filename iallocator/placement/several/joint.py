@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from iallocator.aliases import Nodes
-    from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.placement.context import Context
     from iallocator.placement.results import GroupSolution
@@ -54,8 +53,15 @@ def place_together(
     found = JointResult(len(allocations))
     with Held() as held:
         budget = context.budget()
-        hopeless = _hopeless(context, allocations, budget)
-        found.hopeless = hopeless
+        # Instances that fit nowhere even alone, and those that depend on them
+        alone = {
+            w.instance.name
+            for w in allocations
+            if not budget.spent and collect_offers(context, w).best is None
+        }
+        others = [w.instance for w in allocations if w.instance.name not in alone]
+        chains = context.bonds.dependents_of_failed(others, alone, ordered=True)
+        found.hopeless = hopeless = alone | chains.keys()
         possible = [
             allocation for allocation in allocations if allocation.instance.name not in hopeless
         ]
@@ -75,21 +81,6 @@ def place_together(
     return found
 
 
-def _hopeless(
-    context: Context, allocations: Sequence[AllocationRequest], budget: Budget
-) -> set[str]:
-    """Return the instances that fit nowhere even alone, and those that depend on them."""
-    alone = {
-        w.instance.name
-        for w in allocations
-        if not budget.spent and collect_offers(context, w).best is None
-    }
-    others = [
-        allocation.instance for allocation in allocations if allocation.instance.name not in alone
-    ]
-    return alone | context.bonds.dependents_of_failed(others, alone, ordered=True).keys()
-
-
 def _program(
     context: Context,
     allocations: Sequence[AllocationRequest],
@@ -97,9 +88,13 @@ def _program(
     budget: Budget,
 ) -> Problem | None:
     """The places of all allocations and the bounds that they share; None if there is no time."""
-    problem = PlacementProblem(
-        context.state, _lenient(context), reserves(context), constraints=[affinity]
-    )
+    lenient = {  # nodes of groups where not all limits are enforced
+        index
+        for group in context.cluster.groups
+        if context.evaluator(group).limit_policies.new.primary.spares
+        for index in group.nodes
+    }
+    problem = PlacementProblem(context.state, lenient, reserves(context), constraints=[affinity])
     for allocation in allocations:
         if budget.spent:
             return None
@@ -114,16 +109,6 @@ def _program(
     if budget.spent:  # the last of them may have more places
         return None
     return problem.problem()
-
-
-def _lenient(context: Context) -> set[int]:
-    """The nodes of groups where less than all limits count."""
-    return {
-        index
-        for group in context.cluster.groups
-        if context.evaluator(group).limit_policies.new.primary.spares
-        for index in group.nodes
-    }
 
 
 def places_of(
@@ -225,18 +210,14 @@ def offer_chosen(context: Context, allocation: AllocationRequest, nodes: Nodes) 
     offer = offer_exactly(context, allocation, nodes)
     if offer.placements and offer.secondaries is not None:
         group = context.cluster.nodes[nodes[0]].group
-        whole = collect_offers(context, _only_in(allocation, group)).best
+        in_group = AllocationRequest(
+            allocation.instance, [group], allocation.named, allocation.allowed, counted=False
+        )
+        whole = collect_offers(context, in_group).best
         if whole is not None:
             names = [*whole.placements[0][1], *(whole.secondaries or ())]
             offer.secondaries = [name for name in names if name not in offer.placements[0][1]]
     return offer
-
-
-def _only_in(allocation: AllocationRequest, group: Group) -> AllocationRequest:
-    """`allocation`, asked of one of its groups."""
-    return AllocationRequest(
-        allocation.instance, [group], allocation.named, allocation.allowed, counted=False
-    )
 
 
 def reserves(context: Context) -> dict[int, float]:
@@ -245,23 +226,23 @@ def reserves(context: Context) -> dict[int, float]:
     When a node fails, all memory of its instances must be found on the other nodes that
     may take over; whatever is placed in the group comes off that, wherever it goes.
     """
-    found = {group.index: _reserve(context, group) for group in context.cluster.groups}
-    return {index: reserve for index, reserve in found.items() if reserve is not None}
-
-
-def _reserve(context: Context, group: Group) -> float | None:
-    evaluator = context.evaluator(group, context.all_nodes())
-    state, rules = context.state, evaluator.rules
-    if rules.mode == "off":
-        return None
-    targets = rules.targets(context.cluster, group)
-    failing = rules.failing(context.cluster, group, context.all_nodes())
-    tolerance = evaluator.scope.tolerance(rules)
-    survivable = tolerance.tolerated([node for node in failing if node in targets])
-    free = {node: max(0, state.columns[MEMORY][node]) for node in targets}
-    total = sum(free.values())
-    spare = [
-        total - free[node] - sum(i.memory for i in state.primaries[node].values() if i.uses_memory)
-        for node in survivable
-    ]
-    return min(spare, default=None)
+    state, found = context.state, {}
+    for group in context.cluster.groups:
+        evaluator = context.evaluator(group, context.all_nodes())
+        rules = evaluator.rules
+        if rules.mode == "off":
+            continue
+        targets = rules.targets(context.cluster, group)
+        failing = rules.failing(context.cluster, group, context.all_nodes())
+        tolerance = evaluator.scope.tolerance(rules)
+        free = {node: max(0, state.columns[MEMORY][node]) for node in targets}
+        total = sum(free.values())
+        spare = [
+            total
+            - free[node]
+            - sum(i.memory for i in state.primaries[node].values() if i.uses_memory)
+            for node in tolerance.tolerated([node for node in failing if node in targets])
+        ]
+        if spare:
+            found[group.index] = min(spare)
+    return found

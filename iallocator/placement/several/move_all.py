@@ -255,16 +255,12 @@ def _carry_out(context: Context, tasks: Sequence[MoveTask], moves: Made) -> None
     for instance, outcome in moves:
         assert outcome.best is not None
         if outcome.others is not None:
-            outcome.others = _others(context, by_name[instance.name], outcome.best.after)
+            whole = by_name[instance.name].best()
+            every = [*whole.best.after, *(whole.others or ())] if whole.best else []
+            nodes, chosen = context.cluster.nodes, outcome.best.after
+            group = nodes[chosen[0]].group
+            outcome.others = [i for i in every if i not in chosen and nodes[i].group is group]
         outcome.best.apply(context.state)
-
-
-def _others(context: Context, task: MoveTask, chosen: Nodes) -> list[int]:
-    """The other nodes of that group that the instance could go to as the state is, best first."""
-    whole = task.best()
-    found = [*whole.best.after, *(whole.others or ())] if whole.best else []
-    group = context.cluster.nodes[chosen[0]].group
-    return [i for i in found if i not in chosen and context.cluster.nodes[i].group is group]
 
 
 def _in_turn(context: Context, tasks: Sequence[MoveTask]) -> Made:

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from iallocator.aliases import Nodes
     from iallocator.model.instance import Instance
     from iallocator.placement.context import Context
-    from iallocator.placement.results import MoveResult
     from iallocator.placement.several.sequence import Made, MoveTask
     from iallocator.solver.problem import Problem
 
@@ -166,15 +165,13 @@ class _JointMove:
         if len(made) == len(nodes):
             return None
         some = {instance.name: nodes[instance.name] for instance, _ in made}
-        if most.better(some) and self.rejected(some) is None and not self._separates(made):
-            most.offer(some)
+        if most.better(some) and self.rejected(some) is None:
+            # Colocation groups must not be separated
+            moved = [instance for instance, _ in made]
+            stay = {task.instance.name for task in self._tasks} - {one.name for one in moved}
+            if not self._context.bonds.dependents_of_failed(moved, stay, ordered=False):
+                most.offer(some)
         return [task.instance.name for task in self._tasks]
-
-    def _separates(self, made: Made) -> bool:
-        """Whether one of `made` leaves behind an instance that it must be with."""
-        moved = [instance for instance, _ in made]
-        stay = {task.instance.name for task in self._tasks} - {one.name for one in moved}
-        return bool(self._context.bonds.dependents_of_failed(moved, stay, ordered=False))
 
     def moves(self, nodes: Mapping[str, Nodes]) -> Made:
         """The moves to `nodes` in the order in which they can be made."""
@@ -213,13 +210,9 @@ def _places_by_task(
         for task in sorted(tasks, key=lambda one: one.instance.name not in names):
             if task.instance.name not in names and not any(found.values()):
                 break
-            found[task.instance.name] = [] if budget.spent else _costs(context, task, budget)
+            places = () if budget.spent else places_of_move(context, task, budget)
+            found[task.instance.name] = [(score + price, nodes) for score, price, nodes in places]
     return found
-
-
-def _costs(context: Context, task: MoveTask, budget: Budget) -> Places:
-    places = places_of_move(context, task, budget)
-    return [(score + price, nodes) for score, price, nodes in places]
 
 
 def places_of_move(
@@ -265,28 +258,18 @@ def try_moves(context: Context, tasks: Sequence[MoveTask], nodes: Mapping[str, N
     try:
         while True:
             check()
-            following = _next_move(waiting, nodes)
-            if following is None:
+            for task in waiting:
+                outcome = task.exactly(nodes[task.instance.name])
+                if outcome.best is not None:
+                    outcome.best.apply(state)
+                    made.append((task.instance, outcome))
+                    waiting.remove(task)
+                    context.bonds.pending.discard(task.instance.name)
+                    break
+            else:
                 return made
-            task, outcome = following
-            assert outcome.best is not None
-            outcome.best.apply(state)
-            made.append((task.instance, outcome))
-            waiting.remove(task)
-            context.bonds.pending.discard(task.instance.name)
     finally:
         context.bonds.pending = set()
         for instance, _ in reversed(made):
             state.remove(instance, state.where[instance.name])
             state.place(instance, present[instance.name])
-
-
-def _next_move(
-    waiting: Sequence[MoveTask], nodes: Mapping[str, Nodes]
-) -> tuple[MoveTask, MoveResult] | None:
-    """The first that can be made as the state is."""
-    for task in waiting:
-        outcome = task.exactly(nodes[task.instance.name])
-        if outcome.best is not None:
-            return task, outcome
-    return None

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from iallocator.placement.context import Context
     from iallocator.placement.results import AllocationRequest
     from iallocator.placement.several.sequence import Made, MoveTask
-    from iallocator.solver.budget import Budget
     from iallocator.solver.optimum import Check, Places
 
 __all__ = ["best_batch", "best_moves"]
@@ -141,11 +140,6 @@ def _search(
         budget = context.budget()
         best = lowest_cost(context.state, scope, items, greedy, check, budget)
     context.interrupted |= held.asked
-    return _describe(greedy, best, budget), best.nodes
-
-
-def _describe(greedy: Optimum, best: Optimum, budget: Budget) -> str:
-    """What to add to ``info``."""
     prices = greedy.price > 0 or best.price > 0
     found, first = (
         f"{one.score:.8f} + price {one.price:g}" if prices else f"{one.score:.8f}"
@@ -153,7 +147,8 @@ def _describe(greedy: Optimum, best: Optimum, budget: Budget) -> str:
     )
     claim = "proved lowest" if best.proved else f"lowest found {budget.limit}, not proved"
     gap = greedy.cost - best.cost
-    return f"; optimal: score {found}, {claim}; greedy {first}, gap {gap:.8f}"
+    note = f"; optimal: score {found}, {claim}; greedy {first}, gap {gap:.8f}"
+    return note, best.nodes
 
 
 def _obstacle(context: Context, groups: Iterable[Group]) -> str:

@@ -37,8 +37,12 @@ def in_turn(context: Context, instances: Sequence[Instance]) -> Iterator[int]:
 
 
 def _positions(context: Context, instances: Sequence[Instance]) -> Iterator[int]:
-    strategy = _strategy(context, instances)
-    if strategy == "score" or not _sequenced(strategy):
+    # The strategy of the group of the first instance; that of the cluster for new instances
+    settings = context.settings
+    if settings.by_group and instances and instances[0].nodes:
+        settings = context.settings_of(context.cluster.group_of(instances[0]))
+    strategy = settings.strategy
+    if strategy not in SEQUENCED:
         position = {instance.name: k for k, instance in enumerate(instances)}
         yield from (position[i.name] for i in context.bonds.in_order(instances))
         return
@@ -59,18 +63,6 @@ def _positions(context: Context, instances: Sequence[Instance]) -> Iterator[int]
             last = after[0] if after and after != before else None
     finally:
         context.turn = None
-
-
-def _sequenced(strategy: str) -> bool:
-    """Return whether a strategy has an order of instances."""
-    return strategy in SEQUENCED
-
-
-def _strategy(context: Context, instances: Sequence[Instance]) -> str:
-    """The strategy of the first one's group; of the cluster for new ones."""
-    if context.settings.by_group and instances and instances[0].nodes:
-        return context.settings_of(context.cluster.group_of(instances[0])).strategy
-    return context.settings.strategy
 
 
 if TYPE_CHECKING:
@@ -151,7 +143,11 @@ class JointResult:
         if self.most is None:
             return f"; exact search found no answer {self.limit}" if self.limit else ""
         if self.places:
-            proof = f"which proved {self._proof()}" if self.most.proved else self._so_far()
+            proof = (
+                f"which proved {self._proof()}"
+                if self.most.proved
+                else f"{self._count()}, and no more {self.limit}"
+            )
             return f"; placed together by exact search, {proof}"
         if self.most.proved:
             return f"; exact search proved {self._proof()}"
@@ -169,6 +165,3 @@ class JointResult:
         assert self.most is not None
         first = ", higher priority first," if len(self.most.left_out) > 1 else ""
         return f"that{first} no more than {self._count()} can be placed"
-
-    def _so_far(self) -> str:
-        return f"{self._count()}, and no more {self.limit}"

@@ -145,15 +145,11 @@ class Site:
         while True:
             check()
             for one, settings in rng.sample(self.past, len(self.past)):
-                yield self._again(one, count), settings
+                new = copy(one.instance)
+                new.name = self.name(count)
+                new.order = len(self.cluster.instances) + count
+                yield Allocate(new, one.group_name, one.restrict_to), settings
                 count += 1
-
-    def _again(self, one: Allocate, number: int) -> Allocate:
-        """Return the request for another instance like that of `one`."""
-        new = copy(one.instance)
-        new.name = self.name(number)
-        new.order = len(self.cluster.instances) + number
-        return Allocate(new, one.group_name, one.restrict_to)
 
     def never_takes(self, rejected: Past | None) -> bool:
         """Return whether the initial cluster rejects an instance like the `rejected` one."""

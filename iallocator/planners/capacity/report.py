@@ -9,7 +9,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from iallocator.aliases import Json
-    from iallocator.model.cluster import Cluster
     from iallocator.planners.capacity.capacity import CapacityReport, Run
     from iallocator.planners.capacity.instance_size import Size
     from iallocator.planners.capacity.usage import Figures, Totals
@@ -77,15 +76,11 @@ def _run(study: CapacityReport, run: Run) -> Json:
         "failures": {name: count for name, count in filling.failures.items() if count},
         "end": end_of(study, run),
         "closest": run.closest,
-        "instances": _instances(run, cluster),
+        "instances": [
+            {"name": placed.instance.name, "nodes": cluster.node_names(placed.nodes)}
+            for placed in filling.placed
+        ],
     }
-
-
-def _instances(run: Run, cluster: Cluster) -> list[Json]:
-    return [
-        {"name": placed.instance.name, "nodes": cluster.node_names(placed.nodes)}
-        for placed in run.filling.placed
-    ]
 
 
 def _size(size: Size) -> Json:
@@ -126,14 +121,9 @@ BARE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789
 def key_lines(study: CapacityReport) -> Iterator[str]:
     """Return lines ``HTS_KEY=VALUE``, to be read by a shell."""
     for key, value in _keys(study):
-        yield f"HTS_{key}={_quoted(value)}"
-
-
-def _quoted(text: str) -> str:
-    """Return `text` as one word of a shell."""
-    if not BARE.issuperset(text):
-        return "'" + text.replace("'", "'\\''") + "'"
-    return text
+        bare = BARE.issuperset(value)
+        word = value if bare else "'" + value.replace("'", "'\\''") + "'"
+        yield f"HTS_{key}={word}"
 
 
 def _keys(study: CapacityReport) -> Iterator[tuple[str, str]]:
@@ -159,10 +149,11 @@ def _tiered(study: CapacityReport, run: Run) -> Iterator[tuple[str, str]]:
     before, after, totals = study.initial, run.figures, study.totals
     yield from _size_keys("TSPEC_INI", run.size)
     yield from _figure_keys("TRL", after, totals)
-    yield (
-        "TSPEC",
-        " ".join(",".join(map(str, _spec(size))) + f"={count}" for size, count in tiers(run)),
+    specs = (
+        f"{size.memory},{size.disk},{size.cpus},{size.spindles}={count}"
+        for size, count in tiers(run)
     )
+    yield "TSPEC", " ".join(specs)
     used_disk, left_disk = totals.disk - before.free_disk, totals.disk - after.free_disk
     used_spindles = totals.spindles - before.free_spindles
     yield "KM_USED_CPU", str(before.used_cpus)
@@ -195,10 +186,6 @@ def _standard(study: CapacityReport, run: Run) -> Iterator[tuple[str, str]]:
         counts = [count for count in counts if count[1]]
     for reason, count in sorted(counts, key=lambda pair: -pair[1]):
         yield f"ALLOC_{reason.upper()}_CNT", str(count)
-
-
-def _spec(size: Size) -> tuple[int, ...]:
-    return size.memory, size.disk, size.cpus, size.spindles
 
 
 def _size_keys(prefix: str, size: Size) -> Iterator[tuple[str, str]]:

@@ -114,18 +114,9 @@ class CapacityState:
         if not self._arrays or instance.required_nodes > 1:
             return self._find(instance, self._probing_kernel, every)
         barred = self._barred(instance)
-        return ((), barred) if barred else self._probe_singles(instance, every)
-
-    def failures_shown(self, instance: Instance) -> Failures:
-        """Return what rejects `instance`; the policy has a reason of its own here."""
-        self._policy_reason = self._behaviour.policy_reason
-        try:
-            return self._find(instance, self.kernel, False)[1]
-        finally:
-            self._policy_reason = ""
-
-    def _probe_singles(self, instance: Instance, every: bool) -> tuple[tuple[int, ...], Failures]:
-        """Return any node for `instance`, whatever its score."""
+        if barred:
+            return (), barred
+        # Any node will do, whatever its score
         failures: Failures = {}
         for taking, counts in self._taking(instance):
             for nodes in taking:
@@ -135,6 +126,14 @@ class CapacityState:
             for reason, count in counts.items():
                 failures[reason] = failures.get(reason, 0) + count
         return (), {reason: count for reason, count in failures.items() if count}
+
+    def failures_shown(self, instance: Instance) -> Failures:
+        """Return what rejects `instance`; the policy has a reason of its own here."""
+        self._policy_reason = self._behaviour.policy_reason
+        try:
+            return self._find(instance, self.kernel, False)[1]
+        finally:
+            self._policy_reason = ""
 
     def _find(
         self, instance: Instance, kernel: Kernel, every: bool
@@ -284,11 +283,10 @@ class CapacityState:
 
     def _rejected(self, group: Group, instance: Instance) -> dict[int, str]:
         """Return the nodes where the policy rejects `instance`; for hspace it has a disk."""
-        if not instance.kind.has_disks and not self._behaviour.plans_for_diskless:
-            return self._rejected_with_a_disk(group, _with_a_disk(instance))
-        return rejected_by_policy(self.state.cluster, group, instance, self._policy_reason)
-
-    def _rejected_with_a_disk(self, group: Group, twin: Instance) -> dict[int, str]:
+        if instance.kind.has_disks or self._behaviour.plans_for_diskless:
+            return rejected_by_policy(self.state.cluster, group, instance, self._policy_reason)
+        twin = instance.as_template(DRBD)
+        twin.disk_sizes = [instance.disk]
         nodes = self.state.cluster.nodes
         rejections: dict[int, str] = {}
         for index in group.nodes:
@@ -361,10 +359,3 @@ def _open_to(candidates: Candidates) -> tuple[list[tuple[int, ...]], Failures]:
     found = ((*prefix, last) for prefix, lasts in rows for last in lasts)
     first = next(found)
     return ([first] if len(first) > 1 else [first, *found]), candidates.failures
-
-
-def _with_a_disk(instance: Instance) -> Instance:
-    """Return a stand-in for a diskless instance, with a disk of its size."""
-    twin = instance.as_template(DRBD)
-    twin.disk_sizes = [instance.disk]
-    return twin

@@ -14,7 +14,7 @@ from iallocator.planners.capacity.fill import ENOUGH, FillResult, fill
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     from iallocator.model.instance import Instance
     from iallocator.planners.capacity.instance_size import Amounts, Size
@@ -109,20 +109,15 @@ class Rejections:
         if not open_to:
             steps = _last(same)
         elif site.tells_down(probe, open_to, every):
-            steps = self._lost_alike(size, reason, every, _last(same, self._reach), open_to)
+            # N+1 rejects the size; find how many of the next sizes it rejects, too
+            smaller = (size.smaller(reason, n) for n in range(1, _last(same, self._reach) + 1))
+            instances = [probe, *(self._probe(one) for one in smaller if one is not None)]
+            steps = max(0, site.rejected_down(instances, open_to, every) - 1)
+            grown = min(8 * self._reach, MOST_AT_ONCE)
+            self._reach = grown if steps >= self._reach else AT_ONCE
         self._patience = 1 if steps else min(2 * self._patience, AT_ONCE)
         self._pause = self._patience
         return steps
-
-    def _lost_alike(
-        self, size: Size, reason: str, every: bool, steps: int, open_to: Sequence[tuple[int, ...]]
-    ) -> int:
-        """Return the number of those steps if N+1 rejects `size`, of `steps` at most."""
-        sizes = [size, *(size.smaller(reason, number) for number in range(1, steps + 1))]
-        instances = [self._probe(one) for one in sizes if one is not None]
-        found = max(0, self._site.rejected_down(instances, open_to, every) - 1)
-        self._reach = min(8 * self._reach, MOST_AT_ONCE) if found >= self._reach else AT_ONCE
-        return found
 
     def remember(self, size: Size, reason: str, steps: int, every: bool) -> None:
         """Note that so many steps down are rejected as `size` is."""
@@ -242,7 +237,10 @@ class _Tiers:
 
     def _ways(self, size: Size) -> Iterator[Size]:
         """Return the sizes to go on with after one that does not fit."""
-        reasons = _by_count(self._rejections.of(size) or {})
+        # The most frequent reasons first; of equally frequent ones, the last of `REASONS` first
+        failures = self._rejections.of(size) or {}
+        reasons = [reason for reason in reversed(REASONS) if failures.get(reason)]
+        reasons.sort(key=lambda reason: -failures[reason])
         step = size.smaller(reasons[0]) if reasons else None
         if step is not None:
             self._look_ahead(size, step, reasons[0])
@@ -272,8 +270,11 @@ class _Tiers:
         A leap checks global N+1, for drbd instances too, and ends before the last step, as in
         hspace.
         """
-        if not self._may_leap(size, reason):
+        if self._rejections.whatever_the_size(size):
             return None
+        least = size.least(reason)
+        if least is None or self._rejections.hopeless(least, every=True):
+            return None  # if the least amount does not fit, nothing on the way does
         passed = []
         found = None
         current = size.smaller(reason)
@@ -297,19 +298,6 @@ class _Tiers:
             current = current.smaller(reason, alike + 1)
         self._leaps.update(dict.fromkeys(passed, found))
         return found
-
-    def _may_leap(self, size: Size, reason: str) -> bool:
-        """Return whether the least amount may fit; if not, nothing on the way does."""
-        if self._rejections.whatever_the_size(size):
-            return False
-        least = size.least(reason)
-        return least is not None and not self._rejections.hopeless(least, every=True)
-
-
-def _by_count(failures: Failures) -> list[str]:
-    """Return the reasons that occur, the most frequent first; of equals the last of `REASONS`."""
-    found = [reason for reason in reversed(REASONS) if failures.get(reason)]
-    return sorted(found, key=lambda reason: -failures[reason])
 
 
 def fill_tiered(site: CapacityState, size: Size, filling: FillResult, limit: int | None) -> None:

@@ -15,7 +15,7 @@ from iallocator.scoring.scalar import score_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     from iallocator.constraints.relations import Relations
     from iallocator.model.cluster import Group
@@ -155,7 +155,15 @@ class _Examination:
         group, rules = self._group, self._rules
         if rules.mode == "off":
             return
-        lost = self._lost()
+        # Bounds ignore the disk that must stay free, which ``strict`` checks
+        failing = list(rules.failing(self._state.cluster, group, group.nodes))
+        if rules.strict and self._min_disk:
+            try:
+                lost = Simulation.of_group(self._state, group, rules, self._min_disk).lost(failing)
+            except UndecidedError:
+                lost = failing
+        else:
+            lost = FailureTolerance.of_group(self._state, group, rules).not_tolerated(failing)
         simulation = Simulation.of_group(self._state, group, rules, self._min_disk, len(lost))
         for index in lost:
             try:
@@ -168,20 +176,6 @@ class _Examination:
             name = stranded.instance.name
             text = f"if it fails {name} is lost: {stranded.why}"
             yield Finding("global_n1", text, node=self._name(index), instance=name)
-
-    def _lost(self) -> Sequence[int]:
-        """Return the nodes whose failure may not be tolerated.
-
-        Bounds ignore disk that must stay free, which ``strict`` checks.
-        """
-        state, group, rules = self._state, self._group, self._rules
-        failing = list(rules.failing(state.cluster, group, group.nodes))
-        if not (rules.strict and self._min_disk):
-            return FailureTolerance.of_group(state, group, rules).not_tolerated(failing)
-        try:
-            return Simulation.of_group(state, group, rules, self._min_disk).lost(failing)
-        except UndecidedError:
-            return failing
 
     def _conflicts(self) -> Iterator[Finding]:
         for index in self._group.nodes:

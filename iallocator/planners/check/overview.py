@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from iallocator.aliases import Json
-    from iallocator.model.cluster import Group
     from iallocator.model.state import State
 
 __all__ = ["bad_items", "group_overviews", "score_terms", "total_score"]
@@ -47,21 +46,21 @@ def group_overviews(state: State) -> list[Json]:
     counts = dict.fromkeys(range(len(state.cluster.groups)), 0)
     for nodes in state.where.values():
         counts[state.cluster.nodes[nodes[0]].group.index] += 1
-    return [_group(state, group, counts[group.index]) for group in state.cluster.groups]
-
-
-def _group(state: State, group: Group, instances: int) -> Json:
-    bad_nodes, bad_instances = bad_items(state, group.nodes)
-    return {
-        "name": group.name,
-        "uuid": group.uuid,
-        "alloc_policy": group.alloc_policy,
-        "tags": list(group.tags),
-        "networks": sorted(group.networks),
-        "nodes": len(group.nodes),
-        "instances": instances,
-        "bad_nodes": state.cluster.node_names(bad_nodes),
-        "bad_instances": sorted(bad_instances),
-        "n1": not bad_nodes,
-        "score": score_of(state, group.nodes) if group.nodes else 0.0,
-    }
+    overviews: list[Json] = []
+    for group in state.cluster.groups:
+        bad_nodes, bad_instances = bad_items(state, group.nodes)
+        overview = {
+            "name": group.name,
+            "uuid": group.uuid,
+            "alloc_policy": group.alloc_policy,
+            "tags": list(group.tags),
+            "networks": sorted(group.networks),
+            "nodes": len(group.nodes),
+            "instances": counts[group.index],
+            "bad_nodes": state.cluster.node_names(bad_nodes),
+            "bad_instances": sorted(bad_instances),
+            "n1": not bad_nodes,
+            "score": score_of(state, group.nodes) if group.nodes else 0.0,
+        }
+        overviews.append(overview)
+    return overviews

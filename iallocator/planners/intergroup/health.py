@@ -70,7 +70,7 @@ class Health:
         found: dict[str, Instance] = {}
         for role, index in order:
             members = {name: i for name, i in role[index].items() if name not in found}
-            found |= {i.name: i for i in sorted(members.values(), key=_order)}
+            found |= {i.name: i for i in sorted(members.values(), key=lambda one: one.order)}
         return list(found.values())
 
     def troubles(self, state: State) -> int:
@@ -90,10 +90,6 @@ class Health:
             if indices
         ]
         return "; ".join(parts)
-
-
-def _order(instance: Instance) -> float:
-    return instance.order
 
 
 def _listed(nodes: Sequence[Node], indices: list[int]) -> str:

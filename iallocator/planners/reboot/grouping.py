@@ -163,28 +163,23 @@ class Grouping:
         """Return `group` in parts that can be drained, each as large as it gets."""
         rest = list(group)
         while rest:
-            check()
-            part = self._grown(rest)
+            # The part grows in the order of the nodes, by many nodes at once if possible
+            part = self._part = []
+            position, step = 0, len(rest)
+            while position < len(rest):
+                check()
+                some = rest[position : position + step]
+                if self._can([*part, *some]):
+                    part += some
+                    position += len(some)
+                    step *= 2
+                elif len(some) > 1:
+                    step = max(1, len(some) // 2)
+                else:
+                    position += 1
             self._part = []
-            yield part
+            yield tuple(part)
             rest = [index for index in rest if index not in part]
-
-    def _grown(self, nodes: Sequence[int]) -> Group:
-        """Return a group of `nodes`, grown in their order, by many nodes at once if possible."""
-        part = self._part = []
-        position, step = 0, len(nodes)
-        while position < len(nodes):
-            check()
-            some = list(nodes[position : position + step])
-            if self._can([*part, *some]):
-                part += some
-                position += len(some)
-                step *= 2
-            elif len(some) > 1:
-                step = max(1, len(some) // 2)
-            else:
-                position += 1
-        return tuple(part)
 
     def _can(self, group: Sequence[int]) -> bool:
         """Return whether these nodes can be drained together."""

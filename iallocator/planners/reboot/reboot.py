@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from iallocator.aliases import Json
     from iallocator.deadline import Deadline
     from iallocator.model.cluster import Cluster, Node
-    from iallocator.model.moves import Move
     from iallocator.options.settings import Settings
     from iallocator.planners.reboot.drain_plan import DrainPlan, RebootOptions
     from iallocator.planners.verify import Problem
@@ -153,20 +152,23 @@ class RebootResult(PlanResult):
         names = self.cluster.node_names
         return super().document() | {
             "reboots": [
-                {"nodes": names(one.nodes), "moves": [self._place(entry.move) for entry in one.out]}
+                {
+                    "nodes": names(one.nodes),
+                    "moves": [
+                        {
+                            "instance": move.instance.name,
+                            "nodes": names(move.after),
+                            "chosen": move.after != move.before[::-1] or len(move.after) < 2,
+                        }
+                        for move in (entry.move for entry in one.out)
+                    ],
+                }
                 for one in self.rounds
             ],
             "kept": [
                 {"node": self.cluster.nodes[index].name, "reason": reason}
                 for index, reason in self.left.items()
             ],
-        }
-
-    def _place(self, move: Move) -> Json:
-        return {
-            "instance": move.instance.name,
-            "nodes": self.cluster.node_names(move.after),
-            "chosen": move.after != move.before[::-1] or len(move.after) < 2,
         }
 
 

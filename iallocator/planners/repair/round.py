@@ -188,7 +188,23 @@ class RepairRound:
                 continue
             self._repairs.placed(unit)
             for repair in unit:
-                self._treat(admitted[repair.instance.name], repair)
+                one = admitted[repair.instance.name]
+                if not repair.steps:
+                    one.note = f"{repair.kind}: {repair.reason}"
+                    continue
+                if self._jobs is not None and not self._jobs.possible(repair.opcodes):
+                    one.note = f"{repair.kind}: RAPI takes no such job, LUXI does"
+                    continue
+                places = ":".join(self._cluster.node_names(repair.nodes))
+                one.note = f"{repair.kind}: {repair.reason}; it goes to {places}"
+                record = Record(repair.kind, str(uuid4()), self._now)
+                one.become(PENDING, record)
+                # The tags will record the repair; each step says what they will contain
+                told = {"type": record.kind, "id": record.identity, "seconds": record.seconds}
+                one.steps = [{**step, "repair": told} for step in repair.steps]
+                delay = _delay(self._delay)
+                if self._delay and (self._jobs is None or self._jobs.possible([delay])):
+                    one.steps[0]["opcodes"] = [delay, *one.steps[0]["opcodes"]]
         self._suggest()
 
     def _look_at_jobs(self, one: _Patient) -> None:
@@ -220,47 +236,19 @@ class RepairRound:
         permission = permission_of(self._cluster, one.instance, self._now)
         allowed = permission.or_up_to(self._allow) if repair.by_tags else Permission(self._allow)
         if permission.suspended or not allowed.allows(repair.kind):
-            self._forbidden(one, repair, permission, allowed)
+            why = str(permission if permission.suspended else allowed)
+            if not repair.by_tags and not permission.suspended and not self._allow:
+                why = "tags act on drbd and plain instances only, as with harep"
+            one.note = f"{repair.kind} is needed ({repair.reason}): {why}"
+            one.permit = "" if permission.suspended else repair.kind
+            if permission.upto and repair.by_tags:
+                one.become(NEEDS, Record(repair.kind, str(uuid4()), self._now, (), ENOPERM))
+                self._commit(one)
             return False
         job = self._jobs.busy_with(one.instance.name) if self._jobs else None
         if job is not None:
             one.note = f"{repair.kind} is needed ({repair.reason}): job {job} is about it"
         return job is None
-
-    def _treat(self, one: _Patient, repair: Repair) -> None:
-        """Note the repair of an instance, or why there is none."""
-        if not repair.steps:
-            one.note = f"{repair.kind}: {repair.reason}"
-            return
-        if self._jobs is not None and not self._jobs.possible(repair.opcodes):
-            one.note = f"{repair.kind}: RAPI takes no such job, LUXI does"
-            return
-        places = ":".join(self._cluster.node_names(repair.nodes))
-        one.note = f"{repair.kind}: {repair.reason}; it goes to {places}"
-        one.become(PENDING, Record(repair.kind, str(uuid4()), self._now))
-        one.steps = self._steps(repair, one.state.record)
-
-    def _steps(self, repair: Repair, record: Record | None) -> list[Json]:
-        """Return the steps, each with what its tags will record of the repair."""
-        assert record is not None
-        told = {"type": record.kind, "id": record.identity, "seconds": record.seconds}
-        steps = [{**step, "repair": told} for step in repair.steps]
-        if self._delay and (self._jobs is None or self._jobs.possible([_delay(self._delay)])):
-            steps[0]["opcodes"] = [_delay(self._delay), *steps[0]["opcodes"]]
-        return steps
-
-    def _forbidden(
-        self, one: _Patient, repair: Repair, permission: Permission, allowed: Permission
-    ) -> None:
-        why = str(permission if permission.suspended else allowed)
-        if not repair.by_tags and not permission.suspended and not self._allow:
-            why = "tags act on drbd and plain instances only, as with harep"
-        one.note = f"{repair.kind} is needed ({repair.reason}): {why}"
-        one.permit = "" if permission.suspended else repair.kind
-        if permission.upto and repair.by_tags:
-            record = Record(repair.kind, str(uuid4()), self._now, (), ENOPERM)
-            one.become(NEEDS, record)
-            self._commit(one)
 
     def _suggest(self) -> None:
         """Note what `--allow` would do for each instance that no tag allows to be repaired."""
