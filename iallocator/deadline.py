@@ -321,10 +321,10 @@ class Deadline:
         while True:
             self.check(problem)
             ready = [number for number, _ in poll.poll(_milliseconds(self.left) + 1)]
-            if descriptor in ready:
-                return
-            if ready:  # a signal: `check` raises, or it is held and the wait goes on
+            if woken in ready:  # the signal comes first: `check` raises, unless it is held
                 poll.unregister(woken)
+            elif ready:
+                return
 
     def wait_or_signal(self, descriptor: int) -> bool:
         """Return whether `descriptor` can be read from, once it can or a signal has come."""

@@ -15,7 +15,9 @@ from random import Random
 
 import pytest
 
+from iallocator import deadline
 from iallocator.commands import COMMANDS
+from iallocator.deadline import Deadline, Running, Stopped
 from tests.builders import allocate, as_bytes, cluster
 from tests.patience import PATIENCE
 from tests.planners.test_balance_interrupted import crowded
@@ -320,3 +322,22 @@ def test_signal_while_a_pipe_has_no_writer_ends_the_program(
     running.send_signal(number)
     out, err = running.communicate(timeout=PATIENCE)
     assert (running.returncode, out, err) == (STATUS[number], b"", b"")
+
+
+def test_signal_comes_before_the_end_of_a_pipe_that_ends_at_the_same_moment() -> None:
+    """A program that must end does not complain about its input."""
+    reader, writer = os.pipe()
+
+    def end_both(*_: object) -> None:
+        deadline.interrupt()
+        os.close(writer)
+
+    before = signal.signal(signal.SIGALRM, end_both)
+    try:
+        with Running():
+            signal.setitimer(signal.ITIMER_REAL, 0.05)
+            with pytest.raises(Stopped):
+                Deadline(PATIENCE).wait(reader, "no input")
+    finally:
+        signal.signal(signal.SIGALRM, before)
+        os.close(reader)
