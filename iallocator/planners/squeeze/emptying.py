@@ -1,13 +1,12 @@
 """Moves that empty nodes: greedy packing, or exact search for all instances on shared storage.
 
-Packing moves each instance, the largest first, to where most capacity is left.  Whether a set of
-nodes can be freed is asked many times, and a balanced end is of use only once.  So packing does not
-compare a move with all others, and an answer costs about as much as its moves.
+Packing moves each instance, the largest first, to the node with most free capacity.  The search
+asks for many sets of nodes whether they can be freed, and needs a balanced end only once.  So
+packing does not compare a move with all others, and takes about as long as its moves.
 
-Moving one instance after the other can end with an instance that has no place though another
-arrangement would have one for all.  The exact search asks the solver for a placement that leaves
-every online node its reserve, with as few moves as it finds.  The moves are then put into an order
-in which each is allowed when it is made.
+Packing can fail for an instance although another arrangement has capacity for all.  The exact
+search asks the solver for a placement that leaves every online node its reserve, with as few moves
+as it finds.  The moves are then put into an order in which each is allowed when it is made.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
 
     from iallocator.aliases import Nodes
     from iallocator.constraints.relations import Relations
-    from iallocator.model.cluster import Cluster, Node
+    from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
     from iallocator.n1.baseline import Baseline
     from iallocator.planners.balance.move_kinds import MoveKind, MoveRules
@@ -54,23 +53,24 @@ if TYPE_CHECKING:
 
 
 TARGETS = 6
-"""New secondaries of a drbd instance that are compared, those with most room."""
+"""How many new secondaries of a drbd instance are compared, those with most free capacity."""
 
 INFINITE = float("inf")
 
 NOTHING: Sequence[float] = (0,) * (max(CPUS, MEMORY, MEMORY_LATER) + 1)
-"""What does not change a node."""
+"""Amounts that change nothing on a node."""
 
 
 def pack(
     problem: BalanceProblem, off: frozenset[int], reserve: Headroom, careful: bool = False
 ) -> list[PlanEntry]:
-    """Moves off the nodes `off`, made in the state of `problem`, each allowed when it is made.
+    """Return moves off the nodes `off`, made in the state of `problem`, each allowed when made.
 
-    Primaries leave nodes that are not online, too.  A mirror that stays reserves memory for
-    a new primary; only if `careful` it is asked whether it can: what comes later may make that
-    well, and it is quicker not to ask.
-    Whoever finds no place stays.  The scores of the moves are not known.
+    Primaries also leave nodes that are not online.  An instance that cannot be placed stays.  The
+    scores of the moves are not known.
+
+    `careful`: check that a secondary which stays can reserve memory for the new primary. Without
+    the check, packing is faster, and later moves can free this memory.
     """
     packing = _Packing(problem, off, reserve, careful)
     leaving = [i for i in problem.instances if packing.is_left(problem.state.where[i.name])]
@@ -87,9 +87,9 @@ def pack(
 
 
 class Rooms(KeptOrder):
-    """How much room nodes have: the share that is left beside the reserve, of what is scarcest.
+    """The free capacity of nodes beside the reserve: the least share of any resource.
 
-    Those of `nodes` are kept in the order of most room.
+    The `nodes` are kept sorted, those with most free capacity first.
     """
 
     __slots__ = ("_cpus", "_memory", "_sizes", "_state")
@@ -104,11 +104,11 @@ class Rooms(KeptOrder):
         super().__init__(nodes)
 
     def key(self, index: int) -> float:
-        """Those with most room come first."""
+        """Return the key of the order: nodes with most free capacity come first."""
         return -self.of(index)
 
     def of(self, index: int, more: Sequence[float] = NOTHING, reserved: float = 0) -> float:
-        """The room of a node once `more` is added to it, and `reserved` MiB are reserved there."""
+        """Return the free capacity of a node with `more` added and `reserved` MiB reserved."""
         columns, kept = self._state.columns, self._state.reserved[index]
         total, size = self._sizes[index]
         memory = columns[MEMORY][index] + more[MEMORY] - (kept if kept > reserved else reserved)
@@ -120,7 +120,7 @@ class Rooms(KeptOrder):
 
 
 class _Packing:
-    """Finds the next move of one instance."""
+    """The search for the next move of one instance."""
 
     def __init__(
         self, problem: BalanceProblem, off: frozenset[int], reserve: Headroom, careful: bool
@@ -138,17 +138,17 @@ class _Packing:
         self._known: dict[tuple[bool, ...], list[tuple[MoveKind, Nodes]]] = {}
 
     def is_left(self, nodes: Sequence[int]) -> bool:
-        """Whether one of `nodes`, primary first, is to be left: nobody runs where it is offline."""
+        """Return whether one of `nodes` is freed, or the first of them, the primary, not online."""
         return not self._freed.isdisjoint(nodes) or nodes[0] in self._down
 
     def move(self, instance: Instance) -> Move | None:
-        """Make the best move that leaves fewer nodes to be left; None if there is none."""
+        """Make the best move off nodes that must be left, and return it; None if there is none."""
         before = self._state.where[instance.name]
         if len(before) > 1:
             with self._state.trial():
                 self._state.remove(instance, before)
                 place = self._first_allowed(instance, before)
-        else:  # what it leaves is no target, and matters to none of them
+        else:  # its node is no target, so the instance need not be removed
             place = self._first_allowed(instance, before)
         if place is None:
             return None
@@ -159,8 +159,12 @@ class _Packing:
         return move
 
     def _first_allowed(self, instance: Instance, before: Nodes) -> Place | None:
-        """The best place that is allowed for an instance that is on none of the targets."""
-        places = self._pairs(instance, before) if len(before) > 1 else self._singles()
+        """Return the best allowed place of an instance that is on none of the targets."""
+        places: Iterator[Place]
+        if len(before) > 1:
+            places = self._pairs(instance, before)
+        else:  # on shared storage
+            places = ((KINDS[-1], index, (index,)) for index in self._rooms.in_order())
         return next((place for place in places if self._allows(instance, before, place)), None)
 
     def _allows(self, instance: Instance, before: Nodes, place: Place) -> bool:
@@ -180,18 +184,15 @@ class _Packing:
             return True
         return self._limits.rejection(instance, before, after, False, True) is None
 
-    def _singles(self) -> Iterator[Place]:
-        """The places of an instance on shared storage, those with most room first."""
-        return ((KINDS[-1], index, (index,)) for index in self._rooms.in_order())
-
     def _pairs(self, instance: Instance, before: Nodes) -> Iterator[Place]:
         """Return the places of a drbd instance, those that leave most free capacity first.
 
-        Last come those where migration tags bar a failover: no failure of the primary is
+        Places where migration tags forbid a failover come last: no failure of the primary is
         tolerated there.
         """
-        targets = self._targets(before)
-        leads: dict[int, float] = {}
+        others = (index for index in self._rooms.in_order() if index not in before)
+        targets = list(islice(others, TARGETS))
+        as_primary: dict[int, float] = {}
         found: list[tuple[bool, float, Place]] = []
         cluster = self._state.cluster
         for kind, shape in self._shapes(before):
@@ -199,51 +200,42 @@ class _Packing:
                 check()
                 after = shape[0] if shape[0] >= 0 else target, shape[1] if shape[1] >= 0 else target
                 barred = bool(missing_migration_tags(cluster, *after))
-                room = self._left(instance, after, leads)
+                room = self._left(instance, after, as_primary)
                 found.append((barred, room, (kind, target, after)))
         found.sort(key=lambda one: (one[0], -one[1]))
         yield from (place for _, _, place in found)
 
     def _shapes(self, before: Nodes) -> Iterator[tuple[MoveKind, Nodes]]:
-        """The kinds of moves that leave fewer nodes to be left; -1 stands for the target."""
+        """Yield kinds of moves off nodes that must be left, with the nodes after them.
+
+        -1 stands for the target. The result depends only on the condition of the nodes `before`.
+        """
         ends = [self._state.cluster.nodes[index] for index in before]
         left = tuple(index in self._off for index in before)
         reaches = self._problem.rules.limit_policies.reaches(ends[0])
         condition = (*left, ends[0].online, ends[1].online, reaches)
         known = self._known.get(condition)
         if known is None:
-            known = self._known[condition] = self._shapes_of(ends, left)
+            known = self._known[condition] = []
+            for kind in KINDS[:-1]:
+                if kind.targeted and self._problem.rules.allows_of(kind, ends[0], ends[1]):
+                    after = places_after((0, 1), kind.steps((0, 1), -1))
+                    if sum(left[place] for place in after if place >= 0) < sum(left):
+                        known.append((kind, after))
         for kind, places in known:
             yield kind, tuple(before[place] if place >= 0 else -1 for place in places)
 
-    def _shapes_of(
-        self, ends: Sequence[Node], left: tuple[bool, ...]
-    ) -> list[tuple[MoveKind, Nodes]]:
-        """The same, with the places in `before` for the nodes; it depends on their condition."""
-        found = []
-        for kind in KINDS[:-1]:
-            if kind.targeted and self._problem.rules.allows_of(kind, ends[0], ends[1]):
-                after = places_after((0, 1), kind.steps((0, 1), -1))
-                if sum(left[place] for place in after if place >= 0) < sum(left):
-                    found.append((kind, after))
-        return found
+    def _left(self, instance: Instance, after: Nodes, as_primary: dict[int, float]) -> float:
+        """Return the least free capacity of those nodes `after` that stay, with the instance.
 
-    def _targets(self, before: Nodes) -> list[int]:
-        """The new secondaries that are compared."""
-        others = (index for index in self._rooms.in_order() if index not in before)
-        return list(islice(others, TARGETS))
-
-    def _left(self, instance: Instance, after: Nodes, leads: dict[int, float]) -> float:
-        """The least room of the nodes `after` that stay, with the instance there.
-
-        `leads`: the room that is known of some nodes with the instance as their primary.
+        `as_primary`: known free capacity of nodes with the instance as a primary.
         """
         primary, secondary = after
         room = INFINITE
         if primary not in self._off:
-            if primary not in leads:
-                leads[primary] = self._rooms.of(primary, instance.as_primary)
-            room = leads[primary]
+            if primary not in as_primary:
+                as_primary[primary] = self._rooms.of(primary, instance.as_primary)
+            room = as_primary[primary]
         if secondary not in self._off:
             reserved = 0.0
             if instance.reserves:
@@ -259,20 +251,22 @@ if TYPE_CHECKING:
 PROVED = "proved: no arrangement of the instances will do"
 
 MOVING = 1.0
-"""What moving an instance costs, beside its memory as a share of all."""
+"""The cost of moving an instance, without its memory as a share of all."""
 
 TRIES = 8
-"""Answers of the solver that may turn out not to do before the search is given up."""
+"""How many answers of the solver are checked before the search ends."""
 
 
 class Arrangement:
-    """Places for many instances at once, on the nodes of `scope`.
+    """Exact search for a placement of many instances on the nodes of `scope`.
 
-    In the end every online node has `reserve`, and `baseline` finds nothing wrong.  A move is
-    held to what every move is held to: all limits and migration tags, or off a node that is
-    neither online nor among ``rules.leaving`` the limits of forced moves; and it breaks no must
-    of `relations`; those that must be together move as one.  `evacuate`: nobody may
-    stay on a node of `scope` that is not online; otherwise those there are not looked at.
+    In the end, every online node has `reserve`, and `baseline` is kept.  A move is checked against
+    all limits and migration tags.  For moves off a node that is neither online nor among
+    ``rules.leaving``, these are the limits of forced moves.  No move violates a hard constraint of
+    `relations`, and a colocation group moves as a unit.
+
+    `evacuate`: no instance may stay on a node of `scope` that is not online. Without it, the
+    instances there are ignored.
     """
 
     def __init__(
@@ -301,51 +295,45 @@ class Arrangement:
     def find(
         self, movable: Sequence[Instance], budget: Budget
     ) -> tuple[list[PlanEntry] | None, bool]:
-        """Moves of those of `movable` that are on shared storage.
+        """Return moves of those of `movable` that are on shared storage, and False.
 
-        None if none are found; then the second says whether it is proved that there are none.
+        If none are found, return None, and whether it is proved that there are none.
         """
         state = State(self._cluster)
         nodes = self._cluster.nodes
-        flexible = self._whole_units(
-            [
-                i
-                for i in movable
-                if i.shared
-                and (self._evacuate or nodes[state.where[i.name][0]].online)
-                and not (self._relations is not None and self._relations.stays(i.name))
-            ]
-        )
-        if self._evacuate and self._stuck(state, flexible):
-            return None, False
+        flexible = [
+            i
+            for i in movable
+            if i.shared
+            and (self._evacuate or nodes[state.where[i.name][0]].online)
+            and not (self._relations is not None and self._relations.stays(i.name))
+        ]
+        # without colocation groups that are split, or have members that cannot move
+        homes = {i.name: i.nodes for i in flexible}
+        flexible = [
+            i for i in flexible if all(homes.get(name) == i.nodes for name in self._unit(i))
+        ]
+        if self._evacuate:
+            moving = {i.name for i in flexible}
+            left = set(self._scope).difference(self._online)
+            if any(i.name not in moving for index in left for i in state.instances_on(index)):
+                return None, False
         problem = self._problem(flexible)
         answer = search(problem, lambda wanted: self._rejected(flexible, wanted), budget)
         if answer.status == FOUND:
             return self._entries, False
-        mirrored = any(state.reserved[index] for index in self._scope)  # then rows are too strict
+        # rows of the problem are too strict if memory is reserved for failovers
+        mirrored = any(state.reserved[index] for index in self._scope)
         sure = not mirrored and not self._blocked
         return None, answer.status == IMPOSSIBLE and sure
 
     def _unit(self, instance: Instance) -> list[str]:
-        """All that must be where the instance is, itself among them."""
+        """Return the colocation group of the instance, at least the instance."""
         units = {} if self._relations is None else self._relations.units()
         return sorted(units.get(instance.name, (instance.name,)))
 
-    def _whole_units(self, flexible: Sequence[Instance]) -> list[Instance]:
-        """Those of `flexible` whose units are all of them on one node and flexible, too."""
-        homes = {instance.name: instance.nodes for instance in flexible}
-        return [
-            one for one in flexible if all(homes.get(name) == one.nodes for name in self._unit(one))
-        ]
-
-    def _stuck(self, state: State, flexible: Sequence[Instance]) -> bool:
-        """Whether somebody on a node that is to be left is not among `flexible`."""
-        moving = {instance.name for instance in flexible}
-        left = set(self._scope).difference(self._online)
-        return any(i.name not in moving for index in left for i in state.instances_on(index))
-
     def _problem(self, flexible: Sequence[Instance]) -> Problem:
-        """Every flexible instance on an online node, and the reserve on each of those."""
+        """Return the problem: flexible instances on online nodes, and the reserve on each node."""
         state = State(self._cluster)
         for instance in flexible:
             state.remove(instance, instance.nodes)
@@ -370,31 +358,38 @@ class Arrangement:
         for index in self._online:
             places.occupy(self._reserve.instance, index)
         problem = places.problem()
-        _allow_staying(problem, {i.name: i.nodes for i in flexible})
+        # an instance need not leave a node that exceeds a limit: limits apply to arrivals
+        present = {i.name: i.nodes for i in flexible}
+        staying: dict[tuple[object, ...], float] = {}
+        for kind in problem.kinds:
+            for choice in kind.choices:
+                here = sum(present.get(name) == choice.value for name in kind.members)
+                for row, amount in choice.uses.items() if here else ():
+                    staying[row] = staying.get(row, 0) + here * amount
+        for row, (lowest, highest) in problem.bounds.items():
+            problem.bounds[row] = lowest, max(highest, staying.get(row, 0))
         return problem
 
     def _rejected(self, flexible: Sequence[Instance], wanted: Places) -> Sequence[str] | None:
-        """None if the answer `wanted` does, or is the last that is tried; else all that moves."""
+        """Set the moves to the answer `wanted`; return None if they are allowed.
+
+        Otherwise return the names of all instances; after the last try, return None, too.
+        """
         self._tries += 1
-        self._entries = self._checked(flexible, wanted)
+        self._entries = self._in_order(flexible, wanted)
+        if self._entries is None:
+            self._blocked = True  # longer plans to this answer may exist
+        else:
+            state = State(self._cluster)
+            replay(state, (entry.move for entry in self._entries))
+            if self._reserve.missing(state, self._scope) or self._baseline.broken(state):
+                self._entries = None
         if self._entries is not None or self._tries >= TRIES:
             return None
         return [instance.name for instance in flexible]
 
-    def _checked(self, flexible: Sequence[Instance], wanted: Places) -> list[PlanEntry] | None:
-        """The moves to `wanted`; None if they block each other, or the end does not do."""
-        entries = self._in_order(flexible, wanted)
-        if entries is None:
-            self._blocked = True  # a longer way there may exist
-            return None
-        state = State(self._cluster)
-        replay(state, (entry.move for entry in entries))
-        if self._reserve.missing(state, self._scope) or self._baseline.broken(state):
-            return None
-        return entries
-
     def _in_order(self, flexible: Sequence[Instance], wanted: Places) -> list[PlanEntry] | None:
-        """The moves to `wanted`, each made when it is allowed; None if they block each other."""
+        """Return the moves to `wanted` in an allowed order; None if they block each other."""
         state = State(self._cluster)
         waiting: dict[tuple[str, ...], list[Instance]] = {}
         for instance in flexible:
@@ -408,14 +403,18 @@ class Arrangement:
             )
             if ready is None:
                 return None
-            made = waiting.pop(ready)
-            entries += (self._made(state, one, wanted[one.name][0]) for one in made)
+            for instance in waiting.pop(ready):
+                (target,) = wanted[instance.name]
+                before = state.where[instance.name]
+                move = Move(instance, before, (target,), [(FAILOVER_TO, target)])
+                move.apply(state)
+                entries.append(PlanEntry(move, score_of(state, self._scope)))
         groups = {i.name: unit for i in flexible if len(unit := self._unit(i)) > 1}
         mark_colocation_groups(entries, groups)
         return entries
 
     def _allowed(self, state: State, unit: Sequence[Instance], wanted: Places) -> bool:
-        """Whether those of one `unit` may move now, one after the other."""
+        """Return whether the instances of a colocation group may move now, one after the other."""
         limits = MoveLimits(state, self._fixed, self._rules.limit_policies)
         with state.trial():
             for instance in unit:
@@ -424,22 +423,15 @@ class Arrangement:
                 if not limits.allow(instance, before, after):
                     return False
                 state.place(instance, after)
-            return not any(self._broken(state, instance) for instance in unit)
-
-    def _broken(self, state: State, instance: Instance) -> bool:
-        """Whether the instance breaks a must where it is."""
-        relations = self._relations
-        if relations is None or not relations.binds(instance.name):
-            return False
-        home = state.where[instance.name][0]
-        return bool(relations.rejected(instance.name, (home,), relations.rule_counts(state.where)))
-
-    def _made(self, state: State, instance: Instance, target: int) -> PlanEntry:
-        """Carry out a move."""
-        before = state.where[instance.name]
-        move = Move(instance, before, (target,), [(FAILOVER_TO, target)])
-        move.apply(state)
-        return PlanEntry(move, score_of(state, self._scope))
+            if self._relations is not None:
+                for instance in unit:
+                    if not self._relations.binds(instance.name):
+                        continue
+                    home = state.where[instance.name][:1]
+                    counts = self._relations.rule_counts(state.where)
+                    if self._relations.rejected(instance.name, home, counts):
+                        return False
+            return True
 
 
 class _UnitRows:
@@ -461,15 +453,3 @@ class _UnitRows:
     def add_to(self, problem: Problem) -> None:
         """Bound the rows in `problem`."""
         problem.bounds.update(dict.fromkeys(self._rows, (0.0, 0.0)))
-
-
-def _allow_staying(problem: Problem, present: Places) -> None:
-    """Let nobody have to leave a node that is over a limit already: limits are for arrivals."""
-    staying: dict[tuple[object, ...], float] = {}
-    for kind in problem.kinds:
-        for choice in kind.choices:
-            here = sum(present.get(name) == choice.value for name in kind.members)
-            for row, amount in choice.uses.items() if here else ():
-                staying[row] = staying.get(row, 0) + here * amount
-    for row, (lowest, highest) in problem.bounds.items():
-        problem.bounds[row] = lowest, max(highest, staying.get(row, 0))

@@ -1,7 +1,8 @@
-"""Bonds between instances in scans of many moves: where one must not, or should not, run.
+"""Affinity constraints in scans of many moves: the nodes on which an instance must not, or should
+not, run.
 
-A rule between many instances tells its members apart by what their tags ask (weight and failure
-domain), not by who they are: arrays are shapes × nodes, whatever the number of instances.
+The members of a rule are grouped by shape: weight and failure domain, as their tags require. The
+arrays are shapes × nodes, for any number of instances.
 """
 
 from __future__ import annotations
@@ -34,11 +35,11 @@ if TYPE_CHECKING:
 
     Costs = tuple[Floats, Floats]
 
-    """Shapes × nodes: how many musts are broken there, and what the broken shoulds cost."""
+    """Shapes × nodes: number of violated hard constraints, and penalties of violated soft ones."""
 
 
 class ShareMatrices:
-    """Per failure domain the matrix nodes × nodes: 1 where they share one."""
+    """For each failure domain, the matrix nodes × nodes: 1 if both are in the same zone."""
 
     def __init__(self, domains: Domains, nodes: int) -> None:
         self._domains = domains
@@ -47,7 +48,7 @@ class ShareMatrices:
         self._alone: dict[int, bool] = {}
 
     def of(self, domain: str) -> Floats:
-        """That of one prefix: the same object for all that mean the same."""
+        """Return the matrix of a domain; domains with equal zones have the same object."""
         zones = self._domains.zones(domain)
         found = self._known.get(zones)
         if found is None:
@@ -62,12 +63,12 @@ class ShareMatrices:
         return found
 
     def is_identity(self, share: Floats) -> bool:
-        """Whether `share`, one of these, says that every node is alone."""
+        """Return whether no two nodes share a zone in `share`, a matrix from `of`."""
         return self._alone[id(share)]
 
 
 class RuleCosts:
-    """One rule, whose shapes stand by weight.
+    """The arrays of one rule; its shapes are sorted by weight.
 
     Attributes
     ----------
@@ -87,7 +88,7 @@ class RuleCosts:
             self._rows_of[domain] = np.array(rows, dtype=np.intp)
 
     def matrix(self, counts: Mapping[Shape, Mapping[int, int]], nodes: int) -> Floats:
-        """Counts by shape and node as an array."""
+        """Return counts by shape and node as an array."""
         found = np.zeros((len(self.row), nodes))
         row = self.row
         cells = [
@@ -99,9 +100,11 @@ class RuleCosts:
         return found
 
     def costs(self, counts: Floats) -> Costs:
-        """What one more of each shape breaks on each node, `counts` (shapes × nodes) being there.
+        """Return what one more member of each shape violates on each node.
 
-        Cost: shapes × nodes × nodes for each failure domain that nodes have.
+        `counts` (shapes × nodes) are the members that are there.
+
+        Cost: shapes × nodes × nodes for each failure domain.
         """
         musts, costs = np.zeros_like(counts), np.zeros_like(counts)
         own = self._own(counts)
@@ -117,7 +120,7 @@ class RuleCosts:
             if id(share) not in sums:
                 sums[id(share)] = _Sums(self._weights, self._broken(counts, share))
             self._add(musts, costs, rows, sums[id(share)], 1)
-            if len(named) > 1:  # what other domains ask of the two, they ask besides
+            if len(named) > 1:  # a pair that names two domains has a constraint for each
                 if 0 not in sums:
                     sums[0] = _Sums(self._weights[others], own[others])
                 self._add(musts, costs, rows, sums[0], 1)
@@ -130,7 +133,10 @@ class RuleCosts:
         costs[rows] += sign * dearer
 
     def _own(self, counts: Floats) -> Floats:
-        """With how many of each shape a bond is broken on each node, in the domain they name."""
+        """Return how many members of each shape violate the rule with a member on each node.
+
+        The failure domain is the one that the shape names.
+        """
         found = np.zeros_like(counts)
         by_share: dict[int, tuple[Floats, list[Whole]]] = {}
         for domain, rows in self._rows_of.items():
@@ -147,21 +153,24 @@ class RuleCosts:
         return near if self._apart else counts.sum(axis=1, keepdims=True) - near
 
     def broken_between(self, one: str, other: str) -> Floats:
-        """Nodes × nodes: by how many domains the bond of members that name these is broken."""
+        """Return nodes × nodes: for how many of two domains a pair of members violates the rule."""
         shares = [self._shares.of(domain) for domain in domains_between(one, other)]
         broken = [share if self._apart else 1 - share for share in shares]
         return sum(broken[1:], broken[0])
 
     def own(self, inside: Floats) -> float:
-        """What the shoulds of members with themselves add to costs; `inside`: shapes × nodes."""
+        """Return what counting soft constraints of members with themselves adds to the penalty.
+
+        `inside`: how many members there are, shapes × nodes.
+        """
         priced = np.where(np.isfinite(self._weights), self._weights, 0.0)
         return float(priced @ inside.sum(axis=1)) if self._apart else 0.0
 
 
 class _Sums:
-    """Sums over shapes by weight, so that the weaker of two weights can be asked for at once.
+    """Cumulative sums over shapes by weight: the weaker of two weights counts in each pair.
 
-    `broken`: shapes × nodes, with how many of each shape the bond is broken.
+    `broken`: how many members of each shape violate the rule with one on each node, shapes × nodes.
     """
 
     def __init__(self, weights: Floats, broken: Floats) -> None:
@@ -174,7 +183,7 @@ class _Sums:
         self._musts = broken[~finite].sum(axis=0)
 
     def asked_by(self, weights: Floats) -> tuple[Floats, Floats]:
-        """Musts that are broken, and what the shoulds cost, for members of these weights."""
+        """Return violated hard constraints, and penalties, of members of these weights."""
         upto = np.searchsorted(self._weights, weights, side="right")
         finite = np.isfinite(weights)
         own = np.where(finite, weights, 0.0)[:, None]
@@ -184,9 +193,9 @@ class _Sums:
 
 
 class BondCosts:
-    """What the rules of `relations` cost on each node of the cluster, as things are on a state.
+    """The penalties of the rules of `relations` on each node of the cluster, in the present state.
 
-    What did not change since one last asked is not counted again.
+    Rules without changes since the last call are not counted again.
     """
 
     def __init__(self, relations: Relations, rule_counts: LiveRuleCounts) -> None:
@@ -201,21 +210,21 @@ class BondCosts:
         self._wished = [r for r in relations.rules if any(not m.must for m in r.members)]
 
     def rule(self, rule: Rule) -> RuleCosts:
-        """The arrays of one rule."""
+        """Return the arrays of one rule."""
         found = self._rules.get(rule)
         if found is None:
             found = self._rules[rule] = RuleCosts(rule, self._shares)
         return found
 
     def costs(self, rule: Rule) -> Costs:
-        """What one more member of each shape would break, all that are there counted."""
+        """Return what one more member of each shape would violate on each node."""
         version = self.rule_counts.now().versions.get(rule, 0)
         return derived(
             self._costs, rule, version, lambda: self.rule(rule).costs(self._matrix(rule))
         )
 
     def _matrix(self, rule: Rule) -> Floats:
-        """Shapes × nodes: how many members are there."""
+        """Return how many members are there, shapes × nodes."""
         rule_counts, version = self.rule_counts, self.rule_counts.versions.get(rule, 0)
         return derived(
             self._counts,
@@ -225,9 +234,9 @@ class BondCosts:
         )
 
     def penalty(self, scope: Mapping[int, int]) -> float:
-        """What the broken wishes of instances with primaries in `scope` cost, each pair once.
+        """Return the penalty of violated soft constraints of instances with primaries in `scope`.
 
-        `scope` has to be the same whenever one asks.
+        Each pair counts once. All calls must have the same `scope`.
         """
         versions = self.rule_counts.now().versions
         total = 0.0
@@ -239,15 +248,15 @@ class BondCosts:
     def _penalty(self, rule: Rule, scope: Mapping[int, int]) -> float:
         arrays = self.rule(rule)
         counts = self._matrix(rule)
-        share: Floats = np.ones(self.nodes)  # bonds that leave the scope count in full
+        share: Floats = np.ones(self.nodes)  # pairs with a member outside count in full
         share[list(scope)] = 0.5
         inside = counts * (share == 0.5)
         total = float((inside * arrays.costs(counts * share)[1]).sum())
-        # what an instance has to do with itself is no bond
+        # an instance is no pair with itself
         return total - 0.5 * (arrays.own(inside) + self._between_own(rule, scope))
 
     def _between_own(self, rule: Rule, scope: Mapping[int, int]) -> float:
-        """What the tags of instances that have several in one rule cost among themselves."""
+        """Return the penalties between several tags of one instance in the same rule."""
         several: dict[str, None] = {}
         seen: set[str] = set()
         for member in rule.members:
@@ -266,16 +275,16 @@ class BondCosts:
 
 
 class MoveBonds:
-    """The bonds of `instances` (rows) on the nodes of `table` (columns), as the others are now.
+    """The affinity of `instances` (rows) on the nodes of `table` (columns), in the present state.
 
     Attributes
     ----------
     barred:
-        Where a must forbids an instance to run.
+        Whether a hard constraint forbids the instance to run on the node.
     closed:
-        Where it must not come in either role.
+        Whether the instance must have no role on the node.
     costs:
-        What the wishes cost that it would break there.
+        The penalties of soft constraints that the instance would violate there.
     """
 
     def __init__(self, table: NodeTable, instances: Sequence[Instance], bonds: BondCosts) -> None:
@@ -296,7 +305,7 @@ class MoveBonds:
         self._look_at(np.arange(len(instances)))
 
     def refresh(self) -> Whole:
-        """Look again at those bound to instances that moved; their rows."""
+        """Update the instances with affinity to moved instances; return their rows."""
         versions = self._versions()
         moved = np.flatnonzero(versions != self._seen)
         self._seen = versions
@@ -314,11 +323,11 @@ class MoveBonds:
     def verdict(
         self, kind: MoveKind, rows: Whole, primary: Whole, secondary: Whole, targets: Whole
     ) -> tuple[Truths, Floats] | None:
-        """For moves of `kind` of the instances in `rows`: what is forbidden, what wishes cost.
+        """Return which moves of `kind` of instances in `rows` are forbidden, and their penalties.
 
-        Both broadcast to rows × `targets`; None if nothing is.  The cost is the difference to
-        the present.  A node that runs an instance only for a while must not be forbidden
-        either.
+        Both arrays broadcast to rows × `targets`; None: no move is forbidden or has a penalty. A
+        penalty is the difference from the present one. A move is forbidden, too, if the instance
+        must not run on a node on which it runs only for a while.
         """
         row = rows[:, None]
         if kind.letters == ("r",):
@@ -335,7 +344,7 @@ class MoveBonds:
         return barred, costs
 
     def _close(self) -> None:
-        """Note which nodes tags close to whom, and who must stay where it is."""
+        """Note the nodes that tags forbid, and the instances that must stay on their node."""
         position, where = self._table.position, self._table.state.where
         relations = self._bonds.relations
         for row, name in enumerate(self._names):
@@ -359,12 +368,12 @@ class MoveBonds:
 
 
 class _Entries:
-    """The memberships of instances in one rule.
+    """The members of one rule that are instances of the scan.
 
     Attributes
     ----------
     rows:
-        The row of the instance of each membership.
+        The row of the instance of each member.
     """
 
     def __init__(self, rule: Rule, rows: Mapping[str, int], bonds: BondCosts) -> None:
@@ -378,7 +387,7 @@ class _Entries:
         self._pairs = self._own_pairs(bonds)
 
     def add_to(self, musts: Floats, costs: Floats, wanted: Truths) -> None:
-        """Add what the `wanted` rows break on each node of the cluster."""
+        """Add what the `wanted` rows violate on each node of the cluster."""
         chosen: Whole = np.flatnonzero(wanted[self.rows])
         if not chosen.size:
             return
@@ -389,9 +398,9 @@ class _Entries:
         self._leave_out_own(musts, costs, wanted)
 
     def _own_pairs(self, bonds: BondCosts) -> dict[tuple[str, str], tuple[Whole, Floats]]:
-        """AffinityGroups with each of the same instance's, itself among them, by their domains.
+        """Return domains of two members -> positions in `rows`, and the weights of the pairs.
 
-        Positions in `rows`, and what the two owe each other.
+        The two members belong to one instance; a member makes a pair with itself, too.
         """
         pairs: dict[tuple[str, str], list[tuple[int, float]]] = {}
         for number, member in enumerate(self._members):
@@ -404,7 +413,7 @@ class _Entries:
         }
 
     def _leave_out_own(self, musts: Floats, costs: Floats, wanted: Truths) -> None:
-        """Take away what each of the `wanted` rows was counted for among the others."""
+        """Subtract what each of the `wanted` rows violates with itself."""
         arrays, homes = self._bonds.rule(self.rule), self._bonds.rule_counts.homes
         home: Whole = np.array([homes.get(m.instance, -1) for m in self._members], np.intp)
         counts = wanted[self.rows] & (home >= 0)

@@ -1,10 +1,9 @@
 """Nodes and instances as arrays, for scans of many moves at once.
 
 A `NodeTable` holds the nodes over which a score runs, an `InstanceBatch` many instances of one
-kind.  A batch can stand wherever the formulas of the kernel and the checks of
-`iallocator.limits` expect one instance: its quantities are columns of a matrix whose rows are
-instances and whose columns are nodes.  `PoolTable` says which nodes storage pools forbid, and
-`MoveTags` what tags add to the moves of a batch.
+kind.  The formulas of the kernel and the checks of `iallocator.limits` accept a batch in place of
+one instance: each quantity is a column vector that broadcasts to instances × nodes.  `PoolTable`
+has the nodes that storage pools forbid, and `MoveTags` what tags add to the moves of a batch.
 """
 
 from __future__ import annotations
@@ -46,10 +45,9 @@ if TYPE_CHECKING:
 
 
 class InstanceBatch:
-    """Instances of one kind, with everything in which they differ as arrays of shape (rows, 1).
+    """Instances of one kind, with all their differences as arrays of shape (rows, 1).
 
-    All agree in what decides which checks matter: template, forthcoming, unknown
-    spindles, and whether they reserve memory on their secondaries.
+    The attributes that decide which checks matter are equal for all of them: see `kind`.
     """
 
     __slots__ = (
@@ -78,14 +76,14 @@ class InstanceBatch:
 
     @staticmethod
     def kind(i: Instance) -> tuple[bool, ...]:
-        """What the instances of a batch have in common."""
+        """Return what the instances of a batch have in common."""
         return (
             i.needs_secondary, i.local, i.forthcoming, i.reserves, i.spindles is None,
             i.counts_disk, i.restricted,
         )  # fmt: skip
 
     def take(self, rows: Whole) -> InstanceBatch:
-        """The instances in `rows`."""
+        """Return a batch of the instances in `rows`."""
         part: InstanceBatch = object.__new__(InstanceBatch)
         for name in ("drbd", "local", "forthcoming", "reserves", "spindles", "exclusion",
                      "counts_disk", "hides_spindles", "restricted"):  # fmt: skip
@@ -98,7 +96,7 @@ class InstanceBatch:
         return part
 
     def _set_amounts(self, amounts: Floats) -> None:
-        """Take the amounts added in both roles, one after the other, columns × instances."""
+        """Set the amounts added as primary, then those as secondary: columns × instances."""
         self._amounts = amounts
         less = -amounts
         counts: list[bool] = np.any(amounts, axis=1).tolist()
@@ -110,7 +108,7 @@ class InstanceBatch:
 
 
 def _upright(amounts: Floats, counts: Sequence[bool]) -> Vector:
-    """Per column an array of shape (instances, 1), or None where that does not count."""
+    """Return an array of shape (instances, 1) for each column, or None if it does not count."""
     return [row[:, None] if counted else None for row, counted in zip(amounts, counts)]
 
 
@@ -124,9 +122,9 @@ class PoolTable:
         self._places = places
 
     def barred(self, instances: Sequence[Instance]) -> Truths:
-        """Matrix instances × nodes: whether the node does not reach, or has no room.
+        """Return instances × nodes: whether the node lacks access to the pools, or free capacity.
 
-        A node that holds the disks already needs no room.
+        A node that holds the disks already needs no free capacity.
         """
         reach: dict[tuple[Pool, ...], Truths] = {}
         free: dict[Pool, Floats] = {}
@@ -165,7 +163,7 @@ class Cells:
         self._positions = positions
 
     def bars(self, batch: InstanceBatch) -> Truths:
-        """Per instance and node whether pools keep the one away from the other."""
+        """Return for each instance and node whether storage pools forbid the instance there."""
         if batch.barred is None:
             batch.barred = self._pools.barred(batch.instances)
         rows = np.arange(len(batch.instances), dtype=np.intp)[:, None]
@@ -180,18 +178,21 @@ PLACES = {name: k for k, name in enumerate(COLUMNS)}
 class BatchView(NodeView):
     """A `NodeView` to which every instance of a batch adds amounts of its own.
 
-    A quantity is made when it is first asked for: most are not.
+    A quantity is computed at its first use, because most are never used.
     """
 
     __slots__ = ()
 
     def plus(self, vector: Sequence[Quantity], reserved: Quantity) -> BatchView:
-        """The same nodes after adding `vector`: per column an array, or None for nothing."""
+        """Return a view of these nodes with `vector` added.
+
+        `vector` has an array for each column, or None if nothing is added.
+        """
         return _Changed(self, vector, reserved)
 
 
 class _Present(BatchView):
-    """Nodes of a table as they are."""
+    """Nodes of a table in their present state."""
 
     __slots__ = ("_positions", "_table")
 
@@ -203,7 +204,7 @@ class _Present(BatchView):
         self.at = at  # type: ignore[assignment]
 
     def __getattr__(self, name: str) -> Quantity:
-        """Take a quantity that was not asked for yet from the table."""
+        """Return a quantity that was not used before, from the table."""
         place = PLACES.get(name)
         if place is None:
             quantity = self._table.capacity(name)
@@ -228,7 +229,7 @@ class _Changed(BatchView):
         self.at = before.at
 
     def __getattr__(self, name: str) -> Quantity:
-        """Work out a quantity that was not asked for yet."""
+        """Compute a quantity that was not used before."""
         quantity = getattr(self._before, name)
         place = PLACES.get(name)
         if place is not None and self._vector[place] is not None:
@@ -245,12 +246,12 @@ class NodeTable:
     columns, fixed:
         Matrices of `COLUMNS` and `CAPACITIES` × nodes.
     reserved:
-        Per node, MiB kept free for the failover of the worst peer.
+        For each node, MiB kept free for the failover of the worst peer.
     peers:
         Matrix node × primary: MiB reserved on the node for the primary.  The last
         column stands for the worst primary outside the scope.
     values:
-        Matrix statistics × nodes, less `centres`: those given, or the means when it was made.
+        Matrix statistics × nodes, less `centres`: those given, or the means at the beginning.
     """
 
     def __init__(
@@ -281,25 +282,25 @@ class NodeTable:
         self.totals = self._totals()
 
     def view(self, positions: Whole) -> BatchView:
-        """The nodes at `positions`, in an array of the same shape."""
+        """Return a view of the nodes at `positions`, in arrays of this shape."""
         at = None if self._pools is None else Cells(self._pools, positions)
         return _Present(self, positions, at)
 
     def capacity(self, name: str) -> Quantity:
-        """One of `CAPACITIES` per node, or as one number where all nodes have the same."""
+        """Return one of `CAPACITIES` for each node, or one number if it is equal on all nodes."""
         if name not in self._capacity:
             row = self.fixed[CAPACITIES.index(name)]
             self._capacity[name] = float(row[0]) if (row == row[0]).all() else row
         return self._capacity[name]
 
     def refresh(self, positions: Iterable[int]) -> None:
-        """Take what changed at `positions` from the state."""
+        """Update the nodes at `positions` from the state."""
         self._load(positions)
         self.values = self._values()
         self.totals = self._totals()
 
     def recentre(self) -> list[float]:
-        """Take the means as things are for centres; by how much each has grown."""
+        """Make the present means the centres; return by how much each has grown."""
         before, self.centres = self.centres, self._means()
         self.values = self._values()
         self.totals = self._totals()
@@ -352,22 +353,22 @@ class NodeTable:
 
 
 def tags_matter(table: NodeTable) -> bool:
-    """Whether tags of nodes or instances have anything to do with scores or limits."""
+    """Return whether tags of nodes or instances affect scores or limits."""
     cluster = table.state.cluster
     located = any(cluster.nodes[index].locations for index in table.nodes)
     return located or cluster.tags_place_instances
 
 
 class MoveTags:
-    """Per instance (rows) and node (columns), for an instance that left its nodes.
+    """What tags add to statistics if an instance (row) moves to a node (column).
 
     Attributes
     ----------
     conflicts, misplaced, domains:
-        What its coming as the primary adds to the columns of these names, and to the
-        conflicts within domains.
+        What the instance, removed from its nodes, adds as a primary to the columns of these names,
+        and to the conflicts within domains.
     shared:
-        Matrix primary × secondary: location tags in common, where the primary is online.
+        Matrix primary × secondary: location tags in common, if the primary is online.
     """
 
     def __init__(self, table: NodeTable, batch: InstanceBatch) -> None:

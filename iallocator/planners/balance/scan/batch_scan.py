@@ -1,4 +1,4 @@
-"""The moves of a batch of like instances, kept in arrays and evaluated anew where nodes changed."""
+"""The moves of a batch of similar instances, in arrays; only changed moves are evaluated again."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ if TYPE_CHECKING:
 
     Measure = Callable[[Floats, Floats], Floats]
     Keyed = tuple[float, tuple[int, int, int], ScoredMoves]
-    """A measure, the place among equals, and the move."""
+    """The measure, the position among moves with this measure, and the move."""
 
 __all__ = ["BatchScan", "moves_of"]
 
 BLOCK = 200_000
-"""Moves that are evaluated at a time, so that the arrays stay in the cache's reach."""
+"""Moves that are evaluated at a time, so that the arrays fit into the cache."""
 
 OFFLINE, CLOSED, LEAVING, ONLINE = range(4)
-"""Conditions of a node: offline; up, but not online; to be powered down; online to stay."""
+"""Conditions of a node: offline; up, but not online; to be powered down; online."""
 
 
 class BatchScan:
-    """The moves of the instances of one batch, which differ in amounts only."""
+    """The moves of the instances of one batch, which differ only in amounts."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class BatchScan:
         self._rules = rules
         self._order = tuple(setting.order[instance.name] for instance in batch.instances)
         rows = {instance.name: row for row, instance in enumerate(batch.instances)}
-        self._rows = MappingProxyType(rows)  # never changed: a trial need not copy it
+        self._rows = MappingProxyType(rows)  # read-only, so that a trial does not copy it
         self._tags: MoveTags | None = None
         count = len(batch.instances)
         self._targets: Whole = np.flatnonzero(table.online)
@@ -92,7 +92,7 @@ class BatchScan:
         ]
 
     def bar(self, move: Move) -> None:
-        """Forbid `move`, if it is of an instance of the batch."""
+        """Forbid `move`, if it moves an instance of the batch."""
         row = self._rows.get(move.instance.name)
         if row is None:
             return
@@ -107,7 +107,7 @@ class BatchScan:
                     store.bar(row, int(column))
 
     def refresh(self, changed: Whole, ground: CurrentScore) -> None:
-        """Evaluate anew the moves of instances on `changed` nodes, and those to them."""
+        """Evaluate the moves of instances on `changed` nodes, and those to these nodes, again."""
         self._breakable = RelevantChecks(self._table, self._batch, self._setting.tagged)
         everyone = np.arange(len(self._batch.instances), dtype=np.intp)
         marked = np.zeros(len(self._table.nodes), dtype=bool)
@@ -129,12 +129,12 @@ class BatchScan:
             self._evaluate_columns(np.flatnonzero(~touched), columns)
 
     def _unbar(self, rows: Truths, nodes: Truths) -> None:
-        """Moves of `rows`, or to `nodes` of the table, are forbidden no more."""
+        """Permit moves of `rows`, and those to `nodes` of the table, again."""
         for store in self._remade():
             store.unbar(rows, nodes[self._targets])
 
     def _remade(self) -> list[RemadeMoves]:
-        """The stores that keep no moves."""
+        """Return the stores that keep no moves."""
         return [store for store in self.stores if isinstance(store, RemadeMoves)]
 
     def _make(self, store: RemadeMoves, rows: Whole) -> Page:
@@ -144,7 +144,7 @@ class BatchScan:
         return page
 
     def _locate(self, rows: Whole) -> None:
-        """Where the instances in `rows` are."""
+        """Note the nodes of the instances in `rows`."""
         table = self._table
         for row in rows.tolist():
             nodes = table.state.where[self._batch.instances[row].name]
@@ -162,7 +162,7 @@ class BatchScan:
         return left
 
     def _evaluate_rows(self, rows: Whole, ground: CurrentScore) -> None:
-        """All moves of the instances in `rows`."""
+        """Evaluate all moves of the instances in `rows`."""
         if self._setting.tagged:
             self._tags = MoveTags(self._table, self._batch)
         every = max(1, BLOCK // max(1, self._targets.size))
@@ -176,7 +176,7 @@ class BatchScan:
                 store.learn(part, page, ground)
 
     def _evaluate_columns(self, rows: Whole, columns: Whole) -> None:
-        """The moves of `rows` to the targets at `columns`."""
+        """Evaluate the moves of `rows` to the targets at `columns`."""
         every = max(1, BLOCK // columns.size)
         for start in range(0, rows.size, every):
             check()
@@ -187,7 +187,7 @@ class BatchScan:
                 remade.learn_some(part, page)
 
     def _written(self, pages: Mapping[RemadeMoves, Page]) -> list[MoveStore]:
-        """The stores, in place of those that keep no moves the `pages`."""
+        """Return the stores, with `pages` in place of those that keep no moves."""
         return [pages[s] if isinstance(s, RemadeMoves) else s for s in self.stores]
 
     def _evaluate(self, stores: list[MoveStore], rows: Whole, columns: Whole | None) -> None:
@@ -202,7 +202,7 @@ class BatchScan:
                 self._write(allowed, rows[part], columns)
 
     def _block(self, rows: Whole, targets: Whole) -> Block:
-        """The moves of `rows`, whose nodes are in the same condition, to `targets`."""
+        """Return the moves of `rows` to `targets`; all rows have nodes in equal condition."""
         where = MoveNodes(
             rows,
             targets,
@@ -230,7 +230,7 @@ class BatchScan:
                 self._bind(store, rows, where, targets)
 
     def _bind(self, store: MoveStore, rows: Whole, columns: Whole | slice, targets: Whole) -> None:
-        """Have the bonds of the instances in `rows` heeded."""
+        """Add the affinity constraints of the instances in `rows`."""
         if self.bonds is None:
             return
         found = self.bonds.verdict(store.kind, rows, self._primary, self._secondary, targets)
@@ -251,13 +251,13 @@ class BatchScan:
 
     @property
     def instances(self) -> Sequence[Instance]:
-        """In the order of the rows."""
+        """Return the instances in the order of the rows."""
         return self._batch.instances
 
     def lowest(self, store: MoveStore, moves: Whole, scores: Floats, measure: Measure) -> Keyed:
-        """The best of `moves` (flat positions), with its measure and its place among ties.
+        """Return the best of `moves` (flat positions), its measure, and its position among ties.
 
-        `scores`: after each of them, rounded.
+        `scores`: the rounded scores after each of them.
         """
         measures = np.round(measure(scores, store.prices_of(moves)), DECIMALS)
         best = measures.min()
@@ -267,12 +267,12 @@ class BatchScan:
         return float(best), key, move
 
     def _place(self, store: MoveStore, cell: int) -> tuple[int, int]:
-        """The place of a move (flat position) of `store` among those that are as good."""
+        """Return the position of a move (flat position) of `store` among equally good moves."""
         row, column = divmod(cell, store.shape[1])
         return self._order[row], column if store.kind.targeted else -1
 
     def keyed(self, store: MoveStore, cell: int, score: float) -> Keyed:
-        """The move at this flat position of `store`, whose score is its measure."""
+        """Return the move at this flat position of `store`, with its score as the measure."""
         row, column = divmod(cell, store.shape[1])
         position, column_place = self._place(store, cell)
         instance = self._batch.instances[row]
@@ -284,13 +284,13 @@ class BatchScan:
 
 
 def moves_of(table: NodeTable, batch: InstanceBatch) -> int:
-    """How many moves the instances of `batch` have, of all kinds with a target."""
+    """Return how many moves with a target the instances of `batch` have."""
     kinds = sum(kind.targeted and kind.drbd == batch.drbd for kind in KINDS)
     return len(batch.instances) * int(table.online.sum()) * kinds
 
 
 def _conditions(table: NodeTable, rules: MoveRules) -> Whole:
-    """The condition of each node of the table."""
+    """Return the condition of each node of the table."""
     nodes = table.state.cluster.nodes
     closed = [OFFLINE if nodes[index].offline else CLOSED for index in table.nodes]
     found: Whole = np.where(table.online, ONLINE, closed).astype(np.intp)

@@ -1,8 +1,8 @@
-"""The kinds of moves, made of what moves of many instances change at each of their nodes.
+"""What each kind of moves changes, composed of the changes at each node of the moves.
 
-A block is some instances (rows) × some target nodes (columns), all with primaries and
-secondaries in the same condition (up or not), so that the same limits count.  Limits that not even
-the most demanding instance of a batch could violate on any node are not tested (`RelevantChecks`).
+A block is some instances (rows) × some target nodes (columns).  All primaries of a block are in one
+condition (up or not), and all secondaries are, so one set of limits applies.  A limit is not
+tested if even the most demanding instance of a batch violates it on no node (`RelevantChecks`).
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ __all__ = ["Block", "MoveEffects", "Part", "RelevantChecks", "Shift", "Sides", "
 
 
 class RelevantChecks:
-    """The limits that moves of `batch` may break, as `table` is now.
+    """The limits that moves of `batch` can violate in the present state of `table`.
 
-    `tagged`: tags of nodes or instances matter.
+    `tagged`: whether tags of nodes or instances matter.
     """
 
     def __init__(self, table: NodeTable, batch: InstanceBatch, tagged: bool) -> None:
@@ -57,7 +57,7 @@ class RelevantChecks:
         self._found: dict[tuple[RoleLimits, LimitSet, bool], tuple[Check, ...]] = {}
 
     def checks(self, role: RoleLimits, limits: LimitSet, leading: bool) -> tuple[Check, ...]:
-        """Those of `role` that count and may fail; `leading`: for the primary."""
+        """Return the checks of `role` that can fail; `leading`: for the primary."""
         key = role, limits, leading
         if key not in self._found:
             batch = self._batch
@@ -76,21 +76,21 @@ class RelevantChecks:
         return self._found[key]
 
     def any(self, limits: LimitSet) -> bool:
-        """Whether moves may break anything of `limits`, or have more nodes fail N+1."""
+        """Return whether moves can violate any of `limits`, or make more nodes fail N+1."""
         roles = ((PRIMARY, True), (SECONDARY, False))
         return any(self.checks(role, limits, leading) for role, leading in roles) or (
             self.failing()
         )
 
     def failing(self) -> bool:
-        """Whether a node fails N+1, or may with one more instance."""
+        """Return whether a node fails N+1, or can fail it with one more instance."""
         if self._failing is None:
             after = [self._views(leading)[1] for leading in (True, False)]
             self._failing = any(bool(np.any(view.fails_n1)) for view in after)
         return self._failing
 
     def _views(self, leading: bool) -> tuple[BatchView, BatchView]:
-        """All nodes, and all of them once they have taken the most demanding instance."""
+        """Return views of all nodes: as they are, and with the most demanding instance added."""
         table, batch = self._table, self._batch
         nodes = np.arange(len(table.nodes), dtype=np.intp)[None, :]
         before = table.view(nodes)
@@ -100,12 +100,12 @@ class RelevantChecks:
             peers = table.peers.max(axis=1)[None, :] + batch.memory.max()
             reserved = np.maximum(reserved, peers)
         after = before.plus([None if v is None else _most(v) for v in vector], reserved)
-        before.reserved = -np.inf  # a node that fails N+1 with the instance may do so without
+        before.reserved = -np.inf  # a node may fail N+1 even without the instance
         return before, after
 
 
 def _most(amounts: Floats) -> Floats:
-    """The largest of `amounts`, whatever their sign, shape (1, 1)."""
+    """Return the amount with the largest absolute value, shape (1, 1)."""
     low, high = amounts.min(axis=0, keepdims=True), amounts.max(axis=0, keepdims=True)
     most: Floats = low if -low > high else high
     return most
@@ -122,9 +122,9 @@ if TYPE_CHECKING:
 
 
 class MoveEffects:
-    """What a kind of moves does: where it is `forbidden`, and the changes it makes.
+    """Where a kind of moves is `forbidden`, and its changes.
 
-    `stacks` add up to the changes of the steady statistics, `shifts` to those of the others.
+    The changes of the steady statistics are the sum of `stacks`, those of the others of `shifts`.
     """
 
     __slots__ = ("forbidden", "shifts", "stacks")
@@ -138,7 +138,7 @@ class MoveEffects:
 
 
 class Part:
-    """A node in its new role: where that is forbidden, and what changes."""
+    """A node in its new role: whether it is forbidden, and what changes."""
 
     __slots__ = ("forbidden", "shift", "stack")
 
@@ -155,18 +155,18 @@ class ScanSetting:
     Attributes
     ----------
     table, statistics:
-        The nodes, and the statistics that always change alike.
+        The nodes, and the statistics that always change in proportion.
     rules:
         Which moves are allowed.
     migration:
-        Nodes × nodes: whether migration tags let instances move from one to the other; None:
-        they always do.
+        Nodes × nodes: whether migration tags permit moves from one to the other; None: they
+        always do.
     order:
-        Name of an instance -> its place among equally good moves; lower is first.
+        Name of an instance -> its position among equally good moves; the lowest is used.
     tagged:
         Whether exclusion tags or locations count.
     keep:
-        Whether there is room to keep all moves.
+        Whether the memory suffices to keep all moves.
     """
 
     table: NodeTable
@@ -180,20 +180,20 @@ class ScanSetting:
 
 @dataclass(frozen=True, slots=True)
 class MoveNodes:
-    """Where some instances of a batch are, and may go.
+    """The nodes of some instances of a batch, and their targets.
 
     Attributes
     ----------
     rows:
-        Their positions in the batch.
+        Positions of the instances in the batch.
     targets:
         Positions of nodes in the table.
     primary, secondary:
-        The same of the nodes of each.
+        Positions of the nodes of each instance in the table.
     left_reserved:
-        MiB that its secondary reserves once it is gone, for each.
+        For each instance, MiB that its secondary reserves without it.
     up:
-        For every node of the table whether it is online, or is until it has been left.
+        For every node of the table, whether it is online, or will be powered down once empty.
     """
 
     rows: Whole
@@ -205,7 +205,7 @@ class MoveNodes:
 
 
 class Sides:
-    """The nodes of moves, as they become: instances of `batch` × targets.
+    """The nodes of moves after the moves: instances of `batch` × targets.
 
     All arrays broadcast to that shape.
     """
@@ -237,11 +237,11 @@ class Sides:
         self._views(where.left_reserved)
 
     def _limits(self, up: bool) -> LimitSet:
-        """Which limits count for a move off a node in this condition."""
+        """Return which limits apply to a move off a node in this condition."""
         return ALL_LIMITS if up and not self._rules.ignore_soft else FORCED_LIMITS
 
     def _views(self, left_reserved: Floats) -> None:
-        """The nodes as they are, and without the instances."""
+        """Set the views of the nodes with and without the instances."""
         table, batch = self._table, self._batch
         self._at_p = table.view(self.p)
         self._at_n = table.view(self.n)
@@ -270,7 +270,7 @@ class Sides:
         return after
 
     def _shift(self, after: BatchView, node: Whole) -> Shift:
-        """The change at `node`, from what it is to `after`."""
+        """Return the change at `node`, from its present state to `after`."""
         shift: Shift = {}
         for k in self._statistics.others:
             old = self._table.values[k][node]
@@ -283,7 +283,7 @@ class Sides:
         return shift
 
     def _stack(self, after: BatchView, node: Whole, count: int | None = None) -> Stack:
-        """The change at `node` of the first `count` steady statistics, of all without that."""
+        """Return the change of the first `count` steady statistics at `node`; None: of all."""
         steady = self._statistics.steady[:count]
         old = self._table.values[steady][:, node]
         centres = self._table.centres
@@ -309,7 +309,7 @@ class Sides:
         return False if self._migration is None else ~self._migration[source, target]
 
     def _shared(self, primary: Whole, secondary: Whole) -> Shift:
-        """The change of location tags in common, once the instances are on these nodes."""
+        """Return the change of common location tags if the instances are on these nodes."""
         if self._tags is None:
             return {}
         shared = self._tags.shared
@@ -320,21 +320,21 @@ class Sides:
 
     @cached_property
     def _led(self) -> BatchView:
-        """The targets as primaries."""
+        """Return the targets as primaries."""
         return self._as_primary(self._at_n, self.n)
 
     def _mirror(self, primary: Whole) -> BatchView:
-        """The targets as secondaries of the nodes `primary`."""
+        """Return the targets as secondaries of the nodes `primary`."""
         return self._as_secondary(self._at_n, self.n, primary)
 
     @cached_property
     def _barred_led(self) -> Quantity:
-        """Where targets cannot be primaries."""
+        """Return whether targets cannot be primaries."""
         return self._forbidden(PRIMARY, self._off_primary, self._at_n, self._led)
 
     @cached_property
     def _barred_copied(self) -> Quantity:
-        """Where targets cannot be primaries, if their disks are copied before the failover.
+        """Return whether targets cannot be primaries if disks are copied before the failover.
 
         hbal checks soft limits then, even if the old primary is offline.
         """
@@ -352,9 +352,9 @@ class Sides:
     def _barred_lead(
         self, own: BatchView, node: Whole, stays: BatchView, limits: LimitSet, barred: Quantity
     ) -> Quantity:
-        """Return where targets cannot lead, with `node` as secondary.
+        """Return whether targets cannot be primaries, with `node` as secondary.
 
-        `own` is that node without the instances, and `barred` where targets cannot be primaries.
+        `own` is that node without the instances; `barred`: whether targets cannot be primaries.
         """
         return (
             self._may_not_receive(node, self.n)
@@ -363,36 +363,36 @@ class Sides:
         )
 
     def _primary_again(self) -> Quantity:
-        """Where hail asks too much of the primary that stays."""
+        """Return whether hail rejects the unchanged primary."""
         if not self._rules.behaviour.tests_primary_again:
             return False
         return self._forbidden(PRIMARY, FORCED_LIMITS, self._p0, self._at_p)
 
     @cached_property
     def _off_p(self) -> tuple[Shift, Stack]:
-        """The instances leave their primaries."""
+        """Return the change at the primaries when the instances leave them."""
         return self._both(self._p0, self.p)
 
     @cached_property
     def _off_s(self) -> tuple[Shift, Stack]:
-        """The instances leave their secondaries."""
+        """Return the change at the secondaries when the instances leave them."""
         return self._both(self._s0, self.s)
 
     @cached_property
     def _comes(self) -> Part:
-        """The targets become primaries."""
+        """Return the change when the targets become primaries."""
         return Part(self._barred_led, *self._both(self._led, self.n))
 
     @cached_property
     def _mirror_stack(self) -> Stack:
-        """The targets become secondaries, whoever is the primary."""
+        """Return the change when the targets become secondaries, for any primary."""
         return self._stack(self._mirror(self.p), self.n, self._statistics.mirrored)
 
     def _both(self, after: BatchView, node: Whole) -> tuple[Shift, Stack]:
         return self._shift(after, node), self._stack(after, node)
 
     def _lead(self) -> Part:
-        """The secondary takes over."""
+        """Return the change when the secondaries become primaries."""
         if self._leads is None:
             after = self._as_primary(self._s0, self.s)
             forbidden = self._may_not_receive(self.p, self.s) | self._forbidden(
@@ -402,7 +402,7 @@ class Sides:
         return self._leads
 
     def _stay(self) -> Stack:
-        """The primary becomes the secondary, whoever takes over."""
+        """Return the change when the primaries become secondaries, for any new primary."""
         if self._stays is None:
             after = self._as_secondary(self._p0, self.p, self.s)
             self._stays = self._stack(after, self.p)
@@ -410,10 +410,10 @@ class Sides:
 
 
 class Block(Sides):
-    """What each kind of moves does; see `Sides`."""
+    """The effects of each kind of moves; see `Sides`."""
 
     def failovers(self) -> MoveEffects:
-        """``f``."""
+        """Return the effects of failovers (``f``)."""
         leads, stays = self._lead(), self._stay()
         with_peer = self._as_secondary(self._p0, self.p, self.s)
         forbidden = leads.forbidden | self._forbidden(
@@ -423,7 +423,7 @@ class Block(Sides):
         return MoveEffects(forbidden, [leads.stack, stays], shifts)
 
     def moves(self, kinds: Sequence[MoveKind]) -> list[MoveEffects]:
-        """For each of `kinds`, which have targets, what it does."""
+        """Return the effects of each of `kinds`, which have targets."""
         if not self._batch.drbd:
             return [self._to_anywhere() for _ in kinds]
         makers = {
@@ -463,7 +463,7 @@ class Block(Sides):
         return MoveEffects(forbidden, stacks, [*shifts, self._shared(self.n, self.p)])
 
     def _replace_primary(self) -> MoveEffects:
-        """Only the memory that the secondary reserves changes there."""
+        """Return the effects of ``f r f``: on the secondary, only the reserved memory changes."""
         comes = self._comes
         stays = self._as_secondary(self._s0, self.s, self.n)
         barred = self._barred_lead(self._s0, self.s, stays, self._off_primary, self._barred_led)

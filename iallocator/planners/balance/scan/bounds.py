@@ -1,13 +1,13 @@
-"""What is known of all moves of one kind: their changes, and lower bounds of their scores.
+"""Lower bounds of the scores after all moves of one kind.
 
-The score after a move is a sum of roots, which is dear for millions of moves.  A root
-is concave: between the ends of an interval it lies above its chord.  So the sum of the
-chords, which is linear in the changes, is never above the score; only the moves whose
-bound is as good as the best score known are scored exactly.
+The score after a move is a sum of square roots, which is expensive for millions of moves.  A root
+is concave: between the ends of an interval, it lies above its chord.  So the sum of the chords,
+which is linear in the changes, is never above the score.  A move is scored exactly only if its
+bound is as low as the best known score.
 
-A lower bound for all moves of an instance is kept as well.  After a step the changes of most
-moves are the same, and the coefficients of the chords a little different.  So the lowest bound of
-an instance falls by no more than these differences times the extremes of its changes.
+The lowest bound of the moves of each instance is kept, too.  A step leaves the changes of most
+moves equal, and changes the coefficients of the chords a little.  So the lowest bound of an
+instance falls by at most these differences times the extremes of its changes.
 """
 
 from __future__ import annotations
@@ -34,22 +34,23 @@ __all__ = ["CurrentScore", "RowBounds", "RowChords", "chords_between", "extremes
 if TYPE_CHECKING:
     Extremes = tuple[Floats, Floats]
 
-    """Least and most of what moves add."""
+    """The least and the most that moves add."""
 
 
 FEW = 8
-"""So many columns are gone through one by one: reducing a short axis is slow."""
+"""Up to so many columns are reduced one by one, because numpy reduces a short axis slowly."""
 
 
 class RowChords(NamedTuple):
-    """The bounds of moves' scores as linear functions of what they change, per instance (row).
+    """For each instance (row), bounds of scores as linear functions of what moves change.
 
     Attributes
     ----------
     slopes, tilts:
-        By what is added to the squares, and to the sums, of the leading spreads; spreads × rows.
+        Coefficients of what is added to the squares, and to the sums, of the leading spreads;
+        spreads × rows.
     constant:
-        What does not depend on the move, per row.
+        The part that does not depend on the move, for each row.
     """
 
     slopes: Floats
@@ -57,30 +58,30 @@ class RowChords(NamedTuple):
     constant: Floats
 
     def of(self, rows: Whole) -> RowChords:
-        """Those of `rows`."""
+        """Return the chords of `rows`."""
         return RowChords(self.slopes[:, rows], self.tilts[:, rows], self.constant[rows])
 
 
 class RowBounds:
-    """Per instance (row) of one kind of moves the lowest bound, as it was when last looked at.
+    """For each instance (row), the lowest bound of its moves of one kind when it was last computed.
 
     `spreads`: how many leading spreads there are.
 
     Attributes
     ----------
     low, high:
-        Least and most of what the moves add: (squares, sums) × spreads × rows.
+        The least and the most that the moves add: (squares, sums) × spreads × rows.
     """
 
     def __init__(self, rows: int, spreads: int) -> None:
-        self._floor: Floats = np.full(rows, -np.inf)  # constant aside; -inf: to be looked at
-        self._slopes: Floats = np.zeros((spreads, rows))  # by which the floor was found
+        self._floor: Floats = np.full(rows, -np.inf)  # without the constant; -inf: unknown
+        self._slopes: Floats = np.zeros((spreads, rows))  # with which the floor was computed
         self._tilts: Floats = np.zeros((spreads, rows))
         self.low: Floats = np.zeros((2, spreads, rows))
         self.high: Floats = np.zeros((2, spreads, rows))
 
     def below(self, chords: RowChords) -> Floats:
-        """Per row what the bounds of its moves are not below."""
+        """Return a lower bound of the bounds of the moves of each row."""
         found = self._floor + chords.constant
         coefficients = zip((chords.slopes, chords.tilts), (self._slopes, self._tilts))
         for (now, then), low, high in zip(coefficients, self.low, self.high):
@@ -89,20 +90,20 @@ class RowBounds:
         return found
 
     def looked_at(self, rows: Whole, chords: RowChords, lowest: Floats) -> None:
-        """The lowest bounds of `rows`, constant aside, by `chords`, which are those of `rows`."""
+        """Note the lowest bounds of `rows` without the constant, and the `chords` of `rows`."""
         self._floor[rows] = lowest
         self._slopes[:, rows] = chords.slopes
         self._tilts[:, rows] = chords.tilts
 
     def forbid(self, rows: Whole) -> None:
-        """All moves of `rows` are forbidden."""
+        """Note that all moves of `rows` are forbidden."""
         self._floor[rows] = np.inf
 
     def rewrite(self, rows: Whole, squares: Extremes, sums: Mapping[int, Floats]) -> None:
-        """All moves of `rows` are new.
+        """Note that all moves of `rows` are new.
 
-        `squares`: the extremes of what they add, spreads × rows; `sums`: what they add, rows ×
-        columns, of each spread whose sum any move has ever changed.
+        `squares`: the extremes of what they add to squares, spreads × rows; `sums`: what they add
+        to the sum of each spread that any move has changed so far, rows × columns.
         """
         self._floor[rows] = -np.inf
         self.low[0][:, rows], self.high[0][:, rows] = squares
@@ -117,10 +118,10 @@ class RowBounds:
         sums: Mapping[int, Floats],
         ends: Extremes | None = None,
     ) -> None:
-        """Some moves of `rows` are new.
+        """Note that some moves of `rows` are new.
 
-        `linear`: what they add, rows × columns; `squares`: the same to the squares, spreads ×
-        rows × columns; `ends`: its extremes, where they are known.
+        `linear`: what they add to the score directly, rows × columns; `squares`: what they add to
+        squares, spreads × rows × columns; `ends`: the extremes of `squares`, if known.
         """
         bound = linear + np.einsum("jr,jrc->rc", self._slopes[:, rows], squares)
         for j, added in sums.items():
@@ -131,14 +132,14 @@ class RowBounds:
             self._widen(1, j, rows, extremes(added))
 
     def _widen(self, position: int, j: int | slice, rows: Whole, ends: Extremes) -> None:
-        """Take the extremes of more moves of `rows` into account."""
+        """Include the extremes of more moves of `rows`."""
         low, high = self.low[position], self.high[position]
         low[j, rows] = np.minimum(low[j, rows], ends[0])
         high[j, rows] = np.maximum(high[j, rows], ends[1])
 
 
 def extremes(added: Floats) -> Extremes:
-    """The least and the most along the last axis of `added`."""
+    """Return the least and the most along the last axis of `added`."""
     columns = [added[..., k] for k in range(added.shape[-1])]
     if 0 < len(columns) <= FEW:
         return reduce(np.minimum, columns), reduce(np.maximum, columns)
@@ -146,12 +147,12 @@ def extremes(added: Floats) -> Extremes:
 
 
 class CurrentScore:
-    """The score as things are, taken apart; `penalty` is what broken wishes add to it.
+    """The parts of the present score; `penalty` is that of violated soft constraints.
 
     Attributes
     ----------
     present, rest:
-        The score; the part of it that is not the leading statistics of the spread kind.
+        The score; the part of it without the leading statistics that are spreads.
     sums, squares, counts, weights:
         Of those statistics, shape (statistics, 1).
     """
@@ -178,9 +179,10 @@ def _upright(numbers: Sequence[float]) -> Floats:
 def chords_between(
     low: Floats, high: Floats, ground: CurrentScore
 ) -> tuple[RowChords, Floats, Floats]:
-    """The chords of moves that add this, (squares, sums) × spreads × rows; the ends of these.
+    """Return the chords of moves that add from `low` to `high`, and the ends of the chords.
 
-    The ends are what moves add to variances, at least and at most, spreads × rows.
+    `low` and `high` are (squares, sums) × spreads × rows. The ends are the least and the most that
+    moves add to variances, spreads × rows.
     """
     tilts = -2 * ground.sums / ground.counts**2
     rest = np.maximum(low[1] ** 2, high[1] ** 2) / ground.counts**2

@@ -1,11 +1,11 @@
-"""The moves of one kind in arrays: what each changes, lower bounds, and their scores.
+"""The moves of one kind in arrays: the changes of each move, lower bounds, and scores.
 
-`MoveStore` keeps all moves, instances × nodes.  `RemadeMoves` keeps none, where there is no room:
-it computes moves again when they are looked at.  Only the lowest bound of each instance is kept
-(`RowBounds`), and few of these are low enough in a step to be looked at.
+`MoveStore` keeps all moves, instances × nodes.  `RemadeMoves` keeps no moves, for clusters where
+they would need too much memory: it computes moves again when they are needed.  It keeps only the
+lowest bound of each instance (`RowBounds`).  Few of these are low enough in a step.
 
-A trial copies small arrays and forgets their changes.  The arrays of all moves are large and
-change little, so what is overwritten of them is noted in a journal.
+A trial copies small arrays.  The arrays of all moves are large and change little, so a journal
+keeps the values that are overwritten.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 def write_moves(
     stores: Sequence[MoveStore], rows: Whole, columns: Whole | slice, found: Sequence[MoveEffects]
 ) -> None:
-    """Note the changes of a block of moves, of several kinds at once."""
+    """Write the changes of a block of moves, of several kinds at once."""
     where = (rows[:, None], columns) if isinstance(columns, np.ndarray) else (rows, columns)
     statistics = stores[0].statistics
     width = columns.size if isinstance(columns, np.ndarray) else stores[0].shape[1]
@@ -70,7 +70,7 @@ def write_moves(
 
 
 def _add_up(into: Floats, stacks: Sequence[Floats]) -> None:
-    """Have `into` hold the sum of `stacks`, some of which are only of the first statistics."""
+    """Set `into` to the sum of `stacks`; some of them have only the first statistics."""
     whole = [stack for stack in stacks if len(stack) == len(into)]
     into[:] = whole[0] if whole else 0.0
     for stack in whole[1:]:
@@ -81,7 +81,7 @@ def _add_up(into: Floats, stacks: Sequence[Floats]) -> None:
 
 
 def _gathered(shifts: Sequence[Shift], k: int) -> tuple[Quantity, Quantity]:
-    """All changes of one statistic, narrow arrays first."""
+    """Return the sum of all changes of one statistic; narrow arrays are added first."""
     found = [shift[k] for shift in shifts if k in shift]
     if len(found) > 2:
         found.sort(key=lambda change: np.size(change[0]))
@@ -94,13 +94,13 @@ def _gathered(shifts: Sequence[Shift], k: int) -> tuple[Quantity, Quantity]:
 
 
 class Snapshot:
-    """A context at whose end all attributes of `parts` are as at its beginning.
+    """A context that restores all attributes of `parts` at its end.
 
     It is kept beside `State.trial` because it is faster than to evaluate the moves again, which
     takes 15 % longer with 80 nodes, and 25 % longer with 8 (``balance --lookahead``).
 
-    Arrays, and lists and dicts of them, are copied, but for those of which a `MoveStore` keeps a
-    journal; everything else must not be changed but replaced.
+    Arrays, and lists and dicts of them, are copied, except those with a journal in a `MoveStore`.
+    All other values must be replaced, not changed in place.
     """
 
     def __init__(self, parts: Sequence[object]) -> None:
@@ -120,7 +120,7 @@ class Snapshot:
 
 
 def _attributes(part: object) -> dict[str, Any]:
-    """What `part` has: of what there is a journal of, only which arrays there are."""
+    """Return copies of the attributes of `part`; those with a journal are not copied."""
     journaled = part.JOURNALED if isinstance(part, MoveStore) else ()
     found = {name: _copy(v) for name, v in vars(part).items() if name not in journaled}
     for name in journaled:
@@ -145,16 +145,16 @@ class MoveStore:
     Parameters
     ----------
     shape:
-        How many instances and nodes there are.
+        The numbers of instances and nodes.
     kept:
-        Of how many instances the moves are kept; None: of all.
+        For how many instances the moves are kept; None: for all.
 
     Attributes
     ----------
     sums, squares:
         What a move adds to each leading statistic that is a spread; 0 for forbidden moves.
-        ``sums`` has only those that were ever not 0; ``squares`` is instances × nodes ×
-        statistics, so that what is written at once lies together in memory.
+        ``sums`` has only statistics that were not always 0. ``squares`` is instances × nodes ×
+        statistics, so that values that are written together are adjacent in memory.
     linear:
         What all other statistics add to the score; infinite for forbidden moves.
     prices:
@@ -162,8 +162,7 @@ class MoveStore:
     rows:
         Lower bounds of the moves of each instance.
     journal:
-        In a trial: what has been overwritten of the arrays, the last entry last (array, where,
-        its values before).
+        In a trial: the overwritten values in order (array, where, values before).
     """
 
     JOURNALED = ("squares", "sums", "linear")
@@ -191,18 +190,21 @@ class MoveStore:
         self.rows = RowBounds(shape[0], spreads)
 
     def _put(self, array: Floats, where: Any, value: Floats | float) -> None:
-        """Write `value` at `where` of an array; in a trial so that it can be undone."""
+        """Write `value` at `where` of an array; a trial notes the values before."""
         if self.journal is not None:
             self.journal.append((array, where, np.array(array[where])))
         array[where] = value
 
     def undo(self) -> None:
-        """Let all moves be as they were when the journal began."""
+        """Restore all moves as they were when the journal began."""
         for array, where, before in reversed(self.journal or ()):
             array[where] = before
 
     def write(self, where: Where, added: Floats, squares: Floats, linear: Floats) -> None:
-        """Note the changes of some moves; `added` only of the last `statistics.moved` spreads."""
+        """Write the changes of some moves.
+
+        `added` has only the last `statistics.moved` spreads.
+        """
         self._put(self.squares, where, np.moveaxis(squares, 0, -1))
         self._put(self.linear, where, linear)
         for k, more in zip(reversed(self.statistics.spreads), added[::-1]):
@@ -230,12 +232,12 @@ class MoveStore:
         self.rows.forbid(rows)
 
     def _sums_at(self, where: Where) -> dict[int, Floats]:
-        """What is added to the sums there, rows × columns, by the position of the spread."""
+        """Return position of a spread -> what is added to its sum there, rows × columns."""
         spreads = enumerate(self.statistics.spreads)
         return {j: self.sums[k][where] for j, k in spreads if k in self.sums}
 
     def recentre(self, shifts: Sequence[float]) -> None:
-        """Values have become relative to other centres, greater by `shifts`; extremes are new."""
+        """Make values relative to centres that are greater by `shifts`, and renew extremes."""
         for j, k in enumerate(self.statistics.spreads):
             if k in self.sums and shifts[k]:
                 self.squares[:, :, j] -= 2 * shifts[k] * self.sums[k]
@@ -250,12 +252,12 @@ class MoveStore:
         self.rows.rewrite(everyone, ends, self._sums_at((everyone, every)))
 
     def _squares_at(self, where: Where) -> Floats:
-        """What is added to the squares there, spreads × rows × columns."""
+        """Return what is added to the squares there, spreads × rows × columns."""
         found: Floats = np.moveaxis(self.squares[where], -1, 0)
         return found
 
     def add(self, where: Where, forbidden: Truths, costs: Floats) -> None:
-        """Forbid some of the moves there, and let the others cost more, or less."""
+        """Forbid some of the moves there, and add `costs` to the scores of the others."""
         found = np.where(forbidden, np.inf, self.linear[where] + costs)
         self._put(self.linear, where, found)
         if not isinstance(where[1], slice):
@@ -267,7 +269,7 @@ class MoveStore:
         self._put(self.linear, (row, column), np.inf)
 
     def bounds(self, ground: CurrentScore) -> Floats:
-        """Per move a number that its score is not below."""
+        """Return a lower bound of the score of each move."""
         slopes = np.zeros(len(self.statistics.spreads))
         constant = ground.present
         bound = self.linear
@@ -281,27 +283,27 @@ class MoveStore:
         return bound + (linear + constant)
 
     def lowest(self, ground: CurrentScore, count: int) -> tuple[Whole, Floats]:
-        """The flat positions of `count` moves with low bounds, if there are so many; the bounds."""
+        """Return the flat positions of up to `count` moves with low bounds, and the bounds."""
         flat = self.bounds(ground).ravel()
         moves = np.argpartition(flat, min(count, flat.size) - 1)[:count]
         moves = moves[np.isfinite(flat[moves])]
         return moves, flat[moves]
 
     def floors(self, ground: CurrentScore) -> Floats:
-        """Per instance what the scores of its moves are not below."""
+        """Return a lower bound of the scores of the moves of each instance."""
         self._chords = self.row_chords(ground)
         return self.rows.below(self._chords)
 
     def look(self, rows: Whole) -> Floats:
-        """The bounds of the moves of `rows`, as things were when `floors` was asked."""
+        """Return the bounds of the moves of `rows`, for the score of the last call of `floors`."""
         return self.bounds_of(rows, self._chords)
 
     def row_chords(self, ground: CurrentScore, rows: Whole | slice = slice(None)) -> RowChords:
-        """Closer bounds: chords between the extremes of each instance's moves."""
+        """Return the chords between the extremes of each instance, which give closer bounds."""
         return chords_between(self.rows.low[:, :, rows], self.rows.high[:, :, rows], ground)[0]
 
     def bounds_of(self, rows: Whole, chords: RowChords) -> Floats:
-        """The bounds of the moves of `rows`; what they are not below is noted."""
+        """Return the bounds of the moves of `rows`; note the lowest bound of each row."""
         here = chords.of(rows)
         bound = self.linear_bounds(rows, here)
         self.rows.looked_at(rows, here, bound.min(axis=1))
@@ -309,7 +311,7 @@ class MoveStore:
         return found
 
     def linear_bounds(self, rows: Whole, here: RowChords) -> Floats:
-        """The bounds of the moves of `rows`, constant aside, by `here`, their chords."""
+        """Return the bounds of the moves of `rows` without the constant; `here`: their chords."""
         bound = self.linear[rows] + np.einsum("jr,rcj->rc", here.slopes, self.squares[rows])
         for j, k in enumerate(self.statistics.spreads):
             if k in self.sums:
@@ -318,10 +320,10 @@ class MoveStore:
         return found
 
     def _chord(self, j: int, k: int, totals: Totals) -> tuple[float, float, float]:
-        """The chord of one term: its slope by squares, its constant, its slope by sums.
+        """Return the chord of one term: its slope by squares, its constant, its slope by sums.
 
-        The variance after a move is linear in what is added to the sum and to the
-        squares, but for the square of what is added to the sum, which is at most `rest`.
+        The variance after a move is linear in what is added to the sum and to the squares, except
+        for the square of what is added to the sum. This square is at most `rest`.
         """
         count = totals.counts[k]
         total, squares = totals.sums[k], totals.squares[k]
@@ -344,7 +346,7 @@ class MoveStore:
         return slope / count, at_low - slope * low - slope * rest, slope * tilt
 
     def scores(self, moves: Whole, ground: CurrentScore) -> Floats:
-        """The scores after the moves at these flat positions, not rounded."""
+        """Return the scores after the moves at these flat positions, not rounded."""
         spreads = self.statistics.spreads
         flat = self.squares.reshape(self.linear.size, len(spreads))
         squares = np.ascontiguousarray(flat[moves].T)
@@ -358,12 +360,12 @@ class MoveStore:
         return score
 
     def prices_of(self, moves: Whole) -> Floats:
-        """What the moves at these flat positions cost."""
+        """Return the prices of the moves at these flat positions."""
         price: Floats = self.prices[moves // self.shape[1], 0]
         return price
 
     def rounded(self, moves: Whole, ground: CurrentScore) -> Floats:
-        """As `scores`, rounded for comparison."""
+        """Return `scores`, rounded for comparison."""
         result: Floats = np.round(self.scores(moves, ground), DECIMALS)
         return result
 
@@ -373,11 +375,11 @@ if TYPE_CHECKING:
 
 
 PAGE = 200_000
-"""So many moves are made at a time."""
+"""The number of moves that are computed at a time."""
 
 
 class Page(MoveStore):
-    """The moves of some `rows` of `store`, to its targets at `columns` (None: to all)."""
+    """The moves of some `rows` of `store` to its targets at `columns`; None: to all targets."""
 
     def __init__(self, store: RemadeMoves, rows: Whole, columns: Whole | None = None) -> None:
         width = store.shape[1] if columns is None else columns.size
@@ -392,26 +394,26 @@ class Page(MoveStore):
         return self._place[rows], columns
 
     def write(self, where: Where, added: Floats, squares: Floats, linear: Floats) -> None:
-        """As of `MoveStore`, by rows and columns of the store."""
+        """Write changes by rows and columns of the store; see `MoveStore.write`."""
         super().write(self._here(where), added, squares, linear)
 
     def add(self, where: Where, forbidden: Truths, costs: Floats) -> None:
-        """As of `MoveStore`, by rows and columns of the store."""
+        """Add costs by rows and columns of the store; see `MoveStore.add`."""
         super().add(self._here(where), forbidden, costs)
 
     def forbid(self, rows: Whole) -> None:
-        """As of `MoveStore`, by rows of the store."""
+        """Forbid all moves of these rows of the store."""
         super().forbid(self._place[rows])
 
     def close(self, row: int, column: int) -> None:
-        """Forbid the move of this row of the store."""
+        """Forbid one move of this row of the store."""
         self.linear[self._place[row], column] = np.inf
 
     def everything(self) -> tuple[Floats, dict[int, Floats]]:
-        """What is added to the squares, and to the sums, as of `RowBounds.renew`.
+        """Return what is added to the squares and to the sums, for `RowBounds.renew`.
 
-        To the sums of all spreads whose sums moves may change, if only with nothing: what was
-        known of them before counts no more.
+        Spreads with sums that moves can change are always included, if only with zeros, so that
+        older values are replaced.
         """
         where = np.arange(self.shape[0], dtype=np.intp), slice(None)
         count = len(self.statistics.spreads)
@@ -421,12 +423,12 @@ class Page(MoveStore):
 
 
 class RemadeMoves(MoveStore):
-    """A store that keeps no move; `make` makes those of some rows anew, as things are.
+    """A store that keeps no moves; `make` computes the moves of some rows in the present state.
 
     Attributes
     ----------
     barred:
-        Row and column of moves that are forbidden until they are evaluated anew.
+        Row and column of moves that are forbidden until they are evaluated again.
     """
 
     def __init__(
@@ -445,11 +447,11 @@ class RemadeMoves(MoveStore):
         self.barred.append((row, column))
 
     def unbar(self, rows: Truths, columns: Truths) -> None:
-        """Forbid no more the moves of `rows`, nor those to `columns`."""
+        """Permit the moves of `rows`, and those to `columns`, again."""
         self.barred = [(r, c) for r, c in self.barred if not (rows[r] or columns[c])]
 
     def learn(self, rows: Whole, page: Page, ground: CurrentScore) -> None:
-        """Note what no move of `rows` is below; `page` has all their moves, which are new."""
+        """Note lower bounds of the moves of `rows`; `page` has all of them, which are new."""
         self._widen(page)
         squares, sums = page.everything()
         self.rows.rewrite(rows, extremes(squares), sums)
@@ -461,7 +463,7 @@ class RemadeMoves(MoveStore):
         self.rows.renew(rows, page.linear, *page.everything())
 
     def _widen(self, page: Page) -> None:
-        """Take what moves add, at least and at most, from `page`."""
+        """Include the extremes of `page`."""
         self._low = np.minimum(self._low, page._low)
         self._high = np.maximum(self._high, page._high)
         for k, (low, high) in page._widest.items():
@@ -469,21 +471,21 @@ class RemadeMoves(MoveStore):
             self._widest[k] = min(low, least), max(high, most)
 
     def _look(self, page: Page, rows: Whole, here: RowChords) -> Floats:
-        """The bounds of the moves of `rows`, which are in `page`, noted."""
+        """Note and return the bounds of the moves of `rows`, which are in `page`."""
         bound = page.linear_bounds(np.arange(rows.size, dtype=np.intp), here)
         self.rows.looked_at(rows, here, bound.min(axis=1))
         found: Floats = bound + here.constant[:, None]
         return found
 
     def bounds_of(self, rows: Whole, chords: RowChords) -> Floats:
-        """As of `MoveStore`."""
+        """Compute the bounds of the moves of `rows`; see `MoveStore.bounds_of`."""
         found = np.empty((rows.size, self.shape[1]))
         for part, page in self._pages(rows):
             found[part] = self._look(page, rows[part], chords.of(rows[part]))
         return found
 
     def scores(self, moves: Whole, ground: CurrentScore) -> Floats:
-        """As of `MoveStore`."""
+        """Compute the scores after moves; see `MoveStore.scores`."""
         found = np.empty(moves.size)
         width = self.shape[1]
         rows, places = np.unique(moves // width, return_inverse=True)
@@ -494,7 +496,7 @@ class RemadeMoves(MoveStore):
         return found
 
     def lowest(self, ground: CurrentScore, count: int) -> tuple[Whole, Floats]:
-        """As of `MoveStore`."""
+        """Compute up to `count` moves with low bounds; see `MoveStore.lowest`."""
         moves, bounds = np.zeros(0, dtype=np.intp), np.zeros(0)
         for part, page in self._pages(np.arange(self.shape[0], dtype=np.intp)):
             page._low, page._high, page._widest = self._low, self._high, self._widest
@@ -506,7 +508,7 @@ class RemadeMoves(MoveStore):
         return moves, bounds
 
     def _pages(self, rows: Whole) -> Iterator[tuple[slice, Page]]:
-        """The moves of `rows`, a part of them at a time."""
+        """Yield the moves of `rows`, a part of them at a time."""
         size = max(1, PAGE // max(1, self.shape[1]))
         for start in range(0, rows.size, size):
             part = slice(start, min(start + size, rows.size))

@@ -1,4 +1,4 @@
-"""Statistics that are always in proportion when instances move, so that one stands for all."""
+"""Statistics that moves always change in proportion, so that one represents all of them."""
 
 from __future__ import annotations
 
@@ -23,30 +23,29 @@ __all__ = ["ProportionalStatistics", "proportional_statistics"]
 TAGGED = frozenset(("conflicts", "misplaced", "domain_conflicts"))
 
 BY_TAGS = frozenset(k for k, statistic in enumerate(STATISTICS) if statistic.reads & TAGGED)
-"""Positions of the statistics that change with tags only."""
+"""Positions of the statistics that only tags change."""
 
 
 class ProportionalStatistics:
-    """Statistics that always change alike, each group led by its first.
+    """Groups of statistics that always change in proportion; the first of a group is its leader.
 
     Attributes
     ----------
     groups:
-        Leader -> all of its group, and by what factor they change when it changes by one;
-        only statistics that moves can change.
-    steady:
-        The leaders of the spread kind that do not depend on memory reserved for
-        failovers; first those that a secondary changes, which are so many: `mirrored`.
+        Leader -> the statistics of its group, each with the factor by which it changes if the
+        leader changes by one. Statistics that moves cannot change are left out.
+    steady, mirrored:
+        The leaders that are spreads and do not depend on memory reserved for failovers. The first
+        `mirrored` of them are those that a secondary changes.
     spreads, sums:
-        All leaders of either kind; `spreads` begins with `steady`.
+        All leaders that are spreads, and all others; `spreads` begins with `steady`.
     others:
-        All leaders but `steady`.
+        All leaders without `steady`.
     moved:
-        How many of `spreads` have to be looked at for changes of their sums: the last ones.
-        On nodes that are all alike what one node gains another loses, but for the memory
-        reserved.
+        For how many of `spreads`, the last ones, a move can change the sum. On equal nodes, what
+        one node gains another loses, except for reserved memory.
     weights:
-        Leader -> the weights of its group together, in terms of the leader.
+        Leader -> the sum of the weights of its group, in units of the leader.
     """
 
     def __init__(
@@ -118,7 +117,7 @@ def proportional_statistics(
 
 
 def _alike(table: NodeTable, k: int, leader: int, factor: float) -> bool:
-    """Whether `k` runs over the same nodes as `leader`, with the same values but for a factor."""
+    """Return whether `k` counts the nodes of `leader`, with values in proportion by `factor`."""
     everywhere = table.view(np.arange(table.reserved.size, dtype=np.intp))
     if not np.array_equal(counting(k, everywhere), counting(leader, everywhere)):
         return False
@@ -148,14 +147,14 @@ def _sources(table: NodeTable, batches: Sequence[InstanceBatch]) -> list[dict[st
 
 
 def _amounts(batch: InstanceBatch, k: int) -> Floats:
-    """What the instances of a batch add to column `k`, first as primaries."""
+    """Return what instances of a batch add to column `k` as primaries, then as secondaries."""
     zeros = np.zeros(len(batch.instances))
     both = (batch.as_primary[k], batch.as_secondary[k])
     return np.concatenate([zeros if v is None else v[:, 0] for v in both])
 
 
 def _factor(one: Floats, other: Floats) -> float:
-    """The factor by which `one` is `other`; 0 if it is not a multiple."""
+    """Return by which factor `one` is `other`; 0 if it is not a multiple."""
     place = int(np.abs(other).argmax())
     if not one[place] or not other[place]:
         return 0.0

@@ -1,14 +1,14 @@
-"""All moves of all instances of one step, evaluated in array passes; the best of them.
+"""All moves of all instances of one step, evaluated in array passes, and the best of them.
 
-Between two steps only the nodes of the executed move change, so only the moves of their
-instances, and those to them, are evaluated again.  The arithmetic is that of
-`iallocator.scoring.score_delta`, the limits those of `iallocator.limits`.  Only instances whose
-lower bounds are as good as the best score known are looked at.
+Between two steps, only the nodes of the executed move change.  So only the moves of their
+instances, and those to these nodes, are evaluated again.  The arithmetic is that of
+`iallocator.scoring.score_delta`, the limits are those of `iallocator.limits`.  The moves of an
+instance are scored only if its lower bound is as low as the best known score.
 
 Scores of pairs of moves: a move changes the statistics of a few nodes.  The changes of two moves
-add up, but for the squares at nodes that both change: there the product of the changes counts
-twice.  So all pairs follow from one matrix product per statistic.  That is exact but for what is
-no sum over instances: the memory reserved for the worst peer, and tags.
+are added, except for the squares at nodes that both change: there, twice the product of the
+changes is added, too.  So one matrix product for each statistic gives all pairs.  This is exact
+except for values that are no sum over instances: memory reserved for the worst peer, and tags.
 """
 
 from __future__ import annotations
@@ -48,22 +48,24 @@ if TYPE_CHECKING:
 __all__ = ["MoveScan", "RowSearch"]
 
 AT_ONCE = 4_000
-"""The instances of so many moves are looked at first, then twice as many, and so on."""
+"""The instances of so many moves are searched first, then twice as many, and so on."""
 
 MEASURED = 32
-"""So many moves of those are scored exactly, at most, to know what to look for."""
+"""At most so many of these moves are scored exactly, to find a limit for the others."""
 
 PAIRS_AT_ONCE = 16_384
-"""Pairs that are looked at together: 128 KiB in each array on the way."""
+"""Pairs that are scored at a time: 128 KiB in each temporary array."""
 
 
 class RowSearch:
-    """Looks at the moves of `store`, which is one of `scan`; `measure`, `budget` as in `best`.
+    """A search in the moves of `store`, which is one of `scan`.
+
+    `measure` and `budget` are those of `MoveScan.best`.
 
     Attributes
     ----------
     scan, store:
-        What is searched.
+        The batch and the moves that are searched.
     """
 
     def __init__(
@@ -87,15 +89,15 @@ class RowSearch:
 
     @property
     def low(self) -> float:
-        """What no measure is below."""
+        """Return a lower bound of all measures."""
         return float(self._bounds.min(initial=np.inf))
 
     def _within(self, limit: float) -> float:
-        """What a bound may be, at most, of a measure up to `limit`."""
+        """Return the largest bound that a measure up to `limit` can have."""
         return limit + SCORE * max(1.0, abs(limit), abs(self._ground.present))
 
     def narrow(self, limit: float) -> float:
-        """Look at all moves that may have a measure up to `limit`; the lowest known then."""
+        """Search all moves that can have a measure up to `limit`; return the lowest one."""
         size = max(1, AT_ONCE // self.store.shape[1])
         left = self._bounds.copy()
         while True:
@@ -111,7 +113,7 @@ class RowSearch:
             size *= 2
 
     def _look(self, rows: Whole, limit: float) -> float:
-        """The lowest measure of the most promising moves of `rows`, if it may be below `limit`."""
+        """Return the lowest measure of the most promising moves of `rows`; infinity if too high."""
         store = self.store
         bounds = self._measure(store.look(rows), store.prices[rows])
         self._looked.append((rows, bounds))
@@ -129,7 +131,7 @@ class RowSearch:
         return float(measures.min())
 
     def lowest(self, limit: float) -> Keyed | None:
-        """The best move whose bound is up to `limit`, if that is any."""
+        """Return the best move with a bound up to `limit`; None if there is none."""
         moves = self._moves(limit)
         if not moves.size:
             return None
@@ -141,7 +143,7 @@ class RowSearch:
         return self.scan.lowest(self.store, moves, scores, self._measure)
 
     def _moves(self, limit: float) -> Whole:
-        """The flat positions of those that may have a measure up to `limit`, if that is any."""
+        """Return the flat positions of moves that can have a measure up to `limit`."""
         found: list[Whole] = [np.zeros(0, dtype=np.intp)]
         for rows, bounds in self._looked if limit < np.inf else ():
             row, column = np.nonzero(bounds <= self._within(limit))
@@ -150,15 +152,15 @@ class RowSearch:
 
 
 KEPT = 50_000_000
-"""So many numbers about moves are kept (8 bytes each); of more, moves are made anew when needed."""
+"""At most so many numbers of moves are kept (8 bytes each); else moves are computed when needed."""
 
 
 class MoveScan:
-    """The moves of `instances` among the nodes of `scope`, as `state` is now.
+    """The moves of `instances` among the nodes of `scope` in the present `state`.
 
-    `fixed` holds the capacities of every node of the cluster, `relations` the bonds between
-    instances: musts forbid moves, broken wishes count in scores; `centres` as in
-    `NodeTable`.  After a change of the state call `refresh` with the nodes that changed.
+    `fixed` has the capacities of every node of the cluster, and `relations` the affinity: hard
+    constraints forbid moves, violated soft constraints count in scores.  `centres` is that of
+    `NodeTable`.  After each change of the state, call `refresh` with the changed nodes.
     """
 
     def __init__(
@@ -193,17 +195,17 @@ class MoveScan:
         ]
 
     def _bonds_of(self, batch: InstanceBatch) -> BondCosts | None:
-        """What bonds cost, if any instance of `batch` has some."""
+        """Return the affinity penalties, if any instance of `batch` has affinity; else None."""
         bonds = self._bonds
         bound = bonds and any(bonds.relations.binds(i.name) for i in batch.instances)
         return bonds if bound else None
 
     def score(self) -> float:
-        """The score as things are."""
+        """Return the present score."""
         return self._ground.present
 
     def refresh(self, nodes: Iterable[int]) -> None:
-        """Evaluate anew what depends on these nodes of the cluster."""
+        """Evaluate the moves that depend on these nodes of the cluster again."""
         positions = sorted({self.table.position[index] for index in nodes})
         self.table.refresh(positions)
         self._ground = CurrentScore(self.table.totals, self._statistics, self._penalty())
@@ -212,9 +214,9 @@ class MoveScan:
             scan.refresh(np.array(positions, dtype=np.intp), self._ground)
 
     def renew(self, nodes: Iterable[int]) -> bool:
-        """Be as a new scan, these nodes having changed since; whether that can be.
+        """Become equal to a new scan after changes of these nodes; return whether this is possible.
 
-        What a new one bounds depends on means and extremes as things are.
+        The bounds of a new scan depend on the present means and extremes.
         """
         if not self._keeps:
             return False
@@ -229,19 +231,19 @@ class MoveScan:
         return 0.0 if self._bonds is None else self._bonds.penalty(self.table.position)
 
     def bar(self, move: Move) -> None:
-        """Find `move` no more, until it is evaluated anew because a node of it has changed."""
+        """Skip `move` until a change of one of its nodes causes its evaluation."""
         for scan in self._scans:
             scan.bar(move)
 
     def trial(self) -> Snapshot:
-        """A time of changes that are forgotten at its end; the state must be as before then."""
+        """Return a context that undoes all changes at its end; the state must be restored then."""
         stores = [store for scan in self._scans for store in scan.stores]
         bonds = [scan.bonds for scan in self._scans if scan.bonds is not None]
         rows = [store.rows for store in stores]
         return Snapshot([self, self.table, *self._scans, *stores, *rows, *bonds])
 
     def set_prices(self, price: Callable[[Instance, Sequence[str]], float]) -> None:
-        """Let `price` say what an instance costs for the letters of a kind of move."""
+        """Set the price of each move: `price` of its instance and the letters of its kind."""
         for scan in self._scans:
             for store in scan.stores:
                 costs = [price(i, store.kind.letters) for i in scan.instances]
@@ -253,11 +255,11 @@ class MoveScan:
         budget: float = np.inf,
         limit: float = np.inf,
     ) -> ScoredMoves | None:
-        """The move whose measure is lowest, of those that cost at most `budget`.
+        """Return the move with the lowest measure among those with a price up to `budget`.
 
-        `measure` makes a number of scores and prices; it must not fall when the
-        score rises.  By default it is the score itself.  Of equals the first wins.
-        With a `limit` it is that one only if its measure is not above it, else any or None.
+        `measure` is computed from scores and prices, and must not fall if the score rises.  By
+        default it is the score.  Of equal moves, the first is returned.  If the lowest measure is
+        above `limit`, the result is any move or None.
         """
         searches = [
             RowSearch(scan, store, self._ground, measure, budget) for scan, store in self._stores()
@@ -269,7 +271,7 @@ class MoveScan:
         return min(found, key=_key)[2] if found else None
 
     def lowest(self, count: int, each: int) -> list[ScoredMoves]:
-        """Moves with low scores, best first: about `count`, at most `each` of an instance."""
+        """Return about `count` moves with low scores, best first, at most `each` of an instance."""
         stores = self._stores()
         moves = [store.lowest(self._ground, count * each)[0] for _, store in stores]
         found = [one[1].rounded(some, self._ground) for one, some in zip(stores, moves)]
@@ -280,7 +282,7 @@ class MoveScan:
         for k in np.argsort(scores, kind="stable").tolist():
             score, cell, (scan, store) = float(scores[k]), int(cells[k]), stores[of[k]]
             if len(chosen) >= count and score > chosen[-1][0]:
-                break  # those of equal score may stand before it
+                break  # moves of equal score may come before it
             name = scan.instances[cell // store.shape[1]].name
             taken[name] = taken.get(name, 0) + 1
             if taken[name] <= each:
@@ -289,13 +291,13 @@ class MoveScan:
         return [move for *_, move in chosen[:count]]
 
     def _stores(self) -> list[tuple[BatchScan, MoveStore]]:
-        """Every kind of moves of every batch."""
+        """Return all kinds of moves of all batches."""
         return [(scan, store) for scan in self._scans for store in scan.stores]
 
     def pair_scores(self, firsts: Sequence[Move], seconds: Sequence[Move]) -> Floats:
         """Return the matrix of the scores after one of `firsts` and one of `seconds`, nearly exact.
 
-        Infinite for two moves of the same instance.  Cost: moves × nodes per statistic for
+        Infinite for two moves of one instance.  Cost: moves × nodes for each statistic for
         the changes, firsts × seconds for the scores.
         """
         table = self.table
@@ -311,7 +313,7 @@ class MoveScan:
         weights: dict[bytes, float] = {}
         leaders: dict[bytes, int] = {}
         for k, statistic in enumerate(STATISTICS):
-            if statistic.spread:  # those that change alike are looked at once
+            if statistic.spread:  # statistics with equal changes are computed once
                 key = table.values[k].tobytes() + one[k].tobytes() + other[k].tobytes()
                 leaders.setdefault(key, k)
                 weights[key] = weights.get(key, 0.0) + statistic.weight
@@ -335,7 +337,7 @@ def _key(one: Keyed) -> tuple[float, tuple[int, int, int]]:
 
 
 def _migration(table: NodeTable) -> Truths | None:
-    """Matrix source × target: whether migration tags allow it; None if they always do."""
+    """Return source × target: whether migration tags permit a move; None if they always do."""
     cluster = table.state.cluster
     rejected = [may_not_receive(cluster, source, table.nodes) for source in table.nodes]
     if not any(rejected):
@@ -353,7 +355,7 @@ def _add_deviations(
 ) -> None:
     """Add `weight` times the deviation of a statistic after each pair of changes, moves × nodes.
 
-    Some rows at a time, so that what is on the way stays in the cache.
+    Some rows are computed at a time, so that temporary arrays stay in the cache.
     """
     values, totals = table.values[k], table.totals
     first, second = [(2 * values * change + change * change).sum(axis=1) for change in (one, other)]
@@ -370,7 +372,7 @@ def _add_deviations(
 
 
 def _changes(table: NodeTable, moves: Sequence[Move]) -> tuple[Floats, Floats]:
-    """Statistic × move × node, what is added; and per move to the conflicts in domains."""
+    """Return what moves add (statistic × move × node), and conflicts in domains for each move."""
     state = table.state
     where: list[tuple[int, int]] = []
     rows: list[tuple[float, ...]] = []
