@@ -38,12 +38,21 @@ def capacity_view(found: CapacityReport, document: Json, judging: Judging) -> Pa
     cluster = found.before.cluster
     page = PageView("capacity", shown(cluster.name), *_verdict(document))
     page.domain = common_domain(cluster)
-    page.details = [_end(title, document[kind]) for kind, title in RUNS if kind in document]
-    page.tiles = _tiles(document)
+    runs = [(title, document[kind]) for kind, title in RUNS if kind in document]
+    for title, run in runs:  # why it ended
+        closest = f"; closest to one more: {shown(run['closest'])}" if run["closest"] else ""
+        page.details.append(f"{title}, the end: {shown(run['end'])}{closest}")
+    sums, now = document["cluster"], document["before"]
+    page.tiles = [
+        Tile("Instances now", str(now["instances"]), f"on {sums['nodes']} nodes"),
+        *(Tile(title, f"+{run['count']}", "instances") for title, run in runs),
+    ]
+    for name, title in (("memory", "Memory free"), ("disk", "Disk free")):
+        page.tiles.append(Tile(title, gib(now[name]["free"]), f"of {gib(sums[name])}"))
     moments = [Moment("Now", found.before)]
-    for title, run in (("Tiers", found.tiered), ("Standard", found.standard)):
-        if run is not None:
-            moments.append(Moment(title, run.state))
+    for title, filled in (("Tiers", found.tiered), ("Standard", found.standard)):
+        if filled is not None:
+            moments.append(Moment(title, filled.state))
     page.sections = [
         Section("grids", "sizes", "What fits", [_sizes(document)]),
         Section("grids", "sums", "Sums", [_sums(document)]),
@@ -53,20 +62,33 @@ def capacity_view(found: CapacityReport, document: Json, judging: Judging) -> Pa
         ),
     ]  # fmt: skip
     if "forecast" in document:
-        page.sections.insert(1, _forecast(document["forecast"]))
+        forecast = document["forecast"]
+        columns = Column("Order", number=True), Column("Fitted", number=True), Column("Refused for")
+        orders = enumerate(zip(forecast["counts"], forecast["reasons"]), start=1)
+        rows = [
+            row_of((str(number), Cell(str(count), sort=count, tone="strong"), shown(reason)))
+            for number, (count, reason) in orders
+        ]
+        note = ""
+        if forecast["median"] is not None:
+            note = (
+                f"Median {forecast['median']:g}, from {forecast['lowest']} to "
+                f"{forecast['highest']}, until the first refusal. "
+            )
+        if forecast["hopeless"]:
+            note += (
+                f"{forecast['hopeless']} orders ended with one that has no place as things are. "
+            )
+        note += f"Asked for before: {forecast['asked']}. {shown(forecast['end'])}"
+        grid = Grid("", columns, rows)
+        page.sections.insert(1, Section("grids", "forecast", "Forecast", [grid], note.rstrip()))
     full = None if found.standard is None else standing(found.standard.state, judging)
     if full is not None:
         page.details.append("Before: now; after: full of instances of the standard size")
-    now = standing(found.before, judging)
-    page.tiles.append(survival_tile(now, full))
-    page.sections += health_sections(now, full, judging, short_names(cluster))
+    before = standing(found.before, judging)
+    page.tiles.append(survival_tile(before, full))
+    page.sections += health_sections(before, full, judging, short_names(cluster))
     return page
-
-
-def _end(title: str, run: Json) -> str:
-    """Why a filling ended, in one sentence."""
-    closest = f"; closest to one more: {shown(run['closest'])}" if run["closest"] else ""
-    return f"{title}, the end: {shown(run['end'])}{closest}"
 
 
 def _verdict(document: Json) -> tuple[str, str]:
@@ -78,19 +100,6 @@ def _verdict(document: Json) -> tuple[str, str]:
         return f"No instance of the standard size fits ({size})", "bad"
     many = f"{run['count']} more instance{'s' * (run['count'] != 1)}"
     return f"{many} of the standard size fit{'s' * (run['count'] == 1)} ({size})", "good"
-
-
-def _tiles(document: Json) -> list[Tile]:
-    cluster, before = document["cluster"], document["before"]
-    tiles = [Tile("Instances now", str(before["instances"]), f"on {cluster['nodes']} nodes")]
-    tiles += [
-        Tile(title, f"+{document[kind]['count']}", "instances")
-        for kind, title in RUNS
-        if kind in document
-    ]
-    for name, title in (("memory", "Memory free"), ("disk", "Disk free")):
-        tiles.append(Tile(title, gib(before[name]["free"]), f"of {gib(cluster[name])}"))
-    return tiles
 
 
 def _sizes(document: Json) -> Grid:
@@ -112,25 +121,6 @@ def _sizes(document: Json) -> Grid:
             )
             rows.append(row_of(cells))
     return Grid("", columns, rows, empty="Nothing fits.")
-
-
-def _forecast(found: Json) -> Section:
-    """A row per order in which what was asked for before is asked for again."""
-    columns = Column("Order", number=True), Column("Fitted", number=True), Column("Refused for")
-    rows = [
-        row_of((str(number), Cell(str(count), sort=count, tone="strong"), shown(reason)))
-        for number, (count, reason) in enumerate(zip(found["counts"], found["reasons"]), 1)
-    ]
-    middle = ""
-    if found["median"] is not None:
-        middle = (
-            f"Median {found['median']:g}, from {found['lowest']} to {found['highest']}, until the "
-            "first refusal. "
-        )
-    if found["hopeless"]:
-        middle += f"{found['hopeless']} orders ended with one that has no place as things are. "
-    note = f"{middle}Asked for before: {found['asked']}. {shown(found['end'])}".rstrip()
-    return Section("grids", "forecast", "Forecast", [Grid("", columns, rows)], note)
 
 
 def _sums(document: Json) -> Grid:

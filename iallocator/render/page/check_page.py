@@ -30,11 +30,10 @@ from iallocator.render.states.listing import common_domain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from iallocator.aliases import Json
-    from iallocator.model.instance import Instance
     from iallocator.model.state import State
     from iallocator.planners.check.joint_failures import FailuresFound
     from iallocator.planners.result import PlanResult
@@ -109,27 +108,21 @@ def _cluster_page(state: State, now: Standing, judging: Judging) -> PageView:
     page = PageView("", shown(cluster.name), "", domain=common_domain(cluster))
     short = short_names(cluster)
     nodes = nodes_view([Moment("Now", state)], None, page.domain)
-    page.tiles = _tiles(state, now)
+    away = sum(not node.online for node in cluster.nodes)
+    running = sum(one.running for one in cluster.instances)
+    problems = now.findings
+    page.tiles = [
+        Tile("Nodes", str(len(cluster.nodes)), f"{away} not online" if away else "all online"),
+        Tile("Instances", str(len(cluster.instances)), f"{running} running"),
+        Tile("Problems", str(problems), "", "bad" if problems else "" if now.late else "good"),
+        survival_tile(now, None),
+        Tile("Score", decimals(sum(one["term"] for one in now.terms)), "lower is better"),
+    ]
     page.sections = [
         Section("nodes", "nodes", "Nodes", nodes, count=str(len(cluster.nodes))),
         *health_sections(now, None, judging, short),
     ]
     return page
-
-
-def _tiles(state: State, now: Standing) -> list[Tile]:
-    cluster = state.cluster
-    away = sum(not node.online for node in cluster.nodes)
-    running = sum(one.running for one in cluster.instances)
-    score = sum(one["term"] for one in now.terms)
-    problems = now.findings
-    return [
-        Tile("Nodes", str(len(cluster.nodes)), f"{away} not online" if away else "all online"),
-        Tile("Instances", str(len(cluster.instances)), f"{running} running"),
-        Tile("Problems", str(problems), "", "bad" if problems else "" if now.late else "good"),
-        survival_tile(now, None),
-        Tile("Score", decimals(score), "lower is better"),
-    ]
 
 
 def _instances(state: State, short: Mapping[str, str]) -> Section:
@@ -138,20 +131,24 @@ def _instances(state: State, short: Mapping[str, str]) -> Section:
         Column("State"), Column("Template"), Column("Memory", number=True),
         Column("Disk", number=True), Column("Virtual cpus", number=True),
     )  # fmt: skip
-    rows = [row_of(_cells(one, state, short)) for one in state.cluster.instances]
+    rows = []
+    for one in state.cluster.instances:
+        nodes = [state.cluster.nodes[index] for index in state.where[one.name]]
+        names = [short.get(node.name, node.name) for node in nodes]
+        cells: Sequence[Cell | str] = (
+            Cell(shown(short.get(one.name, one.name)), tone="strong"),
+            names[0],
+            names[1] if len(names) > 1 else "",
+            nodes[0].group.name,
+            one.admin_state,
+            one.template,
+            Cell(gib(one.memory), sort=one.memory),
+            Cell(gib(one.disk), sort=one.disk),
+            Cell(str(one.vcpus), sort=one.vcpus),
+        )
+        rows.append(row_of(cells))
     grid = Grid("", columns, rows, empty="There are no instances.")
     return Section("grids", "instances", "Instances", [grid], count=str(len(rows)))
-
-
-def _cells(one: Instance, state: State, short: Mapping[str, str]) -> Iterator[Cell | str]:
-    nodes = [state.cluster.nodes[index] for index in state.where[one.name]]
-    names = [short.get(node.name, node.name) for node in nodes]
-    yield Cell(shown(short.get(one.name, one.name)), tone="strong")
-    yield from (names[0], names[1] if len(names) > 1 else "", nodes[0].group.name)
-    yield from (one.admin_state, one.template)
-    yield Cell(gib(one.memory), sort=one.memory)
-    yield Cell(gib(one.disk), sort=one.disk)
-    yield Cell(str(one.vcpus), sort=one.vcpus)
 
 
 def _joint(found: FailuresFound | None, short: Mapping[str, str]) -> list[Section]:

@@ -49,11 +49,26 @@ def explanation_view(explanation: Explanation, before: State, after: State) -> P
     page.details = [shown(text) for text in (response["info"], *document["remarks"])]
     page.tiles = _tiles(document, short)
     moments = [Moment("Before", before), Moment("After", after)]
-    page.sections = [
-        *_decisions(document, short),
-        Section("nodes", "nodes", "Nodes", nodes_view(moments, None, domain),
-                count=str(len(cluster.nodes))),
-    ]  # fmt: skip
+    for number, one in enumerate(document["decisions"], start=1):
+        grids = []
+        for part in _parts(one):
+            grids += [_comparison(other, short) for other in part["comparisons"]]
+            grids += [_nodes(group, short) for group in part["groups"]]
+
+        # What is asked, where the instance is, and where it goes, in one line
+        facts = [one["subject"]]
+        if one["present"]:
+            facts.append(f"now on {_where(one['present'], short)}")
+        if one["answer"]:
+            facts.append(f"goes to {_where(one['answer']['nodes'], short)}")
+        facts += [step["words"] for step in one["steps"]]
+        facts += [one["reason"]] if one["reason"] else []
+        facts += one["notes"]
+        about = shown(". ".join(text[:1].upper() + text[1:] for text in facts))
+        title = shown(short.get(one["instance"], one["instance"]))
+        page.sections.append(Section("grids", f"decision-{number}", title, grids, about))
+    nodes = nodes_view(moments, None, domain)
+    page.sections.append(Section("nodes", "nodes", "Nodes", nodes, count=str(len(cluster.nodes))))
     transition = response.get("transition")
     if transition and (transition["steps"] or transition["left"]):
         view = timeline(transition, short, drawing(transition, short))
@@ -98,40 +113,11 @@ def _where(nodes: list[str], short: Mapping[str, str]) -> str:
     return shown(" : ".join(short.get(name, name) for name in nodes))
 
 
-def _decisions(document: Json, short: Mapping[str, str]) -> list[Section]:
-    """A section for each instance, with those that are parts of the decision."""
-    return [
-        Section("grids", f"decision-{number}", shown(short.get(one["instance"], one["instance"])),
-                [grid for part in _parts(one) for grid in _grids(part, short)],
-                _about(one, short))
-        for number, one in enumerate(document["decisions"], start=1)
-    ]  # fmt: skip
-
-
 def _parts(decision: Json) -> Iterator[Json]:
     yield decision
     for name in ("choice", "elsewhere"):
         if decision[name]:
             yield from _parts(decision[name])
-
-
-def _about(decision: Json, short: Mapping[str, str]) -> str:
-    """What is asked, where it is, where it goes, in one line."""
-    told = [decision["subject"]]
-    if decision["present"]:
-        told.append(f"now on {_where(decision['present'], short)}")
-    if decision["answer"]:
-        told.append(f"goes to {_where(decision['answer']['nodes'], short)}")
-    told += [step["words"] for step in decision["steps"]]
-    told += [decision["reason"]] if decision["reason"] else []
-    return shown(". ".join(text[:1].upper() + text[1:] for text in (*told, *decision["notes"])))
-
-
-def _grids(decision: Json, short: Mapping[str, str]) -> Iterator[Grid]:
-    for other in decision["comparisons"]:
-        yield _comparison(other, short)
-    for group in decision["groups"]:
-        yield _nodes(group, short)
 
 
 def _comparison(other: Json, short: Mapping[str, str]) -> Grid:

@@ -80,9 +80,18 @@ def failure_grid(
     rows = []
     for was, then in zip(before, before if after is None else after):
         verdicts = [_verdict(was)] if after is None else [_verdict(was), _verdict(then)]
-        told = "; ".join([*([then.lost] if then.lost else []), *_happens(then, short)])
-        name = Cell(shown(short.get(was.node, was.node)), tone="strong")
-        rows.append(row_of((name, *verdicts, told or "nothing runs there")))
+        effects = [then.lost] if then.lost else []
+        for name, share in sorted(then.failovers.items()):
+            effects.append(
+                f"{_share(share)} fail{'s' * (share[0] == 1)} over to {short.get(name, name)}"
+                if name
+                else f"{_share(share)} without a secondary"
+            )
+        for share, what in ((then.moved, "started elsewhere"), (then.recreated, "created anew")):
+            if share[0]:
+                effects.append(f"{_share(share)} {what}")
+        node = Cell(shown(short.get(was.node, was.node)), tone="strong")
+        rows.append(row_of((node, *verdicts, "; ".join(effects) or "nothing runs there")))
     return Grid("", columns, rows)
 
 
@@ -90,19 +99,6 @@ def _verdict(one: NodeFailure) -> Cell:
     if not one.judged:
         return Cell("not analysed" if one.late else "not looked at", tone="faint")
     return Cell("survived", tone="good") if one.survived else Cell("not survived", tone="bad")
-
-
-def _happens(one: NodeFailure, short: Mapping[str, str]) -> list[str]:
-    told = [
-        f"{_share(share)} fail{'s' * (share[0] == 1)} over to {short.get(name, name)}"
-        if name
-        else f"{_share(share)} without a secondary"
-        for name, share in sorted(one.failovers.items())
-    ]
-    for share, what in ((one.moved, "started elsewhere"), (one.recreated, "created anew")):
-        if share[0]:
-            told.append(f"{_share(share)} {what}")
-    return told
 
 
 def _share(share: tuple[int, int]) -> str:

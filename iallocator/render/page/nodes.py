@@ -97,13 +97,19 @@ def nodes_view(
 def _line(node: Node, moments: Sequence[Moment], mark: str, domain: str) -> NodeLine:
     states = [moment.state for moment in moments]
     meters = [_once([read(state, node) for state in states]) for read in READERS]
-    counts = _once([_counts(state, node.index) for state in states])
+    counts = _once([
+        " + ".join(f"{state.columns[role][node.index]:.0f}" for role in (PRIMARIES, SECONDARIES))
+        for state in states
+    ])  # fmt: skip
     held = [(s.primaries[node.index].keys(), s.secondaries[node.index].keys()) for s in states]
     changed = any(one != held[0] for one in held)
+    marks = ["offline"] if node.offline else ["drained"] if node.drained else []
+    if not (node.offline or node.vm_capable):
+        marks.append("holds no instances")
     return NodeLine(
         shown(node.name.removesuffix(domain)),
         shown(node.group.name),
-        [*_marks(node), *([mark] if mark else [])],
+        [*marks, *([mark] if mark else [])],
         counts,
         [[meter for meter in found if meter] for found in meters],
         changed,
@@ -113,19 +119,6 @@ def _line(node: Node, moments: Sequence[Moment], mark: str, domain: str) -> Node
 def _once(values: list[T]) -> list[T]:
     """One alone where all are the same."""
     return values[:1] if all(value == values[0] for value in values) else values
-
-
-def _marks(node: Node) -> list[str]:
-    """Why a node takes no instances."""
-    if node.offline:
-        return ["offline"]
-    found = ["drained"] if node.drained else []
-    return found if node.vm_capable else [*found, "holds no instances"]
-
-
-def _counts(state: State, index: int) -> str:
-    primaries, secondaries = (state.columns[k][index] for k in (PRIMARIES, SECONDARIES))
-    return f"{primaries:.0f} + {secondaries:.0f}"
 
 
 def _meter(used: float, reserved: float, total: float, unit: str) -> Meter | None:

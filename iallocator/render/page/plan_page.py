@@ -27,13 +27,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from iallocator.aliases import Json
-    from iallocator.model.cluster import Cluster
     from iallocator.model.moves import Move
     from iallocator.model.state import State
     from iallocator.planners.check.findings import GroupHealth
     from iallocator.planners.result import PlanResult
     from iallocator.render.page.standing import Judging, Standing
-    from iallocator.render.page.view import Grid
 
     Changes = list[tuple[str, float]]
     """(statistic, the change of its contribution to the score)."""
@@ -59,18 +57,47 @@ def plan_page(
     short = short_names(cluster)
     page = PageView(plan["command"], shown(cluster.name), *_verdict(plan, before, then))
     page.domain = common_domain(cluster)
-    page.details = [*map(shown, told), *_details(plan)]
+    details = [*told]
+    if "action" in plan:
+        names = ", ".join(switched_nodes(plan))
+        details.append(ACTIONS[plan["action"]] + (f": {names}" if names else ""))
+    if "strategy" in plan:
+        details.append(f"Strategy {plan['strategy']}")
+    if plan.get("reason"):
+        details.append(f"The plan ends here: {plan['reason']}")
+    details += (f"{one['node']} is left as it is: {one['reason']}" for one in plan.get("kept", ()))
+    page.details = [*map(shown, details)]
     page.tiles = _tiles(plan, before, then)
     marks = dict.fromkeys(done.leaving, "to be powered down")
     marks |= dict.fromkeys(done.coming, "to be powered on")
     nodes = nodes_view([Moment("Before", done.before), Moment("After", after)], marks, page.domain)
-    grids = _moves(done, plan, short)
+    gains = [gain_words(one) for one in changes_of_moves(done.before, done.moves)]
+    away = {
+        node.name: "offline" if node.offline else "drained" if node.drained else "not vm_capable"
+        for node in cluster.nodes
+        if not node.online
+    }
+    repairs = {k for k, entry in enumerate(done.entries) if entry.mends}
+    reasons = Reasons(plan, cluster.node_names(sorted(done.leaving)), away, gains, repairs)
+    grids = [by_instance(plan, done.moves, cluster, reasons, short), by_node(plan, short)]
     page.sections = [
         Section("nodes", "nodes", "Nodes", nodes, count=str(len(cluster.nodes))),
         Section("grids", "moves", "Moves", grids, count=str(len(plan["moves"]))),
     ]
-    if plan["transition"]["steps"] or plan["transition"]["left"]:
-        page.sections.append(_transition(plan["transition"], short))
+    transition = plan["transition"]
+    if transition["steps"] or transition["left"]:
+        steps = len(transition["steps"])
+        page.sections.append(
+            Section(
+                "transition",
+                "transition",
+                "Transition",
+                timeline(transition, short, drawing(transition, short)),
+                "Steps of one wave need nothing of each other; each begins when those that it "
+                "waits for are done. Point at a step to see what it waits for.",
+                f"{steps} step{'s' * (steps != 1)}",
+            )
+        )
     page.sections += health_sections(before, then, judging, short, plan.get("groups", ()))
     return page
 
@@ -93,21 +120,6 @@ def _verdict(plan: Json, before: Standing, after: Standing) -> tuple[str, str]:
     return what, "bad" if worse else "good"
 
 
-def _details(plan: Json) -> list[str]:
-    """What else is to be said, a line each."""
-    found = []
-    if "action" in plan:
-        names = ", ".join(switched_nodes(plan))
-        found.append(ACTIONS[plan["action"]] + (f": {names}" if names else ""))
-    if "strategy" in plan:
-        found.append(f"Strategy {plan['strategy']}")
-    if plan.get("reason"):
-        found.append(f"The plan ends here: {plan['reason']}")
-    for one in plan.get("kept", ()):
-        found.append(f"{one['node']} is left as it is: {one['reason']}")
-    return [shown(text) for text in found]
-
-
 def _tiles(plan: Json, before: Standing, after: Standing) -> list[Tile]:
     transition = plan["transition"]
     first, last = plan["scores"]["before"], plan["scores"]["after"]
@@ -128,20 +140,6 @@ def _tiles(plan: Json, before: Standing, after: Standing) -> list[Tile]:
             f"in {transition['longest']} wave{'s' * (transition['longest'] != 1)}",
         ),
     ]  # fmt: skip
-
-
-def _moves(done: PlanResult, plan: Json, short: Json) -> list[Grid]:
-    """The moves by instance, then by node."""
-    cluster = done.cluster
-    gains = [gain_words(one) for one in changes_of_moves(done.before, done.moves)]
-    reasons = Reasons(
-        plan,
-        cluster.node_names(sorted(done.leaving)),
-        _away(cluster),
-        gains,
-        {k for k, entry in enumerate(done.entries) if entry.mends},
-    )
-    return [by_instance(plan, done.moves, cluster, reasons, short), by_node(plan, short)]
 
 
 def changes_of_moves(state: State, moves: Sequence[Move]) -> list[Changes]:
@@ -170,26 +168,3 @@ def changes_of_moves(state: State, moves: Sequence[Move]) -> list[Changes]:
             after = terms_now(move.nodes)
             found.append([(s.name, new - old) for s, old, new in zip(STATISTICS, before, after)])
     return found
-
-
-def _away(cluster: Cluster) -> dict[str, str]:
-    """Nodes that hold no instances any more, and what they are."""
-    return {
-        node.name: "offline" if node.offline else "drained" if node.drained else "not vm_capable"
-        for node in cluster.nodes
-        if not node.online
-    }
-
-
-def _transition(transition: Json, short: Json) -> Section:
-
-    steps = len(transition["steps"])
-    return Section(
-        "transition",
-        "transition",
-        "Transition",
-        timeline(transition, short, drawing(transition, short)),
-        "Steps of one wave need nothing of each other; each begins when those that it waits for "
-        "are done. Point at a step to see what it waits for.",
-        f"{steps} step{'s' * (steps != 1)}",
-    )

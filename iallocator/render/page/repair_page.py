@@ -17,12 +17,11 @@ from iallocator.render.states.listing import common_domain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Sequence
 
     from iallocator.aliases import Json
     from iallocator.planners.repair.round import RepairRound
     from iallocator.render.page.standing import Judging, Standing
-    from iallocator.render.page.view import Row
 
 
 __all__ = ["repair_page"]
@@ -48,7 +47,20 @@ def repair_page(work: RepairRound, judging: Judging) -> PageView:
     page.tiles = _tiles(document, now, then)
     nodes = nodes_view([Moment("Before", before), Moment("After", after)], None, page.domain)
     where = {one.name: cluster.node_names(one.nodes) for one in cluster.instances}
-    rows = [_row(entry, where, short) for entry in document["instances"]]
+    rows = []
+    for entry in document["instances"]:
+        name = entry["instance"]
+        ends = (where[name], entry.get("to", ()))
+        codes = [code["OP_ID"].removeprefix("OP_") for code in entry.get("opcodes", ())]
+        cells: Sequence[Cell | str] = (
+            Cell(shown(short.get(name, name)), tone="strong"),
+            Cell(entry["state"], tone=TONES.get(entry["state"], "")),
+            entry.get("repair", ""),
+            *(" : ".join(short.get(node, node) for node in nodes) for nodes in ends),
+            entry["note"] or entry["state"],
+            Cell(shown(", ".join(code.lower().replace("_", " ") for code in codes)), tone="faint"),
+        )
+        rows.append(row_of(cells))
     grid = Grid("", COLUMNS, rows, empty="Nothing is broken.")
     page.sections = [
         Section("grids", "repairs", "Repairs", [grid], count=str(len(rows))),
@@ -80,22 +92,3 @@ def _tiles(document: Json, before: Standing, after: Standing) -> list[Tile]:
     if document["broken"]:
         counts.append(Tile("Broken, not repaired", str(document["broken"]), "", "bad"))
     return [*counts, survival_tile(before, after)]
-
-
-def _row(entry: Json, where: Mapping[str, list[str]], short: Mapping[str, str]) -> Row:
-    return row_of(_cells(entry, where, short))
-
-
-def _cells(
-    entry: Json, where: Mapping[str, list[str]], short: Mapping[str, str]
-) -> Iterator[Cell | str]:
-    """One instance of which there is something to say."""
-    name = entry["instance"]
-    yield Cell(shown(short.get(name, name)), tone="strong")
-    yield Cell(entry["state"], tone=TONES.get(entry["state"], ""))
-    yield entry.get("repair", "")
-    for nodes in (where[name], entry.get("to", ())):
-        yield " : ".join(short.get(node, node) for node in nodes)
-    yield entry["note"] or entry["state"]
-    codes = [code["OP_ID"].removeprefix("OP_") for code in entry.get("opcodes", ())]
-    yield Cell(shown(", ".join(code.lower().replace("_", " ") for code in codes)), tone="faint")

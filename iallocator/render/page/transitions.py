@@ -59,9 +59,14 @@ def timeline(transition: Json, short: Mapping[str, str], drawing: str) -> Timeli
     count = max(wave_of.values(), default=0)
     lanes: dict[str, list[list[Chip]]] = {}
     for step in transition["steps"]:
+        number, name = step["number"], subject(step)
+        waits = ", ".join(f"{n} ({why})" for n, why in zip(step["after"], step["because"]))
+        hint = f"Step {number}: {step['kind']} {name} {way(step, short, ARROW)}"
+        hint += f"; waits for {waits or 'nothing'}"
         for node, side in _ends(step):
+            chip = Chip(number, step["kind"], shown(short.get(name, name)), side, shown(hint))
             cells = lanes.setdefault(node, [[] for _ in range(count)])
-            cells[wave_of[step["number"]] - 1].append(_chip(step, side, short))
+            cells[wave_of[number] - 1].append(chip)
     ordered = [
         Lane(shown(short.get(name, name)), lanes[name]) for name in sorted(lanes, key=natural)
     ]
@@ -83,14 +88,6 @@ def _ends(step: Json) -> list[tuple[str, str]]:
     if not found and before != after:
         found = [(name, "role") for name in after]
     return found or [(name, "here") for name in after[:1]]
-
-
-def _chip(step: Json, side: str, short: Mapping[str, str]) -> Chip:
-    waits = ", ".join(f"{n} ({why})" for n, why in zip(step["after"], step["because"]))
-    hint = f"Step {step['number']}: {step['kind']} {subject(step)} {way(step, short, ARROW)}"
-    hint += f"; waits for {waits}" if waits else "; waits for nothing"
-    text = shown(short.get(subject(step), subject(step)))
-    return Chip(step["number"], step["kind"], text, side, shown(hint))
 
 
 def _steps(transition: Json, wave_of: Mapping[int, int], short: Mapping[str, str]) -> Grid:
