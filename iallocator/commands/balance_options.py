@@ -13,7 +13,7 @@ from iallocator.tolerances import LEAST_SCORE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from typing import Protocol
 
     from iallocator.deadline import Deadline
@@ -148,12 +148,27 @@ def adjust(cluster: Cluster, settings: Dynamic) -> None:
     ------
     UsageError
         If the file cannot be read.
+    NotFoundError
+        For a short name that may be several instances.
     """
-    if settings.dynu_file and not settings.ignore_dynu:
-        from iallocator.model.cluster import set_loads
+    if not settings.dynu_file or settings.ignore_dynu:
+        return
+    from iallocator.model.cluster import set_loads
 
-        path = settings.dynu_file
-        set_loads(cluster, _whole(cluster, read_loads(path, settings.max_input), path))
+    # The loads by the whole names of instances, without those of unknown instances
+    path = settings.dynu_file
+    loads = read_loads(path, settings.max_input)
+    names = [instance.name for instance in cluster.instances]
+    known, short = set(names), short_names(names)
+    unknown = [name for name in loads if name not in known and name not in short]
+    if unknown:
+        more = ", ..." if len(unknown) > 1 else ""
+        tell(f"{path}: {len(unknown)} unknown: {cut(unknown[0])}{more}; left out")
+    found = {name: load for name, load in loads.items() if name in known}
+    for word in loads:
+        if word not in known and word in short:
+            found.setdefault(whole_name(word, short[word], path, "instance"), loads[word])
+    set_loads(cluster, found)
 
 
 def read_loads(path: str, limit: int = LIMIT) -> dict[str, Load]:
@@ -173,27 +188,6 @@ def read_loads(path: str, limit: int = LIMIT) -> dict[str, Load]:
                 f"{HIGHEST_LOAD:g}, got {line!r}"
             ) from None
     return loads
-
-
-def _whole(cluster: Cluster, loads: Mapping[str, Load], path: str) -> dict[str, Load]:
-    """`loads` by the whole names of instances; those of unknown ones are left out, with a word.
-
-    Raises
-    ------
-    NotFoundError
-        For a short name that may be several instances.
-    """
-    names = [instance.name for instance in cluster.instances]
-    known, short = set(names), short_names(names)
-    unknown = [name for name in loads if name not in known and name not in short]
-    if unknown:
-        more = ", ..." if len(unknown) > 1 else ""
-        tell(f"{path}: {len(unknown)} unknown: {cut(unknown[0])}{more}; left out")
-    found = {name: load for name, load in loads.items() if name in known}
-    for word in loads:
-        if word not in known and word in short:
-            found.setdefault(whole_name(word, short[word], path, "instance"), loads[word])
-    return found
 
 
 def _load(text: str) -> float:

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from iallocator.constraints.relations import Relations
     from iallocator.model.cluster import Cluster
     from iallocator.options.settings import Settings as Common
-    from iallocator.planners.check.joint_failures import FailuresFound
     from iallocator.planners.result import GroupPlans
     from iallocator.render.checkup import Checkup
     from iallocator.render.page.view import PageView
@@ -132,7 +131,12 @@ class Check(Command):
             now = _health(State(cluster), own, deadline)
         trying = self._is_to_be_tried(now)
         if trying:
-            done = self._balanced(settings, deadline)
+            from iallocator.planners.balance.balance import balance_cluster
+
+            seconds = settings.planning_seconds - (1 - BALANCING) * (deadline.left or 0.0)
+            with progress_line("balancing"):
+                wanted = balance_options.balance_options_of(own, settings, Deadline.of_run(seconds))
+                done = balance_cluster(cluster, wanted, say_plan)
         else:
             plans = [GroupPlan(one.group, Plan("balance", one.score)) for one in now.before]
             done = GroupPlans("balance", State(cluster), plans)
@@ -155,16 +159,6 @@ class Check(Command):
             return now.hcheck_needs
         asked = own.simulation or balance_options.chosen_for_moves(own)
         return bool(asked) or now.healthy is False
-
-    def _balanced(self, settings: Common, whole: Deadline) -> GroupPlans:
-        """Balance every group, within a share of the time that is left."""
-        from iallocator.planners.balance.balance import balance_cluster
-
-        seconds = settings.planning_seconds - (1 - BALANCING) * (whole.left or 0.0)
-        deadline = Deadline.of_run(seconds)
-        with progress_line("balancing"):
-            wanted = balance_options.balance_options_of(self.settings, settings, deadline)
-            return balance_cluster(self.source.cluster, wanted, say_plan)
 
 
 class Checked(Result):
@@ -197,7 +191,18 @@ class Checked(Result):
         with progress_line("checking"):
             self._found = self._checkup()
             self._found.tried = self._tried
-            self._found.failures = self._failures()
+            settings, state = self._settings, self._done.before
+            if settings.failures or settings.racks:
+                from iallocator.planners.check.joint_failures import examine_failures
+
+                self._found.failures = examine_failures(
+                    state,
+                    settings.failures,
+                    settings.racks,
+                    settings.min_disk,
+                    _relations(state.cluster, settings),
+                    Deadline.of_run(settings.planning_seconds).over,
+                )
         return True
 
     def _checkup(self) -> Checkup:
@@ -214,19 +219,6 @@ class Checked(Result):
             return now
         moves = len(done.moves)
         return Checkup(now.before, then.before, moves, now.capacity_checks, now.tag_findings)
-
-    def _failures(self) -> FailuresFound | None:
-        """Return what several failures at once would lose; None if that is not asked."""
-        settings, state = self._settings, self._done.before
-        if not (settings.failures or settings.racks):
-            return None
-        from iallocator.planners.check.joint_failures import examine_failures
-
-        relations = _relations(state.cluster, settings)
-        over = Deadline.of_run(settings.planning_seconds).over
-        return examine_failures(
-            state, settings.failures, settings.racks, settings.min_disk, relations, over
-        )
 
     def states_before(self) -> Iterable[ShownState]:
         """Return the state at the beginning."""

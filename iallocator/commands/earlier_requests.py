@@ -45,48 +45,38 @@ def past_requests(folder: str, settings: Settings, cluster: Cluster) -> list[Pas
     from iallocator.calls.history import read_history
 
     found: list[Past] = []
-    known: dict[str, Settings] = {}
+    known: dict[str, Settings] = {}  # what a request sets -> the settings that follow
+    groups = {group.name for group in cluster.groups}
     paths = [entry.request for entry in read_history(folder)]
-    for path in paths or _documents(folder):
+    if not paths:  # documents that are no captured calls, compressed or not
+        every = sorted(map(str, Path(folder).iterdir()))
+        paths = [path for path in every if path.endswith((".json", ".json.gz"))]
+    for path in paths:
         if not Path(path).is_file():  # a pipe would be waited for
             tell(f"iallocator: {path}: no file; left out")
             continue
         try:
             document = decode(read_file(path, settings.max_input))
-            found += _asked_again(document, cluster, settings, known)
+            again: list[Past] = []
+            by_groups = settings.behaviour.reads_groups_of_batch
+            for raw in _one_by_one(document.get("request"), by_groups):
+                request = request_in({"request": raw}, cluster, settings)
+                assert isinstance(request, Allocate)
+                key = repr(sorted(request.asked.items()))
+                if key not in known:
+                    known[key] = effective_settings(cluster, request.asked, settings, [])
+                if request.group_name is not None and request.group_name not in groups:
+                    raise RequestError(
+                        "request", f"there is no group {request.group_name} any more"
+                    )
+                again.append((request, known[key]))
+            found += again
         except RequestError as error:
             tell(f"iallocator: {path}: {error}; left out")
         except UsageError as error:  # which names the file, or what the cluster does not have
             tell(f"iallocator: {error}; left out")
     if not found:
         raise UsageError(f"--replay {folder}: no request for new instances")
-    return found
-
-
-def _documents(folder: str) -> list[str]:
-    """The JSON files in `folder`, compressed or not, by name."""
-    every = sorted(map(str, Path(folder).iterdir()))
-    return [path for path in every if path.endswith((".json", ".json.gz"))]
-
-
-def _asked_again(
-    document: Any, cluster: Cluster, settings: Settings, known: dict[str, Settings]
-) -> list[Past]:
-    """The new instances that a document asks for, as if it asked `cluster` for one at a time.
-
-    `known`: what requests set -> the settings that follow, for those that set the same.
-    """
-    found: list[Past] = []
-    for raw in _one_by_one(document.get("request"), settings.behaviour.reads_groups_of_batch):
-        request = request_in({"request": raw}, cluster, settings)
-        assert isinstance(request, Allocate)
-        key = repr(sorted(request.asked.items()))
-        if key not in known:
-            known[key] = effective_settings(cluster, request.asked, settings, [])
-        groups = {group.name for group in cluster.groups}
-        if request.group_name is not None and request.group_name not in groups:
-            raise RequestError("request", f"there is no group {request.group_name} any more")
-        found.append((request, known[key]))
     return found
 
 

@@ -95,13 +95,9 @@ class _Execution:
 
 def _new_records(head: Json) -> Records:
     """Return the records of an execution of which nothing has been done."""
-    return Records(jobs_of(head["transition"], _able(head), head["singly"]))
-
-
-def _able(head: Json) -> Callable[[Json], bool]:
-    """Whether an opcode can be submitted: as it was when the execution began."""
-    unable = set(head["unable"])
-    return lambda opcode: opcode["OP_ID"] not in unable
+    unable = set(head["unable"])  # the opcodes that could not be submitted when it began
+    jobs = jobs_of(head["transition"], lambda code: code["OP_ID"] not in unable, head["singly"])
+    return Records(jobs)
 
 
 def begin(
@@ -122,8 +118,22 @@ def begin(
     ExecutionError, LiveError, UsageError
         If nothing was begun.
     """
+    from secrets import token_hex
+    from time import strftime
+
     queue, name = open_queue(settings)
-    head = _head(settings, command, name, transition, cluster, queue)
+    codes = {code["OP_ID"]: code for step in transition["steps"] for code in step["opcodes"]}
+    head: Json = {
+        "run": f"{strftime('%Y%m%d-%H%M%S')}-{token_hex(3)}",
+        "command": command,
+        "cluster": name,
+        "singly": queue.singly,
+        "unable": sorted(kind for kind, code in codes.items() if not queue.able(code)),
+        "expected": expectations(transition, places_of(cluster)),
+        "reason": settings.reason,
+        "priority": settings.priority,
+        "transition": transition,
+    }
     execution = _Execution(settings, head, queue)
     if settings.dry_run:
         return _shown(execution), 0
@@ -135,31 +145,6 @@ def begin(
         journal = Journal.create(path, head)
         _say(f"journal: {path}")
         return _carry_out(execution, journal, load, followed)
-
-
-def _head(
-    settings: ExecutionSettings,
-    command: str,
-    name: str,
-    transition: Json,
-    cluster: Cluster,
-    queue: JobQueue,
-) -> Json:
-    from secrets import token_hex
-    from time import strftime
-
-    codes = {code["OP_ID"]: code for step in transition["steps"] for code in step["opcodes"]}
-    return {
-        "run": f"{strftime('%Y%m%d-%H%M%S')}-{token_hex(3)}",
-        "command": command,
-        "cluster": name,
-        "singly": queue.singly,
-        "unable": sorted(kind for kind, code in codes.items() if not queue.able(code)),
-        "expected": expectations(transition, places_of(cluster)),
-        "reason": settings.reason,
-        "priority": settings.priority,
-        "transition": transition,
-    }
 
 
 def resume(settings: ExecutionSettings, load: Load, followed: Followed | None = None) -> int:
@@ -225,16 +210,21 @@ def _carry_out(
 ) -> tuple[Json, int]:
     """Carry out what is left; `again`: what failed in an earlier run, too."""
     assert execution.queue is not None
-    trouble = ""
+    settings, head, trouble = execution.settings, execution.head, ""
     with Interrupts() as interrupts:
-        session = Session(
-            execution.head["run"],
-            execution.records,
-            execution.queue,
-            LiveClusterCheck(load, execution.head["expected"]),
-            journal,
-            _orders(execution, interrupts),
+        orders = Orders(
+            reason=settings.reason or head["reason"],
+            priority=head["priority"] if settings.priority is None else settings.priority,
+            first_group=settings.first_job_group,
+            ahead=settings.ahead,
+            boot_timeout=settings.boot_timeout,
+            say=_say,
+            complain=_complain,
+            stopping=lambda: interrupts.came,
+            confirmed=Confirmation(execution.records, settings.done_by_hand),
         )
+        check = LiveClusterCheck(load, head["expected"])
+        session = Session(head["run"], execution.records, execution.queue, check, journal, orders)
         if followed is not None:
             session.follower = followed(execution.queue)
         try:
@@ -276,25 +266,6 @@ def _by_hand(records: Records) -> list[Job]:
     return [job for job in records.jobs.values() if due_by_hand(job, records)]
 
 
-def _orders(execution: _Execution, interrupts: Interrupts) -> Orders:
-    settings = execution.settings
-    return Orders(
-        reason=settings.reason or execution.head["reason"],
-        priority=_first_given(settings.priority, execution.head["priority"]),
-        first_group=settings.first_job_group,
-        ahead=settings.ahead,
-        boot_timeout=settings.boot_timeout,
-        say=_say,
-        complain=_complain,
-        stopping=lambda: interrupts.came,
-        confirmed=Confirmation(execution.records, settings.done_by_hand),
-    )
-
-
-def _first_given(*values: int | None) -> int | None:
-    return next((value for value in values if value is not None), None)
-
-
 def _shown(execution: _Execution) -> Json:
     """Print the jobs that would be submitted, and what each waits for; the report as it is."""
     records, settings = execution.records, execution.settings
@@ -303,19 +274,15 @@ def _shown(execution: _Execution) -> Json:
     if not settings.json:
         for job in records.jobs.values():
             done = records.of[job.number].state == DONE
-            if not done and (job.number in first or not settings.first_job_group):
-                _show(job, records)
+            if done or (settings.first_job_group and job.number not in first):
+                continue
+            waits = sorted(n for n in job.after if records.of[n].state != DONE)
+            after = f" after {', '.join(map(str, waits))}" if waits else ""
+            by_hand = " (by hand)" if job.by_hand else ""
+            print(shown(f"job {job.number}{after}: {describe(job)}{by_hand}"))
+            for opcode in job.opcodes:
+                print(f"  {on_one_line(opcode)}")
     return execution.report(None)
-
-
-def _show(job: Job, records: Records) -> None:
-    """One job that would be submitted."""
-    waits = sorted(n for n in job.after if records.of[n].state != DONE)
-    told = f" after {', '.join(map(str, waits))}" if waits else ""
-    by_hand = " (by hand)" if job.by_hand else ""
-    print(shown(f"job {job.number}{told}: {describe(job)}{by_hand}"))
-    for opcode in job.opcodes:
-        print(f"  {on_one_line(opcode)}")
 
 
 def _print(found: Json, settings: ExecutionSettings) -> None:

@@ -78,7 +78,18 @@ class History(Command):
         if settings.verbose:
             tell(f"read {len(found)} calls")
         for entry in found:
-            _complete(entry, settings)
+            if entry.facts:
+                continue
+            # The call was not noted when it ended: find out what was asked
+            from iallocator.calls.layout import asked
+            from iallocator.engine import read
+            from iallocator.files import read_file
+
+            try:
+                cluster, request = read(read_file(entry.request, settings.max_input), settings)
+            except IallocatorError:  # then it is not known
+                continue
+            entry.facts = {"type": request.kind, "asked": asked(cluster, request)}
         wanted = [entry for entry in found if _wanted(entry, settings)][-(settings.last or 0) :]
         if not wanted:
             tell(f"none of {len(found)} captured calls matches")
@@ -117,21 +128,6 @@ class Calls(Result):
         page = Page(wants_colour(sys.stdout))
         page.table(table, indent=0)
         return page.text()
-
-
-def _complete(entry: Entry, settings: Settings) -> None:
-    """Find out what was asked in a call that was not noted in the end."""
-    if entry.facts:
-        return
-    from iallocator.calls.layout import asked
-    from iallocator.engine import read
-    from iallocator.files import read_file
-
-    try:
-        cluster, request = read(read_file(entry.request, settings.max_input), settings)
-    except IallocatorError:  # then it is not known
-        return
-    entry.facts = {"type": request.kind, "asked": asked(cluster, request)}
 
 
 def _wanted(entry: Entry, settings: Settings) -> bool:

@@ -54,7 +54,9 @@ class _Line:
         try:
             from rich.progress import Progress
         except ImportError:
-            self._draw_plainly()
+            while not self.over.wait(EVERY):
+                print(f"\r\x1b[K{shown(self.text)} ...", end="", file=sys.stderr, flush=True)
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
         else:
             self._draw_with(Progress)
 
@@ -86,11 +88,6 @@ class _Line:
                     seconds=int(monotonic() - self._since),
                 )  # fmt: skip
                 bar.refresh()
-
-    def _draw_plainly(self) -> None:
-        while not self.over.wait(EVERY):
-            print(f"\r\x1b[K{shown(self.text)} ...", end="", file=sys.stderr, flush=True)
-        print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
 
 _lines: list[_Line] = []

@@ -95,13 +95,20 @@ class Repair(Command):
 
     def plan(self, source: Source, settings: Common, deadline: Deadline) -> Result:
         """Follow up pending repairs, and plan further ones; with ``-X`` write tags."""
+        from iallocator.execution.doors import open_queue, runs
         from iallocator.execution.lock import ClusterLock
         from iallocator.planners.repair.round import RepairRound
 
         own = self.settings
         if not own.dry_run:
             reject_silent_nodes(source.cluster, own)  # before tags are changed
-        jobs, name = _jobs(own)
+        jobs: RepairJobs | None = None
+        name = ""
+        if runs(own):
+            from iallocator.execution.repairs import RepairJobs
+
+            queue, name = open_queue(own)
+            jobs = RepairJobs(queue, own.reason)
         changes = own.execute and not own.dry_run
         work = RepairRound(
             source.cluster,
@@ -147,8 +154,33 @@ class Repaired(Result):
         return self._work.document()
 
     def text(self) -> str:
-        """Return the repairs as text for people."""
-        lines = _lines(self._work.document(), self._own.dry_run)
+        """Return the repairs, and harep's table of states, as text for people."""
+        document = self._work.document()
+        instances = document["instances"]
+        lines = []
+        for one in instances:
+            lines.append(f"{one['instance']}: {one['note'] or one['state']}")
+            if self._own.dry_run:  # the jobs and tags, too
+                tags = one.get("tags", {})
+                lines += (f"  {on_one_line(code)}" for code in one.get("opcodes", ()))
+                lines += (f"  adds the tag {tag}" for tag in tags.get("add", ()))
+                lines += (f"  removes the tag {tag}" for tag in tags.get("remove", ()))
+        lines += (LINE, "Instance status count", LINE)
+        lines += (f"{name}: {count}" for name, count in document["counts"].items())
+        if document["broken"]:
+            lines += ("", f"Broken, and not repaired now: {document['broken']}")
+            commands: dict[str, list[str]] = {}
+            for one in instances:
+                if "broken" in one and "command" in one:
+                    commands.setdefault(one["command"], []).append(one["instance"])
+            for command, names in commands.items():
+                more = f", ... ({len(names)} in all)" * (len(names) > SHOWN)
+                lines.append(f"  {', '.join(names[:SHOWN])}{more}: {command}")
+            if any(one.get("repair") in (FAILOVER, REINSTALL) for one in instances):
+                lines.append(
+                    "  Make sure that offline nodes are powered off: what runs there would run "
+                    "twice."
+                )
         return "".join(f"{shown(line)}\n" for line in lines)
 
     def transition(self) -> Json:
@@ -174,40 +206,3 @@ def _door(settings: Settings) -> str:
     if settings.rapi and not settings.rapi.startswith("file:"):
         return f"-m {quote(settings.rapi)}"
     return quote(f"-L{settings.luxi}") if settings.luxi else "-L"
-
-
-def _jobs(settings: Settings) -> tuple[RepairJobs | None, str]:
-    """The queue of the running cluster, and its name; None for one that is not running."""
-    from iallocator.execution.doors import open_queue, runs
-
-    if not runs(settings):
-        return None, ""
-    from iallocator.execution.repairs import RepairJobs
-
-    queue, name = open_queue(settings)
-    return RepairJobs(queue, settings.reason), name
-
-
-def _lines(document: Json, details: bool) -> Iterator[str]:
-    """What is done, and harep's table of states; `details`: jobs and tags, too."""
-    for one in document["instances"]:
-        yield f"{one['instance']}: {one['note'] or one['state']}"
-        if details:
-            tags = one.get("tags", {})
-            yield from (f"  {on_one_line(c)}" for c in one.get("opcodes", ()))
-            yield from (f"  adds the tag {tag}" for tag in tags.get("add", ()))
-            yield from (f"  removes the tag {tag}" for tag in tags.get("remove", ()))
-    yield from (LINE, "Instance status count", LINE)
-    yield from (f"{name}: {count}" for name, count in document["counts"].items())
-    if document["broken"]:
-        yield ""
-        yield f"Broken, and not repaired now: {document['broken']}"
-        commands: dict[str, list[str]] = {}
-        for one in document["instances"]:
-            if "broken" in one and "command" in one:
-                commands.setdefault(one["command"], []).append(one["instance"])
-        for command, names in commands.items():
-            some = ", ".join(names[:SHOWN]) + f", ... ({len(names)} in all)" * (len(names) > SHOWN)
-            yield f"  {some}: {command}"
-        if any(one.get("repair") in (FAILOVER, REINSTALL) for one in document["instances"]):
-            yield "  Make sure that offline nodes are powered off: what runs there would run twice."

@@ -99,7 +99,9 @@ class Replay(Command):
             details = [line for detail in outcome.details for line in detail.splitlines()]
             lines = [f"{outcome.status:18}  {outcome.case.name}"]
             lines += (f"    {line}" for line in details)
-            _say("\n".join(map(shown, lines)))
+            text = "\n".join(map(shown, lines))
+            encoding = sys.stdout.encoding or "utf-8"  # print what the terminal can show of it
+            print(text.encode(encoding, "replace").decode(encoding), flush=True)
         return self._found
 
     def stopped(self) -> Result:
@@ -156,9 +158,3 @@ def passed_on(settings: Common) -> list[str]:
     """The options of requests that this command was given, as words again."""
     given = (settings.chosen | settings.origins.keys()) - NOT_FOR_REQUESTS
     return words_of(settings, given, table_of("replay"))
-
-
-def _say(text: str) -> None:
-    """Print `text`, whatever the terminal can show of it."""
-    encoding = sys.stdout.encoding or "utf-8"
-    print(text.encode(encoding, "replace").decode(encoding), flush=True)

@@ -13,7 +13,7 @@ from iallocator.wire.validation.validate import NEEDED, OPTIONAL, UNREAD, proble
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from iallocator.options.settings import Settings
     from iallocator.options.table import Option
@@ -66,28 +66,20 @@ def validate(
         path = document_path(settings, positional)
         found[path] = problems(read_file(path, settings.max_input), request)
     if elsewhere:
-        found[settings.text_data or " ".join(named(settings))] = [*_problems_elsewhere(settings)]
+        wrong: list[str] = []
+        try:
+            substitute(settings, reading_for(settings))
+        except IallocatorError as error:  # the reader stops at the first problem
+            wrong.append(str(error))
+        found[settings.text_data or " ".join(named(settings))] = wrong
     with WholeOutput():
         if getattr(settings, "json", False):
-            inputs = [{"name": name, "problems": [*wrong]} for name, wrong in found.items()]
+            inputs = [{"name": name, "problems": [*some]} for name, some in found.items()]
             print_json({"valid": not any(found.values()), "inputs": inputs})
         else:
-            for name, wrong in found.items():
-                _say(name, wrong)
+            for name, problems_of in found.items():
+                for problem in problems_of:
+                    say(f"iallocator: {one_line(problem)}")
+                if not problems_of:
+                    sys.stdout.buffer.write(f"{one_line(name)}: valid\n".encode())
     return 2 if any(found.values()) else 0
-
-
-def _problems_elsewhere(settings: Settings) -> Iterator[str]:
-    """The first problem of a cluster that comes from elsewhere: its reader stops there."""
-    try:
-        substitute(settings, reading_for(settings))
-    except IallocatorError as error:
-        yield str(error)
-
-
-def _say(name: str, found: Sequence[str]) -> None:
-    """Print that the input `name` is valid, or say on stderr what is wrong with it."""
-    for problem in found:
-        say(f"iallocator: {one_line(problem)}")
-    if not found:
-        sys.stdout.buffer.write(f"{one_line(name)}: valid\n".encode())

@@ -82,11 +82,19 @@ class Asked:
         if any(penalties):
             for (_, _, terms), penalty in zip(scored, penalties):
                 terms.append(Term(PENALTY, 1.0, self.penalty_before, penalty))
+        ranks: dict[Nodes, str] = {}
+        if report.by_losses:
+            ranks = {nodes: shown(lost) for lost, nodes in candidates.everything()}
         report.placements = [
-            Placed(report.name, cluster.node_names(nodes), score, terms, rank, {}, penalty)
-            for (nodes, score, terms), rank, penalty in zip(
-                scored, _ranks(candidates, report, [one[0] for one in ways]), penalties
+            Placed(
+                report.name,
+                cluster.node_names(nodes),
+                score,
+                terms,
+                ranks[nodes] if ranks else "",
+                penalty=penalty,
             )
+            for (nodes, score, terms), penalty in zip(scored, penalties)
         ]
 
     def led_to(self, outcome: MoveResult) -> bool:
@@ -106,15 +114,6 @@ class Choice:
     allocation: AllocationRequest
     offers: RankedGroups
     said: list[Asked | None]
-
-
-def _ranks(candidates: Candidates, report: GroupReport, ways: Sequence[Nodes]) -> list[str]:
-    """What placements are ranked by where lost allocations decide, else "" for each."""
-    if not report.by_losses:
-        return [""] * len(ways)
-
-    keys = {nodes: shown(lost) for lost, nodes in candidates.everything()}
-    return [keys[nodes] for nodes in ways]
 
 
 MANY = 100_000
@@ -143,7 +142,9 @@ def standings(
     for name, (index, (lost, rank, nodes)) in zip(names, best.items()):
         score, penalty = None, 0.0
         if order is not None:
-            told = _criteria(order, nodes, index)
+            ranked = order.first if index == nodes[0] else order.second(nodes[0])
+            criteria = [] if ranked is None else ranked.criteria(index)
+            told = ", ".join(f"{rule} {value}" for rule, value in criteria if rule != "name")
         elif isinstance(rank, tuple):
             told = f"lost allocations {shown(rank)}"
         elif alone and len(every) < 2:
@@ -165,15 +166,6 @@ def best_of_nodes(candidates: Candidates, rejected: Collection[Nodes]) -> dict[i
     best: dict[int, NodeBest] = {}
     keep_best(best, candidates.best(), rejected)
     return best
-
-
-def _criteria(order: OrderedCandidates, nodes: Nodes, index: int) -> str:
-    """What a strategy goes by for node `index` in its role."""
-    if index != nodes[0]:
-        found = order.second(nodes[0]).criteria(index)
-    else:
-        found = [] if order.first is None else order.first.criteria(index)
-    return ", ".join(f"{rule} {value}" for rule, value in found if rule != "name")
 
 
 def note_order(report: GroupReport, order: OrderedCandidates, cluster: Cluster) -> None:

@@ -12,7 +12,7 @@ from iallocator.placement.results import POLICY_RANK
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from iallocator.explain.asked import Asked, Choice
@@ -90,38 +90,27 @@ def choice_of(
 def _report(cluster: Cluster, choice: Choice, position: int, offer: GroupSolution) -> GroupReport:
     """What a group said, or why it was not asked about its nodes."""
     said, instance = choice.said[position], choice.allocation.instance
+    allowed = choice.allocation.allowed
     group = next(group for group in choice.allocation.groups if group.uuid == offer.uuid)
+    excluded = [exclusions(cluster.nodes[index], allowed) for index in group.nodes]
     if said is not None:
-        _restrict(cluster, group, said.report, choice.allocation.allowed)
+        if allowed is not None:  # a node may be excluded for two reasons
+            said.report.nodes = [
+                NodeReport(node.name, why) if node.excluded else node
+                for node, why in zip(said.report.nodes, excluded)
+            ]
         return said.report
+
+    # Why the group is out, in the words of the response and with what they leave out
+    missing = sorted(set(instance.networks) - group.networks)
+    why = offer.obstacle.removeprefix(f"Group {group.name} ({group.alloc_policy}): ")
+    why = why.removeprefix(f"Group {group.name}: error ")
     report = GroupReport(offer.group, offer.uuid, offer.alloc_policy)
-    report.obstacle = _obstacle(group, offer, instance)
-    nodes = [cluster.nodes[index] for index in group.nodes]
-    excluded = [exclusions(node, choice.allocation.allowed) for node in nodes]
+    report.obstacle = f"{why}: {', '.join(missing)}" if missing else why
     if sum(1 for why in excluded if not why) < instance.required_nodes:
         names = cluster.node_names(group.nodes)
-        report.nodes = [NodeReport(name, why) for name, why in zip(names, excluded)]
+        report.nodes = [NodeReport(*pair) for pair in zip(names, excluded)]
     return report
-
-
-def _restrict(
-    cluster: Cluster, group: Group, report: GroupReport, allowed: Collection[str] | None
-) -> None:
-    """Say of nodes that are out for two reasons both of them."""
-    if allowed is None:
-        return
-    for position, (index, node) in enumerate(zip(group.nodes, report.nodes)):
-        if node.excluded:
-            why = exclusions(cluster.nodes[index], allowed)
-            report.nodes[position] = NodeReport(node.name, why)
-
-
-def _obstacle(group: Group, offer: GroupSolution, instance: Instance) -> str:
-    """Why the group is out, in the words of the response and with what they leave out."""
-    missing = sorted(set(instance.networks) - group.networks)
-    told = offer.obstacle.removeprefix(f"Group {group.name} ({group.alloc_policy}): ")
-    told = told.removeprefix(f"Group {group.name}: error ")
-    return f"{told}: {', '.join(missing)}" if missing else told
 
 
 def _left_out(group: Group, why: str) -> GroupReport:

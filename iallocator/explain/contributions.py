@@ -97,20 +97,20 @@ def difference_document(mine: Placed, other: Placed, label: str) -> Json:
         "score": round(other.score, DECIMALS),
         **({"penalty": other.penalty} if other.penalty else {}),
         "difference": round(other.total - mine.total, DECIMALS),
-        "statistics": [_row(one) for one in found if not one.nothing],
+        "statistics": [
+            {
+                "name": one.mine.name,
+                "weight": one.mine.weight,
+                "before": round(one.mine.before, DECIMALS),
+                "answer": round(one.mine.after, DECIMALS),
+                "other": round(one.other.after, DECIMALS),
+                "contribution_before": round(one.mine.contribution_before, DECIMALS),
+                "contribution_answer": round(one.mine.contribution_after, DECIMALS),
+                "contribution_other": round(one.other.contribution_after, DECIMALS),
+                "difference": round(one.amount, DECIMALS),
+            }
+            for one in found
+            if not one.nothing
+        ],
         "zero": sorted(one.mine.name for one in found if one.nothing),
-    }
-
-
-def _row(one: Difference) -> Json:
-    return {
-        "name": one.mine.name,
-        "weight": one.mine.weight,
-        "before": round(one.mine.before, DECIMALS),
-        "answer": round(one.mine.after, DECIMALS),
-        "other": round(one.other.after, DECIMALS),
-        "contribution_before": round(one.mine.contribution_before, DECIMALS),
-        "contribution_answer": round(one.mine.contribution_after, DECIMALS),
-        "contribution_other": round(one.other.contribution_after, DECIMALS),
-        "difference": round(one.amount, DECIMALS),
     }

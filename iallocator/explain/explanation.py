@@ -145,19 +145,9 @@ class Decision:
 
 def _group_document(group: GroupReport, answer: Placed | None, instance: str, scored: bool) -> Json:
     """The group as JSON, for `instance`; `scored`: its scores were compared."""
-    found = _common(group, scored and group.ranked_by == "score")
+    scored = scored and group.ranked_by == "score"
     rows = {row.name: row.document() for row in node_rows(group, answer, instance)}
-    found["nodes"] = [{**node.document(), **rows[node.name]} for node in group.nodes]
-    if group.strategy:
-        found["order"] = [
-            {"node": name, "criteria": dict(criteria)} for name, criteria in group.ranking
-        ]
-        found["refused_by_strategy"] = group.rejected_by_strategy
-    return found
-
-
-def _common(group: GroupReport, scored: bool) -> Json:
-    return {
+    found: Json = {
         "group": group.name,
         "group_uuid": group.uuid,
         "alloc_policy": group.alloc_policy,
@@ -167,10 +157,16 @@ def _common(group: GroupReport, scored: bool) -> Json:
         "successes": group.successes,
         "failures": dict(sorted(group.failures.items())),
         "placements": [placed.document(scored) for placed in group.placements],
-        "nodes": [],
+        "nodes": [{**node.document(), **rows[node.name]} for node in group.nodes],
         "n1_refused": [rejected.document() for rejected in group.unsurvived],
         "closest": group.closest,
     }
+    if group.strategy:
+        found["order"] = [
+            {"node": name, "criteria": dict(criteria)} for name, criteria in group.ranking
+        ]
+        found["refused_by_strategy"] = group.rejected_by_strategy
+    return found
 
 
 @dataclass(slots=True)

@@ -115,13 +115,10 @@ class Moves:
             found += limit_notes(cluster, context.settings_of(group), instance)
         if isinstance(self._request, Relocate | MultiEvacuate) and instance.kind.relocatable:
             found += scope_note(cluster, instance)
-        found += order_note(self._before(instance.name))
-        return found + ([TOGETHER] if self._together and best is not None else [])
-
-    def _before(self, name: str) -> list[str]:
-        """The instances that had moved when the one called `name` was asked for the last time."""
         every = list(self._first)
-        return [other for other in every[: every.index(name)] if self._first[other].outcome.best]
+        before = every[: every.index(instance.name)]
+        found += order_note([name for name in before if self._first[name].outcome.best])
+        return found + ([TOGETHER] if self._together and best is not None else [])
 
     def _decision(self, done: Decided) -> Decision:
         """A move, or why there is none, by what one group said."""
@@ -149,8 +146,16 @@ class Moves:
             if not said.report.failures:  # they can; the step after that finds no node
                 return self._not_asked(done)
             (reason,) = said.report.failures
-            if outcome.message != reason:
-                self._first_step_fails(said)
+            if outcome.message != reason:  # the primary is offline, so a failover comes first
+                report = said.report
+                old, mirror = self._cluster.node_names(said.instance.nodes)
+                roles = (role for node in report.nodes for role in node.roles)
+                first = next(rejection for role in roles for rejection in role.rejections)
+                report.obstacle = (
+                    f"{old} is not online, so the instance must first fail over to {mirror}, "
+                    f"which cannot take it: {first.wording}"
+                )
+                report.nodes, report.closest = [], ""
         return said.report
 
     def _not_asked(self, done: Decided) -> GroupReport | None:
@@ -172,24 +177,18 @@ class Moves:
             report.obstacle, report.nodes = outcome.message, []
         return report
 
-    def _first_step_fails(self, said: Asked) -> None:
-        """The primary is not online, and the failover that must come first is rejected."""
-        report = said.report
-        old, mirror = self._cluster.node_names(said.instance.nodes)
-        rejections = (r for node in report.nodes for role in node.roles for r in role.rejections)
-        told = next(rejections).wording
-        report.obstacle = (
-            f"{old} is not online, so the instance must first fail over to {mirror}, "
-            f"which cannot take it: {told}"
-        )
-        report.nodes, report.closest = [], ""
-
     def _to_a_group(self, done: Decided, request: ChangeGroup) -> Decision:
         """A move to the best of several groups, chosen first."""
         instance = done.instance
         if not instance.kind.relocatable:
             return self.rejected(instance, done.outcome.message)
-        targets, left_out = self._targets(request)
+        cluster = self._cluster
+        present = {cluster.group_of(one).uuid for one in request.instances}
+        asked = cluster.groups if request.targets is None else request.targets
+        targets = [group.uuid for group in asked if group.uuid not in present]
+        left_out = {group.uuid: "it is none of the target groups" for group in cluster.groups}
+        left_out |= dict.fromkeys(present, "instances of the request are in it")
+        left_out |= dict.fromkeys(targets, "it has no nodes")
         choice = self._choice(instance, left_out)
         if done.said is None or choice.answer is None:
             why = "no group can take it" if targets else "no group is left to move to"
@@ -209,16 +208,6 @@ class Moves:
         most = max(len(choice.said) for choice in choices)
         widest = [choice for choice in choices if len(choice.said) == most]
         return choice_of(self._cluster, widest[0], notes, left_out)
-
-    def _targets(self, request: ChangeGroup) -> tuple[list[str], dict[str, str]]:
-        """The groups to choose from, and why the others are left out; by their uuids."""
-        cluster = self._cluster
-        present = {cluster.group_of(instance).uuid for instance in request.instances}
-        asked = cluster.groups if request.targets is None else request.targets
-        left_out = {group.uuid: "it is none of the target groups" for group in cluster.groups}
-        left_out |= dict.fromkeys(present, "instances of the request are in it")
-        groups = [group.uuid for group in asked if group.uuid not in present]
-        return groups, left_out | dict.fromkeys(groups, "it has no nodes")
 
     def _elsewhere(self, decision: Decision, done: Decided) -> None:
         """Tell what the other groups offered to an instance that its own cannot take."""

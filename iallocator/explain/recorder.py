@@ -127,7 +127,9 @@ class Recorder:
         nodes = evaluator.scope.nodes
         before = self._before(instance, nodes)
         said.scores = Contributions(self._kernel(nodes), instance, before)
-        said.penalty_before = self._penalty_before(instance)
+        if instance.nodes and instance.name not in self.context.state.where:
+            home = instance.nodes[0]
+            said.penalty_before = self.context.bonds.costs(instance, [home]).get(home, 0.0)
         said.report.nodes = survey.reports(self.left, self._earlier(said))
         self._open = said
 
@@ -156,9 +158,12 @@ class Recorder:
         if best and evaluator.settings.top < AT_LEAST:  # `best` holds one for each primary
             best = [best[0], *self._runner_up(candidates, accepts, instance, best[0][1])]
         ways = [(place[1], found.score(place), found.penalty(place)) for place in best]
-        said.note(
-            self.context.cluster, ways, found.order, candidates, rejected, _scores(found), unchecked
-        )
+
+        def score_of(rank: Any, nodes: Nodes) -> float:
+            return found.score((rank, nodes))
+
+        cluster = self.context.cluster
+        said.note(cluster, ways, found.order, candidates, rejected, score_of, unchecked)
         if not found.best:
             report.closest = said.survey.closest(check, nearest[0] if nearest else None, instance)
 
@@ -357,13 +362,6 @@ class Recorder:
                 kernels[key] = kernel_of(state, scope)
         return kernels[key]
 
-    def _penalty_before(self, instance: Instance) -> float:
-        """Return the penalty of the soft constraints that `instance` violates where it was."""
-        if not instance.nodes or instance.name in self.context.state.where:
-            return 0.0
-        home = instance.nodes[0]
-        return self.context.bonds.costs(instance, [home]).get(home, 0.0)
-
     def _runner_up(
         self,
         candidates: Candidates,
@@ -376,7 +374,3 @@ class Recorder:
             if place[1] != best and accepts(instance, place[1]):
                 yield place
                 return
-
-
-def _scores(found: GroupPlacements) -> Callable[[Any, Nodes], float]:
-    return lambda rank, nodes: found.score((rank, nodes))
