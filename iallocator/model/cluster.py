@@ -1,4 +1,4 @@
-"""Node groups, nodes and the cluster: the facts of a document that placements do not change."""
+"""Groups, nodes and the cluster: the facts of a document that placements do not change."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from iallocator.model.storage import Storage
 
     Load = tuple[float, float, float, float]
-    """Dynamic utilisation: cpu, memory, disk, net."""
+    """Dynamic utilisation of cpu, memory, disk and network, without unit."""
 
 __all__ = [
     "Cluster", "Group", "Node", "NodeCpus", "NodeDisk", "NodeMemory", "NodeSpindles", "NodeStatus",
@@ -23,11 +23,16 @@ __all__ = [
 
 
 class Group:
-    """A node group.
+    """Represent a node group.
 
-    ``alloc_policy`` is ``preferred``, ``last_resort`` or ``unallocable``;
-    ``nodes`` are indices into `Cluster.nodes`; ``exclusive`` says whether some node
-    of the group has exclusive storage.
+    Attributes
+    ----------
+    alloc_policy:
+        ``preferred``, ``last_resort`` or ``unallocable``.
+    nodes:
+        Indices of its nodes in `Cluster.nodes`.
+    exclusive:
+        True if some node of the group has exclusive storage.
     """
 
     __slots__ = (
@@ -64,7 +69,7 @@ class Group:
 
 
 class NodeMemory:
-    """Memory of a node in MiB: in all, what the node itself uses, and what it reports as free."""
+    """Memory of a node in MiB: the total, what the node itself uses, and its free memory."""
 
     __slots__ = ("free", "reserved", "total")
 
@@ -75,7 +80,7 @@ class NodeMemory:
 
 
 class NodeDisk:
-    """Disk space of a node in MiB: in all, and what it reports as free."""
+    """Disk space of a node in MiB: the total, and what the node reports as free."""
 
     __slots__ = ("free", "total")
 
@@ -85,7 +90,7 @@ class NodeDisk:
 
 
 class NodeCpus:
-    """Processors of a node: in all, those that the node itself uses, and their relative speed."""
+    """Cpus of a node: the total, those that the node itself uses, and their relative speed."""
 
     __slots__ = ("reserved", "speed", "total")
 
@@ -98,8 +103,8 @@ class NodeCpus:
 class NodeSpindles:
     """Spindles of a node.
 
-    `count` is the number that policies count with.  `exclusive`: each serves one instance only,
-    and of these there are `total`, with `free` of them not in use.
+    `count` is the number that policies use. If `exclusive` is true, each spindle serves one
+    instance only: the node has `total` spindles, and `free` of them are not in use.
     """
 
     __slots__ = ("count", "exclusive", "free", "total")
@@ -114,7 +119,7 @@ class NodeSpindles:
 
 
 class NodeStatus:
-    """Whether a node is marked offline, drained, or able to run instances."""
+    """Flags of a node: whether it is marked offline, is drained, and can run instances."""
 
     __slots__ = ("drained", "offline", "vm_capable")
 
@@ -131,15 +136,26 @@ ONE_SPINDLE, IN_SERVICE = NodeSpindles(), NodeStatus()
 
 
 class Node:
-    """A node: its capacities and flags.
+    """Represent a node: its capacities and flags.
 
-    Memory and disk in MiB.  ``online`` means not offline, not drained and
-    vm_capable; other nodes take no instances.  ``reported_memory`` and
-    ``reported_disk`` are what the node itself says is free.  ``load`` is how busy it
-    is, from 0 to 1; 0 where the document does not say; ``own_cpu_load`` the dynamic
-    utilisation of its cpus that is nobody's of its instances.  ``has_internal`` says whether it
-    has storage of its own.  ``memory_ratio``, at least 1, is how much memory may be
-    allocated for each MiB that it has: what strategies that know of overcommitment promise.
+    Memory and disk space are in MiB.
+
+    Attributes
+    ----------
+    online:
+        True if the node is not offline, not drained and is vm_capable. Other nodes take no
+        instances.
+    reported_memory, reported_disk:
+        What the node itself reports as free.
+    load:
+        Utilisation of the node from 0 to 1; 0 if the document has no value.
+    own_cpu_load:
+        The part of the cpu utilisation that belongs to none of its instances.
+    has_internal:
+        True if the node has storage of its own.
+    memory_ratio:
+        MiB of memory that may be allocated for each MiB that the node has, at least 1. Strategies
+        that support overcommitment promise so much.
     """
 
     __slots__ = (
@@ -220,14 +236,19 @@ class Node:
 
 
 class Cluster:
-    """All groups, nodes and instances of a document.
+    """Represent all groups, nodes and instances of a document.
 
-    The lists stand in the order in which ties are broken: of placements with equal
-    scores the one on the earlier node wins, and nodes give up their instances in
-    the order of the list.  ``storage`` knows which nodes reach which storage pools; None
-    if nothing is said of that, and every node reaches all.  ``assumed_offline`` has the names of
-    the nodes of a running cluster that do not answer, and are not marked offline: they count
-    as offline.
+    The order of the lists decides ties. Of two placements with equal scores, the one on the earlier
+    node wins. Planners move the instances of a node in the order of the list.
+
+    Attributes
+    ----------
+    storage:
+        Which nodes have access to which storage pools. None if the document does not mention pools:
+        then every node has access to all of them.
+    assumed_offline:
+        Names of the nodes of a running cluster that do not answer and are not marked offline. They
+        count as offline.
     """
 
     __slots__ = (
@@ -267,11 +288,11 @@ class Cluster:
             node.group.exclusive |= node.exclusive_storage
 
     def group_of(self, instance: Instance) -> Group:
-        """The group of the instance's primary node."""
+        """Return the group of the instance's primary node."""
         return self.nodes[instance.nodes[0]].group
 
     def members(self, group: Group) -> Sequence[Instance]:
-        """The instances of the document whose primary node is in `group`, in their order.
+        """Return the instances of the document that have their primary node in `group`, in order.
 
         Cost: one pass over all instances for the first group, nothing for each other group.
         """
@@ -284,25 +305,26 @@ class Cluster:
 
     @property
     def tags_place_instances(self) -> bool:
-        """Whether some instance has exclusion tags or desired locations."""
+        """Return whether some instance has exclusion tags or desired locations."""
         if self._tags_place is None:
             self._tags_place = any(one.exclusion or one.desired for one in self.instances)
         return self._tags_place
 
     def reach(self, instance: Instance) -> frozenset[int] | None:
-        """The nodes that reach the storage pools of `instance`; None: every node does."""
+        """Return the nodes with access to the storage pools of `instance`; None means all nodes."""
         return None if self.storage is None else self.storage.nodes_for(instance)
 
     def reach_of_all(self, instances: Iterable[Instance]) -> frozenset[int] | None:
-        """The nodes that reach the storage pools of each of `instances`; None: every node does."""
+        """Return the nodes with access to the pools of all `instances`; None means all nodes."""
         reaches = [nodes for one in instances if (nodes := self.reach(one)) is not None]
         return frozenset.intersection(*reaches) if reaches else None
 
     def partitions(self) -> dict[Pool, list[Group]]:
-        """Every pool that nodes name or instances use -> the groups with a node that reaches it.
+        """Return each pool -> the groups with a node that has access to it.
 
-        Pools by name, groups in their order.  Where nodes do not say what they have, the
-        pool ``internal/lvm`` is among them.
+        The pools are those that nodes name or instances use. They are sorted by name, and the
+        groups are in their order. If nodes do not report their pools, the pool ``internal/lvm`` is
+        included.
         """
         from iallocator.model.storage import LVM, Storage, pools_of
 
@@ -318,21 +340,21 @@ class Cluster:
         return found
 
     def dedicated(self, group: Group, online: bool = True) -> bool:
-        """Whether all nodes of `group`, or all `online` ones, have exclusive storage."""
+        """Return whether all nodes of `group`, or all `online` ones, have exclusive storage."""
         nodes = [self.nodes[index] for index in group.nodes]
         return all(node.exclusive_storage for node in nodes if node.online or not online)
 
     def instance_named(self, name: str) -> Instance | None:
-        """The instance called `name`, or None."""
+        """Return the instance called `name`, or None."""
         return next((i for i in self.instances if i.name == name), None)
 
     def node_names(self, indices: Sequence[int]) -> list[str]:
-        """Names of the nodes with these indices."""
+        """Return the names of the nodes with these indices."""
         return [self.nodes[i].name for i in indices]
 
 
 def set_loads(cluster: Cluster, loads: Mapping[str, Load]) -> None:
-    """Set the dynamic utilisation of the instances in `loads`; call it before a state is made."""
+    """Set the dynamic utilisation of the instances in `loads`. Call it before a state is made."""
     for instance in cluster.instances:
         if instance.name in loads:
             _set(instance, loads[instance.name])

@@ -1,4 +1,4 @@
-"""Affinity rules, single constraints that follow from them, colocation groups, and tag findings."""
+"""Affinity rules, the single constraints that follow from them, colocation groups, tag findings."""
 
 from __future__ import annotations
 
@@ -44,31 +44,32 @@ PRIORITY = "priority"
 KINDS = (LOCATION, TOGETHER, APART, CAPACITY, ORDER, PRIORITY)
 
 EVERY = "*"
-"""In the place of an instance: whichever it is."""
+"""Stands for any instance in the member `Constraint.instance`."""
 
 
 class Constraint:
-    """A constraint on one instance.
+    """Represent a constraint on one instance.
 
     Attributes
     ----------
     kind:
         `LOCATION`, `TOGETHER`, `APART`, `CAPACITY`, `ORDER` or `PRIORITY`.
     strength:
-        `MUST`: a placement that breaks it is no placement.  `SHOULD`: breaking it costs
-        `weight` and is reported.
+        `MUST` (hard): a placement that violates it is not allowed. `SHOULD` (soft): a violation
+        adds `weight` to the score and is reported.
     weight:
-        In units of the score, of Pacemaker's scores where `what` names a score; 0 for a must.
+        Penalty in units of the score, or of Pacemaker's scores if `what` names such a score. It is
+        0 for a hard constraint.
     instance:
-        Name of the instance that is bound; `EVERY` for all of them.
+        Name of the constrained instance; `EVERY` for all instances.
     other:
-        The instance that it is bound to, or "".
+        Name of the second instance of the relation, or "".
     domain:
-        Prefix of the node tags that name failure domains; "": every node is its own.
+        Prefix of the node tags that name failure domains; "" if every node is its own domain.
     what:
-        For people: what is required.
+        Text for people: what is required.
     origin:
-        For people: the tag, option or member of the document that it came from.
+        Text for people: the tag, option or member of the document that sets the constraint.
     """
 
     __slots__ = ("domain", "instance", "kind", "origin", "other", "strength", "weight", "what")
@@ -96,25 +97,25 @@ class Constraint:
 
     @property
     def must(self) -> bool:
-        """Whether a placement that breaks it is no placement."""
+        """Return whether this is a hard constraint: a placement that violates it is not allowed."""
         return self.strength == MUST
 
     def binds(self, instance: str) -> bool:
-        """Whether `instance` is bound by it, by name."""
+        """Return whether this constraint names `instance`."""
         return instance == self.instance
 
     @property
     def text(self) -> str:
-        """What is required and where that comes from, for people."""
+        """Return what is required and which tag or option requires it, as text for people."""
         return f"{self.what} ({self.origin})"
 
     @property
     def text_with_price(self) -> str:
-        """The same of a should, with what breaking it costs."""
+        """Return `text`, and for a soft constraint the penalty of a violation."""
         return f"{self.text}: costs {self.weight:g}"
 
     def document(self) -> dict[str, Any]:
-        """As plain data."""
+        """Return the constraint as plain data for JSON."""
         entry: dict[str, Any] = {
             "kind": self.kind,
             "strength": self.strength,
@@ -132,21 +133,22 @@ class Constraint:
 
 
 class SharedConstraint:
-    """One constraint on all of a set of instances, with each other.
+    """Represent one constraint on all pairs of a set of instances.
 
     Attributes
     ----------
     kind:
         `TOGETHER` or `APART`.
     strength, weight, domain, origin:
-        As of `Constraint`, of each of `members` towards those that ask the same; towards
-        others of the same name the weaker counts.
+        As in `Constraint`. They apply between `members`. Between a member and one of `others`, the
+        weaker of their two constraints applies.
     name:
-        What the set is called.
+        The name of the set, from the tags.
     members:
-        Those that are bound.
+        The instances with this constraint.
     others:
-        Those that they are bound to, too, by a constraint of the same name.
+        The instances with another constraint of the same name; the members are related to them,
+        too.
     """
 
     __slots__ = (
@@ -176,23 +178,23 @@ class SharedConstraint:
 
     @property
     def must(self) -> bool:
-        """Whether a placement that breaks it is no placement."""
+        """Return whether this is a hard constraint: a placement that violates it is not allowed."""
         return self.strength == MUST
 
     @property
     def what(self) -> str:
-        """What is required, for people."""
+        """Return what is required, as text for people."""
         verb = "together with" if self.kind == TOGETHER else "apart from"
         where = f" ({self.domain})" if self.domain else ""
         beside = f" and {len(self.others)} others" if self.others else ""
         return f"{verb} each other{beside} of {self.name}{where}"
 
     def binds(self, instance: str) -> bool:
-        """Whether `instance` is bound by it."""
+        """Return whether `instance` is one of the constrained members."""
         return instance in self.members
 
     def document(self) -> dict[str, Any]:
-        """As plain data."""
+        """Return the constraint as plain data for JSON."""
         entry: dict[str, Any] = {
             "kind": self.kind,
             "strength": self.strength,
@@ -211,22 +213,22 @@ class SharedConstraint:
 
 
 ALWAYS = float("inf")
-"""The weight of a member that must: no price buys it off."""
+"""The weight of a hard constraint: no gain of the score outweighs it."""
 
 
 class Member:
-    """One instance in a rule, by one of its tags.
+    """Represent one instance in a rule, by one of its tags.
 
     Attributes
     ----------
     instance, tag:
-        Names; an instance with several tags is a member several times.
+        Names. An instance with several tags is a member several times.
     position:
-        In `Rule.members`.
+        Position in `Rule.members`.
     weight:
-        What each pair that it breaks costs, in units of the score; `ALWAYS`: it must not.
+        Penalty of each violated pair, in units of the score; `ALWAYS` for a hard constraint.
     domain:
-        Prefix of the node tags that name failure domains; "": every node is its own.
+        Prefix of the node tags that name failure domains; "" if every node is its own domain.
     """
 
     __slots__ = ("domain", "instance", "position", "rule", "tag", "weight")
@@ -242,24 +244,26 @@ class Member:
 
     @property
     def must(self) -> bool:
-        """Whether no price buys it off; towards members that only should, it only should."""
+        """Return whether the tag is hard; a pair is hard only if both tags are hard."""
         return self.weight == ALWAYS
 
     @property
     def shape(self) -> tuple[float, str]:
-        """All that tells it from other members: weight and domain."""
+        """Return weight and domain: members of a rule with equal shapes are interchangeable."""
         return self.weight, self.domain
 
 
 class Rule:
-    """A set of instances that belong together, or apart; never written out as pairs.
+    """Represent an affinity rule: a set of instances that stay together or apart.
+
+    The rule is never expanded to pairs, of which large sets have many.
 
     Attributes
     ----------
     kind:
-        `TOGETHER` or `APART` of `iallocator.model.constraints.constraint`.
+        `TOGETHER` or `APART` of `iallocator.model.constraints`.
     name:
-        What the tags call it.
+        The name of the set in the tags.
     members:
         In the order of the instances.
     """
@@ -273,12 +277,12 @@ class Rule:
 
 
 def weight_between(one: float, other: float) -> float:
-    """What two members owe each other: the weaker of their tags counts."""
+    """Return the weight of a pair of members: the smaller of their two weights."""
     return min(one, other)
 
 
 def domains_between(one: str, other: str) -> tuple[str, ...]:
-    """The failure domains that two members' domains ask for; where both name one, both count."""
+    """Return the failure domains for a pair of members: both domains if each member names one."""
     if one == other or not other:
         return (one,)
     return tuple(sorted((one, other))) if one else (other,)
@@ -287,11 +291,11 @@ def domains_between(one: str, other: str) -> tuple[str, ...]:
 if TYPE_CHECKING:
     Units = Mapping[str, Sequence[str]]
 
-    """Instance -> all that must be on its node, itself among them; others are on their own."""
+    """Instance -> all instances of its colocation group, itself included; others are not in it."""
 
 
 def items_of(instances: Iterable[Instance], units: Units) -> list[list[Instance]]:
-    """`instances` in their order, those of one unit together where the first of them stands."""
+    """Return lists of `instances` that move together, each where its first instance stands."""
     if not units:
         return [[instance] for instance in instances]
     items: dict[Sequence[str], list[Instance]] = {}
@@ -301,18 +305,18 @@ def items_of(instances: Iterable[Instance], units: Units) -> list[list[Instance]
 
 
 class TagFinding:
-    """Something about a tag that somebody should know.
+    """Represent something about a tag that an administrator should know.
 
     Attributes
     ----------
     kind:
         ``unknown``, ``contradiction`` or ``lacking``.
     owner:
-        Who has it, in words: ``instance web``, ``the cluster``.
+        The object that has the tag, in words: ``instance web``, ``the cluster``.
     tag:
         The whole tag.
     text:
-        What is the matter with it, in words.
+        The problem, in words.
     """
 
     __slots__ = ("kind", "owner", "tag", "text")
@@ -327,5 +331,5 @@ class TagFinding:
         return f"{self.owner}: tag {self.tag} {self.text}"
 
     def document(self) -> dict[str, str]:
-        """As plain data."""
+        """Return the finding as plain data for JSON."""
         return {"kind": self.kind, "owner": self.owner, "tag": self.tag, "text": self.text}

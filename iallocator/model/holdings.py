@@ -1,4 +1,4 @@
-"""What each node holds, and what that leaves of it: counted as instances come and go."""
+"""Count what each node holds and has free while instances are placed and removed."""
 
 from __future__ import annotations
 
@@ -25,24 +25,25 @@ __all__ = ["Holdings"]
 
 
 class Holdings:
-    """What each node holds, and what that leaves of it.
+    """Represent what each node holds, and its free capacity.
 
     Attributes
     ----------
     columns:
         One list over nodes per name in `COLUMNS`.
     reserved:
-        Per node, MiB kept free for the failover of the worst peer: max over `peers`.
+        Per node, MiB kept free for the failover of the worst peer: the maximum over `peers`.
     peers:
-        Per node, primary -> MiB of the instances that reserve memory here.
+        Per node, primary node -> MiB of its instances that reserve memory on this node.
     primaries, secondaries:
-        Per node, the instances it holds in that role, keyed by name.
+        Per node, the instances that it holds in that role, by name.
     exclusion:
         Counters of the exclusion tags of primaries, per node.
     domains:
-        (group, location, exclusion tag) -> primaries with that tag on online nodes there.
+        (group, location, exclusion tag) -> number of primaries with that tag on online nodes of
+        that location.
     pools:
-        What is free in storage pools; None where nothing is said of those.
+        Free space of storage pools; None if the document does not mention pools.
     """
 
     __slots__ = (
@@ -70,7 +71,7 @@ class Holdings:
         self.pools: PoolSpace | None = None
 
     def copy_holdings(self, other: Holdings) -> None:
-        """Hold what `other` holds now; instances are shared, counts are not."""
+        """Replace all counts by copies of those of `other`; instances are shared."""
         self.cluster = other.cluster
         self.columns = [list(column) for column in other.columns]
         self.reserved = list(other.reserved)
@@ -114,7 +115,7 @@ class Holdings:
         del self.primaries[index][instance.name]
 
     def _add_alike(self, arrivals: Sequence[tuple[Instance, tuple[int, ...]]]) -> None:
-        """Make each node the primary of an instance, all of one shape and without tags."""
+        """Make each node the primary of an instance; all have one shape and no tags."""
         first, places = arrivals[0][0], [nodes[0] for _, nodes in arrivals]
         if first.hides_spindles or self.pools is not None:
             for instance, nodes in arrivals:
@@ -128,7 +129,7 @@ class Holdings:
             self.primaries[nodes[0]][instance.name] = instance
 
     def _add_secondary(self, instance: Instance, index: int, primary: int) -> None:
-        """Make node `index` the secondary of an instance whose primary is `primary`."""
+        """Make node `index` the secondary of an instance that has its primary on node `primary`."""
         self._apply(index, instance.as_secondary, 1)
         if instance.hides_spindles:
             self._hide_spindles(index, instance)
@@ -151,7 +152,7 @@ class Holdings:
             left = peers.get(primary, 0) - instance.memory
             if left:
                 peers[primary] = left
-            else:  # those without memory may have been alone there
+            else:  # an instance without memory may have been the only one from that primary
                 peers.pop(primary, None)
             self.reserved[index] = max(peers.values(), default=0)
 
@@ -161,11 +162,11 @@ class Holdings:
                 column[index] += sign * amount
 
     def _hide_spindles(self, index: int, instance: Instance) -> None:
-        """Leave a node of exclusive storage that `instance` is new to one spindle too few.
+        """Leave a node with exclusive storage one spindle less than it needs for `instance`.
 
-        As hail has it: what the node had free is forgotten, who comes after it takes from
-        there, and when it leaves nothing comes back.  Where it has been from the start it is
-        part of what the node reports.
+        This is hail's behaviour: when an instance arrives, what the node had free is forgotten.
+        Later instances subtract from that value, and removing an instance adds nothing. An instance
+        that is on the node in the initial state is already part of what the node reports.
         """
         if index in instance.nodes or not self.cluster.nodes[index].exclusive_storage:
             return
@@ -174,7 +175,7 @@ class Holdings:
             self.columns[FREE_SPINDLES][index] = -1
 
     def _count_tags(self, instance: Instance, index: int, secondary: int | None, sign: int) -> None:
-        """Keep the tag counters; added amounts are those seen before, removed those seen after."""
+        """Update the tag counters; for `sign` 1 before, for -1 after the change of `instance`."""
         node = self.cluster.nodes[index]
         counts = self.exclusion[index]
         if sign > 0:
@@ -191,10 +192,10 @@ class Holdings:
             self.columns[position][index] += sign * amount
 
     def tag_amounts(self, instance: Instance, index: int, secondary: int | None) -> tuple[int, int]:
-        """What the tags of a primary add to the columns conflicts and misplaced.
+        """Return what the tags of a primary add to the columns conflicts and misplaced.
 
-        Computed for `instance` coming to node `index`; it must not be counted there yet.
-        A forthcoming instance has its exclusion tags, but no location yet.
+        The result is for `instance` arriving at node `index`; it must not be counted there yet. A
+        forthcoming instance has its exclusion tags, but no location yet.
         """
         node = self.cluster.nodes[index]
         counts = self.exclusion[index]
@@ -207,10 +208,10 @@ class Holdings:
         return conflicts, misplaced
 
     def domain_conflicts(self, group: int | None) -> int:
-        """How many primaries share a location with another of the same exclusion tag.
+        """Return how many primaries share a location with another of the same exclusion tag.
 
-        Counted in the group of that index, or over the whole cluster; the first of
-        each location and tag does not count.
+        They are counted in the group with this index, or in the whole cluster if it is None. The
+        first primary of each location and tag does not count.
         """
         totals: dict[tuple[str, str], int] = {}
         for (where, location, tag), count in self.domains.items():
@@ -219,7 +220,7 @@ class Holdings:
         return sum(count - 1 for count in totals.values() if count > 1)
 
     def added_domain_conflicts(self, instance: Instance, index: int, group: int | None) -> int:
-        """By how much `domain_conflicts` rises if `instance` comes to node `index`."""
+        """Return by how much `domain_conflicts` rises if `instance` is placed on node `index`."""
         if instance.forthcoming or not self.cluster.nodes[index].online:
             return 0
         groups = range(len(self.cluster.groups)) if group is None else (group,)
@@ -231,14 +232,14 @@ class Holdings:
         )
 
     def row(self, index: int) -> Row:
-        """The columns of one node, in the order of `COLUMNS`."""
+        """Return the columns of one node, in the order of `COLUMNS`."""
         return tuple([column[index] for column in self.columns])
 
     def fails_n1(self, index: int) -> bool:
-        """Whether the node could not take over the instances of its worst peer."""
+        """Return whether the node has too little memory for the failover of its worst peer."""
         return self.columns[MEMORY][index] <= self.reserved[index]
 
     def instances_on(self, index: int) -> Iterator[Instance]:
-        """Primaries of the node, then its secondaries."""
+        """Yield the primaries of the node, then its secondaries."""
         yield from self.primaries[index].values()
         yield from self.secondaries[index].values()

@@ -1,4 +1,4 @@
-"""An instance: what it is, what it takes, where it is in the document."""
+"""An instance: its properties, its resources, and its nodes in the document."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from iallocator.model.keys import PlacementKey
 
     Pool = tuple[str, str]
-    """A storage pool: its type and its name."""
+    """A storage pool: (type, name)."""
 
 __all__ = [
     "NO_LOAD", "RUNNING", "UNIT_LOAD", "Backend", "Disks", "Instance", "Status",
@@ -20,7 +20,7 @@ __all__ = [
 ]  # fmt: skip
 
 UNIT_LOAD = (1.0, 1.0, 1.0, 1.0)
-"""Dynamic utilisation (cpu, memory, disk, net) of an instance of which nothing is known."""
+"""Dynamic utilisation (cpu, memory, disk, network) of an instance without measured values."""
 
 NO_LOAD = (0.0, 0.0, 0.0, 0.0)
 
@@ -37,9 +37,9 @@ class Backend:
     vcpus:
         Number of virtual cpus.
     auto_balance:
-        Whether it is failed over automatically, so that its secondary keeps memory free for it.
+        True if it is failed over automatically; then its secondary keeps memory free for it.
     spindle_use:
-        How many spindles it counts for, by the policy.
+        Number of spindles that it counts for, as the policy says.
     """
 
     __slots__ = ("auto_balance", "memory", "spindle_use", "vcpus")
@@ -59,15 +59,15 @@ class Disks:
     Attributes
     ----------
     template:
-        Their disk template.
+        The disk template.
     total:
-        MiB that they take on each of its nodes.
+        MiB that the disks take on each of its nodes.
     sizes:
-        MiB of each disk, as a guest sees it.
+        MiB of each disk, as the guest sees it.
     spindles:
-        How many spindles they need of nodes with exclusive storage; None: not said.
+        Number of spindles that the disks need on nodes with exclusive storage; None if unknown.
     spindles_anywhere:
-        Whether they take spindles on shared storage, too.
+        True if the disks take spindles on shared storage, too.
     """
 
     __slots__ = ("sizes", "spindles", "spindles_anywhere", "template", "total")
@@ -88,9 +88,9 @@ class Disks:
 
 
 class Status:
-    """What an instance should be: its admin state, and whether it is forthcoming: not yet there.
+    """Configured state of an instance: its admin state, and whether it is forthcoming.
 
-    The admin state is ``up``, ``down`` or ``offline``.
+    The admin state is ``up``, ``down`` or ``offline``. A forthcoming instance does not exist yet.
     """
 
     __slots__ = ("admin_state", "forthcoming")
@@ -104,7 +104,7 @@ RUNNING = Status()
 
 
 class Instance:
-    """One virtual machine, as the document describes it.
+    """Represent one virtual machine, as the document describes it.
 
     Attributes
     ----------
@@ -113,38 +113,37 @@ class Instance:
     template, kind:
         Name of its disk template, and the properties of that; see `iallocator.model.templates`.
     local, shared:
-        As in `kind`: whether its disks take space of its node, and whether each node that has
-        access to its storage can run it.
+        As in `kind`: `local` is true if its disks take space of its node, `shared` if each node
+        with access to its storage can run it.
     needs_secondary:
-        Whether it has a copy of its disks on a secondary node.
+        True if it has a copy of its disks on a secondary node.
     spindles:
         Sum of the disks' spindles, None if a disk does not say.
     spindles_anywhere:
-        Whether nodes of exclusive storage count them even if the disks are not on the node.
+        True if nodes with exclusive storage count them even if the disks are not on the node.
     hides_spindles:
-        Whether nodes of exclusive storage count them, wherever the disks are, and these do not
-        say how many: a node that it comes to has none left, see `Holdings`.
+        True if nodes with exclusive storage count its spindles, but their number is unknown. A
+        node that it is placed on then has no free spindles left, see `Holdings`.
     spindle_use:
         Spindles it counts for where storage is not exclusive.
     nodes:
         Indices of its nodes in the cluster, primary first; empty for a new one.
     exclusion, desired:
-        Its exclusion tags and the locations that it wants its primary to have.
+        Its exclusion tags, and the desired locations of its primary.
     placement_keys, asked_keys:
-        Its keys, those that its tags hold apart; and those that the request adds to
-        them for the place it gives it.
+        The keys of the instance; and the keys that the request adds while it is placed.
     pools:
-        The storage pools that hold its disks; None: as its disk template says.
+        The storage pools that hold its disks; None if they follow from the disk template.
     draws:
-        (pool, MiB) of the space that its disks take in pools of which nodes say what is
-        free, apart from their free disk.
+        (pool, MiB) of the space that its disks take in pools with their own free space, which
+        is not part of the free disk of nodes.
     restricted:
-        Whether not every node may reach its pools, or have room there.
+        True if some nodes have no access to its pools, or might not have enough space there.
     asked:
-        Of a new one the members of its request that placement does not look at, but
-        creating it does: ``nics``, ``os``, ``hypervisor``; as they were sent.
+        Members of the request of a new instance that do not affect placement but are needed to
+        create it: ``nics``, ``os``, ``hypervisor``. Their values are as sent.
     order:
-        Position among the instances: where order counts, lower goes first.
+        Position among the instances: lower goes first.
     """
 
     __slots__ = (
@@ -230,7 +229,7 @@ class Instance:
         self.as_secondary = secondary_vector(self)
 
     def twin(self, name: str, order: float) -> Instance:
-        """One that differs in its name and its order only: a quarter of the work to make one."""
+        """Return a copy with another name and order, four times as fast as a new instance."""
         twin = Instance.__new__(Instance)
         twin.name, twin.order = name, order
         twin.memory, twin.vcpus, twin.load = self.memory, self.vcpus, self.load
@@ -252,26 +251,26 @@ class Instance:
 
     @property
     def admin_offline(self) -> bool:
-        """Whether it is marked offline: it takes no cpus and reserves nothing."""
+        """Return whether it is marked offline: it takes no cpus and reserves nothing."""
         return self.admin_state == "offline"
 
     @property
     def reserves(self) -> bool:
-        """Whether its secondary keeps memory free for its failover."""
+        """Return whether its secondary keeps memory free for its failover."""
         return self.auto_balance and not self.forthcoming and self.admin_state != "offline"
 
     @property
     def takeover_memory(self) -> int:
-        """MiB that a node must have free to become its secondary: what a failover would need.
+        """Return the MiB that a node needs free to become its secondary: the memory of a failover.
 
-        None for one that is marked offline, or that is not failed over automatically.
+        Return None for an instance that is marked offline or that is not failed over automatically.
         """
         return self.memory if self.auto_balance and not self.admin_offline else 0
 
     def keep_in(
         self, pools: tuple[Pool, ...], draws: tuple[tuple[Pool, int], ...], external: bool
     ) -> None:
-        """Say where its disks are, see `pools` and `draws`, and whether that is shared storage.
+        """Set `pools` and `draws` of its disks, and whether they are on shared storage.
 
         Call it before the instance is placed anywhere.
         """
@@ -285,7 +284,7 @@ class Instance:
 
     @property
     def shape(self) -> tuple[object, ...]:
-        """What tells it from others as far as limits and scores go, tags and keys aside."""
+        """Return its properties that affect limits and scores, without tags and keys."""
         return (
             self.as_primary,
             self.as_secondary,
@@ -302,38 +301,38 @@ class Instance:
 
     @property
     def own_disk(self) -> int:
-        """MiB that its disks take of a node's free disk, as the node reports that."""
+        """Return the MiB that its disks take of a node's free disk, as the node reports that."""
         if not self.local:
             return 0
         return self.disk - sum(amount for _, amount in self.draws) if self.draws else self.disk
 
     @property
     def own_spindles(self) -> int:
-        """How many spindles it takes of a node with exclusive storage."""
+        """Return how many spindles it takes on a node with exclusive storage."""
         return self.spindles or 0 if self.local or self.spindles_anywhere else 0
 
     @property
     def counts_disk(self) -> bool:
-        """Whether a node's free disk matters to it."""
+        """Return whether it can only be placed on a node with enough free disk."""
         return self.local and (not self.draws or self.own_disk > 0)
 
     @property
     def running(self) -> bool:
-        """Whether it can be migrated live."""
+        """Return whether it runs now, and can be migrated live."""
         return self.uses_memory
 
     @property
     def external(self) -> bool:
-        """Whether it has disks, on shared storage: any node that reaches them could run it."""
+        """Return whether its disks are on shared storage, for any node with access to it."""
         return self.shared and self.kind.has_disks
 
     @property
     def required_nodes(self) -> int:
-        """How many nodes it needs: 2 with a secondary, else 1."""
+        """Return how many nodes it needs: 2 with a secondary, else 1."""
         return self.kind.nodes
 
     def as_template(self, template: str) -> Instance:
-        """The same instance with its disks of another template, on no node yet."""
+        """Return a copy that has its disks of another template, and has no nodes yet."""
         twin = Instance(
             self.name,
             Backend(self.memory, self.vcpus, self.auto_balance, self.spindle_use),
@@ -352,7 +351,7 @@ class Instance:
 
 
 def primary_vector(i: Instance) -> tuple[float, ...]:
-    """Amounts that instance `i` adds to its primary, in the order of `COLUMNS`."""
+    """Return the amounts that instance `i` adds to its primary, in the order of `COLUMNS`."""
     disk = i.own_disk
     spindles = i.spindle_use if i.local else 0
     own_spindles = i.own_spindles
@@ -382,7 +381,7 @@ def primary_vector(i: Instance) -> tuple[float, ...]:
 
 
 def secondary_vector(i: Instance) -> tuple[float, ...]:
-    """Amounts that instance `i` adds to its secondary, in the order of `COLUMNS`."""
+    """Return the amounts that instance `i` adds to its secondary, in the order of `COLUMNS`."""
     disk = i.own_disk
     spindles = i.spindle_use if i.local else 0
     own_spindles = i.own_spindles

@@ -1,4 +1,4 @@
-"""Placement keys: names with a value, and a weight that says how much that value matters."""
+"""Placement keys: names with a value, and a weight that says how important equal values are."""
 
 from __future__ import annotations
 
@@ -14,30 +14,31 @@ LEVELS = (
     "first disk product offer", "first disk", "network product offer", "network",
     "first nic product offer", "first nic",
 )  # fmt: skip
-"""Where a key may be set; of keys with one name the later in this list wins."""
+"""The objects that can have a key. Of keys with one name, the one later in this list applies."""
 
 CLASSES = ("customer", "system", "special")
-"""Who sets a key: the customer, the administrator, or the administrator about computed values."""
+"""The author of a key: the customer; the administrator; the administrator, for computed values."""
 
 SPECIAL = {
     "#RAM": "#RAM", "#CPU": "#CPU", "#LOAD": "#LOAD", "ram": "#RAM", "cpu": "#CPU", "load": "#LOAD",
 }  # fmt: skip
-"""As a special key may be written -> its name."""
+"""Each spelling of a special key -> its name."""
 
 
 class PlacementKey:
-    """A key as it is set somewhere.
+    """Represent one placement key of an object.
 
     Attributes
     ----------
     level:
         Position in `LEVELS`.
     system:
-        Whether the administrator set it: classes ``system`` and ``special``.
+        True if the administrator set it: classes ``system`` and ``special``.
     name:
-        Of a special key the form with ``#``.
+        The name; of a special key the form with ``#``.
     value, weight:
-        Any number; a weight may be negative, and 0 makes it a normal key, without influence.
+        Any numbers. A weight may be negative. A key with weight 0 is a normal key without
+        influence.
     """
 
     __slots__ = ("level", "name", "system", "value", "weight")
@@ -53,10 +54,13 @@ class PlacementKey:
 
 
 def in_force(keys: Iterable[PlacementKey], system: bool) -> dict[str, PlacementKey]:
-    """Of the keys of one class the lowest of each name; of one level the last.
+    """Return the keys of one class that apply, by name.
 
-    Keys without weight are none.  Customers do not set names that begin with ``#``,
-    nor administrators such that begin with ``_``: nodes have those for the others.
+    Of keys with one name, the one of the lowest level applies; on one level the last.
+
+    A key without weight is ignored. Customers cannot set names that begin with ``#``.
+    Administrators cannot set names that begin with ``_``, which nodes use for the keys of
+    customers.
     """
     foreign = "_" if system else "#"
     best: dict[str, PlacementKey] = {}

@@ -1,8 +1,8 @@
-"""A node, or many nodes at once, as the checks and statistics see them.
+"""A view of one node, or of many nodes at once, for the checks and statistics.
 
-Every attribute of a `NodeView` is either a number (one node) or an array (all
-candidates): the formulas of `iallocator.scoring.metrics` and the checks of
-`iallocator.limits` are written once and work on both.
+Every attribute of a `NodeView` is either a number (one node) or an array (all candidates). The
+formulas of `iallocator.scoring.metrics` and the checks of `iallocator.limits` are written once and
+work on both.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
     """A number, or an array of them."""
 
     class Site(Protocol):
-        """Where the nodes of a view stand, as far as storage pools matter."""
+        """Check whether the storage pools of the nodes of a view accept an instance."""
 
         def bars(self, instance: Instance) -> Quantity:
-            """Whether storage pools keep `instance` away from the nodes."""
+            """Return whether storage pools exclude `instance` from the nodes."""
 
         def why(self, instance: Instance) -> str:
-            """The reason, for one node."""
+            """Return the reason for the exclusion, for one node."""
 
 
 __all__ = ["CAPACITIES", "Capacities", "NodeView", "OneSite", "capacities"]
 
 NO_CPUS = 1e-9
-"""Cpus of a node without any, so that it can be divided by: a virtual cpu is too many for it."""
+"""Cpus of a node without cpus, to avoid division by 0: any virtual cpu is too many for it."""
 
 
 def _inverse(value: float) -> float:
@@ -45,7 +45,7 @@ def _inverse(value: float) -> float:
 
 
 def capacities(node: Node, min_disk: float = 0.0) -> tuple[float, ...]:
-    """The `CAPACITIES` of `node`; `min_disk` is the share of disk to keep free."""
+    """Return the `CAPACITIES` of `node`; `min_disk` is the share of disk to keep free (0 to 1)."""
     exclusive = node.exclusive_storage
     per_disk = 0.0 if exclusive else _inverse(node.total_disk)
     per_own_spindle = _inverse(node.total_spindles) if exclusive else 0.0
@@ -68,10 +68,11 @@ def capacities(node: Node, min_disk: float = 0.0) -> tuple[float, ...]:
 
 
 class Capacities(dict[int, tuple[float, ...]]):
-    """The `CAPACITIES` of every node of a cluster, by index.
+    """Map the index of each node of a cluster to its `CAPACITIES`.
 
-    Those of the nodes in `scope` are taken at once, those of other nodes when first read: what
-    judges one group does not depend on the number of other groups.  No `scope`: all nodes.
+    The capacities of the nodes in `scope` are computed at once, those of other nodes when they are
+    first read. So the cost of checking one group does not depend on the number of other groups.
+    Without `scope` all nodes are computed at once.
     """
 
     def __init__(
@@ -87,12 +88,12 @@ class Capacities(dict[int, tuple[float, ...]]):
         return found
 
     def all(self) -> list[tuple[float, ...]]:
-        """Those of every node, in the order of the nodes."""
+        """Return the capacities of every node, in the order of the nodes."""
         return [self[index] for index in range(len(self._nodes))]
 
 
 class OneSite:
-    """The storage pools of one node."""
+    """Check whether the storage pools of one node accept an instance."""
 
     __slots__ = ("_index", "_pools")
 
@@ -101,18 +102,18 @@ class OneSite:
         self._index = index
 
     def bars(self, instance: Instance) -> bool:
-        """Whether they keep `instance` away, which is on no node now."""
+        """Return whether the pools exclude `instance`, which is on no node now."""
         return self._pools.bars(self._index, instance)
 
     def why(self, instance: Instance) -> str:
-        """The reason for that, with the numbers."""
+        """Return the reason for the exclusion, with the numbers."""
         return self._pools.why(self._index, instance)
 
 
 class NodeView:
-    """Columns, capacities and reserved memory of one or many nodes.
+    """Represent the columns, capacities and reserved memory of one or many nodes.
 
-    ``at`` tells what the nodes have of storage pools; None where nothing is said of those.
+    ``at`` checks the storage pools of the nodes; None if the document does not mention pools.
     """
 
     # Columns: what placements change, see `iallocator.model.columns`
@@ -142,17 +143,17 @@ class NodeView:
     per_own_spindle: Quantity  # 1 / total spindles with exclusive storage, else 0
     no_disk: Quantity  # 1 where there is nothing to divide by
     per_cpu: Quantity  # 1 / total cpus; 0 where there are none
-    total_cpus: Quantity  # a tiny number where there are none, so that any use is too much
+    total_cpus: Quantity  # a tiny number where there are none, so that any virtual cpu is too many
     per_speed: Quantity  # 1 / cpu speed
     per_spindle: Quantity  # 1 / highest number of shared spindles; 0 with exclusive storage
-    vcpu_ratio: Quantity  # policy: virtual cpus per cpu at most
-    high_spindles: Quantity  # policy: shared spindles at most; infinite with exclusive storage
+    vcpu_ratio: Quantity  # policy: highest number of virtual cpus per cpu
+    high_spindles: Quantity  # policy: most shared spindles; infinite with exclusive storage
     exclusive: Quantity  # 1 with exclusive storage
     disk_reserve: Quantity  # MiB of disk that must stay free
     stored: Quantity  # 1 if it is online and may have storage of its own, else 0
-    # What is no sum
+    # Values that are not sums over instances
     reserved: Quantity  # MiB of memory kept free for the failover of the worst peer
-    domain_conflicts: Quantity  # relative to the present; only for candidates
+    domain_conflicts: Quantity  # relative to the current state; only for candidates
 
     __slots__ = (*__annotations__, "at")
 
@@ -178,25 +179,25 @@ class NodeView:
         ) = fixed  # fmt: skip
         self.reserved = reserved
         self.at = at
-        self.domain_conflicts = 0  # known only for candidates, relative to the present
+        self.domain_conflicts = 0  # known only for candidates, relative to the current state
 
     @classmethod
     def of(
         cls, state: State, index: int, fixed: Sequence[float], at: Site | None = None
     ) -> NodeView:
-        """Node `index` as `state` is now; `fixed` are its `CAPACITIES`."""
+        """Return the view of node `index` in the current `state`; `fixed` are its `CAPACITIES`."""
         return cls(state.row(index), fixed, state.reserved[index], at)
 
     def columns(self) -> tuple[Quantity, ...]:
-        """The changing quantities, in the order of `COLUMNS`."""
+        """Return the quantities that placements change, in the order of `COLUMNS`."""
         return _columns_of(self)
 
     def fixed(self) -> tuple[Quantity, ...]:
-        """The capacities, in the order of `CAPACITIES`."""
+        """Return the capacities, in the order of `CAPACITIES`."""
         return _capacities_of(self)
 
     def plus(self, vector: Sequence[float], reserved: Quantity) -> NodeView:
-        """The same nodes after adding `vector`, with this much reserved memory."""
+        """Return a view of these nodes after adding `vector`, with `reserved` MiB of memory."""
         return NodeView(
             [
                 quantity + amount if amount else quantity
@@ -208,14 +209,17 @@ class NodeView:
         )
 
     def hide_spindles(self, now: bool) -> None:
-        """With exclusive storage, have none left, see `Holdings`; `now`, or when it is there."""
+        """Leave nodes with exclusive storage without free spindles, see `Holdings`.
+
+        If `now` is false, only the count with forthcoming instances changes.
+        """
         self.free_spindles_later = _hidden(self.free_spindles_later, self.exclusive)
         if now:
             self.free_spindles = _hidden(self.free_spindles, self.exclusive)
 
     @property
     def fails_n1(self) -> Quantity:
-        """Whether the memory left could not take the failover of the worst peer."""
+        """Return whether the free memory is too small for the failover of the worst peer."""
         return self.memory <= self.reserved
 
 
@@ -227,5 +231,5 @@ _capacities_of = attrgetter(*CAPACITIES)
 
 
 def _hidden(spindles: Quantity, exclusive: Quantity) -> Quantity:
-    """-1 where storage is exclusive, else as it is."""
+    """Return -1 where storage is exclusive, else `spindles`."""
     return spindles - (spindles + 1) * exclusive

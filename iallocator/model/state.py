@@ -1,7 +1,7 @@
-"""Who is where, and what each node has left: the part of the cluster that placements change.
+"""The placement of all instances, and the free capacity of each node.
 
-Every change goes through `place` and `remove`, costs a few rows, and can be undone exactly
-with `trial`; what is counted is in `iallocator.model.holdings`.
+Every change goes through `place` and `remove`, updates a few rows, and can be undone exactly with
+`trial`. `iallocator.model.holdings` says what is counted.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["LAST", "State", "Trial", "derived"]
 
 LAST = float("inf")
-"""The place in the order of who comes after all others."""
+"""The order of an instance that comes after all others."""
 
 
 def derived(kept: Kept[K, V], key: K, counter: object, compute: Callable[[], V]) -> V:
@@ -55,17 +55,17 @@ def derived(kept: Kept[K, V], key: K, counter: object, compute: Callable[[], V])
 
 
 class State(Holdings):
-    """The changing part of a cluster: what its nodes hold, see `Holdings`, and who is where.
+    """Represent the placement of all instances and what each node holds (see `Holdings`).
 
     Attributes
     ----------
     where:
         Instance name -> the nodes it is on now, primary first.
     version:
-        Equal only where everything is as it was: each change makes a new one, the end
-        of a trial restores that before it.
+        Number of the state: equal numbers mean equal states. Each change makes a new number; the
+        end of a trial restores the number before it.
     stamps:
-        The same per node: equal only where the node is as it was.
+        Number of the state of each node: equal numbers mean that the node is unchanged.
     """
 
     __slots__ = ("_changes", "_journal", "_noted", "stamps", "version", "where")
@@ -78,10 +78,10 @@ class State(Holdings):
         self.version = 0
         self._changes = 0
         self._journal: list[_SavedNode | _SavedPlace] | None = None
-        self._noted: set[int] = set()  # nodes that the trial restores already
+        self._noted: set[int] = set()  # nodes that the trial will restore
         self._start()
         if cluster.storage is not None:
-            # As the nodes report them, less what forthcoming instances will take
+            # Free space as the nodes report it, minus what forthcoming instances will take
             from iallocator.model.storage import PoolSpace
 
             self.pools = PoolSpace(cluster.storage, len(self.cluster.nodes))
@@ -91,9 +91,9 @@ class State(Holdings):
                         self.pools.add(instance, index, 1)
 
     def copy(self) -> State:
-        """A state of its own that is as this one is now, outside of any trial.
+        """Return an independent copy of this state, outside of any trial.
 
-        A twentieth of the work of counting all instances anew.
+        It takes a twentieth of the time of counting all instances again.
         """
         twin = State.__new__(State)
         twin.copy_holdings(self)
@@ -104,11 +104,11 @@ class State(Holdings):
         return twin
 
     def _start(self) -> None:
-        """Count what is there; then let the nodes' own reports have their word.
+        """Count the instances of the document, then apply what the nodes report.
 
-        Free memory is the smaller of what the instances leave and what the node
-        reports; free disk and spindles are as reported.  Where more memory may be allocated
-        than there is, both are of that: what is really free holds so many times as much.
+        Free memory is the smaller of what the instances leave and what the node reports. Free disk
+        and spindles are as reported. If more memory may be allocated than the node has, both values
+        are multiplied by that ratio.
         """
         for instance in self.cluster.instances:
             if instance.nodes:
@@ -133,10 +133,11 @@ class State(Holdings):
             columns[CPU_LOAD][index] += node.own_cpu_load
 
     def _spindles_later(self, index: int, pending: float) -> float:
-        """How many spindles a node has free with forthcoming instances, which take `pending`.
+        """Return the free spindles of a node after its forthcoming instances take `pending` ones.
 
-        Where one of those does not say how many it takes: below 0, so that nothing more goes
-        there, and less for each that is read after it.
+        If a forthcoming instance does not say how many spindles it takes, the result is below 0, so
+        that the node accepts no more instances. It is lower for each such instance that is read
+        later.
         """
         node = self.cluster.nodes[index]
         here = self.instances_on(index) if node.exclusive_storage else ()
@@ -149,10 +150,10 @@ class State(Holdings):
         return free
 
     def missing(self, index: int) -> tuple[float, float]:
-        """Memory and disk (MiB) that are neither free nor accounted for on a node.
+        """Return the MiB of memory and disk that are neither free nor accounted for on a node.
 
-        Positive: the node reports less than its instances explain.  Meaningful on
-        the state as read from the document only.
+        A positive value means that the node reports less free capacity than its instances explain.
+        The result is only meaningful for the initial state.
         """
         node = self.cluster.nodes[index]
         here = self.primaries[index].values()
@@ -169,16 +170,15 @@ class State(Holdings):
         )
 
     def place(self, instance: Instance, nodes: tuple[int, ...]) -> None:
-        """Put `instance` on `nodes`, primary first."""
+        """Place `instance` on `nodes`, primary first."""
         self._record(instance.name, nodes)
         for index in nodes:
             self._touch(index)
         self._add(instance, nodes)
 
     def place_alike(self, arrivals: Sequence[tuple[Instance, tuple[int, ...]]]) -> None:
-        """Put each instance on its one node; they differ in name and order only, and have no tags.
-
-        As `place` does it with one after the other, in less time.
+        """Place each instance on its one node; they differ in name and order, and have no tags.
+        The result equals that of one `place` after the other, in less time.
         """
         for instance, nodes in arrivals:
             self._record(instance.name, nodes)
@@ -186,16 +186,17 @@ class State(Holdings):
         self._add_alike(arrivals)
 
     def remove(self, instance: Instance, nodes: tuple[int, ...]) -> None:
-        """Take `instance` off `nodes`, where it was placed before."""
+        """Remove `instance` from `nodes`, where it was placed before."""
         self._record(instance.name, None)
         for index in nodes:
             self._touch(index)
         self._drop(instance, nodes)
 
     def keep_disks(self, instance: Instance, nodes: tuple[int, ...], sign: int = 1) -> None:
-        """Count the disks that `instance` has on `nodes`, and nothing else of it.
+        """Count only the disks that `instance` has on `nodes`.
 
-        For one that is stopped and has no place: its disks stay.  `sign` -1 undoes it.
+        This is for an instance that is stopped and cannot be placed: its disks stay. `sign` -1
+        undoes it.
         """
         self._changes += 1
         self.version = self._changes
@@ -207,9 +208,9 @@ class State(Holdings):
                 self.pools.add(instance, index, sign)
 
     def mistake(self, instance: Instance, other: Instance) -> None:
-        """Take `other`, wherever it is, for `instance` among the primaries of its node; in a trial.
+        """Replace `instance` by `other` among the primaries of its node; only in a trial.
 
-        What the node holds stays as it is.  Where `other` is there, too, it comes after all others.
+        What the node holds does not change. If `other` is on that node, too, it becomes the last.
         """
         index = self.where[instance.name][0]
         self._changes += 1
@@ -222,7 +223,7 @@ class State(Holdings):
         self.primaries[index][instance.name] = twin
 
     def take_memory(self, index: int, amount: float) -> None:
-        """Have `amount` MiB less free on a node, for whom else fails over there; in a trial."""
+        """Reduce the free memory of a node by `amount` MiB for other failovers; only in a trial."""
         self._changes += 1
         self.version = self._changes
         self._touch(index)
@@ -231,11 +232,11 @@ class State(Holdings):
 
     @property
     def trying(self) -> bool:
-        """Whether there is a trial now."""
+        """Return whether a trial is in progress."""
         return self._journal is not None
 
     def trial(self) -> Trial:
-        """A ``with`` block at whose end everything done inside it is undone."""
+        """Return a ``with`` block that undoes, at its end, every change made inside it."""
         return Trial(self)
 
     def _record(self, name: str, nodes: tuple[int, ...] | None) -> None:
@@ -256,7 +257,7 @@ class State(Holdings):
 
 
 class _SavedNode:
-    """One node as it was before the first change of a trial."""
+    """Represent one node as it was before the first change of a trial."""
 
     __slots__ = ("domains", "exclusion", "free", "index", "peers", "primaries", "reserved", "row",
                  "secondaries", "stamp")  # fmt: skip
@@ -288,7 +289,7 @@ class _SavedNode:
 
 
 class _SavedPlace:
-    """Where an instance was before a change; None if it was nowhere."""
+    """Represent the nodes of an instance before a change; None if it was not placed."""
 
     __slots__ = ("name", "nodes")
 
@@ -304,7 +305,7 @@ class _SavedPlace:
 
 
 class Trial:
-    """Undoes, when the block ends, every change made to the state inside it."""
+    """Undo, at the end of the block, every change made to the state inside it."""
 
     __slots__ = ("_noted", "_outer", "_state", "_version")
 

@@ -1,10 +1,10 @@
-"""Storage pools: where the disks of instances come from, and which nodes reach that.
+"""Storage pools: where the disks of instances are, and which nodes have access to them.
 
-A pool is a pair (storage type, name): ``internal`` pools are volume groups and
-directories of single nodes, ``external`` ones are shared by all nodes that reach them
-and are opaque.  The pool of an instance is its partition: it cannot leave it.
+A pool is a pair (storage type, name). ``internal`` pools are volume groups and directories of
+single nodes. ``external`` pools are shared by all nodes with access to them; their structure is
+unknown. The pool of an instance is its partition: the instance cannot leave it.
 
-Loaded only where a document says something of pools; without, every node reaches all.
+This module is loaded only if a document mentions pools. Otherwise every node has access to all.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ __all__ = [
 INTERNAL, EXTERNAL = "internal", "external"
 
 LVM: Pool = (INTERNAL, "lvm")
-"""The volume group that a node's free disk speaks of."""
+"""The volume group that a node's free disk describes."""
 
 FILE: Pool = (INTERNAL, "file")
 
 
 def presumed(template: str) -> tuple[Pool, ...]:
-    """The pool of instances of which nothing but their disk template is known."""
+    """Return the pools of an instance if only its disk template is known."""
     kind = TEMPLATES[template]
     if not kind.has_disks:
         return ()
@@ -39,28 +39,29 @@ def presumed(template: str) -> tuple[Pool, ...]:
 
 
 def pools_of(instance: Instance) -> tuple[Pool, ...]:
-    """The pools that hold disks of `instance`: one, none if diskless, or several volume groups."""
+    """Return the pools of the disks of `instance`: one, several volume groups, or none."""
     return presumed(instance.template) if instance.pools is None else instance.pools
 
 
 def pool_name(pool: Pool) -> str:
-    """``external/nas``."""
+    """Return the name of the pool for people, for example ``external/nas``."""
     return "/".join(pool)
 
 
 class Access:
-    """What a document says of the pools that one node reaches.
+    """Represent what a document says about the pools that one node has access to.
 
     Attributes
     ----------
     pools:
-        Those it names.
+        The pools that it names.
     listed:
-        Whether they are all there are; otherwise only of the types in `stated`.
+        True if the node has access to no other pools. If false, the list is complete only for the
+        types in `stated`.
     stated:
-        Storage types of which all pools that instances name are named here.
+        Storage types of which all pools that instances name are in `pools`.
     sizes:
-        Pool -> (total, free) in MiB, None what is not known.
+        Pool -> (total, free) in MiB; None for an unknown size.
     """
 
     __slots__ = ("listed", "pools", "sizes", "stated")
@@ -79,34 +80,34 @@ class Access:
 
     @property
     def has_internal(self) -> bool:
-        """Whether the node may have storage of its own."""
+        """Return whether the node may have storage of its own."""
         return not self.listed or any(kind == INTERNAL for kind, _ in self.pools)
 
     @property
     def has_volumes(self) -> bool:
-        """Whether it names a volume group."""
+        """Return whether it names a volume group."""
         return any(kind == INTERNAL and name != FILE[1] for kind, name in self.pools)
 
 
 class Storage:
-    """Which nodes reach which pools, and what of it is measured.
+    """Represent which nodes have access to which pools, and which pools have a measured size.
 
     Attributes
     ----------
     named:
         The pools that some node names.
     stated:
-        The pools that some instance is said to use; those that are merely presumed from
-        a disk template are not among them.
+        The pools that the document names for some instance. Pools that follow from a disk template
+        only are not among them.
     volumes:
-        Whether nodes name volume groups: only then do those of disks matter.
+        True if nodes name volume groups. Only then are those of disks compared with them.
     reported:
-        The pools that a node's free disk speaks of.
+        The pools that a node's free disk describes.
     measured:
-        The other internal pools of which some node says what is free.
+        The other internal pools of which some node reports the free space.
     by_group:
-        Index of a group -> disk template -> the pool that its instances get there, where
-        that is said.
+        Index of a group -> disk template -> the pool of such instances in the group, if the
+        document names it.
     """
 
     __slots__ = ("_access", "_reach", "_single", "by_group", "measured", "named", "reported",
@@ -134,7 +135,7 @@ class Storage:
         self._single: dict[Pool, frozenset[int]] = {}
 
     def state_pools(self, pools: Iterable[Pool]) -> bool:
-        """Note what an instance is said to use; whether that is news."""
+        """Add the pools that the document names for an instance; return whether some are new."""
         new = set(pools) - self.stated
         if new:
             self.stated |= new
@@ -143,20 +144,23 @@ class Storage:
         return bool(new)
 
     def restrict(self, instance: Instance) -> None:
-        """Find out whether `instance` may go to every node, once all pools are stated."""
+        """Compute whether `instance` may be placed on every node, after all `state_pools`."""
         instance.restricted = bool(instance.draws) or self.nodes_for(instance) is not None
 
     def by_template(self, template: str) -> set[Pool | None]:
-        """The pools that instances get in the groups; None where that is not said."""
+        """Return the pools of this template in all groups; None for a group that names no pool."""
         return {pools.get(template) for pools in self.by_group.values()}
 
     def reaches(self, index: int, pool: Pool) -> bool:
-        """Whether node `index` reaches `pool`.
+        """Return whether node `index` has access to `pool`.
 
-        It does if it names it.  If it lists its pools, it reaches no other.  A pool
-        that an instance is said to use is not reached either by a node whose tags name
-        others of that type.  Who says nothing of internal storage has ``lvm`` and
-        ``file``; any other pool is reached as long as no node names it.
+        The rules are, in this order:
+        - A node has access to each pool that it names.
+        - A node that lists its pools has access to no other pool.
+        - A node with tags that name pools of a type has no access to other pools of that type that
+          the document names for an instance.
+        - A node that names no internal storage has ``lvm`` and ``file``.
+        - All nodes have access to any other pool that no node names.
         """
         access = self._access[index]
         if pool in access.pools or (pool == LVM and access.has_volumes):
@@ -166,7 +170,7 @@ class Storage:
         return pool in (LVM, FILE) or pool not in self.named
 
     def nodes_of(self, pool: Pool) -> frozenset[int]:
-        """The nodes that reach `pool`."""
+        """Return the nodes with access to `pool`."""
         found = self._single.get(pool)
         if found is None:
             count = range(len(self._access))
@@ -174,7 +178,7 @@ class Storage:
         return found
 
     def nodes_for(self, instance: Instance) -> frozenset[int] | None:
-        """The nodes that reach all pools of `instance`; None: every node does."""
+        """Return the nodes with access to all pools of `instance`; None means all nodes."""
         pools = pools_of(instance)
         if not pools:
             return None
@@ -184,7 +188,7 @@ class Storage:
         return found if len(found) < len(self._access) else None
 
     def free(self, index: int) -> dict[Pool, float]:
-        """MiB free in the measured pools of a node, as it reports them."""
+        """Return the free MiB of the measured pools of a node, as the node reports them."""
         sizes = self._access[index].sizes
         return {
             pool: free
@@ -193,7 +197,7 @@ class Storage:
         }
 
     def report(self, index: int, free: Mapping[Pool, float]) -> None:
-        """Note how many MiB are `free` in measured pools of a node instead of what it reported."""
+        """Replace what a node reported as free in measured pools by `free`, in MiB."""
         sizes = self._access[index].sizes
         sizes.update({pool: (sizes[pool][0], int(left)) for pool, left in free.items()})
 
@@ -202,9 +206,9 @@ _SILENT = Access()
 
 
 class PoolSpace:
-    """What is free in the measured pools of each node: changes with the placements.
+    """Represent the free space of the measured pools of each node, which placements change.
 
-    `free` maps pools to MiB, one mapping per node; a pool that is missing is not limited.
+    `free` has one mapping per node: pool -> MiB. A pool that is missing is not limited.
     """
 
     __slots__ = ("free", "storage")
@@ -214,22 +218,22 @@ class PoolSpace:
         self.free: list[dict[Pool, float]] = [storage.free(index) for index in range(nodes)]
 
     def copy(self) -> PoolSpace:
-        """The same, to be changed by itself."""
+        """Return an independent copy."""
         twin = PoolSpace(self.storage, 0)
         twin.free = [dict(free) for free in self.free]
         return twin
 
     def add(self, instance: Instance, index: int, sign: int) -> None:
-        """Take the room of `instance` on a node (`sign` 1), or give it back (-1)."""
+        """Subtract the disk space of `instance` on a node (`sign` 1), or add it again (-1)."""
         free = self.free[index]
         for pool, amount in instance.draws:
             if pool in free:
                 free[pool] -= sign * amount
 
     def bars(self, index: int, instance: Instance, here: bool = False) -> bool:
-        """Whether the node does not reach the pools of `instance`, or one of them is full.
+        """Return whether the node has no access to the pools of `instance`, or one of them is full.
 
-        `here`: its disks are on the node already.
+        `here`: the disks are on the node already.
         """
         nodes = self.storage.nodes_for(instance)
         if nodes is not None and index not in nodes:
@@ -240,7 +244,7 @@ class PoolSpace:
         return any(pool in free and free[pool] - amount <= 0 for pool, amount in instance.draws)
 
     def why(self, index: int, instance: Instance) -> str:
-        """The reason for `bars`, with the numbers."""
+        """Return the reason for `bars`, with the numbers."""
         storage, free = self.storage, self.free[index]
         for pool in pools_of(instance):
             if index not in storage.nodes_of(pool):

@@ -1,6 +1,6 @@
-"""Cluster tags that give meaning to the tags of nodes and instances.
+"""Cluster tags that define the meaning of the tags of nodes and instances.
 
-Sources: Ganeti's documentation of its allocation tools; the prefixes are theirs.
+Source: Ganeti's documentation of its allocation tools; the prefixes are Ganeti's.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ MIGRATION = "htools:migration:"
 ALLOW_MIGRATION = "htools:allowmigration:"
 
 KINDS = (EXCLUSION, LOCATION, DESIRED, MIGRATION, ALLOW_MIGRATION)
-"""All that htools knows of the cluster's tags."""
+"""All kinds of cluster tags that htools evaluates."""
 
 
 def doubtful(tag: str) -> bool:
-    """Whether a tag of the cluster begins as htools' do, and is perhaps none of them."""
+    """Return whether a cluster tag begins like those of htools but might be none of them."""
     if not tag.startswith("htools:"):
         return False
     whole = tag.startswith(KINDS) and tag not in KINDS
@@ -36,12 +36,12 @@ def doubtful(tag: str) -> bool:
 
 
 def _values(cluster_tags: Sequence[str], kind: str) -> tuple[str, ...]:
-    """What follows `kind` in the cluster tags that begin with it, where anything does."""
+    """Return the non-empty rest of the cluster tags that begin with `kind`."""
     return tuple(tag[len(kind) :] for tag in cluster_tags if tag.startswith(kind) and tag != kind)
 
 
 class _Prefixes:
-    """A set of prefixes; a test costs a look-up for each length that they have."""
+    """Represent a set of prefixes; a test costs one look-up for each length of prefix."""
 
     __slots__ = ("_lengths", "_prefixes")
 
@@ -50,12 +50,12 @@ class _Prefixes:
         self._lengths = sorted({len(prefix) for prefix in self._prefixes})
 
     def begin(self, tag: str) -> bool:
-        """Whether one of them begins `tag`."""
+        """Return whether `tag` begins with one of the prefixes."""
         return any(tag[:length] in self._prefixes for length in self._lengths)
 
 
 class InstanceTags:
-    """What the tags of instances mean, as cluster tags and `more` exclusion prefixes say."""
+    """Interpret tags of instances by the cluster tags and `more` exclusion prefixes."""
 
     __slots__ = ("_desired", "_exclusion", "_means_nothing", "cluster_tags")
 
@@ -66,7 +66,7 @@ class InstanceTags:
         self._means_nothing = not (cluster_tags or more)
 
     def interpret(self, instance: Instance) -> None:
-        """Fill in the exclusion tags and desired locations of `instance`."""
+        """Set the exclusion tags and desired locations of `instance`."""
         if not instance.tags or self._means_nothing:
             return
         exclusion, desired = self._exclusion.begin, self._desired.begin
@@ -75,12 +75,12 @@ class InstanceTags:
 
 
 def exclusion_prefixes(cluster_tags: Sequence[str]) -> tuple[str, ...]:
-    """What tags of instances begin with that keep them apart, as the cluster says."""
+    """Return the prefixes of instance tags that keep instances apart, by the cluster tags."""
     return _values(cluster_tags, EXCLUSION)
 
 
 def interpret_tags(cluster: Cluster, exclusion: Sequence[str] = ()) -> None:
-    """Fill in what the tags of `cluster` mean for its nodes and instances.
+    """Set what the tags of `cluster` mean for its nodes and instances.
 
     `exclusion`: further prefixes of tags that keep instances apart.
     """
@@ -88,12 +88,12 @@ def interpret_tags(cluster: Cluster, exclusion: Sequence[str] = ()) -> None:
     migrations = _values(cluster.tags, MIGRATION)
     if locations or migrations:
         below = [_Prefixes(prefix + ":" for prefix in some) for some in (locations, migrations)]
-        sources: dict[str, list[str]] = {}  # tag of a node -> those that it receives from
+        sources: dict[str, list[str]] = {}  # tag of a node -> tags of its migration sources
         for pair in _values(cluster.tags, ALLOW_MIGRATION):
             source, allowed, target = pair.partition("::")
             if allowed:
                 sources.setdefault(target, []).append(source)
-        same: dict[frozenset[str], frozenset[str]] = {}  # equal sets are kept, and compared, once
+        same: dict[frozenset[str], frozenset[str]] = {}  # equal sets are stored, and compared, once
         for node in cluster.nodes:
             found = [frozenset(tag for tag in node.tags if some.begin(tag)) for some in below]
             node.locations, node.migration = (same.setdefault(tags, tags) for tags in found)

@@ -56,7 +56,7 @@ class Template:
     survives_failure:
         Whether the instance can be restarted on another node after its primary has failed.
     planners_move:
-        Whether planners move the instance without being told to.
+        Whether planners move the instance when no option requests it.
     """
 
     __slots__ = (
@@ -92,12 +92,12 @@ class Template:
 
     @property
     def has_disks(self) -> bool:
-        """Whether instances have disks at all."""
+        """Return whether instances of this template have disks."""
         return self.storage != NOWHERE
 
     @property
     def may_be_external(self) -> bool:
-        """Whether the disks of an instance may be on shared storage after all."""
+        """Return whether the disks of an instance can be on shared storage instead."""
         return not self.shared and self.nodes == 1
 
     def on_shared_storage(self) -> Template:
