@@ -1,5 +1,5 @@
-"""A running cluster, through its two doors: LUXI on the master itself, RAPI from anywhere.
+"""Clients for a running cluster: LUXI on the master itself, RAPI from any host.
 
-Clients only: what is said through them is the business of those who use them.  Nothing
-here is loaded unless a running cluster is named on the command line.
+The callers decide which questions and jobs to send. This package is loaded only if the command line
+names a running cluster.
 """

@@ -1,7 +1,7 @@
-"""LUXI: questions and orders to the master's daemons through a Unix socket.
+"""Send questions and jobs to the master's daemons through a Unix socket (LUXI).
 
-A message is a JSON object followed by the byte 3.  A question is ``{"method": M, "args":
-A}``, the answer ``{"success": bool, "result": R}``.
+A message is a JSON object followed by the byte 3. A question is ``{"method": M, "args": A}``, the
+answer is ``{"success": bool, "result": R}``.
 """
 
 from __future__ import annotations
@@ -30,23 +30,25 @@ if TYPE_CHECKING:
 __all__ = ["DEFAULT_SOCKETS", "LuxiClient"]
 
 DEFAULT_SOCKETS = ("/var/run/ganeti/socket/ganeti-query", "/run/ganeti/socket/ganeti-query")
-"""Where the socket is if nobody says; the first that exists."""
+"""Default paths of the socket; the first that exists is used."""
 
 END = b"\x03"
 
 ANSWER_SECONDS = 60.0
-"""How long a question and its answer may take if the caller sets no deadline."""
+"""Seconds for a question and its answer if the caller sets no deadline."""
 
 
 class LuxiClient:
-    """A connection, made when it is needed, and again after a failure; nothing is asked twice.
+    """Represent a connection to the daemons, which is opened on demand and after a failure.
+
+    No question is repeated.
 
     Parameters
     ----------
     path:
         The socket; "" for the first of `DEFAULT_SOCKETS` that exists.
     limit:
-        Bytes of an answer, at most.
+        Largest size of an answer in bytes.
     """
 
     def __init__(self, path: str = "", limit: int = LIMIT) -> None:
@@ -62,7 +64,7 @@ class LuxiClient:
         self.close()
 
     def close(self) -> None:
-        """End the connection, if there is one."""
+        """Close the connection, if it is open."""
         if self._stream is not None:
             self._stream.close()
             self._stream = None
@@ -70,15 +72,15 @@ class LuxiClient:
     def call(
         self, method: str, arguments: Sequence[Any] = (), deadline: Deadline | None = None
     ) -> Any:
-        """Return the result of `method`; its whole answer must come before `deadline`.
+        """Return the result of `method`; its whole answer must arrive before `deadline`.
 
         Raises
         ------
         ServerError
-            If the cluster rejects.
+            If the cluster rejects the question.
         LiveError
-            If it is not reached, or its answer is late, incomplete or not understood.  Whether
-            it has heard the question is then unknown.
+            If the cluster is not reached, or its answer is late, incomplete or invalid. It is then
+            unknown whether the cluster has received the question.
         """
         where = f"{self.path}: {method}"
         question = dumps({"method": method, "args": list(arguments)}).encode() + END
@@ -99,7 +101,7 @@ class LuxiClient:
         except (OSError, ValueError) as error:
             self.close()
             raise LiveError(where, why(error)) from None
-        except BaseException:  # what is left of the answer must not be taken for the next one
+        except BaseException:  # the rest of this answer must not be read as the next one
             self.close()
             raise
 
@@ -110,9 +112,10 @@ def _result(where: str, raw: bytes) -> Any:
     Raises
     ------
     ValueError
-        If it is no answer.
+        If it is not an answer.
     ServerError
-        If the answer is a failure: with the class of the exception, if there is one.
+        If the answer is a failure; the error has the class of the exception, if the answer names
+        it.
     """
     try:
         answer = decode(raw)

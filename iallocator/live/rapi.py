@@ -1,10 +1,10 @@
-"""RAPI: questions and orders to a cluster over HTTPS.
+"""Send questions and jobs to a cluster over HTTPS (RAPI).
 
-Certificates are verified against those that the system trusts, or those in a file.
+Certificates are verified against those that the system trusts, or against those in a file.
 
-User and password never come from the command line, which every user of a machine can see.  They
-come from the first of these that has them: ``--credentials FILE`` (a line ``USER PASSWORD``, as in
-the users file of RAPI itself), the environment variables ``IALLOCATOR_RAPI_USER`` and
+User and password are never read from the command line, which every user of a machine can see. The
+first of these sources that has them is used: ``--credentials FILE`` (a line ``USER PASSWORD``, as
+in the users file of RAPI itself), the environment variables ``IALLOCATOR_RAPI_USER`` and
 ``IALLOCATOR_RAPI_PASSWORD``, the netrc file (``$NETRC``, or ``~/.netrc``).
 """
 
@@ -32,16 +32,18 @@ USER = "IALLOCATOR_RAPI_USER"
 PASSWORD = "IALLOCATOR_RAPI_PASSWORD"
 
 CLEARTEXT = "{cleartext}"
-"""What may stand before a password in the users file of RAPI."""
+"""Optional prefix of a password in the users file of RAPI."""
 
 
 def find_credentials(host: str, path: str = "") -> tuple[str, str] | None:
-    """User and password for `host`; `path` names a file with them; None if nobody knows any.
+    """Return user and password for `host`, or None if no source has them.
+
+    `path`: a file with user and password, or "".
 
     Raises
     ------
     UsageError
-        If a place that should say does not.
+        If a source that is named lacks the user or the password.
     """
     if path:
         for line in read_file(path).decode("utf-8", "replace").splitlines():
@@ -75,25 +77,25 @@ def _from_netrc(host: str) -> tuple[str, str] | None:
 PORT = 5080
 
 STANDARD_PORTS = {"https": 443, "http": 80}
-"""Of an address with ``//`` and without a port."""
+"""Port of an address with ``//`` and without a port, by scheme."""
 
 ANSWER_SECONDS = 60.0
-"""How long a question and its answer may take if the caller sets no deadline."""
+"""Seconds for a question and its answer if the caller sets no deadline."""
 
 NAME_MISMATCH = (62, 64)
-"""OpenSSL: the certificate is that of another host, or of another address."""
+"""OpenSSL's error codes for a certificate of another host, or of another address."""
 
 
 def base_address(address: str) -> str:
-    """What every URL of the cluster at `address` begins with.
+    """Return the first part of every URL of the cluster at `address`.
 
-    ``HOST`` means ``https://HOST:5080``, ``HOST:PORT`` means ``https://HOST:PORT``; an address
-    with ``//`` is taken as it is.
+    ``HOST`` means ``https://HOST:5080``, ``HOST:PORT`` means ``https://HOST:PORT``. An address with
+    ``//`` is used unchanged.
 
     Raises
     ------
     UsageError
-        If it is none, or has a user and a password in it.
+        If it is not an address, or contains a user and a password.
     """
     if "//" in address:
         whole = address.rstrip("/")
@@ -115,22 +117,22 @@ def base_address(address: str) -> str:
 
 
 class RapiClient:
-    """The cluster at `address`; every question has a connection of its own.
+    """Represent the cluster at `address`; every question has a connection of its own.
 
     Parameters
     ----------
     address:
         See `base_address`.
     cacert:
-        A file with the certificates that are trusted; "" for those of the system.  If the one
-        certificate in it is the server's own, the name in it does not matter: the one that
-        Ganeti makes for itself has none.
+        A file with the trusted certificates; "" for those of the system. If it contains one
+        certificate and that is the server's own, the name in it is not checked, because the
+        certificate that Ganeti creates for itself has no name.
     insecure:
         Trust every certificate.
     credentials:
         A file with user and password, see `iallocator.live.rapi`.
     limit:
-        Bytes of an answer, at most.
+        Largest size of an answer in bytes.
     """
 
     def __init__(
@@ -153,19 +155,19 @@ class RapiClient:
         self._headers = _headers(login)
 
     def get(self, path: str, deadline: Deadline | None = None) -> Any:
-        """What the resource at `path` (``/2/nodes?bulk=1``) is."""
+        """Return the resource at `path` (for example ``/2/nodes?bulk=1``)."""
         return self.call("GET", path, deadline=deadline)
 
     def put(self, path: str, body: Any = None, query: Mapping[str, Any] | None = None) -> Any:
-        """Change the resource at `path`; the result is a job's id, where it takes one."""
+        """Change the resource at `path`; return a job's id if the change is made by a job."""
         return self.call("PUT", path, body, query)
 
     def post(self, path: str, body: Any = None, query: Mapping[str, Any] | None = None) -> Any:
-        """Add to the resource at `path`; the result is a job's id, where it takes one."""
+        """Add to the resource at `path`; return a job's id if the change is made by a job."""
         return self.call("POST", path, body, query)
 
     def delete(self, path: str, query: Mapping[str, Any] | None = None) -> Any:
-        """Delete the resource at `path`; the result is a job's id, where it takes one."""
+        """Delete the resource at `path`; return a job's id if the change is made by a job."""
         return self.call("DELETE", path, None, query)
 
     def call(
@@ -176,17 +178,17 @@ class RapiClient:
         query: Mapping[str, Any] | None = None,
         deadline: Deadline | None = None,
     ) -> Any:
-        """Return the JSON value of the answer, all of which must come before `deadline`.
+        """Return the JSON value of the answer, which must be complete before `deadline`.
 
-        `query`: what follows ``?``; lists are several values of one name.
+        `query`: the values after ``?``; a list gives one name several values.
 
         Raises
         ------
         ServerError
-            If the cluster rejects.
+            If the cluster rejects the question.
         LiveError
-            If it is not reached, or its answer is late, incomplete or not understood.  Whether
-            it has heard the question is then unknown.
+            If the cluster is not reached, or its answer is late, incomplete or invalid. It is then
+            unknown whether the cluster has received the question.
         """
         url = self.base + path + (f"?{urlencode(query, doseq=True)}" if query else "")
         where = url if method == "GET" else f"{method} {url}"
@@ -202,7 +204,7 @@ class RapiClient:
     def _exchange(
         self, where: str, method: str, url: str, body: bytes, deadline: Deadline
     ) -> tuple[int, bytes]:
-        """Status and body of the answer."""
+        """Return status and body of the answer."""
         parts = urlsplit(url)
         secure = parts.scheme == "https"
         try:
@@ -221,7 +223,7 @@ class RapiClient:
         except (OSError, ValueError) as error:
             import ssl
 
-            # Whether the certificate was rejected for the name in it alone
+            # True if the certificate was rejected only because of the name in it
             named = (
                 isinstance(error, ssl.SSLCertVerificationError)
                 and error.verify_code in NAME_MISMATCH
@@ -229,11 +231,11 @@ class RapiClient:
             if self._pinned is None or not named:
                 raise LiveError(where, _reason(error)) from None
         (self._context, self._fingerprint), self._pinned = self._pinned, None
-        return self._exchange(where, method, url, body, deadline)  # nothing has been asked yet
+        return self._exchange(where, method, url, body, deadline)  # no question has been sent yet
 
 
 def _context(cacert: str, insecure: bool) -> ssl.SSLContext:
-    """Which certificates are trusted."""
+    """Return the TLS context with the trusted certificates."""
     import ssl
 
     if cacert:
@@ -249,7 +251,7 @@ def _context(cacert: str, insecure: bool) -> ssl.SSLContext:
 
 
 def _trusting(cacert: str) -> ssl.SSLContext:
-    """Trusts the certificates in the file, be they those of authorities or not."""
+    """Return a context that trusts the certificates in the file, of authorities or not."""
     import ssl
 
     context = ssl.create_default_context(cafile=cacert)
@@ -258,9 +260,9 @@ def _trusting(cacert: str) -> ssl.SSLContext:
 
 
 def _pinned(cacert: str) -> tuple[ssl.SSLContext, str] | None:
-    """How to trust the one certificate in the file, whatever its name; None if there are more.
+    """Return how to trust the one certificate in the file, or None if the file has several.
 
-    Returns a context that looks at no names, and the fingerprint of the certificate.
+    The result is a context that ignores names, and the fingerprint of the certificate.
     """
     import hashlib
     import ssl
@@ -285,9 +287,9 @@ def _headers(login: tuple[str, str] | None) -> dict[str, str]:
 
 
 def _rejected(where: str, status: int, raw: bytes) -> ServerError:
-    """What the answer `raw` with an error's `status` says.
+    """Return the error in the answer `raw` with an error `status`.
 
-    Of Ganeti's two texts ``message`` is the reason, and ``explain`` the usual explanation of the
+    Ganeti sends two texts: ``message`` is the reason, ``explain`` the general meaning of the
     status.
     """
     if status == 401:
@@ -304,7 +306,7 @@ def _rejected(where: str, status: int, raw: bytes) -> ServerError:
 
 
 def _reason(error: Exception) -> str:
-    """Say for people why there is no answer."""
+    """Return why there is no answer, as text for people."""
     import ssl
 
     if isinstance(error, ssl.SSLCertVerificationError):

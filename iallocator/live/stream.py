@@ -1,8 +1,8 @@
 """Connections to servers that may be slow or hostile: each operation ends at its deadline.
 
-Sockets do not block.  An operation that cannot be completed at once waits in `Deadline.wait`, so
-that bytes that trickle in do not prolong the wait, as they do with the timeout of a socket.  The
-number of bytes of an answer is limited, too.  `ask` sends one HTTP request on its connection.
+Sockets do not block. An operation that cannot be completed at once waits in `Deadline.wait`. So
+bytes that arrive slowly do not prolong the wait, unlike with the timeout of a socket. The number of
+bytes of an answer is limited, too. `ask` sends one HTTP request on a connection of its own.
 """
 
 from __future__ import annotations
@@ -47,26 +47,26 @@ if TYPE_CHECKING:
 
 
 CONNECT_SECONDS = 15.0
-"""How long finding the address, connecting and the TLS handshake may take together."""
+"""Seconds for finding the address, connecting and the TLS handshake together."""
 
 CHUNK = 2**18
-"""Bytes that are received at a time."""
+"""Bytes received at a time."""
 
 NOT_TAKEN = "the question was not taken"
 
 RETRY_SECONDS = 0.05
-"""How long to wait before a local server with too many waiting clients is asked again."""
+"""Seconds before the next attempt at a local server with too many waiting clients."""
 
 
 class Stream(io.RawIOBase):
-    """A connection whose reading and writing end when its deadline passes.
+    """Represent a connection with reads and writes that end when its deadline passes.
 
     Attributes
     ----------
     received:
-        Bytes of the present answer that have come.
+        Number of bytes of the current answer that have arrived.
     ended:
-        Whether the server has closed the connection.
+        True if the server has closed the connection.
     """
 
     def __init__(self, connected: socket.socket) -> None:
@@ -75,18 +75,18 @@ class Stream(io.RawIOBase):
         self.ended = False
 
     def expect(self, deadline: Deadline, limit: int) -> None:
-        """Begin a question and its answer of at most `limit` bytes, to end before `deadline`."""
+        """Begin a question; `deadline` and at most `limit` bytes apply to its answer."""
         self._deadline = deadline
         self._limit = limit
         self.received = 0
 
     def encrypt(self, context: ssl.SSLContext, host: str, deadline: Deadline) -> bytes:
-        """Begin TLS; the certificate of the server.
+        """Begin TLS, and return the certificate of the server.
 
         Raises
         ------
         OSError
-            If that fails, an `ssl.SSLError` in most cases.
+            If the handshake fails; in most cases an `ssl.SSLError`.
         """
         wrapped = context.wrap_socket(
             self._socket, server_hostname=host, do_handshake_on_connect=False
@@ -104,11 +104,11 @@ class Stream(io.RawIOBase):
             rest = rest[sent:]
 
     def readable(self) -> bool:
-        """It is."""
+        """Return true: the stream can be read."""
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Receive some bytes into `buffer`; how many, 0 at the end.
+        """Receive some bytes into `buffer`; return their number, 0 at the end.
 
         Raises
         ------
@@ -116,7 +116,7 @@ class Stream(io.RawIOBase):
             If the deadline has passed, the answer is too long, or the connection fails.
         """
         came = f"only {self.received} bytes of the answer" if self.received else "no answer"
-        self._deadline.check(came)  # a server that never pauses must not prolong it either
+        self._deadline.check(came)  # a server that never pauses must not prolong the wait either
         receive = partial(self._socket.recv_into, buffer)
         size = int(self._patiently(receive, self._deadline, came))
         self.received += size
@@ -126,35 +126,43 @@ class Stream(io.RawIOBase):
         return size
 
     def receive(self) -> bytes:
-        """Some bytes of the answer; errors as `readinto`, and if the server has no more."""
+        """Return some bytes of the answer.
+
+        Raises
+        ------
+        OSError
+            As `readinto`, and if the server has closed the connection.
+        """
         part = self.read(CHUNK)
         if not part:
             raise ConnectionError(self.closed_words())
         return part
 
     def closed_words(self) -> str:
-        """What to say of a connection that was closed before the end of the answer."""
+        """Return the error text for a connection that was closed before the end of the answer."""
         if self.received:
             return f"the connection was closed after {self.received} bytes of the answer"
         return "the connection was closed without an answer"
 
     def makefile(self, mode: str) -> io.BufferedReader:
-        """What reads the answer, as the library for HTTP needs it."""
+        """Return a reader of the answer, which the library for HTTP requires."""
         return io.BufferedReader(self, CHUNK)
 
     def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         self._socket.close()
         super().close()
 
     def _patiently(self, operation: Callable[[], Any], deadline: Deadline, problem: str) -> Any:
-        """The result of `operation`, which is tried again whenever the socket is ready."""
+        """Return the result of `operation`, which is repeated whenever the socket is ready."""
         while True:
             try:
                 return operation()
             except BlockingIOError:
                 writing = problem == NOT_TAKEN
-            except OSError as error:  # of TLS, whose module is not loaded for this
+            except (
+                OSError
+            ) as error:  # the error classes of TLS are in a module that is not loaded for this
                 writing = type(error).__name__ == "SSLWantWriteError"
                 if not writing and type(error).__name__ != "SSLWantReadError":
                     raise
@@ -162,12 +170,12 @@ class Stream(io.RawIOBase):
 
 
 def connect(host: str, port: int, deadline: Deadline) -> Stream:
-    """A connection to `host`, at the first of its addresses that answers.
+    """Return a connection to `host`, at the first of its addresses that answers.
 
     Raises
     ------
     OSError
-        If it has no address, or none answers.
+        If the host has no address, or none answers.
     """
     found = _addresses(host, port, deadline)
     for number, (family, kind, protocol, _, address) in enumerate(found):
@@ -193,9 +201,9 @@ def connect(host: str, port: int, deadline: Deadline) -> Stream:
 
 
 def _addresses(host: str, port: int, deadline: Deadline) -> list[Any]:
-    """The addresses of `host`, as `socket.getaddrinfo` has them.
+    """Return the addresses of `host`, in the form of `socket.getaddrinfo`.
 
-    Names are looked up in a thread of its own: the system's function cannot be interrupted.
+    Names are looked up in a separate thread, because the system's function cannot be interrupted.
     """
     kind = socket.SOCK_STREAM
     try:
@@ -216,12 +224,12 @@ def _addresses(host: str, port: int, deadline: Deadline) -> list[Any]:
 
 
 def connect_local(path: str, deadline: Deadline) -> Stream:
-    """A connection to the Unix socket at `path`.
+    """Return a connection to the Unix socket at `path`.
 
     Raises
     ------
     OSError
-        If there is none, or it is not served.
+        If the socket does not exist, or no process serves it.
     """
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
@@ -247,15 +255,15 @@ def in_threads(
     deadline: Deadline,
     problem: str,
 ) -> Iterator[tuple[Item, Result | Exception]]:
-    """Do `work` on all `items`, `at_once` at a time; each with its result or error, as they come.
+    """Call `work` on all `items`, `at_once` at a time; yield each with its result or error.
 
-    The threads end with the process, whatever they wait for.  When the generator is closed no
-    more work begins.
+    Results are yielded as they arrive. The threads end with the process. When the generator is
+    closed, no further call begins.
 
     Raises
     ------
     DeadlineError
-        If `deadline` passes before all has been done: with `problem`.
+        With the text `problem`, if `deadline` passes before all calls have ended.
     """
     import threading
 
@@ -272,9 +280,9 @@ def in_threads(
                 return
             try:
                 done.append((item, work(item)))
-            except Exception as error:  # the caller's business
+            except Exception as error:  # the caller handles it
                 done.append((item, error))
-            with suppress(OSError):  # it waits no more
+            with suppress(OSError):  # the generator is closed
                 theirs.send(b".")
 
     try:
@@ -291,10 +299,10 @@ def in_threads(
 
 
 PIECE = 2**20
-"""Bytes of the body that are asked for at a time: a server may announce any number of them."""
+"""Bytes of the body requested at a time, because a server may announce any number of them."""
 
 Answer = tuple[int, bytes]
-"""The HTTP status, and the body."""
+"""HTTP status, and body."""
 
 
 class FingerprintError(OSError):
@@ -319,17 +327,17 @@ def ask(
     Parameters
     ----------
     host, port:
-        Where the server is: a name, or an address without brackets.
+        Address of the server: a name, or an address without brackets.
     method:
         ``GET``, for example.
     target:
         Path and query.
     deadline:
-        When the whole must have ended: name, connection, handshake, headers and body.
+        When all must have ended: look-up of the name, connection, handshake, headers and body.
     limit:
-        Bytes of the answer, headers included, at most.
+        Largest size of the answer in bytes, headers included.
     headers, body:
-        What is sent besides.
+        Sent with the request.
     context:
         For TLS; None for a connection that is not encrypted.
     fingerprint:
@@ -369,7 +377,7 @@ def _check(fingerprint: str, certificate: bytes) -> None:
 
 
 def _answer(stream: Stream, method: str) -> Answer:
-    """The answer, as soon as all of it has come."""
+    """Return the answer when all of it has arrived."""
     response = HTTPResponse(stream, method=method)  # type: ignore[arg-type]
     try:
         response.begin()
@@ -389,12 +397,12 @@ def _answer(stream: Stream, method: str) -> Answer:
 
 
 class LiveError(IallocatorError):
-    """A cluster is not reached, or does not answer as it should.
+    """A cluster is not reached, or its answer is invalid.
 
     Parameters
     ----------
     where:
-        Socket or address, and what was asked.
+        Socket or address, and the question.
     problem:
         What happened.
     """
@@ -406,12 +414,12 @@ class LiveError(IallocatorError):
 
 
 class ServerError(LiveError):
-    """The cluster understood what was asked and rejects it.
+    """The cluster received the question and rejected it.
 
     Attributes
     ----------
     kind:
-        The class of Ganeti's exception, ``JobLost`` for example; "" if it does not say.
+        The class of Ganeti's exception, ``JobLost`` for example; "" if the answer does not name it.
     status:
         RAPI: the HTTP status; LUXI: 0.
     """
@@ -423,7 +431,7 @@ class ServerError(LiveError):
 
 
 def why(error: Exception) -> str:
-    """Say for people why a server was not reached, or its answer not read."""
+    """Return why a server was not reached or its answer not read, as text for people."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     return str(error) or "the connection failed"

@@ -1,14 +1,13 @@
-"""Where the state of a cluster comes from, for planning and dry runs.
+"""Load the state of a cluster from its source, for planning and dry runs.
 
 ======================  =============================================================
-a file, ``-``, nothing  a captured request document, compressed or not
-``-t FILE``             htools' text format
-``-L``                  a running cluster, asked on its master through LUXI
-``-m ADDRESS``          a running cluster, asked through RAPI; or what it once answered
-``--simulate SPEC``     an empty cluster made up on the spot
+a file, ``-``, nothing  a captured request document, compressed or not ``-t FILE``
+htools' text format ``-L``                  a running cluster, through LUXI on its master ``-m
+ADDRESS``          a running cluster, through RAPI; or a folder with its answers ``--simulate SPEC``
+an empty simulated cluster
 ======================  =============================================================
 
-Nothing here is loaded unless it is asked for.
+Each source is loaded only if it is requested.
 """
 
 from __future__ import annotations
@@ -36,17 +35,17 @@ __all__ = ["Source", "document_path", "load", "named", "substitute"]
 
 
 class Source:
-    """A cluster, and what its source knows beyond it.
+    """Represent a cluster, and what its source reports in addition.
 
     Attributes
     ----------
     policy:
         The policy of the whole cluster.
     master:
-        The name of the master node; "" if the source does not say.
+        The name of the master node; "" if the source does not report it.
     document:
-        The captured document itself, if it comes from one; its request is not looked at.
-        Of a running cluster what Ganeti would write, without a request.
+        The captured document, if it is the source; its request is ignored. For a running cluster,
+        the document that Ganeti would write, without a request.
     """
 
     __slots__ = ("cluster", "document", "master", "policy")
@@ -67,17 +66,17 @@ class Source:
 def load(
     settings: Settings, positional: Sequence[str], reading: Reading, in_run: bool = True
 ) -> Source:
-    """The cluster that a planning command is to work on.
+    """Return the cluster for a planning command.
 
-    `in_run`: whether the time limit of the run counts for reading a running cluster.  It does
-    not while a plan is carried out.
+    `in_run`: whether the time limit of the run includes reading a running cluster. It does not
+    while a plan is executed.
 
     Raises
     ------
     UsageError
         If more than one source is named, or it cannot be read.
     RequestError
-        If it is not understood.
+        If the document is invalid.
     """
     path = document_path(settings, positional, bool(named(settings)))
     return substitute(settings, reading, in_run) or _document(
@@ -86,12 +85,12 @@ def load(
 
 
 def document_path(settings: Settings, positional: Sequence[str], elsewhere: bool = False) -> str:
-    """The file with the document, that of ``FOLDER#7`` too; "" if it comes from `elsewhere`.
+    """Return the path of the document, also of ``FOLDER#7``; "" if the cluster is from `elsewhere`.
 
     Raises
     ------
     UsageError
-        If there is more than one source, or no such call.
+        If there is more than one source, or the call does not exist.
     """
     files = [*positional, *([settings.ialloc_src] if settings.ialloc_src else [])]
     if len(files) + elsewhere > 1:
@@ -104,7 +103,7 @@ def document_path(settings: Settings, positional: Sequence[str], elsewhere: bool
 
 
 def _piped() -> str:
-    """The file that nobody named: what is piped in; from a terminal nothing is."""
+    """Return the default path: ``-`` if input is piped; an error is raised at a terminal."""
     if sys.stdin is not None and sys.stdin.isatty():
         raise UsageError(
             "no file is given and nothing is piped in; usage: iallocator COMMAND [OPTIONS] FILE "
@@ -114,19 +113,20 @@ def _piped() -> str:
 
 
 def substitute(settings: Settings, reading: Reading, in_run: bool = True) -> Source | None:
-    """The cluster that an option puts in the place of the document's; None if none does.
+    """Return the cluster that an option names instead of the document's; None without such option.
 
-    `in_run`: as of `load`.
+    `in_run`: as in `load`.
 
     Raises
     ------
     UsageError
-        If more than one does, or options say how to reach a cluster that is not asked.
+        If several options name a cluster, or options for reaching a running cluster are given
+        without one.
     """
     given = named(settings)
     if len({word.partition("=")[0] for word in given}) > 1:
         raise UsageError(f"one cluster at most, got {' '.join(given)}")
-    # An option for servers that are not asked would do nothing
+    # An option for servers would have no effect if no server is asked
     asked = settings.rapi and not settings.rapi.startswith("file:")
     idle = [name for name in ("cacert", "insecure", "credentials") if getattr(settings, name)]
     if idle and not asked:
@@ -155,7 +155,7 @@ def _source(given: TextCluster) -> Source:
 
 
 def named(settings: Settings) -> list[str]:
-    """The options that name a cluster, as on the command line."""
+    """Return the options that name a cluster, as on the command line."""
     given = [*_words(settings, "text_data"), *_words(settings, "rapi")]
     if settings.luxi is not None:
         given.append(f"--luxi={settings.luxi}" if settings.luxi else "--luxi")
@@ -163,7 +163,7 @@ def named(settings: Settings) -> list[str]:
 
 
 def _words(settings: Settings, target: str) -> list[str]:
-    """The option that sets `target`, with its value, if it was given."""
+    """Return the option that sets `target`, with its value, if it was given."""
     value = getattr(settings, target)
     return [f"--{target.replace('_', '-')}={value}"] if value else []
 

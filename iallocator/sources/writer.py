@@ -1,4 +1,4 @@
-"""Writing a state in htools' text format; see `iallocator.sources.text` for the fields."""
+"""Write a state in htools' text format; see `iallocator.sources.text` for the fields."""
 
 from __future__ import annotations
 
@@ -28,26 +28,24 @@ def write_text(
     master: str = "",
     backwards: bool = False,
 ) -> str:
-    """The cluster in `state` as text that htools, and we, read to the same score.
+    """Return the cluster in `state` as text; htools and this program read equal scores from it.
 
     Parameters
     ----------
     cluster, state:
-        What stays, and who is where.
+        The facts of the cluster, and the placement of its instances.
     policy, master:
         The policy of the whole cluster, and the name of its master node, if known.
     backwards:
-        Whether `cluster` was read as hail does: its lists then stand backwards.
+        True if `cluster` was read as hail does: then the order of its lists is reversed.
 
     Raises
     ------
     UsageError
-        If a name has characters that the format has no place for.
+        If a name contains characters that the format cannot represent.
 
-    Notes
-    -----
-    The format knows only the sum of an instance's disks, one word for all reasons why
-    a node is not online, and no names of clusters.
+    Notes ----- The format has the sum of an instance's disks only, one word for all reasons why a
+    node is not online, and no name of the cluster.
     """
     step = -1 if backwards else 1
     instances = {name: i for held in state.primaries for name, i in held.items()}.values()
@@ -73,7 +71,7 @@ def write_text(
 
 
 def _cell(text: str, forbidden: str = "|\n\r") -> str:
-    """`text`, if it can stand in a field."""
+    """Return `text` if the format can represent it in a field."""
     if any(char in text for char in forbidden):
         raise UsageError(f"{text!r} cannot be written in htools' text format")
     return text
@@ -89,7 +87,7 @@ def _line(*fields: object) -> str:
 
 def _node_line(node: Node, state: State, is_master: bool) -> str:
     columns = state.columns
-    # what the node would report once all running primaries are here
+    # What the node would report if all its primaries were running
     sleeping = sum(i.memory for i in state.primaries[node.index].values() if not i.uses_memory)
     exclusive = node.exclusive_storage
     return _line(

@@ -1,4 +1,4 @@
-"""The tags of instances that relate them to others.
+"""Parse the tags of instances that relate them to other instances.
 
 ====================================================  =========================================
 ``colocate:must:NAME``, ``colocate:should:NAME``       on one node with the others of that name
@@ -6,13 +6,13 @@
 ``order:after:INSTANCE``, ``order:should-after:...``   it may start only when that one runs
 ``priority:N``                                         higher goes first
 ``keep-running``                                       it is never stopped to make room
-``cannot-stop``                                        it does not stop when it is told to
+``cannot-stop``                                        it does not stop on request
 ``no-force-stop``                                      it must not be stopped by force
 ====================================================  =========================================
 
-The prefix (``iallocator:``) stands before each.  After NAME may follow ``:DOMAIN``, a prefix of
-node tags: not the same node then, but the same failure domain (``rack``: the nodes that
-share a tag ``rack:...``); and for *should* ``:WEIGHT``, a number.
+Each tag begins with the prefix ``iallocator:``. After NAME, ``:DOMAIN`` can follow, a prefix of
+node tags. The constraint then applies to failure domains instead of nodes: the domain ``rack``
+contains the nodes that share a tag ``rack:...``. For *should*, ``:WEIGHT`` can follow, a number.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ __all__ = [
 ]  # fmt: skip
 
 DEFAULT_WEIGHT = 1.0
-"""What breaking a *should* costs, in units of the score, where the tag does not say."""
+"""Default penalty of a violated *should* constraint, in units of the score."""
 
 HEAVIEST = 1e9
-"""The largest weight: sums of such stay far within the range of floats."""
+"""The largest weight; sums of such weights stay far within the range of floats."""
 
 DIGITS = frozenset("0123456789.+-eE")
-"""What numbers are written with."""
+"""The characters of a number."""
 
 RELATIONS = {"colocate": TOGETHER, "separate": APART}
 ORDERS = {"after": MUST, "should-after": SHOULD}
@@ -67,22 +67,23 @@ MARKS = {
 
 
 class Parsed:
-    """What the tags say.
+    """Represent the meaning of all tags.
 
     Attributes
     ----------
     constraints:
-        Those of single instances and to one other, in the order of the instances.
+        Constraints of single instances, and those that name one other instance; in the order of the
+        instances.
     rules:
-        Those between the members of a name; each once, in the order of the names.
+        Constraints between the members of a name, one per name, in the order of the names.
     priorities:
         Instance name -> priority, where it is not 0.
     marks:
         Mark (`KEEP_RUNNING`, `CANNOT_STOP`, `NO_FORCE_STOP`) -> the instances that have it.
     unusable:
-        Tags with our prefix and a known kind that cannot be understood, for people.
+        Text for people: tags with the prefix and a known kind that cannot be parsed.
     lonely:
-        Names to be together with that no other instance has, for people: misspelt, perhaps.
+        Text for people: colocation names that only one instance has, perhaps misspelt.
     """
 
     __slots__ = ("constraints", "lonely", "marks", "priorities", "rules", "unusable")
@@ -97,18 +98,18 @@ class Parsed:
 
     @property
     def keep_running(self) -> list[str]:
-        """Instances that are never stopped to make room."""
+        """Return the instances that are never stopped to make room."""
         return self.marks[KEEP_RUNNING]
 
     @property
     def stuck(self) -> list[str]:
-        """Instances that cannot be stopped, and must not be by force."""
+        """Return the instances that cannot be stopped, and must not be stopped by force."""
         forced = frozenset(self.marks[NO_FORCE_STOP])
         return [name for name in self.marks[CANNOT_STOP] if name in forced]
 
 
 def parse(instances: Iterable[Instance], prefix: str) -> Parsed:
-    """The constraints that the tags of `instances` express."""
+    """Return the constraints that the tags of `instances` express."""
     parsed = Parsed()
     named: dict[tuple[str, str], Rule] = {}
     for instance in instances:
@@ -188,7 +189,7 @@ def _priority(parsed: Parsed, instance: Instance, tag: str, rest: str) -> None:
 
 
 def bond_between(one: Member, other: Member, domain: str) -> Constraint:
-    """What binds `one` to `other`, to be told."""
+    """Return the constraint of `one` towards `other`, for reports."""
     where = f" ({domain})" if domain else ""
     what = f"{WORDS[one.rule.kind]} {other.instance}{where}"
     weight = weight_between(one.weight, other.weight)
@@ -199,7 +200,10 @@ def bond_between(one: Member, other: Member, domain: str) -> Constraint:
 
 
 def bond_to_many(some: Sequence[tuple[Member, Member, str]], count: int, cost: float) -> Constraint:
-    """What binds one to `count` others, `some` of them to be named; all of it costs `cost`."""
+    """Return the constraint of one instance towards `count` others, of which `some` are named.
+
+    `cost` is the penalty of all of these relations together.
+    """
     bond = bond_between(*some[0])
     names = ", ".join(dict.fromkeys(other.instance for _, other, _ in some))
     what = f"{WORDS[bond.kind]} {names} and others, {count} in all"
@@ -210,10 +214,13 @@ def bond_to_many(some: Sequence[tuple[Member, Member, str]], count: int, cost: f
 
 
 def _weight(word: str) -> float | None:
-    """The weight that a word says; -1: a number that is none; None: a word, a domain perhaps."""
+    """Return the weight in `word`; -1 for an invalid number; None if it is not a number.
+
+    A word that is not a number may be a domain.
+    """
     try:
         number = float(word)
     except ValueError:
         return None
-    plain = DIGITS.issuperset(word)  # no other script's, none with "_"
+    plain = DIGITS.issuperset(word)  # excludes other digits of Unicode, and "_"
     return number if plain and 0 <= number <= HEAVIEST else -1.0

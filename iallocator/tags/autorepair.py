@@ -1,10 +1,10 @@
-"""The tags by which repairs are allowed and remembered, as harep reads and writes them.
+"""Parse and write the tags that allow and record repairs, compatible with harep.
 
-``ganeti:watcher:autorepair:TYPE`` on an instance, its group or the cluster allows repairs up
-to that type; the nearest counts, of several on one object the least destructive.
-``...:suspend[:SECONDS]`` takes that back, for ever or until then.
-``...:pending:TYPE:ID:SECONDS:JOBS`` and ``...:result:TYPE:ID:SECONDS:RESULT:JOBS`` on an
-instance say how a repair is; seconds are since 1970, jobs are joined by ``+``.
+``ganeti:watcher:autorepair:TYPE`` on an instance, its group or the cluster allows repairs up to
+that type. The tags of the nearest object apply; of several on one object, the least destructive.
+``...:suspend[:SECONDS]`` suspends the permission, for ever or until then.
+``...:pending:TYPE:ID:SECONDS:JOBS`` and ``...:result:TYPE:ID:SECONDS:RESULT:JOBS`` on an instance
+record a repair. Seconds are since 1970, jobs are joined by ``+``.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ SUSPEND = PREFIX + "suspend"
 FIX_STORAGE, MIGRATE, FAILOVER, REINSTALL = TYPES = (
     "fix-storage", "migrate", "failover", "reinstall",
 )  # fmt: skip
-"""The least destructive first."""
+"""The types of repairs, the least destructive first."""
 
 ENOPERM, SUCCESS, FAILURE = RESULTS = ("enoperm", "success", "failure")
-"""Of several results of one repair the last of these counts."""
+"""The results. If one repair has several results, the last of them in this list applies."""
 
 HEALTHY, FAILED, PENDING, NEEDS = ("Healthy", "Failure", "Pending repair", "Needs repair")
 """The states of an instance, in harep's words."""
@@ -55,25 +55,25 @@ HEALTHY, FAILED, PENDING, NEEDS = ("Healthy", "Failure", "Pending repair", "Need
 
 @dataclass(frozen=True)
 class Permission:
-    """What may be done to an instance.
+    """Represent the repairs that are allowed for an instance.
 
     Attributes
     ----------
     upto:
-        The most destructive type; "" for none.
+        The most destructive type that is allowed; "" for none.
     suspended:
-        Until when, in seconds since 1970 (infinity: for ever); 0: it is not.
+        End of the suspension in seconds since 1970 (infinity: for ever); 0 without suspension.
     """
 
     upto: str = ""
     suspended: float = 0
 
     def allows(self, kind: str) -> bool:
-        """Whether a repair of this type may be made."""
+        """Return whether a repair of this type is allowed."""
         return bool(self.upto) and TYPES.index(kind) <= TYPES.index(self.upto)
 
     def or_up_to(self, kind: str) -> Permission:
-        """Return a permission that also allows repairs up to this type; "" for no more."""
+        """Return a permission that also allows repairs up to this type; "" adds no type."""
         return Permission(kind, self.suspended) if kind and not self.allows(kind) else self
 
     def __str__(self) -> str:
@@ -85,7 +85,7 @@ class Permission:
 
 @dataclass(frozen=True)
 class Record:
-    """What a tag of an instance says of a repair; `result` is "" while it is pending."""
+    """Represent a repair that a tag of an instance records; `result` is "" while it is pending."""
 
     kind: str
     identity: str
@@ -95,7 +95,7 @@ class Record:
 
     @property
     def tag(self) -> str:
-        """As it is written."""
+        """Return the tag that represents this record."""
         word = "result" if self.result else "pending"
         middle = [self.result] if self.result else []
         jobs = "+".join(map(str, self.jobs))
@@ -103,22 +103,22 @@ class Record:
         return PREFIX + ":".join(parts)
 
     def ended(self, result: str, seconds: int) -> Record:
-        """The same repair with its result."""
+        """Return a copy of the record with a result."""
         return replace(self, result=result, seconds=seconds)
 
 
 @dataclass(frozen=True)
 class RepairState:
-    """How an instance is by its tags.
+    """Represent the repair state of an instance, from its tags.
 
     Attributes
     ----------
     name:
         One of `HEALTHY`, `FAILED`, `PENDING`, `NEEDS`.
     record:
-        The tag that says so; None if there is none.
+        The record in the decisive tag; None if there is none.
     outdated:
-        Tags that are to be removed with the next change.
+        Tags to be removed with the next change.
     """
 
     name: str
@@ -126,13 +126,13 @@ class RepairState:
     outdated: tuple[str, ...] = ()
 
     def changed(self, name: str, record: Record) -> RepairState:
-        """The state that follows, in which the tag of this one is out of date."""
+        """Return the next state, in which the tag of this state is outdated."""
         old = () if self.record is None else (self.record.tag,)
         return RepairState(name, record, (*old, *self.outdated))
 
 
 def permission_of(cluster: Cluster, instance: Instance, now: float) -> Permission:
-    """What the nearest tags allow: of the instance, of its primary's group, of the cluster."""
+    """Return the permission in the tags of the instance, else of its group, else of the cluster."""
     group = cluster.nodes[instance.nodes[0]].group
     for tags in (instance.tags, group.tags, cluster.tags):
         found = _permission(tags, now)
@@ -142,7 +142,7 @@ def permission_of(cluster: Cluster, instance: Instance, now: float) -> Permissio
 
 
 def _permission(tags: Sequence[str], now: float) -> Permission | None:
-    """What the tags of one object say; None if nothing."""
+    """Return the permission in the tags of one object; None if they contain none."""
     words = [tag[len(SUSPEND) :] for tag in tags if tag.startswith(SUSPEND)]
     times = [float("inf") if word in ("", ":") else _seconds(word) for word in words]
     until = max((time for time in times if time > now), default=0)
@@ -153,13 +153,15 @@ def _permission(tags: Sequence[str], now: float) -> Permission | None:
 
 
 def _seconds(word: str) -> float:
-    """The time in ``:SECONDS``; 0 if it is none."""
+    """Return the time in ``:SECONDS``; 0 if it is invalid."""
     text = word[1:]
     return float(text) if word.startswith(":") and text.isascii() and text.isdigit() else 0
 
 
 def state_of(instance: Instance) -> RepairState:
-    """How the instance is by its tags; of failures the earliest counts, else the newest repair.
+    """Return the repair state of an instance, from its tags.
+
+    The earliest failure is decisive; without failure, the latest repair.
 
     Raises
     ------
@@ -191,12 +193,12 @@ def state_of(instance: Instance) -> RepairState:
 
 
 def is_record(tag: str) -> bool:
-    """Whether a tag tells of a repair, and can be understood."""
+    """Return whether a tag is a valid record of a repair."""
     return _record(tag) is not None
 
 
 def _record(tag: str) -> Record | None:
-    """What a tag says of a repair; None if it is another tag, or damaged."""
+    """Return the record in a tag; None if it is another tag, or invalid."""
     if not tag.startswith((PREFIX + "pending:", PREFIX + "result:")):
         return None
     word, *parts = tag[len(PREFIX) :].split(":")

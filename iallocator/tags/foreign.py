@@ -55,22 +55,23 @@ OUR_TAGS: dict[str, dict[str, Sequence[str]]] = {
         "pool": POOLS,
     },
 }
-"""Who may have it -> what follows the prefix -> the words that may follow that; () for any."""
+"""Type of object -> kind of tag after the prefix -> the words that can follow; () for any word."""
 
 ALONE = ("keep-running", "cannot-stop", "no-force-stop", "maintenance")
-"""Kinds that nothing may follow."""
+"""Kinds of tags without a value."""
 
 ALIKE = 0.6
-"""How alike two words have to be for one to be meant by the other, from 0 to 1."""
+"""Minimum similarity of two words, from 0 to 1, for a spelling suggestion."""
 
 
 def misspelt(
     cluster: Cluster, instances: Iterable[Instance], prefix: str, settings: Collection[str]
 ) -> Iterator[TagFinding]:
-    """Tags of the cluster, its groups and nodes, and of `instances`, that mean nothing.
+    """Yield tags with this program's prefix that have no meaning.
 
-    `settings` are the names of options that tags of the cluster and of groups may set.  Cost:
-    a look-up for each tag with our prefix, where nothing is wrong.
+    These are tags of the cluster, its groups and nodes, and of `instances`. `settings` are the
+    names of options that tags of the cluster and of groups may set. Cost: one look-up for each tag
+    with the prefix, if no tag is misspelt.
     """
     shared = dict.fromkeys(settings, ())
     yield from _of("the cluster", CLUSTER, cluster.tags, prefix, OUR_TAGS[CLUSTER] | shared)
@@ -89,7 +90,7 @@ def misspelt(
 def _of(
     owner: str, role: str, tags: Iterable[str], prefix: str, kinds: dict[str, Sequence[str]]
 ) -> Iterator[TagFinding]:
-    """Those of one owner whose kind, or the word after it, is none."""
+    """Yield the tags of one object that have an unknown kind, or an unknown word after the kind."""
     for tag in tags:
         if not tag.startswith(prefix):
             continue
@@ -121,8 +122,8 @@ def _owners(roles: Iterable[str]) -> str:
 
 
 def nearest(word: str, words: Collection[str], before: str) -> str:
-    """The one of `words` that is meant perhaps, in words; "" if none is alike."""
-    from difflib import get_close_matches  # nobody pays for it who makes no mistakes
+    """Return a spelling suggestion from `words`, as text; "" if no word is similar."""
+    from difflib import get_close_matches  # loaded only for a misspelt tag
 
     found = get_close_matches(word, words, 1, ALIKE)
     return f": {before}{found[0]} is meant, perhaps" if found else ""
@@ -131,7 +132,7 @@ def nearest(word: str, words: Collection[str], before: str) -> str:
 def _unusable(
     owner: str, instance: Instance, prefix: str, told: Collection[str]
 ) -> Iterator[TagFinding]:
-    """Bonds of an instance that are not written as they have to be."""
+    """Yield the affinity tags of an instance that cannot be parsed."""
     start = f"{instance.name}: "
     for text in parse([instance], prefix).unusable if instance.tags else ():
         tag = text.removeprefix(start)
@@ -144,16 +145,16 @@ HTOOLS, WATCHER = "htools:", "ganeti:watcher:"
 STANDBY, REPAIR = "standby", "autorepair"
 
 ON_STANDBY = ("priority", "auto")
-"""What follows ``htools:standby:``; anything else is as good, and names no priority."""
+"""Words after ``htools:standby:``; any other word is valid, too, but sets no priority."""
 
 NAMES = tuple(kind[len(HTOOLS) : -1] for kind in KINDS)
-"""What follows ``htools:`` on the cluster."""
+"""Words after ``htools:`` in tags of the cluster."""
 
 AUTOREPAIR = f"{WATCHER}{REPAIR}:"
 
 
 def misspelt_foreign(cluster: Cluster, instances: Iterable[Instance]) -> Iterator[TagFinding]:
-    """All of them, of the cluster, its groups and nodes, and of `instances`."""
+    """Yield misspelt tags of Ganeti's tools, of the cluster, groups, nodes and `instances`."""
     yield from misspelt_of_cluster(cluster)
     for node in cluster.nodes:
         yield from _of_node(f"node {node.name}", node.tags)
@@ -161,7 +162,7 @@ def misspelt_foreign(cluster: Cluster, instances: Iterable[Instance]) -> Iterato
 
 
 def misspelt_of_cluster(cluster: Cluster) -> Iterator[TagFinding]:
-    """Those of the cluster that say what tags of nodes and instances mean."""
+    """Yield misspelt cluster tags that define the meaning of tags of nodes and instances."""
     for tag in cluster.tags:
         if not tag.startswith(HTOOLS):
             continue
@@ -179,7 +180,7 @@ def misspelt_of_cluster(cluster: Cluster) -> Iterator[TagFinding]:
 
 
 def _of_node(owner: str, tags: Sequence[str]) -> Iterator[TagFinding]:
-    """Tags of nodes on standby, and those that belong elsewhere."""
+    """Yield misspelt standby tags of a node, and tags that belong on another type of object."""
     for tag in tags:
         if tag.startswith(AUTOREPAIR):
             yield _finding(owner, tag, "means nothing on a node")
@@ -203,7 +204,7 @@ def _of_node(owner: str, tags: Sequence[str]) -> Iterator[TagFinding]:
 
 
 def misspelt_repairs(cluster: Cluster, instances: Iterable[Instance]) -> Iterator[TagFinding]:
-    """Permissions to repair that are none, on the cluster, groups and `instances`."""
+    """Yield invalid permissions to repair, on the cluster, groups and `instances`."""
     owners = chain(
         [("the cluster", CLUSTER, cluster.tags)],
         ((f"group {group.name}", GROUP, group.tags) for group in cluster.groups),
@@ -218,12 +219,12 @@ def misspelt_repairs(cluster: Cluster, instances: Iterable[Instance]) -> Iterato
 
 
 def _repair(tag: str, role: str) -> str:
-    """What is the matter with a permission, or the record of a repair; "" if nothing."""
+    """Return the problem of a permission or of a repair record; "" if it is valid."""
     kind, _, rest = tag[len(WATCHER) :].partition(":")
     if kind != REPAIR:
         meant = nearest(kind, (REPAIR,), WATCHER)
         return f"is unknown{meant}" if meant else ""
-    from iallocator.tags.autorepair import TYPES, is_record  # small requests do without
+    from iallocator.tags.autorepair import TYPES, is_record  # not loaded for small requests
 
     word, colon, more = rest.partition(":")
     if word in ("pending", "result"):

@@ -1,20 +1,19 @@
-"""What tags say for Pacemaker's strategies: capacities, needs, scores, priorities, groups.
+"""Parse the tags for Pacemaker's strategies: capacities, needs, scores, priorities, groups.
 
 ============================================  ========================================
 tag                                           on
 ============================================  ========================================
 ``iallocator:utilization:NAME:N``             nodes (capacity), instances (need)
 ``iallocator:score:N``                        nodes: weight, for every instance
-``iallocator:maintenance``                    nodes: what is there stays there
+``iallocator:maintenance``                    nodes: its instances stay
 ``iallocator:score:NODE:N``                   instances: for one node
 ``iallocator:stickiness:N``                   instances: for the node where it runs
 ``iallocator:priority:N``                     instances: higher ones choose first
 ``iallocator:colocate:must:NAME``             instances: all of that name on one node
 ============================================  ========================================
 
-Where no tag of the first kind exists, the attributes are memory, cpu and disk: of a
-node what is free now, of an instance what it takes.  What is not understood does not
-count, and is complained of.
+If no object has a tag of the first kind, the attributes are memory, cpu and disk: the free capacity
+of a node, the use of an instance. Invalid tags are ignored and reported.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["InstanceFacts", "PacemakerTags"]
 
 LARGEST = 2**53
-"""Amounts are clamped to this, of either sign."""
+"""Amounts are limited to this absolute value."""
 
 UTILIZATION = "utilization:"
 SCORE = "score:"
@@ -50,11 +49,10 @@ NUMBER = "expected a whole number at the end"
 
 
 class InstanceFacts:
-    """What is known of one instance.
+    """Represent the facts of one instance.
 
-    ``needs``: attribute → amount; ``scores``: node index → location score;
-    ``group``: the name that its companions share, "" for none; ``stickiness`` None:
-    as the settings say.
+    ``needs``: attribute → amount. ``scores``: node index → location score. ``group``: the name of
+    its colocation group, "" for none. ``stickiness``: None for the value in the settings.
     """
 
     __slots__ = ("group", "needs", "priority", "scores", "stickiness")
@@ -68,25 +66,24 @@ class InstanceFacts:
 
 
 class PacemakerTags:
-    """What the tags of a cluster, and of the instances to come, say.
+    """Represent the tags of a cluster, and of the new instances.
 
     Attributes
     ----------
     tagged:
-        Whether utilization is told by tags.
+        True if tags define the utilization.
     weights:
         Per node, its score for every instance.
     capacity:
-        Per node, attribute → what tags say it provides; empty if not `tagged`.
+        Per node, attribute → capacity from tags; empty if not `tagged`.
     maintenance:
-        Per node, whether a tag says that it is in maintenance.
+        Per node, true if a tag sets maintenance.
     usable:
-        Per node, whether it may be given instances: online, and not in maintenance.
+        Per node, true if it can take instances: online, and not in maintenance.
     kept:
-        Per node, whether what runs there stays: in maintenance, or not vm_capable.
+        Per node, true if its instances stay: in maintenance, or not vm_capable.
     problems, findings:
-        Tags that are not understood, in words and as facts; those of instances once they are
-        read.
+        Invalid tags, in words and as facts. Those of an instance are added when it is read.
     """
 
     def __init__(
@@ -117,7 +114,7 @@ class PacemakerTags:
 
     @property
     def by_name(self) -> Sequence[int]:
-        """Per node its place among all of them by name, as bytes are compared."""
+        """Return the rank of each node by name, compared as bytes."""
         if not self._by_name:
             names = [name.encode() for name in self._names]
             places = [0] * len(names)
@@ -137,12 +134,12 @@ class PacemakerTags:
                 self.maintenance[node.index] = True
 
     def _ours(self, tags: Sequence[str]) -> Iterator[str]:
-        """What follows our prefix in those of `tags` that begin with it."""
+        """Yield the rest of those of `tags` that begin with the prefix."""
         size = len(self._prefix)
         return (tag[size:] for tag in tags if tag.startswith(self._prefix))
 
     def of(self, instance: Instance) -> InstanceFacts:
-        """The facts of `instance`, read when first asked for."""
+        """Return the facts of `instance`, which are read on first use."""
         found = self._known.get(instance.name)
         if found is None:
             facts = InstanceFacts()
@@ -154,7 +151,7 @@ class PacemakerTags:
                     where, _, value = tag[len(SCORE) :].rpartition(":")
                     index = self._index.get(where)
                     if index is None:
-                        from iallocator.tags.foreign import nearest  # loaded for errors only
+                        from iallocator.tags.foreign import nearest  # loaded only for errors
 
                         meant = nearest(where, self._index, "")
                         self._complain(owner, tag, f"there is no such node{meant}")
@@ -175,7 +172,7 @@ class PacemakerTags:
         return found
 
     def _score(self, tag: str, prefix: str, owner: str) -> Iterator[int]:
-        """The score that follows `prefix` in `tag`, if it is one."""
+        """Yield the score that follows `prefix` in `tag`, if it is valid."""
         try:
             yield read_score(tag[len(prefix) :])
         except ValueError:
@@ -196,7 +193,7 @@ class PacemakerTags:
         self.problems.append(f"Warning: {found}")
 
     def free(self, state: State, index: int) -> Amounts:
-        """What node `index` has left of each attribute: less than nothing if overcommitted."""
+        """Return the free amount of each attribute on node `index`; negative if overcommitted."""
         if not self.tagged:
             return free_now(state, index)
         free = dict(self.capacity[index])
@@ -206,7 +203,7 @@ class PacemakerTags:
 
 
 def own_needs(instance: Instance) -> Amounts:
-    """What an instance takes of memory (MiB), disk (MiB) and virtual cpus."""
+    """Return the memory (MiB), disk space (MiB) and virtual cpus that an instance uses."""
     return {
         "memory": instance.memory,
         "cpu": 0 if instance.admin_offline else instance.vcpus,
@@ -215,7 +212,7 @@ def own_needs(instance: Instance) -> Amounts:
 
 
 def free_now(state: State, index: int) -> Amounts:
-    """What a node has left of memory (MiB), disk (MiB) and virtual cpus."""
+    """Return the memory (MiB), disk space (MiB) and virtual cpus that are free on a node."""
     node, columns = state.cluster.nodes[index], state.columns
     return {
         "memory": columns[MEMORY][index],
@@ -225,11 +222,11 @@ def free_now(state: State, index: int) -> Amounts:
 
 
 def take(free: Amounts, needs: Amounts) -> None:
-    """Take `needs` out of `free`; what is not there at all counts as 0."""
+    """Subtract `needs` from `free`; a missing attribute counts as 0."""
     for name, amount in needs.items():
         free[name] = free[name] - amount if name in free else 0
 
 
 def lacking(free: Amounts, needs: Amounts) -> Sequence[str]:
-    """The attributes of `needs` of which `free` has too little; exact fit is enough."""
+    """Return the attributes of `needs` that exceed `free`; equal amounts fit."""
     return [name for name, amount in needs.items() if free.get(name, 0) < amount]

@@ -1,4 +1,4 @@
-"""The tags of nodes on standby: powered down though healthy, to be powered on at any time."""
+"""Tags of standby nodes: healthy nodes that are powered down and can be powered on at any time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["AUTO", "is_standby", "retag", "standby_tags", "wake_rank"]
 PREFIX = "htools:standby:"
 
 AUTO = PREFIX + "auto"
-"""The tag of nodes that a planner powered down."""
+"""The tag of nodes that a planner has powered down."""
 
 PRIORITY = PREFIX + "priority:"
 
@@ -21,22 +21,22 @@ LAST = float("inf")
 
 
 def standby_tags(node: Node) -> list[str]:
-    """The tags that allow to power the node down and on."""
+    """Return the tags that allow powering the node down and on."""
     return [tag for tag in node.tags if tag.startswith(PREFIX)]
 
 
 def is_standby(node: Node) -> bool:
-    """Whether the node is off, and can be powered on."""
+    """Return whether the node is powered down and can be powered on."""
     healthy = node.offline and node.vm_capable and not node.drained
     return healthy and bool(standby_tags(node))
 
 
 def wake_rank(node: Node) -> float:
-    """The number in ``htools:standby:priority:N``, the lowest of several; without any the last."""
+    """Return the lowest N of the tags ``htools:standby:priority:N``; infinity if none exists."""
     numbers = [tag[len(PRIORITY) :] for tag in node.tags if tag.startswith(PRIORITY)]
     return min((int(n) for n in numbers if n.isascii() and n.isdigit()), default=LAST)
 
 
 def retag(node: Node, added: Iterable[str], removed: Collection[str]) -> None:
-    """Give the node other tags."""
+    """Add and remove tags of the node."""
     node.tags = [*(tag for tag in node.tags if tag not in removed), *added]

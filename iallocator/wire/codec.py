@@ -3,7 +3,7 @@
 Loading `json` (which loads `re`, `enum`, `functools` ...) takes longer than everything else that a
 small request needs.  The accelerators in `_json` do the work in either case, so they are used
 directly.  Where an interpreter has none, or a document is not plain JSON, `json` itself is used,
-which also has the better error messages.  Output has no characters that a terminal would obey.
+which also has better error messages. Output contains no control characters for terminals.
 
 Bytes that are not JSON are reported with a guess at their format.  Members that appear twice are
 reported, and are an error if they decide answers.
@@ -35,19 +35,19 @@ __all__ = [
 ]
 
 BOM = b"\xef\xbb\xbf"
-"""What some editors put before a text; it says nothing."""
+"""Byte order mark that some editors put before a text; it is skipped."""
 
 _LARGE = 3_000_000
-"""Bytes from which on the faster parser is worth the time that loading it takes."""
+"""Size in bytes from which the faster parser saves more time than loading it takes."""
 
 
 def decode(raw: bytes) -> dict[str, Any]:
-    """The JSON object in `raw`.
+    """Return the JSON object in `raw`.
 
     Raises
     ------
     RequestError
-        If it is empty, no UTF-8, no JSON, nested too deeply, or not an object.
+        If it is empty, not UTF-8, not JSON, nested too deeply, or not an object.
     """
     value = decode_any(raw)
     if not isinstance(value, dict):
@@ -56,7 +56,13 @@ def decode(raw: bytes) -> dict[str, Any]:
 
 
 def decode_any(raw: bytes) -> Any:
-    """The JSON value in `raw`, whatever it is; errors as `decode`."""
+    """Return the JSON value in `raw`, of any type.
+
+    Raises
+    ------
+    RequestError
+        As `decode`, but not for another type.
+    """
     if raw.startswith(BOM):
         raw = raw[len(BOM) :]
     if not raw or raw.isspace():
@@ -86,7 +92,7 @@ def _small(raw: bytes) -> Any:
 
 
 def not_utf8(error: UnicodeError) -> str:
-    """What is wrong with bytes that no text can be made of."""
+    """Return the error text for bytes that are not UTF-8."""
     place = f" (byte {error.start + 1})" if isinstance(error, UnicodeDecodeError) else ""
     return f"not UTF-8{place}"
 
@@ -96,7 +102,13 @@ class TwiceError(Exception):
 
 
 def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The object with these members."""
+    """Return the object with these members.
+
+    Raises
+    ------
+    TwiceError
+        If two members have one name.
+    """
     found = dict(pairs)
     if len(found) != len(pairs):
         raise TwiceError
@@ -108,12 +120,12 @@ def _large(raw: bytes) -> Any:
 
     try:
         value = orjson.loads(raw)
-        # a member that the parser dropped, for there is another of its name, took its colon along
+        # The counts of colons differ if the parser has dropped a member with a repeated name
         if raw.count(b":") == orjson.dumps(value).count(b":"):
             return value
     except (TypeError, ValueError):
         pass
-    return _small(raw)  # which says the same of documents of every size
+    return _small(raw)  # reports this error equally for documents of any size
 
 
 if TYPE_CHECKING:
@@ -124,7 +136,7 @@ BLANKS = " \t\n\r"
 
 
 class _Rules:
-    """What the scanner asks for: plain objects and numbers, nothing that JSON does not have."""
+    """Represent the options of the scanner: plain objects and numbers, only what JSON allows."""
 
     strict = True
     object_hook = None
@@ -139,12 +151,12 @@ class _Rules:
 
 
 def loads(text: str, object_of: Pairs | None = None) -> Any:
-    """The value of a JSON document; `object_of` makes objects of their members.
+    """Return the value of a JSON document; `object_of` makes objects of their members.
 
     Raises
     ------
     ValueError
-        If it is none.
+        If it is not JSON.
     RecursionError
         If it is nested too deeply.
     """
@@ -158,7 +170,7 @@ def loads(text: str, object_of: Pairs | None = None) -> Any:
             return value
     except (ImportError, StopIteration, ValueError):
         pass
-    except SystemError:  # a syntax error, which needs the Python half to be described
+    except SystemError:  # a syntax error, which only the Python half can describe
         pass
     import json
 
@@ -167,7 +179,7 @@ def loads(text: str, object_of: Pairs | None = None) -> Any:
 
 
 def dumps(value: Any) -> str:
-    """`value` as compact JSON: no blanks, characters as they are."""
+    """Return `value` as compact JSON: no blanks, and characters are not escaped."""
     try:
         from _json import encode_basestring, make_encoder
 
@@ -184,24 +196,30 @@ def _unknown(value: Any) -> NoReturn:
 
 
 def encode(reply: Reply) -> bytes:
-    """The response document: compact JSON, one line."""
+    """Return the response document as compact JSON on one line."""
     return _escaped(dumps(reply.document())).encode("utf-8") + b"\n"
 
 
 def on_one_line(document: object) -> str:
-    """`document` for people, on one line; errors as of `pretty`."""
+    """Return `document` for people, on one line.
+
+    Raises
+    ------
+    ValueError
+        As `pretty`.
+    """
     import json
 
     return _escaped(json.dumps(document, ensure_ascii=False, allow_nan=False))
 
 
 def pretty(document: object) -> str:
-    """`document` for people, too: one member a line.
+    """Return `document` for people, with one member per line.
 
     Raises
     ------
     ValueError
-        If a number in it is none: JSON has no infinity.
+        If a number is infinite or NaN, which JSON does not have.
     """
     import json
 
@@ -229,18 +247,18 @@ def _escaped(line: str) -> str:
 
 
 DECIDING = frozenset({"nodes", "instances", "nodegroups", "request", "ipolicy", "cluster_tags"})
-"""Members of a document that decide answers."""
+"""Members of a document that affect answers."""
 
 FIELDS = 3
-"""A line of htools' text format has at least so many."""
+"""Fewest fields of a line of htools' text format."""
 
 
 class _Members(list[tuple[str, "Any"]]):
-    """The members of an object, two of one name included."""
+    """Represent the members of an object, including two of one name."""
 
 
 def looks_like(raw: bytes) -> str:
-    """What `raw`, which is no JSON, may be instead; "" if nobody knows."""
+    """Return a guess at the format of `raw`, which is not JSON; "" if it is unknown."""
     first = raw.lstrip().partition(b"\n")[0]
     if first.count(b"|") >= FIELDS - 1 and not first.startswith((b"{", b"[")):
         return "expected JSON, got what looks like htools' text format: give that with -t FILE"
@@ -248,15 +266,15 @@ def looks_like(raw: bytes) -> str:
 
 
 def judge_doubles(text: str) -> None:
-    """Complain of members of the JSON document `text` whose name another one has, too.
+    """Report members of the JSON document `text` that have the name of another member.
 
-    What nodes, groups, instances and the request say, and any value in them, is told once; of
-    other members of the document itself the last counts, with a warning.
+    A repeated member is an error in nodes, groups, instances and the request, and in any value in
+    them. Of other repeated members of the document itself, the last one is used, with a warning.
 
     Raises
     ------
     RequestError
-        At the first double that might decide an answer.
+        At the first repeated member that might affect an answer.
     """
     try:
         doubles = list(_doubles(loads(text, _Members), ""))
@@ -271,7 +289,7 @@ def judge_doubles(text: str) -> None:
 
 
 def _doubles(value: Any, where: str) -> Iterator[tuple[str, str]]:
-    """(path, name) of members whose name came before in the same object."""
+    """Yield (path, name) of members that repeat a name in the same object."""
     if not isinstance(value, list):
         return
     items: list[tuple[str, Any]] = value

@@ -79,15 +79,15 @@ __all__ = [
 ]
 
 SOURCELESS = frozenset({"size", "mode", "spindles", "dev_type"})
-"""Members of a disk that do not tell where it comes from."""
+"""Members of a disk that do not identify its storage."""
 
 ADMIN_STATES = ("up", "down", "offline")
 
 
 def new_instance(raw: Raw, reading: Reading, cluster: Cluster) -> Instance:
-    """An instance that a request describes, in its place among those of `cluster`.
+    """Return the new instance of a request, in its place in the order of `cluster`.
 
-    It has no nodes yet, and it will run, whatever the description says of its state.
+    It has no nodes yet. It counts as running, whatever state the description has.
     """
     instance = read_instance(name_of(raw, "name"), raw, reading, new=True)
     reading.place(instance, cluster)
@@ -100,7 +100,7 @@ def new_instance(raw: Raw, reading: Reading, cluster: Cluster) -> Instance:
 
 
 def read_instance(name: str, raw: Raw, reading: Reading, new: bool = False) -> Instance:
-    """The instance that `raw` describes, on no node yet; `new`: one that a request asks for."""
+    """Return the instance in `raw`, without nodes; `new`: it is from a request."""
     sizes, spindles = _disks(raw)
     if new:
         status = RUNNING
@@ -136,7 +136,7 @@ def read_instance(name: str, raw: Raw, reading: Reading, new: bool = False) -> I
 
 
 def _disks(raw: Raw) -> tuple[list[int], int | None]:
-    """Sizes of the disks, MiB, and the spindles of all; None if one does not say its own."""
+    """Return the sizes of the disks in MiB, and all their spindles; None if a disk names none."""
     sizes: list[int] = []
     spindles: int | None = 0
     for position, disk in enumerate(objects(raw, "disks", [])):
@@ -154,7 +154,7 @@ def _disks(raw: Raw) -> tuple[list[int], int | None]:
 
 
 def keys_of(raw: Raw, level: str = "server") -> Sequence[PlacementKey]:
-    """The ``placement_keys`` of a cluster, an instance or a request; what reads them loads late."""
+    """Return the ``placement_keys`` of a cluster, an instance or a request."""
     from iallocator.wire.placement_keys import read_keys
 
     return read_keys(raw, level)
@@ -172,12 +172,12 @@ def _networks(raw: Raw) -> list[str]:
 
 
 def cluster_policy(document: Raw) -> Policy:
-    """The policy of the whole cluster."""
+    """Return the policy of the whole cluster."""
     return read_policy(document, "ipolicy", Policy(), partial=True)
 
 
 def read_policy(raw: Raw, key: str, default: Policy, partial: bool = False) -> Policy:
-    """The policy in the member `key`; sizes of a `partial` one are completed with the default."""
+    """Return the policy in the member `key`; a `partial` one is completed from the default."""
     if raw.get(key) is None:
         return default
     policy = child(raw, key)
@@ -229,22 +229,22 @@ def _spec(raw: Raw, key: str, default: Any, partial: bool = False) -> Spec:
 
 
 DEFAULT_GROUP = "00000000-0000-0000-0000-000000000000"
-"""UUID of the group that documents without groups are given."""
+"""UUID of the default group of documents without groups."""
 
 VERSION = 2
-"""Of the protocol."""
+"""Version of the protocol."""
 
 ALLOC_POLICIES = ("preferred", "last_resort", "unallocable")
 
 
 def read_cluster(document: Raw, reading: Reading) -> Cluster:
-    """The cluster in `document`.
+    """Return the cluster in `document`.
 
     Raises
     ------
     RequestError
-        At the first field that is missing, mistyped, out of range, or that names
-        something the document does not have.
+        At the first field that is missing, has a wrong type or range, or names an object that is
+        not in the document.
     """
     if reading.behaviour.doubts_documents:
         for error in doubts(document):
@@ -284,7 +284,10 @@ def read_cluster(document: Raw, reading: Reading) -> Cluster:
 
 
 def doubts(document: Raw) -> Iterator[RequestError]:
-    """An unknown version, names that two groups have; `document` may be damaged otherwise."""
+    """Yield doubtful facts: an unknown version, group names that occur twice.
+
+    Other parts of `document` may be invalid.
+    """
     version = document.get("version")
     if version is not None and version != VERSION:
         yield RequestError("version", f"expected {VERSION}, got {describe(version)}")
@@ -332,7 +335,7 @@ def _node(
     parameters = child(raw, "ndparams", {})
     offline = boolean(raw, "offline", False)
     vm_capable = boolean(raw, "vm_capable", True)
-    # who cannot be asked reports nothing
+    # A node that cannot be asked reports no amounts
     dark = 0 if offline or not vm_capable else absent
     if dark == 0 and not reading.behaviour.reads_dead_nodes:
         raw = {key: value for key, value in raw.items() if key not in REPORTED}
@@ -370,11 +373,11 @@ REPORTED = frozenset({
     "total_memory", "reserved_memory", "free_memory", "total_disk", "free_disk",
     "total_cpus", "reserved_cpus", "total_spindles", "free_spindles",
 })  # fmt: skip
-"""What only a node that can be asked tells."""
+"""Fields that only a node that answers can report."""
 
 
 def _known(parameters: Raw) -> tuple[bool, int, float, str | None]:
-    """Exclusive storage, spindles, speed of cpus and the program that switches a node's power."""
+    """Return exclusive storage, spindles, cpu speed and the program for power control of a node."""
     try:
         return (
             boolean(parameters, "exclusive_storage", False),
@@ -387,7 +390,7 @@ def _known(parameters: Raw) -> tuple[bool, int, float, str | None]:
 
 
 def _places(raw: Raw, index: dict[str, int], instance: Instance) -> tuple[int, ...]:
-    """Indices of the nodes an instance lives on."""
+    """Return the indices of the nodes of an instance."""
     places = names(raw, "nodes")
     for position, name in enumerate(places):
         if name not in index:

@@ -1,7 +1,7 @@
-"""Typed access to the members of raw JSON objects.
+"""Read typed members of raw JSON objects.
 
-Every reader takes the object and the key and raises `RequestError` with the key
-as its path; callers add what lies above with `RequestError.below`.
+Every reader takes the object and the key, and raises `RequestError` with the key as its path.
+Callers prepend the path of the object with `RequestError.below`.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ __all__ = [
 ]  # fmt: skip
 
 LARGEST = 2**53
-"""Largest integer that every JSON program can hold exactly."""
+"""Largest integer that every JSON program can represent exactly."""
 
 SMALLEST = 1e-06
-"""Smallest number that anything is divided by: no amount over it leaves the range of floats."""
+"""Smallest divisor: an amount divided by it stays within the range of floats."""
 
 NAMELESS = "expected a name for each member, got an empty string"
 
 absent: Any = object()
-"""Marks a field without default: its absence is an error."""
+"""Default value that marks a required field."""
 
 
 def describe(value: Any) -> str:
-    """`value` as it is shown in an error message: short, and named by its JSON type."""
+    """Return `value` as text for error messages: short, and with the name of its JSON type."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -58,7 +58,7 @@ def _default(raw: Raw, key: str, default: Any, expected: str) -> Any:
 
 
 def integer(raw: Raw, key: str, default: Any = absent) -> int:
-    """A whole number from 0 to 2^53; floats without fraction count as whole."""
+    """Return a whole number from 0 to 2^53; floats without fraction are allowed."""
     value = raw.get(key)
     if type(value) is int and 0 <= value <= LARGEST:
         return value
@@ -70,7 +70,7 @@ def integer(raw: Raw, key: str, default: Any = absent) -> int:
 
 
 def number(raw: Raw, key: str, default: Any = absent) -> float:
-    """A number from 0 to 2^53."""
+    """Return a number from 0 to 2^53."""
     value = raw.get(key)
     if (type(value) is int or type(value) is float) and 0 <= value <= LARGEST:
         return value
@@ -78,7 +78,7 @@ def number(raw: Raw, key: str, default: Any = absent) -> float:
 
 
 def factor(raw: Raw, key: str, default: Any = absent) -> float:
-    """A number that something is divided by: 0 (unknown), or from 1e-6 to 2^53."""
+    """Return a divisor: 0 (unknown), or a number from 1e-6 to 2^53."""
     value = raw.get(key)
     if (type(value) is int or type(value) is float) and is_factor(value):
         return value
@@ -87,12 +87,12 @@ def factor(raw: Raw, key: str, default: Any = absent) -> float:
 
 
 def is_factor(value: float) -> bool:
-    """Whether it makes sense to divide by `value`; 0 stands for unknown."""
+    """Return whether `value` is a valid divisor, or 0 for unknown."""
     return value == 0 or SMALLEST <= value <= LARGEST
 
 
 def boolean(raw: Raw, key: str, default: Any = absent) -> bool:
-    """True or false."""
+    """Return true or false."""
     value = raw.get(key)
     if value is True or value is False:
         return value
@@ -100,7 +100,7 @@ def boolean(raw: Raw, key: str, default: Any = absent) -> bool:
 
 
 def text(raw: Raw, key: str, default: Any = absent) -> str:
-    """A string; null counts as absent where there is a default."""
+    """Return a string; null counts as absent if there is a default."""
     value = raw.get(key)
     if type(value) is str:
         return value
@@ -110,7 +110,7 @@ def text(raw: Raw, key: str, default: Any = absent) -> str:
 
 
 def name_of(raw: Raw, key: str) -> str:
-    """A string that is not empty."""
+    """Return a string that is not empty."""
     found = text(raw, key)
     if not found:
         raise RequestError(key, "expected a name, got an empty string")
@@ -118,7 +118,7 @@ def name_of(raw: Raw, key: str) -> str:
 
 
 def one_of(raw: Raw, key: str, choices: Collection[str], default: Any = absent) -> str:
-    """One of a few strings."""
+    """Return one of a few strings."""
     value = raw.get(key)
     if type(value) is str and value in choices:
         return value
@@ -127,7 +127,7 @@ def one_of(raw: Raw, key: str, choices: Collection[str], default: Any = absent) 
 
 
 def strings(raw: Raw, key: str, default: Any = absent) -> list[str]:
-    """A list of strings; null counts as absent where there is a default."""
+    """Return a list of strings; null counts as absent if there is a default."""
     value = raw.get(key)
     if type(value) is list:
         for position, item in enumerate(value):
@@ -140,7 +140,7 @@ def strings(raw: Raw, key: str, default: Any = absent) -> list[str]:
 
 
 def names(raw: Raw, key: str, default: Any = absent) -> list[str]:
-    """A list of non-empty strings."""
+    """Return a list of non-empty strings."""
     value = strings(raw, key, default)
     for position, item in enumerate(value):
         if not item:
@@ -149,7 +149,7 @@ def names(raw: Raw, key: str, default: Any = absent) -> list[str]:
 
 
 def objects(raw: Raw, key: str, default: Any = absent) -> list[Raw]:
-    """A list of objects."""
+    """Return a list of objects."""
     value = raw.get(key)
     if type(value) is list:
         for position, item in enumerate(value):
@@ -160,7 +160,7 @@ def objects(raw: Raw, key: str, default: Any = absent) -> list[Raw]:
 
 
 def child(raw: Raw, key: str, default: Any = absent) -> Raw:
-    """An object."""
+    """Return an object."""
     value = raw.get(key)
     if type(value) is dict:
         return value
@@ -168,7 +168,7 @@ def child(raw: Raw, key: str, default: Any = absent) -> Raw:
 
 
 def members(raw: Raw, key: str, default: Any = absent) -> dict[str, Raw]:
-    """An object whose members are objects, none of them without a name."""
+    """Return an object of objects; no member has an empty name."""
     value = child(raw, key, default)
     if "" in value:
         raise RequestError(key, NAMELESS)

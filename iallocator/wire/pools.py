@@ -1,21 +1,21 @@
-"""What documents say of storage pools: fields, tags, and what follows from disks.
+"""Read storage pools from the fields, tags and disks of a document.
 
-The pool of an instance, the first that is said:
+The pool of an instance is the first that is named in this list:
 
 ======================================  =============================================
 ``storage_type``, ``storage_pool``      of the instance; one may be missing
-tags ``iallocator:pool:TYPE:NAME``      of the instance, that suit its disk template
-``vg``, ``metavg`` of a disk            plain and drbd, where nodes name volume groups
+tags ``iallocator:pool:TYPE:NAME``      of the instance, that fit its disk template
+``vg``, ``metavg`` of a disk            plain and drbd, if nodes name volume groups
 ``provider`` of a disk                  ext
 ``pool`` of a disk                      rbd
 ``diskparams``, rbd pool or volume      rbd and gluster: of its group, then of the cluster
 its disk template                       ``internal/lvm``, ``internal/file``, ``external/rbd`` ...
 ======================================  =============================================
 
-Nodes name pools in ``storage_pools``, which lists all they reach, in tags (theirs and
-their group's) and in the ``diskparams`` of their group.
+Nodes name pools in ``storage_pools``, which lists all pools that they have access to, in tags
+(their own and those of their group), and in the ``diskparams`` of their group.
 
-Loaded only where a document has any of that.
+This module is loaded only if a document has any of these members.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ TYPES = (INTERNAL, EXTERNAL)
 
 
 def _storage_pools(raw: Raw) -> dict[Pool, tuple[int | None, int | None]] | None:
-    """The ``storage_pools`` of a node: pool -> total and free MiB; None if it has no such list."""
+    """Return the ``storage_pools`` of a node: pool -> total and free MiB; None without one."""
     if raw.get("storage_pools") is None:
         return None
     sizes: dict[Pool, tuple[int | None, int | None]] = {}
@@ -70,7 +70,7 @@ def _amount(raw: Raw, key: str) -> int | None:
 
 
 def _tagged(tags: Iterable[str]) -> list[Pool]:
-    """The pools that tags name."""
+    """Return the pools that tags name."""
     found: list[Pool] = []
     for tag in tags:
         if tag.startswith(POOL_TAG):
@@ -81,7 +81,7 @@ def _tagged(tags: Iterable[str]) -> list[Pool]:
 
 
 def _parameter_pools(raw: Raw) -> dict[str, Pool]:
-    """Disk template -> the pool that ``diskparams`` name for it."""
+    """Return each disk template -> the pool that ``diskparams`` name for it."""
     if raw.get("diskparams") is None:
         return {}
     found: dict[str, Pool] = {}
@@ -104,7 +104,7 @@ def _parameter_pools(raw: Raw) -> dict[str, Pool]:
 
 
 def _by_group(document: Raw, groups: Sequence[Group]) -> dict[int, dict[str, Pool]]:
-    """Group -> disk template -> the pool that ``diskparams`` name: its own, or the cluster's."""
+    """Return group -> disk template -> the pool in ``diskparams`` of the group or the cluster."""
     everywhere = _parameter_pools(document)
     raw = document.get("nodegroups") or {}
     found: dict[int, dict[str, Pool]] = {}
@@ -117,12 +117,12 @@ def _by_group(document: Raw, groups: Sequence[Group]) -> dict[int, dict[str, Poo
 
 
 def read_pools(document: Raw, cluster: Cluster) -> None:
-    """Take what `document` says of pools into `cluster`, whose instances are on no state yet.
+    """Read the pools in `document` into `cluster`; no state may exist yet.
 
     Raises
     ------
     RequestError
-        At a field that is not understood, or that contradicts the disk template.
+        At an invalid field, or one that contradicts the disk template.
     """
     raw_nodes, raw_instances = document["nodes"], document["instances"]
     by_group = _by_group(document, cluster.groups)
@@ -148,7 +148,7 @@ def read_pools(document: Raw, cluster: Cluster) -> None:
 
 
 def _access(node: Node, raw: Raw, parameters: Collection[Pool]) -> Access | None:
-    """What is said of one node; `parameters` are the pools that its disk parameters name."""
+    """Return the pools of one node; `parameters` are the pools in its disk parameters."""
     sizes = _storage_pools(raw)
     tagged = _tagged((*node.tags, *node.group.tags))
     if sizes is None and not tagged and not parameters:
@@ -158,10 +158,10 @@ def _access(node: Node, raw: Raw, parameters: Collection[Pool]) -> Access | None
 
 
 def _reported(nodes: Sequence[Node], access: Sequence[Access | None]) -> list[Pool]:
-    """The pools that free disk speaks of: ``lvm``, and the volume group that is the same.
+    """Return the pools that free disk describes: ``lvm``, and the volume group that equals it.
 
-    That is the only one; of several, where ``lvm`` is not among them, the one that equals it.
-    It does if on every node that measures it, its figures are those of the node itself.
+    A single volume group equals it. If there are several and ``lvm`` is not one of them, it is the
+    one with the sizes of the node itself, on every node that measures it.
     """
     known = [(node, one) for node, one in zip(nodes, access) if one is not None]
     named = {pool for _, one in known for pool in one.pools}
@@ -180,7 +180,7 @@ def _reported(nodes: Sequence[Node], access: Sequence[Access | None]) -> list[Po
 
 
 def _take_sizes(nodes: Sequence[Node], access: Sequence[Access | None], storage: Storage) -> None:
-    """What is said of the pool that a node's disk figures speak of, says more than they do."""
+    """Replace a node's disk sizes by the more precise sizes of the pool that they describe."""
     for node, one in zip(nodes, access):
         if one is None:
             continue
@@ -192,7 +192,7 @@ def _take_sizes(nodes: Sequence[Node], access: Sequence[Access | None], storage:
 
 
 def resolve_pools(instance: Instance, raw: Raw, cluster: Cluster) -> None:
-    """Give a new instance its pools; where groups differ, it takes that of the group it gets to."""
+    """Set the pools of a new instance; if groups differ, its pool depends on the group."""
     storage = cluster.storage or Storage([None] * len(cluster.nodes))
     usual = storage.by_template(instance.template)
     own = next(iter(usual)) if len(usual) == 1 else None
@@ -210,10 +210,10 @@ def _resolve(
     usual: Pool | None,
     anywhere: bool = False,
 ) -> bool:
-    """Find the pools of an instance; whether they are news.
+    """Set the pools of an instance; return whether some are new.
 
-    `usual` is the one of its disk template, if disk parameters say so; `anywhere`:
-    they say different ones.
+    `usual` is the pool of its disk template, if disk parameters name one; `anywhere`: they name
+    different pools.
     """
     disks = raw.get("disks") or []
     stated = _stated(instance, raw) or _derived(instance, disks, storage)
@@ -228,7 +228,7 @@ def _resolve(
 
 
 def _stated(instance: Instance, raw: Raw) -> tuple[Pool, ...]:
-    """The pools that fields or tags of the instance name; none if they do not."""
+    """Return the pools that fields or tags of the instance name; () if they name none."""
     template = instance.template
     usual = next((kind for kind, _ in presumed(template)), None)
     kind = one_of(raw, "storage_type", TYPES, "")
@@ -241,7 +241,7 @@ def _stated(instance: Instance, raw: Raw) -> tuple[Pool, ...]:
         raise RequestError("storage_type", f'expected "{usual}" for {template}, got "{kind}"')
     if pool:
         found = (kind or usual, pool)
-        return () if found == LVM else (found,)  # disks may say which volume group
+        return () if found == LVM else (found,)  # disks may name the volume group
     if kind and kind != usual:
         return ((kind, template),)
     if not instance.tags:
@@ -251,7 +251,7 @@ def _stated(instance: Instance, raw: Raw) -> tuple[Pool, ...]:
 
 
 def _derived(instance: Instance, disks: Sequence[Raw], storage: Storage) -> tuple[Pool, ...]:
-    """The pools that the disks name; none if they do not."""
+    """Return the pools that the disks name; () if they name none."""
     template = instance.template
     if TEMPLATES[template].local:
         return tuple(dict.fromkeys(_volume_groups(instance, disks))) if storage.volumes else ()
@@ -261,7 +261,7 @@ def _derived(instance: Instance, disks: Sequence[Raw], storage: Storage) -> tupl
 
 
 def _volume_groups(instance: Instance, disks: Sequence[Raw]) -> list[Pool]:
-    """Per disk the pool that holds it, and for drbd then the one of its metadata."""
+    """Return the pool of each disk; for drbd followed by the pool of its metadata."""
     found: list[Pool] = []
     for disk in disks:
         group = disk.get("vg")
@@ -273,7 +273,7 @@ def _volume_groups(instance: Instance, disks: Sequence[Raw]) -> list[Pool]:
 
 
 def _amounts(instance: Instance, disks: Sequence[Raw], pools: Sequence[Pool]) -> dict[Pool, int]:
-    """MiB that the disks take in each pool, on each node of the instance."""
+    """Return the MiB that the disks take in each pool, on each node of the instance."""
     if len(pools) == 1:
         return {pools[0]: instance.disk}
     beside = (instance.kind.metadata,) if instance.kind.metadata else ()

@@ -1,4 +1,4 @@
-"""Whether a document says anything of storage pools: most do not, and then nothing is read."""
+"""Detect whether a document mentions storage pools; if not, the reader of pools is not loaded."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 __all__ = ["POOL_TAG", "instance_speaks_of_pools", "speaks_of_pools"]
 
 POOL_TAG = "iallocator:pool:"
-"""What the tags begin with that name a pool: its type and, after a colon, its name follow."""
+"""Prefix of tags that name a pool; its type and, after a colon, its name follow."""
 
 
 def speaks_of_pools(document: Raw) -> bool:
-    """Whether anything in `document`, its request aside, is about storage pools."""
+    """Return whether `document`, without its request, mentions storage pools."""
     groups = (document.get("nodegroups") or {}).values()
     return (
         document.get("diskparams") is not None
@@ -28,7 +28,7 @@ def speaks_of_pools(document: Raw) -> bool:
 
 
 def instance_speaks_of_pools(raw: Raw) -> bool:
-    """Whether an instance says where its disks are."""
+    """Return whether an instance names the storage of its disks."""
     if "storage_type" in raw or "storage_pool" in raw:
         return True
     tags = raw.get("tags")

@@ -1,4 +1,4 @@
-"""How documents are to be read: what of them counts, and who stands first."""
+"""Options for reading documents: which members are used, and the order of objects."""
 
 from __future__ import annotations
 
@@ -19,20 +19,21 @@ __all__ = ["Reading"]
 
 
 class Reading:
-    """How a document is to be read.
+    """Represent the options for reading a document.
 
     Attributes
     ----------
     behaviour:
-        What of it counts, and how ties are broken.
+        Which members are used, and how ties are decided.
     static_kvm_memory:
-        MiB that a node itself takes where the first hypervisor is kvm; 0: as reported.
+        MiB that a node itself uses if the first hypervisor is kvm; 0: as reported.
     ignore_load:
-        Whether instances count without dynamic utilisation.
+        If true, instances have no dynamic utilisation.
     exclusion:
-        Prefixes of tags that keep instances apart, beside those that the cluster names.
+        Prefixes of tags that keep instances apart, in addition to those of the cluster.
     reads_auto_balance, reads_cpu_speed:
-        Whether that counts; hail looks at neither, though its kin do, which read elsewhere.
+        If true, this field is used. hail ignores both; other programs of htools use them, but read
+        other sources.
     """
 
     __slots__ = (
@@ -62,23 +63,23 @@ class Reading:
 
     @property
     def load(self) -> tuple[float, float, float, float]:
-        """The dynamic utilisation of an instance of which nothing is known."""
+        """Return the dynamic utilisation of an instance without measured values."""
         return NO_LOAD if self.ignore_load else UNIT_LOAD
 
     def ordered(self, raw: dict[str, Raw]) -> list[tuple[str, Raw]]:
-        """The members of `raw`, those that win ties first."""
+        """Return the members of `raw`; of a tie, the first wins."""
         if not self.behaviour.orders_by_name:
             return list(raw.items())[::-1]
         return sorted(raw.items())
 
     def groups(self, raw: dict[str, Raw]) -> list[tuple[str, Raw]]:
-        """The groups in `raw`: as they stand there, or by name."""
+        """Return the groups in `raw`, in their order or sorted by name."""
         if not self.behaviour.orders_by_name:
             return list(raw.items())
         return sorted(raw.items(), key=lambda item: (str(item[1].get("name")), item[0]))
 
     def place(self, instance: Instance, cluster: Cluster) -> None:
-        """Give a new instance its place in the order, and the meaning of its tags."""
+        """Set the order of a new instance, and the meaning of its tags."""
         from bisect import bisect
         from operator import attrgetter
 

@@ -1,7 +1,7 @@
 """Convert the answers of a running cluster into a document as Ganeti writes it for allocators.
 
-Unknown figures are 0: those of nodes that cannot be asked, and disk figures of nodes without a
-volume group.  A node that does not answer counts as offline, even if it is not marked offline.
+Unknown amounts are 0: those of nodes that cannot be asked, and disk amounts of nodes without a
+volume group. A node that does not answer counts as offline, even if it is not marked offline.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from iallocator.wire.fields import describe
 __all__ = ["Answers", "Record", "captured", "check_kinds", "master_of", "silent_nodes"]
 
 Record = dict[str, Any]
-"""Field, as LUXI calls it -> value; None where there is none."""
+"""Field (as in LUXI) -> value; None if there is no value."""
 
 
 class Answers(NamedTuple):
-    """The answers to all questions, asked one after the other.
+    """Represent the answers to all questions, which were asked one after the other.
 
     Attributes
     ----------
     where:
-        The socket, address or folder that they come from.
+        The socket, address or folder of the answers.
     info:
         The cluster.
     groups, nodes, instances, networks:
-        Their fields, in the order in which they were answered.
+        Their fields, in the order of the answers.
     """
 
     where: str
@@ -48,7 +48,7 @@ TEXTS = {
     "instances": ("name", "pnode", "status"),
     "networks": ("uuid", "name"),
 }
-"""Answer -> fields that are text, if they are there."""
+"""Answer -> optional fields that are text."""
 
 LISTS = {
     "info": ("enabled_hypervisors",),
@@ -60,16 +60,16 @@ LISTS = {
     ),
     "networks": ("group_list",),
 }  # fmt: skip
-"""Answer -> fields that are lists, if they are there."""
+"""Answer -> optional fields that are lists."""
 
 
 def check_kinds(answers: Answers) -> None:
-    """See to it that names are text and lists are lists; the reader of documents knows the rest.
+    """Check that names are text and lists are lists; the reader of documents checks the rest.
 
     Raises
     ------
     LiveError
-        At the first that is something else.
+        At the first field of another type.
     """
     for what, texts in TEXTS.items():
         said = getattr(answers, what)
@@ -89,7 +89,7 @@ def _check(where: str, what: str, field: str, value: Any, kind: type) -> None:
 
 
 VERSION = 2
-"""Of the protocol between Ganeti and its allocators."""
+"""Version of the protocol between Ganeti and its allocators."""
 
 NEEDED = {
     "total_memory": "mtotal",
@@ -98,20 +98,20 @@ NEEDED = {
     "total_cpus": "ctotal",
     "reserved_cpus": "cnos",
 }
-"""Amounts of a node that it must say itself if it is online -> the fields with them."""
+"""Amounts that an online node must report itself -> their fields in the answer."""
 
 WHERE_KNOWN = {"total_disk": "dtotal", "free_disk": "dfree", "free_spindles": "spfree"}
-"""Amounts that are 0 where there is no volume group, or none with spindles."""
+"""Amounts that are 0 without a volume group, or without spindles -> their fields."""
 
 
 def captured(answers: Answers) -> Record:
-    """The document, without a request.
+    """Return the document, without a request.
 
     Raises
     ------
     RequestError
-        If something that a cluster says of itself is missing; of types and names of others
-        the reader of documents knows.
+        If a field of the cluster is missing. The reader of documents checks types, and the fields
+        of other objects.
     """
     info = answers.info
     default = info.get("default_hypervisor")
@@ -130,18 +130,18 @@ def captured(answers: Answers) -> Record:
 
 
 def silent_nodes(answers: Answers) -> list[str]:
-    """Return the names of the nodes that do not answer, and are not marked offline."""
+    """Return the names of the nodes that do not answer and are not marked offline."""
     return [_name(raw, "nodes") for raw in answers.nodes if _is_silent(raw)]
 
 
 def _is_silent(raw: Record) -> bool:
-    """Whether a node lacks an amount that only the node itself can report."""
+    """Return whether a node lacks an amount that only the node itself can report."""
     expected = not raw.get("offline") and raw.get("vm_capable") is not False
     return expected and any(raw.get(field) is None for field in NEEDED.values())
 
 
 def master_of(answers: Answers) -> str:
-    """The name of the master node."""
+    """Return the name of the master node."""
     master = answers.info.get("master")
     if not isinstance(master, str):
         raise RequestError("master", f"expected the name of a node, got {describe(master)}")
@@ -172,7 +172,7 @@ def _groups(answers: Answers, pools: Record) -> Record:
 
 
 def _networks_of_groups(answers: Answers) -> dict[str, list[str]]:
-    """UUID of a group -> the UUIDs of the networks that it is connected to."""
+    """Return the UUID of each group -> the UUIDs of the networks that it is connected to."""
     found: dict[str, list[str]] = {}
     uuids = {raw.get("name"): raw.get("uuid") for raw in answers.groups}
     for network in answers.networks:
@@ -190,7 +190,7 @@ def _networks_of_groups(answers: Answers) -> dict[str, list[str]]:
 
 
 def _pool_names(parameters: Any) -> Record:
-    """What `parameters` of disks say of storage pools, and nothing else."""
+    """Return the members of disk `parameters` that name storage pools."""
     known = parameters if isinstance(parameters, dict) else {}
     return {
         name: {key: known[name][key]}
@@ -202,7 +202,7 @@ def _pool_names(parameters: Any) -> Record:
 
 
 def _pools_differ(answers: Answers, pools: Record) -> bool:
-    """Whether some group uses other storage pools than the cluster."""
+    """Return whether some group uses other storage pools than the cluster."""
     return any(_pool_names(raw.get("diskparams")) != pools for raw in answers.groups)
 
 

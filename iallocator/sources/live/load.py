@@ -1,7 +1,7 @@
 """Read a running cluster through LUXI or RAPI, or from a folder with answers of RAPI.
 
-The queries are not one transaction: an instance that is created or removed between two of them
-is in one answer and not in the other.  The queries are repeated until the answers agree.
+The queries are not one transaction: one answer can contain an instance that another lacks, because
+it was created or removed in between.  The queries are repeated until the answers agree.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ __all__ = [
 ]
 
 AGAIN = 3
-"""How often everything is asked once more."""
+"""Number of repetitions of all queries."""
 
 
 def reading_deadline(settings: Settings, in_run: bool) -> Deadline:
     """Return the deadline of reading a cluster, or of asking its monitoring daemons.
 
-    `in_run`: whether the time limit of the run counts, too, if one was chosen.  It does not
-    while a plan is carried out, which takes longer than planning.
+    `in_run`: whether the time limit of the run applies, too, if one was chosen. It does not apply
+    while a plan is executed, which takes longer than planning.
     """
     seconds = settings.read_timeout
     limit = f"the {seconds:g} s for reading the cluster (--read-timeout)"
@@ -70,14 +70,14 @@ def reading_deadline(settings: Settings, in_run: bool) -> Deadline:
 def read_live(
     settings: Settings, reading: Reading, in_run: bool = True
 ) -> tuple[Cluster, Policy, str, Record]:
-    """The cluster that ``-L`` or ``-m`` names, its policy, its master, and its document.
+    """Return the cluster that ``-L`` or ``-m`` names, its policy, its master, and its document.
 
-    `in_run`: as of `reading_deadline`.
+    `in_run`: as in `reading_deadline`.
 
     Raises
     ------
     LiveError, UsageError
-        If it is not reached, or does not answer as it should.
+        If the cluster is not reached, or its answers are invalid.
     """
     answers = ask(settings, reading_deadline(settings, in_run))
     return understood(answers, reading, through_luxi=settings.luxi is not None)
@@ -86,7 +86,7 @@ def read_live(
 def understood(
     answers: Answers, reading: Reading, through_luxi: bool
 ) -> tuple[Cluster, Policy, str, Record]:
-    """What `answers` say, as a model and as a document; errors name where they come from."""
+    """Return the model and the document from `answers`; errors name the source of the answers."""
     own = copy(reading)
     own.reads_auto_balance = True
     own.reads_cpu_speed = through_luxi or reading.behaviour.reads_cpu_speed_by_rapi
@@ -109,9 +109,9 @@ def silence_warnings(cluster: Cluster) -> list[str]:
 
 
 def reject_silence(cluster: Cluster, option: str) -> NoReturn:
-    """Refuse to change a cluster with nodes that are only assumed to be offline.
+    """Reject a change of the cluster while nodes are only assumed to be offline.
 
-    `option`: the one that allows it.
+    `option`: the option that allows the change.
 
     Raises
     ------
@@ -132,7 +132,7 @@ def mark_offline(node: str) -> str:
 
 
 def ask(settings: Settings, deadline: Deadline) -> Answers:
-    """Answers that fit together, from the cluster that `settings` name; all before `deadline`."""
+    """Return consistent answers of the cluster that `settings` name, all before `deadline`."""
     if settings.luxi is not None:
         path = settings.luxi
         return _consistent(lambda: ask_luxi(path, deadline, settings.max_input), AGAIN)
@@ -167,7 +167,7 @@ def _consistent(question: Callable[[], Answers], again: int) -> Answers:
 
 
 def _contradictions(answers: Answers) -> Iterator[str]:
-    """What one answer names that another does not know."""
+    """Yield each object that one answer names and another lacks."""
     groups = {raw.get("uuid") for raw in answers.groups}
     nodes = {raw.get("name") for raw in answers.nodes}
     for raw in answers.nodes:
@@ -195,21 +195,21 @@ FIELDS = {
     ),
     "network": "uuid name group_list",
 }
-"""What is asked about -> the fields that are asked for."""
+"""Type of object -> the fields to query."""
 
 NORMAL = 0
 """Status of a field that has a value."""
 
 
 def ask_luxi(path: str, deadline: Deadline, limit: int) -> Answers:
-    """What the daemons behind the socket at `path` say; "" means the usual one.
+    """Return the answers of the daemons at the socket `path`; "" means the default socket.
 
-    All is said before `deadline`, and no answer has more than `limit` bytes.
+    All answers must arrive before `deadline`; none may have more than `limit` bytes.
 
     Raises
     ------
     LiveError
-        If they do not answer, or something else.
+        If the daemons do not answer, or an answer is invalid.
     """
     with LuxiClient(path, limit) as client:
         info = client.call("QueryClusterInfo", (), deadline)
@@ -238,7 +238,7 @@ def _records(client: LuxiClient, what: str, deadline: Deadline) -> list[Record]:
 
 
 FILE = "file://"
-"""What an address begins with that is a folder."""
+"""Prefix of an address that is a folder."""
 
 QUESTIONS = {
     "info": "/2/info",
@@ -247,22 +247,22 @@ QUESTIONS = {
     "instances": "/2/instances?bulk=1",
     "networks": "/2/networks?bulk=1",
 }
-"""Name, of the file, too -> what is asked."""
+"""Name of the question, and of its file -> its path in RAPI."""
 
 
 class Door(Protocol):
-    """Where the questions are asked."""
+    """A source of RAPI's answers."""
 
     base: str
 
     def get(self, path: str, deadline: Deadline) -> Any:
-        """The JSON value at `path`, all of it before `deadline`."""
+        """Return the JSON value at `path`, which must be complete before `deadline`."""
 
 
 class StoredAnswers:
-    """The folder of an address ``file://FOLDER``; networks may be missing there.
+    """Read answers from the folder of an address ``file://FOLDER``; networks may be missing there.
 
-    They are read where they are asked for, so that a damaged one is named.
+    Each file is read on demand, so that the error for a damaged file names it.
     """
 
     def __init__(self, address: str, limit: int) -> None:
@@ -271,7 +271,7 @@ class StoredAnswers:
         self._folder = address.removeprefix(FILE)
 
     def get(self, path: str, deadline: Deadline) -> Any:
-        """What the file says that has the answer at `path`."""
+        """Return the content of the file with the answer for `path`."""
         name = next(name for name, asked in QUESTIONS.items() if asked == path)
         file = f"{self._folder}/{name}.json"
         if name == "networks":
@@ -286,12 +286,12 @@ class StoredAnswers:
 
 
 def ask_rapi(door: Door, deadline: Deadline) -> Answers:
-    """What RAPI says, or has said; all before `deadline`.
+    """Return RAPI's answers, all before `deadline`.
 
     Raises
     ------
     LiveError, UsageError
-        If it does not answer, or something else.
+        If RAPI does not answer, or an answer is invalid.
     """
     said = {name: door.get(path, deadline) for name, path in QUESTIONS.items()}
     info = said.pop("info")
@@ -311,7 +311,7 @@ def ask_rapi(door: Door, deadline: Deadline) -> Answers:
 
 
 def _instance(raw: Record) -> Record:
-    """The fields of an instance; the memory is what it uses now, if that is known."""
+    """Return the fields of an instance; its memory is the memory in use now, if that is known."""
     record = {**raw, **_named("be/", raw.get("beparams"))}
     used = raw.get("oper_ram")
     if isinstance(used, int | float) and not isinstance(used, bool):

@@ -1,9 +1,9 @@
-"""How busy nodes and instances are, by their monitoring daemons: asked, or from a file.
+"""Measured utilisation of nodes and instances, from their monitoring daemons or from a file.
 
-``cpu-avg-load`` is of a node, and is shared by cpus: the virtual ones of its instances, and
-those that the node has for itself, whose part stays when instances move, as in hbal;
-``xen-cpu-avg-load`` is of each instance.  If one node that is online, or with it an
-instance, has none, nobody's counts: a mixture would move instances for no reason.
+``cpu-avg-load`` is measured per node and divided among cpus: the virtual cpus of its instances, and
+the cpus of the node itself. As in hbal, the node's own part stays when instances move.
+``xen-cpu-avg-load`` is measured per instance. If one online node, or an instance on it, has no
+measurement, none is used: a mixture would move instances for no reason.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ OF_NODES = "cpu-avg-load"
 OF_INSTANCES = "xen-cpu-avg-load"
 
 HIGHEST = 1e9
-"""Of one node or instance; sums of such, squared, stay far within the range of floats."""
+"""Largest utilisation of a node or instance; sums of squares stay within the range of floats."""
 
 
 class MissingError(IallocatorError):
-    """What somebody wanted to be complete is not."""
+    """Measurements that must be complete are incomplete."""
 
     exit_status = 1
 
 
 def add_measured(cluster: Cluster, settings: Settings) -> list[str]:
-    """Give nodes and instances of `cluster` what was measured, if that is asked for; warnings.
+    """Set the measured utilisation of `cluster`, if `settings` request it; return warnings.
 
     Raises
     ------
     UsageError
-        If an option would do nothing, or the file cannot be understood.
+        If an option would have no effect, or the file is invalid.
     MissingError
-        If something is missing that must not be.
+        If a required measurement is missing.
     """
     if not settings.measures:
         alone = ("mond_xen", "exit_on_missing_mond_data")
@@ -78,12 +78,12 @@ def add_measured(cluster: Cluster, settings: Settings) -> list[str]:
 
 
 def _reports(nodes: Sequence[str], kind: str, settings: Settings) -> Mapping[str, Report | None]:
-    """Node -> its report.
+    """Return each node -> its report.
 
     Raises
     ------
     LiveError
-        If a daemon does not answer as it should.
+        If a daemon's answer is invalid.
     """
     if settings.mond_data:
         # The reports in a file: a list of `{"node": NAME, "reports": [...]}`
@@ -111,7 +111,10 @@ def _reports(nodes: Sequence[str], kind: str, settings: Settings) -> Mapping[str
 def _apply_to_nodes(
     cluster: Cluster, nodes: Sequence[Node], reports: Mapping[str, Report | None]
 ) -> str:
-    """Share the load of each node; or what is missing, and then nothing is done."""
+    """Divide the utilisation of each node among its cpus.
+
+    If a measurement is missing, change nothing and return what is missing.
+    """
     loads: dict[int, float] = {}
     for node in nodes:
         data = (reports.get(node.name) or {}).get("data")
@@ -142,7 +145,10 @@ def _apply_to_nodes(
 def _apply_to_instances(
     cluster: Cluster, nodes: Sequence[Node], reports: Mapping[str, Report | None]
 ) -> str:
-    """Take the load of each instance; or what is missing, and then nothing is done."""
+    """Set the utilisation of each instance.
+
+    If a measurement is missing, change nothing and return what is missing.
+    """
     loads: dict[str, float] = {}
     for node in nodes:
         data = (reports.get(node.name) or {}).get("data")
@@ -164,7 +170,7 @@ def _apply_to_instances(
 
 
 def _number(value: object) -> float | None:
-    """A load; None if `value` is none."""
+    """Return a utilisation; None if `value` is not one."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return float(value) if 0 <= value <= HIGHEST else None

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 _missing: Any = object()
-"""Stands where a required member should be; it is of no JSON type, so nothing fits."""
+"""Stands for a missing required member; it has no JSON type, so no type matches."""
 
 _ANNOTATIONS = frozenset({"title", "description", "default"})
 _PLURALS = {"a string": "strings", "an object": "objects"}
@@ -44,14 +44,14 @@ _PLURALS = {"a string": "strings", "an object": "objects"}
 
 @cache
 def request_validator() -> Any:
-    """The validator of whole request documents."""
+    """Return the validator of whole request documents."""
     return _Validator(_inlined("request.schema.json", load()))
 
 
 def _inlined(reference: str, schemas: dict[str, Raw]) -> Raw:
-    """The schema that `reference` means, its own references replaced by what they mean.
+    """Return the schema that `reference` names, with all references in it replaced.
 
-    Without references left to resolve, validation takes half the time.
+    Validation without references takes half the time.
     """
     name, _, pointer = reference.partition("#")
     schema = schemas[name]
@@ -62,7 +62,7 @@ def _inlined(reference: str, schemas: dict[str, Raw]) -> Raw:
 
 
 def _replaced(value: Any, home: str, schemas: dict[str, Raw]) -> Any:
-    """`value`, a part of the schema called `home`, without references."""
+    """Return `value`, a part of the schema called `home`, with all references replaced."""
     if isinstance(value, list):
         return [_replaced(item, home, schemas) for item in value]
     if not isinstance(value, dict):
@@ -93,13 +93,13 @@ def _type(validator: Any, types: Any, value: Any, schema: Raw) -> Iterator[Valid
 
 
 def _first_type(schema: Raw) -> str:
-    """The type of a value; null, where it is allowed too, comes after it."""
+    """Return the type of a value; null is returned only if no other type is allowed."""
     types = schema["type"]
     return str(types if isinstance(types, str) else types[0])
 
 
 def _phrase(validator: Any, value: Any, schema: Raw) -> str:
-    """What is expected instead of `value`."""
+    """Return the text for what is expected instead of `value`."""
     name = _first_type(schema)
     if name == "number" or (name == "integer" and validator.is_type(value, "number")):
         return _range(schema)
@@ -114,13 +114,13 @@ def _phrase(validator: Any, value: Any, schema: Raw) -> str:
 def _range(schema: Raw) -> str:
     name = _first_type(schema)
     article = "an" if name == "integer" else "a"
-    if "not" in schema:  # of numbers only: too small to divide by
+    if "not" in schema:  # only for numbers that are too small as divisors
         return f"0, or {article} {name} from {SMALLEST} to {schema['maximum']}"
     return f"{article} {name} from {schema['minimum']} to {schema['maximum']}"
 
 
 def _items(validator: Any, schema: Raw) -> str:
-    """What the items of a list are called: what is asked for where one is missing."""
+    """Return the name of the items of a list, for the error about a missing item."""
     for error in validator.descend(_missing, schema.get("items", True)):
         for singular, plural in _PLURALS.items():
             if error.message.startswith(f"expected {singular},"):
@@ -156,7 +156,7 @@ def _min_length(validator: Any, least: int, value: Any, schema: Raw) -> Iterator
 def _required(
     validator: Any, names: list[str], value: Any, schema: Raw
 ) -> Iterator[ValidationError]:
-    """One error per missing member, at its path, that says what it should be."""
+    """Yield one error per missing member, with its path and what is expected."""
     if not validator.is_type(value, "object"):
         return
     for name in names:
@@ -180,19 +180,19 @@ _Validator: Any = extend(Draft202012Validator, _KEYWORDS)  # type: ignore[no-unt
 
 
 NEEDED, OPTIONAL, UNREAD = "needed", "optional", ""
-"""What a reader of a document does with its request: some read the cluster alone."""
+"""How a caller uses the request of a document; some read only the cluster."""
 
 _WORDED_BETTER = frozenset({"minItems", "maxItems", "uniqueItems"})
-"""Keywords whose violations `iallocator.wire.validation.consistency` finds too, and says better."""
+"""Keywords that `iallocator.wire.validation.consistency` checks, too, with better messages."""
 
 
 def problems(raw: bytes, request: str = NEEDED) -> list[str]:
-    """Every problem of the request document `raw`, sorted; none if it can be answered.
+    """Return every problem of the request document `raw`, sorted; empty if it can be answered.
 
-    `request`: whether one must be there, and is looked at.  Each problem is ``path:
-    expected ..., got ...``, as in the error that the parser raises for the first that it
-    meets.  What cannot be decoded has that one problem.
-    Cost: a tenth of a second to load jsonschema, then a third of a second per MB.
+    `request`: whether the request is required, and is checked. Each problem is ``path: expected
+    ..., got ...``, as in the error that the parser raises for the first problem. A document that
+    cannot be decoded has that problem only. Cost: a tenth of a second to load jsonschema, then a
+    third of a second per MB.
     """
     try:
         document = decode(raw)
@@ -207,7 +207,7 @@ def problems(raw: bytes, request: str = NEEDED) -> list[str]:
 
 
 def _misfits(document: dict[str, Any], bare: bool) -> Iterator[RequestError]:
-    """Where the document does not fit its schema; `bare`: it may be without a request."""
+    """Yield the violations of the schema; `bare`: the request may be missing."""
     for error in request_validator().iter_errors(document):
         if bare and list(error.absolute_path) == ["request"]:
             continue
@@ -221,7 +221,7 @@ _SUFFIX = ".schema.json"
 
 
 def directory() -> Path:
-    """The folder that holds the schemas.
+    """Return the folder with the schemas.
 
     Raises
     ------
@@ -235,7 +235,7 @@ def directory() -> Path:
 
 
 def load() -> dict[str, Any]:
-    """All schemas: file name, which is also the schema's ``$id``, to content."""
+    """Return all schemas: file name, which is also the schema's ``$id`` -> content."""
     return {
         path.name: json.loads(path.read_bytes()) for path in sorted(directory().glob("*" + _SUFFIX))
     }
