@@ -59,7 +59,7 @@ def _write(rows: list[dict[str, Any]]) -> int:
 
 
 def _profiled() -> list[dict[str, Any]]:
-    """The stored rows with their stages measured again."""
+    """Return the stored rows with their stages measured again."""
     documents = {case.name: case.document for case in CASES}
     stored = json.loads((HERE / "results.json").read_text(encoding="utf-8"))
     rows = [row for row in stored if row["name"] in documents]
@@ -70,7 +70,7 @@ def _profiled() -> list[dict[str, Any]]:
 
 
 def _merged(new: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The stored rows, those measured again replaced, in the order of the cases."""
+    """Return the stored rows with `new` rows in place of old ones, in the order of the cases."""
     stored = json.loads((HERE / "results.json").read_text(encoding="utf-8"))
     by_name = {row["name"]: row for row in stored}
     for row in new:
@@ -82,18 +82,18 @@ def _merged(new: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 class Bench:
-    """Measures cases; a peer that was stopped is not asked of larger clusters of a curve again."""
+    """Measure cases, and skip a peer on the larger clusters of a curve after it was stopped."""
 
     def __init__(self, folder: Path, options: Any) -> None:
         self.folder = folder
         self.options = options
         self.stopped: dict[tuple[str, str], int] = {}
-        """Work and template -> nodes at which the peer was stopped."""
+        """Work and template -> number of nodes at which the peer was stopped."""
         self.warm: set[str] = set()
-        """Commands of ours that have run before."""
+        """Commands of this program that have run before."""
 
     def measure(self, case: Case) -> dict[str, Any]:
-        """A row."""
+        """Measure a case, and return its row."""
         path = input_file(case, self.folder)
         ours, theirs = [self.options.plugin, str(path)], [HAIL, str(path)]
         if case.ours:
@@ -131,14 +131,14 @@ class Bench:
         return row
 
     def _alone(self, case: Case) -> bool:
-        """Whether no peer is asked: there is none, or it would be stopped again."""
+        """Return whether only this program runs: there is no peer, or it would be stopped again."""
         if self.options.peerless or not (case.peer if case.ours else case.seconds < 1):
             return True
         stopped = self.stopped.get((case.work, case.template), case.nodes)
         return not case.target and case.nodes > stopped
 
     def _limit(self, case: Case, took: float) -> float:
-        """Seconds of a run: of a peer long enough to see that we are as fast as is wanted."""
+        """Return the time limit of a run in seconds, for a peer long enough to prove the target."""
         limit = float(self.options.limit)
         return max(limit / 2, 1.1 * case.target * took) if case.target and took else limit
 
@@ -150,7 +150,7 @@ class Bench:
 
 
 def input_file(case: Case, folder: Path) -> Path:
-    """Write the input of `case` into `folder`; another process does, to keep its memory apart."""
+    """Write the input of `case` into `folder`, in a separate process to keep its memory apart."""
     path = folder / ("cluster.data" if case.from_text else "request.json")
     child = get_context("fork").Process(target=_write_input, args=(case, path))
     child.start()
@@ -216,7 +216,7 @@ def _table(rows: list[dict[str, Any]]) -> str:
 
 
 def _pairs(row: dict[str, Any]) -> str:
-    """How many pairs of runs; ours alone, if there are more of them."""
+    """Return the number of pairs of runs, and of further runs of this program alone."""
     pairs, runs = row.get("pairs", 0), row.get("ours_runs", 0)
     if not pairs:
         return "apart" if "hail_ms" in row and runs else f"{runs} alone" * (runs > 0)

@@ -1,4 +1,4 @@
-"""A line of the table: what is measured, and what is wanted of it."""
+"""A line of the table: what is measured, and its target."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ FROM_DOCUMENTS = ("make-room", "compress", "redistribute", "balance-groups")
 
 
 class Case(NamedTuple):
-    """One line of the table.
+    """Represent one line of the table.
 
     Attributes
     ----------
     name:
-        What is done.
+        The measured work.
     document:
         Makes the request.
     target:
-        The peer's time divided by ours, at least; 0: only our own time counts.
+        Lowest ratio of the peer's time to ours; 0 if only our own time counts.
     seconds:
-        Our time at most; 0: only the ratio counts.
+        Our longest time in seconds; 0 if only the ratio counts.
     nodes, template:
-        For the picture; 0 and "" for what is not in it.
+        Position in the plot; 0 and "" for a case that is not in it.
     ours, peer:
-        Planners: a command with its options, and the program that is asked beside it, both on
-        the cluster as a text file, or on the document, see `from_text`.  Both () for requests,
-        which are asked of hail.
+        For planners: a command with its options, and the program to compare with. Both read the
+        cluster as a text file, or the document, see `from_text`. Both are () for requests, which
+        are compared with hail.
     work:
-        The panel of the picture; "" for what is in none.
+        Panel of the plot; "" for a case that is in none.
     """
 
     name: str
@@ -48,9 +48,9 @@ class Case(NamedTuple):
 
     @property
     def from_text(self) -> bool:
-        """Whether the cluster is read as a text file, whose standard size is 128 MiB of memory.
+        """Return whether the cluster is read as a text file, instead of a document.
 
-        The others read the document: a request, or disks on shared storage, which policies of
-        other groups ask for and a text file tells nothing of.
+        The standard size of a text file is 128 MiB of memory. The other cases need what a text file
+        lacks: a request, or disks on shared storage, which policies of other groups require.
         """
         return bool(self.ours) and self.ours[0] not in FROM_DOCUMENTS

@@ -1,7 +1,7 @@
-"""Consistent clusters of any size, as request documents.
+"""Generate consistent clusters of any size, as request documents.
 
-Every node reports exactly what its instances leave free, so no memory and no disk
-is missing, and the peer and we read the same numbers.
+Every node reports exactly what its instances leave free. So no memory and no disk space is missing,
+and the peer and this program read equal numbers.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ POLICY = {
 
 
 class Shape:
-    """What a cluster looks like.
+    """Describe a generated cluster.
 
     Attributes
     ----------
     groups, nodes:
-        Number of groups, and of nodes in each.
+        Number of groups, and of nodes in each group.
     per_node:
         Primary instances per node, on average.
     template:
@@ -48,8 +48,8 @@ class Shape:
     fullness:
         Share of all memory that instances use, from 0 to 1.
     crowding:
-        Share of the instances that are on the first quarter of the nodes, from 0 to 1,
-        and not dealt out in turn; balancing has work to do then.
+        Share of the instances that are on the first quarter of the nodes, from 0 to 1. The others
+        are distributed evenly. With crowding, balancing has work to do.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ SIZES = (0.5, 0.75, 1.0, 1.25, 1.5)
 
 
 def document(shape: Shape) -> Json:
-    """The cluster of `shape`, without a request."""
+    """Return the cluster of `shape`, without a request."""
     rng = random.Random(shape.seed)
     groups = {f"uuid-{g:02}": group_entry(g) for g in range(shape.groups)}
     nodes: dict[str, Json] = {}
@@ -103,7 +103,7 @@ def document(shape: Shape) -> Json:
 
 
 def group_entry(number: int) -> Json:
-    """A group as a document has it, for all who want a cluster."""
+    """Return a group as documents have it."""
     return {
         "name": f"group{number:02}",
         "alloc_policy": "preferred",
@@ -114,7 +114,7 @@ def group_entry(number: int) -> Json:
 
 
 def node_entry(uuid: str, memory: int = MEMORY, disk: int = DISK, cpus: int = 32) -> Json:
-    """An empty node of a group as a document has it; MiB."""
+    """Return an empty node of a group as documents have it; memory and disk space in MiB."""
     return {
         "group": uuid,
         "total_memory": memory,
@@ -142,7 +142,7 @@ def node_entry(uuid: str, memory: int = MEMORY, disk: int = DISK, cpus: int = 32
 
 
 def _instance(rng: random.Random, shape: Shape, names: list[str], number: int) -> Json:
-    """The primaries go round the nodes; each node's secondaries are spread over the others."""
+    """Return an instance: primaries are distributed evenly, secondaries over the other nodes."""
     mean = MEMORY * shape.fullness / shape.per_node
     memory = int(mean * rng.choice(SIZES)) // 64 * 64
     size = rng.choice((5, 10, 20, 40)) * 1024
@@ -175,7 +175,7 @@ def _described(memory: int, size: int, template: str) -> Json:
 
 
 def _report(nodes: dict[str, Json], instances: dict[str, Json]) -> None:
-    """Let every node report what its instances leave."""
+    """Set what every node reports as free: what its instances leave."""
     for instance in instances.values():
         primary = nodes[instance["nodes"][0]]
         primary["free_memory"] -= instance["memory"]
@@ -190,7 +190,7 @@ def _report(nodes: dict[str, Json], instances: dict[str, Json]) -> None:
 
 
 def first_nodes_offline(shape: Shape, groups: int) -> Json:
-    """The cluster of `shape`; of so many groups the first node is offline, with all on it."""
+    """Return the cluster of `shape` with the first node of so many `groups` offline."""
     whole = document(shape)
     for name in list(whole["nodes"])[: groups * shape.nodes : shape.nodes]:
         whole["nodes"][name]["offline"] = True
@@ -198,12 +198,12 @@ def first_nodes_offline(shape: Shape, groups: int) -> Json:
 
 
 def to_be_repaired(shape: Shape) -> Json:
-    """The cluster of `shape`, its first node offline, and whatever helps is allowed by its tags."""
+    """Return the cluster of `shape` with its first node offline and all repairs allowed by tags."""
     return first_nodes_offline(shape, 1) | {"cluster_tags": ["ganeti:watcher:autorepair:reinstall"]}
 
 
 def half_empty(shape: Shape) -> Json:
-    """The cluster of `shape` without every second instance of every second group."""
+    """Return the cluster of `shape` without every second instance of every second group."""
     whole = document(shape)
     names = list(whole["instances"])
     each = shape.nodes * shape.per_node
@@ -216,14 +216,14 @@ def half_empty(shape: Shape) -> Json:
 
 
 def too_large(shape: Shape) -> Json:
-    """A request for one new instance, a little larger than what any node has free."""
+    """Return a request for one new instance, a little larger than the free capacity of any node."""
     whole = document(shape)
     most = max(node["free_memory"] for node in whole["nodes"].values())
     return allocate(shape, memory=most + 512)
 
 
 def allocate(shape: Shape, memory: int = 2048, template: str | None = None) -> Json:
-    """A request for one new instance."""
+    """Return a request for one new instance; memory in MiB."""
     kind = template or shape.template
     request = _described(memory, 10240, kind) | {
         "type": "allocate",
@@ -235,9 +235,9 @@ def allocate(shape: Shape, memory: int = 2048, template: str | None = None) -> J
 
 
 def not_redundant(shape: Shape) -> Json:
-    """A request for one new instance in a group where one failure cannot be survived.
+    """Return a request for one new instance in a group that does not tolerate some node failure.
 
-    One instance is larger than what any other node has free.
+    One instance is larger than the free capacity of any other node.
     """
     whole = allocate(shape)
     instance = list(whole["instances"].values())[-1]
@@ -248,7 +248,7 @@ def not_redundant(shape: Shape) -> Json:
 
 
 def multi_allocate(shape: Shape, count: int) -> Json:
-    """A request for `count` new instances."""
+    """Return a request for `count` new instances."""
     wanted = [
         _described(2048, 10240, shape.template)
         | {
@@ -262,7 +262,7 @@ def multi_allocate(shape: Shape, count: int) -> Json:
 
 
 def node_evacuate(shape: Shape, count: int, mode: str = "all") -> Json:
-    """A request to move `count` instances off the first node."""
+    """Return a request to evacuate `count` instances from the first node."""
     whole = document(shape)
     first = next(iter(whole["nodes"]))
     names = [name for name, one in whole["instances"].items() if first in one["nodes"]]
@@ -274,7 +274,7 @@ def node_evacuate(shape: Shape, count: int, mode: str = "all") -> Json:
 
 
 def change_group(shape: Shape, count: int) -> Json:
-    """A request to move `count` instances of the first group to any other."""
+    """Return a request to move `count` instances of the first group to any other group."""
     whole = document(shape)
     names = list(whole["instances"])[:count]
     request = {"type": "change-group", "instances": names, "target_groups": []}
@@ -282,7 +282,7 @@ def change_group(shape: Shape, count: int) -> Json:
 
 
 def as_text(whole: Json) -> str:
-    """The cluster of a document in htools' text format."""
+    """Return the cluster of a document in htools' text format."""
     from iallocator.model.state import State
     from iallocator.sources.writer import write_text
     from iallocator.wire.document import read_cluster

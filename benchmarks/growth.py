@@ -29,13 +29,14 @@ ROOT = Path(__file__).parents[1]
 OUTPUT = Path(__file__).with_name("GROWTH.md")
 
 MOST = 120.0
-"""Seconds of processor time after which a run is ended."""
+"""Seconds of processor time after which a run is stopped."""
 
 COUNTS = 0.15
 """Seconds of processor time at 4N, start-up excluded, below which growth is not computed."""
 
 AGAIN = 4
-"""Further rounds, where one without a reason seems to grow too fast; the fastest of each counts."""
+"""Further rounds for a row that grows too fast without a reason; the fastest run counts.
+"""
 
 BIG = 24.0
 """MiB at 4N, start-up excluded, below which growth is not computed."""
@@ -67,7 +68,7 @@ REPAIR = {"repair": ("allocate", "repair")}
 AFFINITY = {"allocate": "--strategy=affinity", "explain": "explain --strategy=affinity"}
 
 PAIRS = "the best of N² pairs of nodes: [pairs](#pairs)"
-"""Why choosing two nodes at once takes what it takes."""
+"""Reason for the time of choosing two nodes at once."""
 
 MOVES = "the best of all moves of 2N instances to N nodes: [pairs](#pairs)"
 
@@ -84,18 +85,18 @@ REASONS: dict[tuple[str, str], str] = {
     ("nodes (plain)", "balance -l 3"): MOVES,
     ("nodes (plain)", "balance --html"): MOVES,
 }
-"""(Dimension, path) -> why its time may grow faster than N log N; there is none for memory."""
+"""(Dimension, path) -> why its time may grow faster than N log N. Memory has no exceptions."""
 
 
 class Dimension:
-    """One dimension of the input.
+    """Represent one dimension of the input.
 
     Attributes
     ----------
     most:
         4N.
     make:
-        The cluster with so many of it, without a request.
+        Function that returns a cluster of the given size, without a request.
     paths:
         Names in `PATHS`, or () for all.
     """
@@ -119,9 +120,9 @@ def _groups(template: str) -> Callable[[int], Json]:
 
 
 def _crowd(count: int, template: str) -> Json:
-    """So many instances on 100 nodes of 2 groups that have free capacity for any number.
+    """Return `count` instances on 100 nodes of 2 groups with enough free capacity for any number.
 
-    There are at least 100.  No limit of the policy is reached, whatever the number.
+    There are at least 100 instances. Their number reaches no limit of the policy.
     """
     whole = document(Shape(50, template, groups=2, per_node=max(1, count // 100), fullness=0.2))
     for node in whole["nodes"].values():
@@ -148,7 +149,7 @@ def _small(cluster_tags: Sequence[str] = ()) -> Json:
 
 
 def _tags_of(kind: str, cluster_tags: Sequence[str], prefix: str) -> Callable[[int], Json]:
-    """So many tags ``PREFIX:NUMBER`` on every object of `kind`."""
+    """Return a maker that sets so many tags ``PREFIX:NUMBER`` on every object of `kind`."""
 
     def make(count: int) -> Json:
         whole = _small(cluster_tags)
@@ -171,7 +172,7 @@ def _cluster_tags(*prefixes: str) -> Callable[[int], Json]:
 
 
 def _migration(count: int) -> Json:
-    """Each node has so many migration tags, and the cluster allows as many to others."""
+    """Return a cluster with so many migration tags per node, each with an allowed migration."""
     whole = _small(
         ["htools:migration:m"] + [f"htools:allowmigration:m:{k}::m:{k + 1}" for k in range(count)]
     )
@@ -217,7 +218,7 @@ def _pools(count: int) -> Json:
 
 
 def _rules(kind: str, members: int, template: str = "drbd") -> Callable[[int], Json]:
-    """Affinity constraints of `kind`, each of so many instances; 0: one of all instances."""
+    """Return a maker of affinity constraints of `kind` on `members` instances each; 0: on all."""
 
     def make(count: int) -> Json:
         each = members or count
@@ -230,7 +231,7 @@ def _rules(kind: str, members: int, template: str = "drbd") -> Callable[[int], J
 
 
 def _order(count: int) -> Json:
-    """Instances each of which starts after the one before."""
+    """Return a cluster with a chain of instances, each to be started after the one before."""
     whole = _crowd(count, "drbd")
     names = list(whole["instances"])
     for before, name in pairwise(names):
@@ -239,7 +240,7 @@ def _order(count: int) -> Json:
 
 
 def _keys(count: int) -> Json:
-    """Placement keys on the cluster, the nodes and the instances."""
+    """Return a cluster with placement keys on the cluster, the nodes and the instances."""
     whole = _small([f"iallocator:key:c{k}:1:10" for k in range(count)])
     for one in whole["nodes"].values():
         one["tags"] = [f"iallocator:key:s{k}:1" for k in range(count)]
@@ -249,7 +250,7 @@ def _keys(count: int) -> Json:
 
 
 def _creations(count: int) -> Json:
-    """Instances that jobs in the queue will create: forthcoming, beside those that exist."""
+    """Return a cluster with forthcoming instances, which jobs in the queue will create."""
     whole = _crowd(count, "drbd")
     for number, one in enumerate(whole["instances"].values()):
         if number % 100:
@@ -264,7 +265,7 @@ def _creations(count: int) -> Json:
 
 
 def _repairs(count: int) -> Json:
-    """Instances each of which has a repair whose job is pending, as its tag says."""
+    """Return a cluster with instances that have a pending repair each, recorded by a tag."""
     whole = _crowd(count, "drbd") | {"cluster_tags": ["ganeti:watcher:autorepair:failover"]}
     for number, one in enumerate(whole["instances"].values(), 1):
         tag = f"ganeti:watcher:autorepair:pending:failover:id{number}:1700000000:{number}"
@@ -273,7 +274,7 @@ def _repairs(count: int) -> Json:
 
 
 def _jobs(count: int) -> Json:
-    """Instances whose repair waits for so many jobs, as their tags say."""
+    """Return a cluster with instances that have a repair of so many jobs each, recorded by tags."""
     whole = _small(["ganeti:watcher:autorepair:failover"])
     jobs = "+".join(str(k) for k in range(1, count + 1))
     for one in whole["instances"].values():
@@ -313,7 +314,7 @@ DIMENSIONS: dict[str, Dimension] = {
 
 
 def request_in(whole: Json, kind: str) -> Json:
-    """A request of type `kind` in a cluster: one new instance, or four that exist."""
+    """Return a request of type `kind` in a cluster: for one new instance, or four existing ones."""
     names = list(whole["instances"])
     model = whole["instances"][names[0]]
     new = {key: value for key, value in model.items() if key not in ("nodes", "admin_state")}
@@ -337,9 +338,9 @@ def request_in(whole: Json, kind: str) -> Json:
 
 
 class Growth:
-    """Processor seconds and peak MiB at N, 2N and 4N, and of next to nothing.
+    """Represent processor seconds and peak MiB at N, 2N and 4N, and of a nearly empty input.
 
-    `differ`: the exit status is not the same at all sizes, so that they ask different questions.
+    `differ`: the exit status differs between sizes, so that the sizes are not comparable.
     """
 
     def __init__(self, base: Measured, sizes: list[Measured]) -> None:
@@ -354,21 +355,21 @@ class Growth:
 
     @property
     def excessive(self) -> bool:
-        """Whether time or memory grows faster than N log N."""
+        """Return whether time or memory grows faster than N log N."""
         return self.ended or max(self.time or 0, self.memory or 0) > LIMIT
 
 
 def _exponent(values: list[float], least: float) -> float | None:
-    """The growth from N to 4N as a power of N; None: too little to tell."""
+    """Return the growth from N to 4N as a power of N; None if the values are too small."""
     if values[-1] < least:
         return None
     return log2(values[-1] / max(values[0], least / 3)) / 2
 
 
 def measure(file: Path, words: str, into: Measured) -> None:
-    """Run `words` on a document, in a process of its own that has loaded the array library.
+    """Run `words` on a document, in a separate process that has loaded the array library.
 
-    The program loads the library from some size on.  That must not count as growth.
+    The program loads the library only for larger inputs. That must not count as growth.
     """
     given = words.replace("page.html", str(file.with_name("page.html"))).split()
     child = f"""import os, sys
@@ -381,7 +382,7 @@ run()"""
 
 
 def write(title: str, count: int, folder: Path) -> None:
-    """Write documents with so many of a dimension, one for each type of request."""
+    """Write documents with `count` of a dimension, one for each type of request."""
     whole = DIMENSIONS[title].make(count)
     text = json.dumps(whole)
     for kind in dict.fromkeys(kind for kind, _ in PATHS.values()):
@@ -394,11 +395,11 @@ def _file(title: str, kind: str, count: int, folder: Path) -> Path:
 
 
 def grown(title: str, path: str, folder: Path, scale: float = 1.0, again: int = 0) -> Growth:
-    """How `path` grows with the dimension of this title, up to `scale` times 4N.
+    """Return how `path` grows with the dimension of this title, up to `scale` times 4N.
 
-    Growth that seems excessive is measured up to `again` times more: the fastest run of each size
-    counts.  Documents are made by processes of their own: the memory of a process counts for
-    those that it starts.
+    Growth that seems excessive is measured up to `again` times more, and the fastest run of each
+    size counts. Separate processes make the documents, because the memory of a process counts for
+    the processes that it starts.
     """
     kind, words = (PATHS | REPAIR)[path]
     if title == "placement keys":
@@ -424,7 +425,7 @@ def grown(title: str, path: str, folder: Path, scale: float = 1.0, again: int = 
 
 
 def rows(words: list[str], scale: float) -> Iterator[tuple[str, str, str, Growth]]:
-    """Dimension, 4N, path and what was measured; only lines with one of `words`."""
+    """Yield dimension, 4N, path and measurement of the lines with one of `words`."""
     for title, dimension in DIMENSIONS.items():
         with tempfile.TemporaryDirectory() as name:
             for path in dimension.paths:
@@ -464,7 +465,7 @@ statistics there are algorithms that take N^(2-Θ(1/d)). At d = 13 and 2 000 nod
 
 
 def row(title: str, most: str, path: str, growth: Growth) -> str:
-    """One line of the table."""
+    """Return one line of the table."""
     seconds = " | ".join(f"{min(one.seconds):.2f}" for one in growth.sizes)
     memory = " | ".join(f"{one.peak_mib:.0f}" for one in growth.sizes)
     time, space = ("-" if one is None else f"{one:.2f}" for one in (growth.time, growth.memory))

@@ -30,14 +30,14 @@ from tests.planners.test_balance_against_hbal import comparable
 __all__ = ["Compared", "compare", "cut", "lines"]
 
 ROUNDING = 1e-7
-"""Scores that differ by less are equal: hbal prints eight decimals."""
+"""Largest difference of equal scores: hbal prints eight decimals."""
 
 SHARES = (0.25, 0.5)
-"""Traffic limits, as shares of what hbal's plan copies."""
+"""Traffic limits, as shares of the traffic of hbal's plan."""
 
 
 class Compared(NamedTuple):
-    """One group: final scores, seconds, and per traffic limit our score and hbal's cut plan's."""
+    """Represent one group: final scores, seconds, and per traffic limit our score and hbal's."""
 
     name: str
     before: float
@@ -46,13 +46,13 @@ class Compared(NamedTuple):
     ahead: float
     seconds: float
     limited: list[tuple[float, float, float, float]]
-    """(MiB allowed, our score, MiB that we copy, score of hbal's cut plan)."""
+    """(MiB allowed, our score, MiB that we copy, score of hbal's shortened plan)."""
     rejected: bool
-    """Whether hbal's plan has a step that Ganeti rejects."""
+    """True if hbal's plan has a step that Ganeti rejects."""
 
 
 def balanced(path: Path, group: str, **limits: Any) -> GroupPlans:
-    """Our plan for a group of the cluster in a text file."""
+    """Return our plan for a group of the cluster in a text file."""
     cluster = read_text(path.read_bytes(), str(path), Reading(static_kvm_memory=0)).cluster
     return balance_cluster(
         cluster, BalanceOptions(StopCriteria(**limits), MoveRules(), group=group)
@@ -60,7 +60,7 @@ def balanced(path: Path, group: str, **limits: Any) -> GroupPlans:
 
 
 def cut(peer: HbalPlan, sizes: dict[str, Any], allowed: float) -> tuple[float, float]:
-    """Score and MiB of hbal's plan, cut off before it copies more than `allowed`."""
+    """Return score and MiB of hbal's plan, cut before it copies more than `allowed` MiB."""
     score, copied = peer.before, 0.0
     for name, after, notation in peer.moves:
         letters = [word.partition(":")[0] for word in notation.split()]
@@ -72,7 +72,7 @@ def cut(peer: HbalPlan, sizes: dict[str, Any], allowed: float) -> tuple[float, f
 
 
 def rejected(peer: HbalPlan, cluster: Cluster) -> bool:
-    """Whether Ganeti rejects a step of hbal's plan, which copies off a primary that is offline."""
+    """Return whether Ganeti rejects a step of hbal's plan that copies from an offline primary."""
     at = {one.name: list(one.nodes) for one in cluster.instances}
     index = {node.name: number for number, node in enumerate(cluster.nodes)}
     for name, _, notation in peer.moves:
@@ -91,7 +91,7 @@ def rejected(peer: HbalPlan, cluster: Cluster) -> bool:
 
 
 def compare(seed: int, folder: Path) -> list[Compared]:
-    """Every group of one generated document; none if hbal reads it differently."""
+    """Compare every group of one generated document; none if hbal reads it differently."""
     raw = document(seed, ("relocate", "node-evacuate")[seed % 2])
     if not comparable(raw):
         return []
@@ -133,7 +133,7 @@ def compare(seed: int, folder: Path) -> list[Compared]:
 
 
 def lines(found: list[Compared]) -> list[str]:
-    """The two tables."""
+    """Return the lines of both tables."""
     lower = sum(one.ahead < one.peer - ROUNDING for one in found)
     higher = [one for one in found if one.ahead > one.peer + ROUNDING]
     before, peer, greedy, ahead = (

@@ -1,6 +1,6 @@
-"""Timing whole processes: two commands in turn, so that a drifting machine hits both.
+"""Time whole processes: two commands alternate, so that a drifting machine affects both.
 
-What counts is processor time: the wall clock says more of who else is at work.
+Processor time is measured, because wall time depends on the other load of the machine.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ __all__ = ["ENOUGH", "Measured", "in_turn", "run"]
 
 
 class Measured:
-    """Processor seconds and peak memory of the runs of one command.
+    """Represent processor seconds and peak memory of the runs of one command.
 
-    ``statuses``: the exit statuses of its runs.
-    ``limited``: a run was ended at the time limit; the times are lower bounds then.
-    ``rejected``: a run ended with exit status 2, so that nothing was measured.
+    ``statuses``: the exit statuses of its runs. ``limited``: a run was stopped at the time limit,
+    so the times are lower bounds. ``rejected``: a run ended with exit status 2, so nothing was
+    measured.
     """
 
     def __init__(self) -> None:
@@ -30,29 +30,29 @@ class Measured:
 
     @property
     def median(self) -> float:
-        """Median processor seconds."""
+        """Return the median of the processor seconds."""
         return statistics.median(self.seconds)
 
     @property
     def again(self) -> bool:
-        """Whether one more run is worth it: not of what was stopped, nor of what costs much."""
+        """Return whether to run again: not after a stop, nor if all runs take too long."""
         if not self.seconds:
             return True
         return not self.limited and sum(self.seconds) + self.seconds[-1] <= ENOUGH
 
 
 ENOUGH = 12.0
-"""Seconds of processor time that all runs of one command may take, but for the first."""
+"""Limit for the processor seconds of all runs of one command but the first."""
 
 
 def in_turn(
     ours: Sequence[str], theirs: Sequence[str], pairs: int, limits: Callable[[float], float]
 ) -> tuple[Measured, Measured, float]:
-    """Run both commands `pairs` times in turn, or one of them less often where it takes long.
+    """Run both commands `pairs` times alternately, or a slow one less often.
 
-    `limits` says how many seconds a run may take: of ours after 0, of theirs after the
-    seconds that ours took.  No command `theirs`: ours alone.  Returns both measurements and
-    the median of the ratios theirs/ours, pair by pair (0 without any).
+    `limits` returns how many seconds a run may take: ours for 0, theirs for the seconds that ours
+    took. Without a command `theirs`, only ours runs. Return both measurements and the median of the
+    ratios theirs/ours, pair by pair (0 without any).
     """
     mine, peer = Measured(), Measured()
     for _ in range(pairs):

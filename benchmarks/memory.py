@@ -23,7 +23,7 @@ from iallocator.aliases import Json
 TEMPLATES = ("drbd", "rbd", "plain")
 LIMIT = 30.0
 EVERY = 23
-"""One of so many nodes is offline, where some are."""
+"""One of this many nodes is offline, if some are."""
 
 ALLOCATE = (
     "balance", "balance --lookahead", "balance --cost=2000", "balance --evac-mode",
@@ -53,11 +53,11 @@ ASKED: dict[str, tuple[str, ...]] = {
     "change-group of 40, 20 groups": BATCH,
     "change-group of 1000, 20 groups": ("",),
 }
-"""Input -> what is asked of it: a command or the options of a request."""
+"""Input -> what runs on it: a command or the options of a request."""
 
 
 def document(name: str, template: str) -> Json:
-    """The input of this name; the first quarter of the nodes has 30 % more instances."""
+    """Return the input of this name; the first quarter of the nodes has 30 % more instances."""
     whole = Shape(1000, template, per_node=20, crowding=0.3)
     groups = Shape(50, template, groups=20, per_node=20, crowding=0.3)
     full = Shape(1000, template, per_node=20, crowding=0.1, fullness=0.75)
@@ -74,19 +74,22 @@ def document(name: str, template: str) -> Json:
 
 
 def offline(whole: Json) -> Json:
-    """With every so many-th node offline, and leave to repair in any way who is there."""
+    """Mark every `EVERY`-th node offline, and allow all repairs of its instances."""
     for name in list(whole["nodes"])[::EVERY]:
         whole["nodes"][name]["offline"] = True
     return whole | {"cluster_tags": ["ganeti:watcher:autorepair:reinstall"]}
 
 
 def write(name: str, template: str, file: Path) -> None:
-    """The input as a file; in a process of its own, whose memory would count as its children's."""
+    """Write the input as a file.
+
+    A separate process calls this, because its memory would count for the processes that it starts.
+    """
     file.write_text(json.dumps(document(name, template)))
 
 
 def main() -> None:
-    """Print the table, a line for each input, what is asked of it, and template."""
+    """Print the table: one line for each input, command and template."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--limit", type=float, default=LIMIT, help="of each, processor seconds")
     parser.add_argument("words", nargs="*", help="only lines with one of these")
@@ -112,7 +115,7 @@ def main() -> None:
 
 
 def shown(found: Measured) -> str:
-    """Peak and time; a run that did not end by itself has at least these."""
+    """Return peak and time; for a run that was stopped they are lower bounds."""
     if found.rejected:
         return "refused | "
     more = "> " if found.limited else ""

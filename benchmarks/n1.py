@@ -27,33 +27,33 @@ from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
 
 NODES = 80
-"""Of the clusters whose failures are searched."""
+"""Number of nodes of the clusters with searched failures."""
 
 PIECES = 10
-"""Instances on each of their nodes, of sizes that are the same on all."""
+"""Instances on each of these nodes; all nodes have instances of equal sizes."""
 
 SMALLEST, LARGEST = 800, 9000
 """MiB of an instance."""
 
 ROOMS = 4
-"""Nodes that have room, together hardly more than a node that fails needs."""
+"""Number of nodes with free capacity, together hardly more than one failed node needs."""
 
 LITTLE = 700
-"""MiB that the others have free."""
+"""MiB that the other nodes have free."""
 
 FAILURES = 3
-"""Failures that are looked at in each cluster."""
+"""Number of failures that are searched in each cluster."""
 
 
 class Asked(NamedTuple):
-    """One request in both modes: milliseconds of each, by turns."""
+    """Represent one request in both modes: milliseconds of each run, alternately."""
 
     usual: list[float]
     exact: list[float]
 
     @property
     def ratio(self) -> float:
-        """The median of what the exact mode takes of what the usual one does."""
+        """Return the median of the ratios of the time in the exact mode to the usual mode."""
         return statistics.median(b / a for a, b in zip(self.usual, self.exact))
 
 
@@ -80,13 +80,13 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def print_row(title: str, found: Asked) -> None:
-    """One line of the first table."""
+    """Print one line of the first table."""
     usual, exact = map(statistics.median, found)
     print(f"| {title} | {usual:.1f} | {exact:.1f} | {found.ratio:.2f} |", flush=True)
 
 
 def asked(request: Json, rounds: int) -> Asked:
-    """Ask so many times in both modes; the first answers, which load what is needed, count not."""
+    """Run the request `rounds` times in both modes, after one run to load the modules."""
     raw = json.dumps(request).encode()
     found = Asked([], [])
     for turn in range(rounds + 1):
@@ -99,7 +99,10 @@ def asked(request: Json, rounds: int) -> Asked:
 
 
 def tight(seed: int) -> Json:
-    """Shared storage, nodes that run the same, and room for what one of them runs in one way."""
+    """Return a cluster on shared storage in which a failed node's instances fit in one way only.
+
+    All nodes have equal instances.
+    """
     rng = Random(f"n1/{seed}")
     sizes = rng.sample(range(SMALLEST, LARGEST), PIECES)
     rooms = [sum(sizes[k::ROOMS]) + rng.randrange(1, 64) for k in range(ROOMS)]
@@ -129,9 +132,9 @@ def _shared(home: str, memory: int) -> Json:
 
 
 def searches(clusters: int) -> Iterator[tuple[float, bool]]:
-    """Of each failure that sums leave open and one order of moves loses: ms, and if it is saved.
+    """Yield milliseconds and result of each failure that sums and one order of moves do not decide.
 
-    A new search for each, nothing of it is known before.
+    Each failure has a new search without stored results.
     """
     rules = Rules("no-worse")
     for seed in range(clusters):
@@ -154,7 +157,7 @@ def searches(clusters: int) -> Iterator[tuple[float, bool]]:
 
 
 def print_searches(found: list[tuple[float, bool]]) -> None:
-    """The second table."""
+    """Print the second table."""
     times = sorted(time for time, _ in found)
     print(
         "| failures that one order loses | of those saved | median, ms | 95 %, ms | longest, ms |"

@@ -26,16 +26,16 @@ __all__ = ["Graph", "Problem", "available", "ours", "pacemakers", "problem"]
 
 TOOL = "crm_simulate"
 ROUNDS = 20
-"""How many random orders that a graph allows are executed."""
+"""Number of random orders that are executed per graph."""
 
 DIGEST = "f2317cad3d54cec5d7d7aa7d0bf35cf8"
-"""What Pacemaker notes of an agent without parameters; without it, it would restart all."""
+"""Pacemaker's digest of an agent without parameters; without it, Pacemaker restarts all."""
 
 AGENT = {"type": "Dummy", "class": "ocf", "provider": "pacemaker"}
 
 
 class Problem:
-    """`capacity` of each of `nodes` nodes; machine -> (memory, present node, wanted node)."""
+    """`capacity` of each of `nodes` nodes; machine -> (memory, current node, target node)."""
 
     def __init__(
         self, nodes: int, capacity: int, machines: dict[str, tuple[int, int, int]]
@@ -46,10 +46,10 @@ class Problem:
 
 
 class Graph:
-    """A transition: what each action waits for, and what it takes and frees of which node.
+    """Represent a transition: the dependencies of each action, and its effect on nodes.
 
-    `waits`: action -> actions.  `owner`: action -> machine.  `takes`, `frees`: action ->
-    (node, memory), taken when it begins, free when it is done.
+    `waits`: action -> actions that must end before it. `owner`: action -> machine. `takes`,
+    `frees`: action -> (node, memory), which is taken at its start and freed at its end.
     """
 
     def __init__(self) -> None:
@@ -59,7 +59,7 @@ class Graph:
         self.frees: dict[str, tuple[int, int]] = {}
 
     def ordered(self) -> dict[str, set[str]]:
-        """Machine -> the other machines that some action of it waits for, directly or not."""
+        """Return machine -> other machines with an action that one of its actions depends on."""
         found: dict[str, set[str]] = {}
         for action, machine in self.owner.items():
             before = {self.owner[one] for one in self._before(action) if one in self.owner}
@@ -76,7 +76,7 @@ class Graph:
         return seen
 
     def longest(self) -> int:
-        """Migrations that come one after the other at most."""
+        """Return the largest number of migrations that run one after the other."""
         length: dict[str, int] = {}
 
         def of(action: str) -> int:
@@ -88,7 +88,7 @@ class Graph:
         return max((of(action) for action in self.waits), default=0)
 
     def overfull(self, one: Problem, rng: Random) -> bool:
-        """Whether a node is overfull at some moment of a random order with overlapping actions."""
+        """Return whether a random order with overlapping actions overfills a node."""
         used = [0] * one.nodes
         for memory, present, _ in one.machines.values():
             used[present] += memory
@@ -114,12 +114,12 @@ class Graph:
 
 
 def available() -> bool:
-    """Whether Pacemaker's tool is installed."""
+    """Return whether Pacemaker's tool is installed."""
     return shutil.which(TOOL) is not None
 
 
 def problem(seed: int) -> Problem:
-    """Problem number `seed`: 40 to 85 percent of all memory in use."""
+    """Return problem number `seed`, with 40 to 85 percent of all memory in use."""
     rng = Random(f"pacemaker/{seed}")
     nodes, capacity = rng.randint(3, 6), 12
     now, then = [capacity] * nodes, [capacity] * nodes
@@ -140,7 +140,7 @@ def problem(seed: int) -> Problem:
 
 
 def ours(one: Problem) -> Graph:
-    """Our transition."""
+    """Return our transition."""
     group = Group(0, "uuid", "default", Policy(()))
     instances = [
         Instance(name, Backend(memory), Disks("rbd"), nodes=(present,))
@@ -178,7 +178,7 @@ def ours(one: Problem) -> Graph:
 
 
 def pacemakers(one: Problem) -> Graph:
-    """Pacemaker's transition graph."""
+    """Return Pacemaker's transition graph."""
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder) / "cib.xml", Path(folder) / "graph.xml"
         source.write_bytes(ET.tostring(_cib(one)))
@@ -205,13 +205,13 @@ def pacemakers(one: Problem) -> Graph:
 
 
 def _migrates(root: ET.Element, key: str) -> bool:
-    """Whether the resource of an operation migrates live."""
+    """Return whether the resource of an operation migrates live."""
     wanted = f"{key[: key.index('_')]}_migrate_to_0"
     return any(action.get("operation_key") == wanted for action in root.iter("rsc_op"))
 
 
 def _cib(one: Problem) -> ET.Element:
-    """The problem as Pacemaker's configuration and status."""
+    """Return the problem as Pacemaker's configuration and status."""
     cib = ET.Element("cib", {"validate-with": "pacemaker-3.7", "crm_feature_set": "3.16.1",
                              "have-quorum": "1", "admin_epoch": "0", "epoch": "1",
                              "num_updates": "0", "dc-uuid": "1"})  # fmt: skip
@@ -247,7 +247,7 @@ def _pairs(parent: ET.Element, tag: str, ident: str, values: dict[str, str]) -> 
 
 
 def _operation(history: ET.Element, k: int, here: bool) -> None:
-    """What is known of a resource on a node: it was started there, or found not to run."""
+    """Add the history of a resource on a node: started there, or found stopped."""
     operation, code = ("start", "0") if here else ("monitor", "7")
     resource = ET.SubElement(history, "lrm_resource", {"id": f"r{k}", **AGENT})
     key = f"{k + 1}:-1:{code}:00000000-0000-0000-0000-000000000000"
@@ -260,7 +260,7 @@ def _operation(history: ET.Element, k: int, here: bool) -> None:
 
 
 class Figures:
-    """Sums over problems for one scheduler."""
+    """Represent sums over problems for one scheduler."""
 
     def __init__(self) -> None:
         self.waits = 0
@@ -268,7 +268,7 @@ class Figures:
         self.overfull = 0
 
     def add(self, one: Problem, graph: Graph) -> bool:
-        """Count one problem; whether a node is overfull in some order that the graph allows."""
+        """Count one problem; return whether some order that the graph allows overfills a node."""
         rng = Random(0)
         overfull = any(graph.overfull(one, rng) for _ in range(ROUNDS))
         self.waits += sum(map(len, graph.ordered().values()))
@@ -278,7 +278,7 @@ class Figures:
 
 
 def measure(seeds: range) -> dict[str, tuple[int, Figures, Figures]]:
-    """How many problems, Pacemaker's figures and ours; by whether Pacemaker overfills a node."""
+    """Return the number of problems and both schedulers' figures, by Pacemaker's result."""
     found = {
         "all": (Figures(), Figures()),
         "Pacemaker overfills no node": (Figures(), Figures()),

@@ -29,7 +29,7 @@ from iallocator.solver.problem import FOUND, IMPOSSIBLE, Choice, Kind, Problem
 
 REPORT = Path(__file__).with_name("SOLVERS.md")
 SIZES = ((5, 10), (10, 30), (20, 60), (40, 120))
-"""Nodes and instances of the problems."""
+"""Numbers of nodes and instances of the problems."""
 
 PER_SIZE = 12
 LIMIT = 30.0
@@ -37,7 +37,7 @@ PACKAGES = {"HiGHS": ("highspy", "highspy"), "CP-SAT": ("ortools", "ortools.sat.
 
 
 def problem(nodes: int, instances: int, seed: int) -> Problem:
-    """A batch of instances whose sizes add up to nearly what the nodes have left."""
+    """Return a batch of instances that needs nearly all free capacity of the nodes."""
     rng = random.Random(seed)
     made = Problem()
     sizes = [(rng.choice((1, 2, 3, 4, 6, 8)) * 1024, rng.randint(1, 4)) for _ in range(instances)]
@@ -60,7 +60,7 @@ def problem(nodes: int, instances: int, seed: int) -> Problem:
 
 
 def solve_cp_sat(task: Problem, seconds: float) -> str:
-    """The status that CP-SAT comes to."""
+    """Return the status that CP-SAT reports."""
     from ortools.sat.python import cp_model
 
     model = cp_model.CpModel()
@@ -84,7 +84,7 @@ def solve_cp_sat(task: Problem, seconds: float) -> str:
 
 
 def timed(solver: str, task: Problem) -> tuple[str, float]:
-    """The status and the seconds that it took."""
+    """Return the status and the time in seconds."""
     start = time.perf_counter()
     if solver == "HiGHS":
         status = highs.solve(task, Budget(LIMIT)).status
@@ -94,7 +94,7 @@ def timed(solver: str, task: Problem) -> tuple[str, float]:
 
 
 def installed_size(package: str) -> float:
-    """MiB on disk of a package and everything that it requires."""
+    """Return the MiB on disk of a package and everything that it requires."""
     seen: set[str] = set()
     waiting, size = [package], 0
     while waiting:
@@ -115,7 +115,7 @@ def installed_size(package: str) -> float:
 
 
 def import_seconds(module: str) -> float:
-    """Median of the seconds that a new interpreter takes to import a module."""
+    """Return the median of the seconds that a new interpreter takes to import a module."""
     times = []
     for _ in range(5):
         start = time.perf_counter()
@@ -125,7 +125,7 @@ def import_seconds(module: str) -> float:
 
 
 def _results(solver: str) -> list[list[tuple[str, float]]]:
-    """Per size the status and the seconds of every problem, from a process of its own."""
+    """Return the status and the seconds of every problem per size, from a separate process."""
     command = [sys.executable, "-m", "benchmarks.solvers", solver]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     results: list[list[tuple[str, float]]] = json.loads(done.stdout)
@@ -134,7 +134,7 @@ def _results(solver: str) -> list[list[tuple[str, float]]]:
 
 def measure(solver: str) -> None:
     """Print the results of one solver as JSON."""
-    timed(solver, problem(2, 2, 0))  # loads what it needs
+    timed(solver, problem(2, 2, 0))  # loads its modules
     tasks = [[problem(*size, seed) for seed in range(PER_SIZE)] for size in SIZES]
     print(json.dumps([[timed(solver, task) for task in of_size] for of_size in tasks]))
 
@@ -174,7 +174,7 @@ def main() -> None:
 
 
 def _asked() -> str:
-    """The one solver to measure; "" for the report on both, which are installed then."""
+    """Return the one solver to measure; "" for the report on both, which must be installed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("solver", nargs="?", choices=list(PACKAGES), help="measure this one alone")
     solver = parser.parse_args().solver

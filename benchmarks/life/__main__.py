@@ -24,7 +24,7 @@ from benchmarks.life.world import SCENARIOS
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run all lives, say what came of them."""
+    """Run all lives, and write the results."""
     options = _parser().parse_args(arguments)
     jobs = [
         Job(scenario, policy, seed, options.requests, options.mend)
@@ -48,7 +48,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    """The options, and what is said of them."""
+    """Return the parser of the options."""
     parser = argparse.ArgumentParser(
         "python -m benchmarks.life",
         description=__doc__,
@@ -85,14 +85,14 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _whole(word: str, least: int = 0) -> int:
-    """A whole number."""
+    """Parse a whole number of at least `least`."""
     if not word.isdecimal() or int(word) < least:
         raise argparse.ArgumentTypeError(f"{word!r} is no whole number from {least} on")
     return int(word)
 
 
 def _some_of(known: Collection[str], words: str) -> list[str]:
-    """Names with commas between them; each once."""
+    """Return the names in a comma-separated list, each once."""
     names = list(dict.fromkeys(words.split(",")))
     for name in names:
         if name not in known:

@@ -1,4 +1,4 @@
-"""One life of a cluster under one policy."""
+"""Simulate one life of a cluster under one policy."""
 
 from __future__ import annotations
 
@@ -12,28 +12,29 @@ from benchmarks.life.world import Scenario, World
 __all__ = ["Observer", "Outcome", "live"]
 
 MOVES = 10
-"""Moves of one balancing run at most."""
+"""Largest number of moves of one balancing run."""
 
 
 class Outcome(NamedTuple):
-    """What became of a life.
+    """Represent the figures of a life.
 
     Attributes
     ----------
     asked, rejected:
-        Instances that were asked for, and that got no place.
+        Number of instances that were requested, and that were rejected.
     lost, lost_memory:
-        Instances, and their MiB, that found no place when their node failed.
+        Number of instances, and their MiB, that could not be restarted when their node failed.
     kept:
-        The share of the time in which every failure would have been survived.
+        Share of the time in which every failure would have been tolerated (0 to 1).
     calm:
-        The same of the time outside repairs: those go from a failure to the first balancing
-        after the node is back.
+        Share of the time outside repairs in which every failure would have been tolerated. A repair
+        lasts from a failure to the first balancing after the node is back.
     broken:
-        How many new instances made a failure fatal while every one could be survived.
+        Number of new instances after which a failure was not tolerated, while every failure was
+        tolerated before.
     possible:
-        The share of the time in which another placement of what ran then would have survived
-        every failure; None: not looked at.
+        Share of the time in which some other placement of the instances would have tolerated every
+        failure; None if not computed.
     moved:
         GiB of memory and of disks that balancing and evacuations moved.
     """
@@ -50,13 +51,13 @@ class Outcome(NamedTuple):
 
 
 class Observer(Protocol):
-    """Sees a life event by event."""
+    """Receive the events of a life."""
 
     def rejected(self, world: World, name: str, memory: int) -> None:
-        """A new instance got no place; `world` is without it."""
+        """Record that a new instance was rejected; `world` does not contain it."""
 
     def happened(self, world: World, event: Event) -> None:
-        """`event` is over; `world` is as it left it."""
+        """Record that `event` is over; `world` is the state after it."""
 
 
 class _Life:
@@ -72,7 +73,7 @@ class _Life:
         self.repairing = False
 
     def happens(self, event: Event) -> None:
-        """Let it happen."""
+        """Apply the event to the cluster."""
         if event.kind == ARRIVAL:
             self._arrives(f"i{event.number}", event.memory)
         elif event.kind == DEPARTURE:
@@ -108,7 +109,7 @@ class _Life:
                 self._observer.rejected(self.world, name, memory)
 
     def _fails(self, node: str) -> None:
-        """Failovers first, the largest of those that fit; then whatever can be evacuated."""
+        """Fail a node: fail over the largest fitting instances first, then evacuate."""
         if self.world.scenario.template == "drbd":
             self._fail_over(node)
             self._evacuate(node, "secondary-only")
@@ -127,7 +128,7 @@ class _Life:
                 world.move(name, [secondary, node])
 
     def _evacuate(self, node: str, mode: str) -> list[str]:
-        """Move what is on `node` elsewhere; those that have no place."""
+        """Evacuate `node`; return the instances that cannot be placed elsewhere."""
         names = self.world.on(node, int(mode == "secondary-only"))
         if not names:
             return []
@@ -161,10 +162,10 @@ def live(
     outage: float = OUTAGE,
     observer: Observer | None = None,
 ) -> Outcome:
-    """Simulate the life number `seed` with so many requests.
+    """Simulate the life with number `seed`, with `requests` requests.
 
-    `mends`: the cluster is balanced after every failure and repair, too.  `outage`: the share
-    of the life for which a failed node is away.
+    `mends`: the cluster is balanced after every failure and repair, too. `outage`: the share of the
+    life for which a failed node is offline.
     """
     life = _Life(scenario, policy, mends, observer)
     kept, calm, whole, broken = 0.0, 0.0, 0.0, 0

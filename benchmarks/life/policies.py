@@ -1,4 +1,7 @@
-"""Who decides: this program with some options, or hail; requests and answers are documents."""
+"""The policies that decide: this program with some options, or hail.
+
+Requests and answers are documents.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ HAIL = "/usr/lib/ganeti/iallocators/hail"
 
 
 class Policy(NamedTuple):
-    """Options of the program; `peer`: hail answers the requests, hbal's rules balance."""
+    """Options of this program. With `peer`, hail answers the requests, and hbal's rules balance."""
 
     name: str
     options: tuple[str, ...] = ()
@@ -45,7 +48,7 @@ POLICIES = {
 
 
 def ask(policy: Policy, world: World, request: Json) -> Json:
-    """The answer to `request` about the cluster as it is."""
+    """Return the answer to `request` about the current cluster."""
     if policy.name in RANKINGS:
         install()
     raw = json.dumps({**world.document, "request": request}).encode()
@@ -62,7 +65,7 @@ def ask(policy: Policy, world: World, request: Json) -> Json:
 
 
 def balanced(policy: Policy, world: World, moves: int) -> list[tuple[str, list[str]]]:
-    """The moves of a balancing plan of that length at most: instance, and its nodes then."""
+    """Return at most `moves` moves of a balancing plan: instance, and its new nodes."""
     printed = io.StringIO()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "cluster.json"
@@ -70,11 +73,11 @@ def balanced(policy: Policy, world: World, moves: int) -> list[tuple[str, list[s
         words = ["balance", "--json", f"--max-length={moves}", *_planning(policy), str(path)]
         with contextlib.redirect_stdout(printed):
             main(words)
-    gc.enable()  # a program that runs once does without
+    gc.enable()  # a program that runs once does without garbage collection
     plan = json.loads(printed.getvalue())
     return [(move["instance"], move["to"]) for move in plan["moves"]]
 
 
 def _planning(policy: Policy) -> list[str]:
-    """The options that a planner takes, too."""
+    """Return those options that planners accept, too."""
     return [word for word in policy.options if not word.startswith("--strategy")]

@@ -129,7 +129,7 @@ def _cause(world: World, memory: int) -> str:
 
 
 def _losses(world: World, online: Sequence[str]) -> dict[str, tuple[int, int]]:
-    """Return, per failing node, the fewest instances and the least MiB that find no place."""
+    """Return, per failing node, the fewest instances and the least MiB that cannot be restarted."""
     free = {name: world.nodes[name]["free_memory"] - 1 for name in online}
     return {
         failing: _loss(

@@ -1,4 +1,4 @@
-"""What lives say together: a table with paired intervals, and a picture."""
+"""Summarise lives: a table with paired intervals, and a plot."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COLOURS = ("#d62728", "#ff7f0e", "#1f77b4", "#2ca02c", "#9467bd", "#8c564b", "#7
 
 
 def interval(ours: Sequence[float], theirs: Sequence[float]) -> tuple[float, float]:
-    """The mean of the differences between pairs, and half of its 95 % interval."""
+    """Return the mean of the differences between pairs, and half of its 95 % interval."""
     differences = [a - b for a, b in zip(ours, theirs)]
     if len(differences) < 2:
         return mean(differences), float("inf")
@@ -31,7 +31,7 @@ def interval(ours: Sequence[float], theirs: Sequence[float]) -> tuple[float, flo
 
 
 def table(results: Results) -> str:
-    """Markdown: one row per scenario and policy; differences are to the first policy."""
+    """Return a Markdown table by scenario and policy, with differences to the first policy."""
     lines = [
         "| scenario | policy | asked | refused | difference | lost | difference | lost GiB "
         "| N+1 kept | possible | outside repairs | broken by new ones | moved GiB |",
@@ -65,7 +65,7 @@ def _cells(lives: Sequence[Outcome], first: Sequence[Outcome]) -> str:
 
 
 def _share(found: Sequence[float | None]) -> str:
-    """The mean, or nothing where not all are known."""
+    """Return the mean, or nothing if some values are unknown."""
     known = [one for one in found if one is not None]
     return f"{mean(known):.3f}" if len(known) == len(found) else ""
 
@@ -76,7 +76,10 @@ def _difference(ours: Sequence[float], theirs: Sequence[float]) -> str:
 
 
 def drawn(results: Results) -> str:
-    """An SVG: refused to the right, lost upwards, a dot per policy, a panel per scenario."""
+    """Return an SVG plot with one panel per scenario and one dot per policy.
+
+    Rejected instances increase to the right, lost instances upwards.
+    """
     width, height, gap = 300, 260, 60
     total = len(results) * (width + gap) + gap
     policies = list(dict.fromkeys(name for by in results.values() for name in by))

@@ -1,6 +1,6 @@
-"""Whether every node could fail: a plain packing of what runs there, of its own.
+"""Check whether every node may fail, by a separate and simple packing.
 
-Nothing of the program is used: what is under test does not judge itself.
+It uses no code of the program under test, so that it does not repeat its mistakes.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from benchmarks.life.world import World
 __all__ = ["all_failures_survivable", "all_failures_survived", "packs"]
 
 TRIES = 20_000
-"""Placements that one search tries after the first."""
+"""Number of placements that one search tries after the first."""
 
 
 def all_failures_survived(world: World) -> bool:
-    """Whether each node that is online could fail, and all that runs there find memory."""
+    """Return whether, for each online node, its instances fit on the others if the node fails."""
     online = [name for name in world.names if not world.nodes[name]["offline"]]
     return all(_survived(world, name, online) for name in online)
 
@@ -37,12 +37,12 @@ def _survived(world: World, failing: str, online: Sequence[str]) -> bool:
 
 
 def all_failures_survivable(world: World) -> bool:
-    """Whether some other placement of all that runs in each group would survive every failure.
+    """Return whether some other placement in each group would tolerate every failure.
 
-    It would if what runs packs into all nodes but the largest, which then takes over from any
-    other; if it does not, the failure of the largest cannot be survived.  Who is mirrored
-    may have its secondary anywhere, so that it is the same for those.  What the search leaves
-    open counts as possible.
+    This is true if the instances of the group fit on all nodes but the largest, which then takes
+    over from any other node. If they do not fit, the failure of the largest is not tolerated. An
+    instance with a secondary may have it on any node, so the rule applies to it, too. If the search
+    ends without a result, the placement counts as possible.
     """
     room: dict[str, list[int]] = {}
     sizes: dict[str, list[int]] = {}
@@ -60,12 +60,12 @@ def all_failures_survivable(world: World) -> bool:
 
 
 def packs(sizes: Sequence[int], room: Sequence[int]) -> bool:
-    """Whether all `sizes` find room, each in one place, as far as the search goes."""
+    """Return whether all `sizes` fit into `room`, each in one place; true if it is unknown."""
     return _Search(sizes, room).packs() is True
 
 
 class _Search:
-    """Places the largest first, each where least is left beside it first."""
+    """Search a packing: the largest first, each first where it leaves the least space."""
 
     def __init__(self, sizes: Sequence[int], room: Sequence[int]) -> None:
         self._sizes = sorted(sizes, reverse=True)
@@ -74,14 +74,14 @@ class _Search:
         self._failed: set[tuple[int, ...]] = set()
 
     def packs(self) -> bool | None:
-        """Whether all find room; None where the search ends before it is known."""
+        """Return whether all fit; None if the search gives up."""
         if sum(self._sizes) > sum(self._room):
             return False
         found = self._found(0)
         return None if not found and self._left < 0 else found
 
     def _found(self, k: int) -> bool:
-        """Place all from number `k` on."""
+        """Place all items from number `k` on."""
         if k == len(self._sizes):
             return True
         size, room = self._sizes[k], self._room

@@ -1,4 +1,4 @@
-"""A cluster that lives: a document whose instances come, move, and go."""
+"""A simulated cluster: a document with instances that are added, moved and removed."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ SIZE = 10 * 1024
 
 
 class Scenario(NamedTuple):
-    """What kind of cluster it is.
+    """Describe a simulated cluster.
 
-    `memory`: MiB per node; `groups`: how many, of which nodes are dealt out in turn.
-    `load`: the memory that all who ask would use, as a share of all memory.
+    `memory`: MiB per node. `groups`: number of groups; the nodes are distributed evenly. `load`:
+    the memory of all requested instances, as a share of all memory.
     """
 
     name: str
@@ -39,7 +39,7 @@ SCENARIOS = {
 
 
 class World:
-    """The cluster as it is, always as a document that Ganeti could send."""
+    """Represent the current cluster, always as a document that Ganeti could send."""
 
     def __init__(self, scenario: Scenario) -> None:
         self.scenario = scenario
@@ -63,7 +63,7 @@ class World:
         }
 
     def request(self, name: str, memory: int) -> Json:
-        """What is asked for a new instance."""
+        """Return the request for a new instance; `memory` in MiB."""
         return _described(memory, self.scenario.template) | {
             "type": "allocate",
             "name": name,
@@ -72,24 +72,24 @@ class World:
         }
 
     def add(self, name: str, memory: int, nodes: list[str]) -> None:
-        """A new instance on `nodes`."""
+        """Add a new instance on `nodes`."""
         described = _described(memory, self.scenario.template)
         self.instances[name] = described | {"nodes": nodes, "admin_state": "up"}
         self._count(name, 1)
 
     def remove(self, name: str) -> None:
-        """The instance is gone."""
+        """Remove the instance."""
         self._count(name, -1)
         del self.instances[name]
 
     def move(self, name: str, nodes: list[str]) -> None:
-        """The instance is on `nodes` now."""
+        """Move the instance to `nodes`."""
         self._count(name, -1)
         self.instances[name]["nodes"] = nodes
         self._count(name, 1)
 
     def on(self, node: str, position: int) -> list[str]:
-        """The instances that have `node` as their primary (0) or secondary (1)."""
+        """Return the instances that have `node` as their primary (0) or secondary (1)."""
         return [n for n, one in self.instances.items() if one["nodes"][position:][:1] == [node]]
 
     def _count(self, name: str, sign: int) -> None:
