@@ -29,7 +29,7 @@ TOY: dict[tuple[str, str], tuple[str, str]] = {
 <ANCHOR>''',
     ),
     ("model/node_view.py", "NodeView"): (
-        "    # What is no sum\n",
+        "    # Values that are not sums over instances\n",
         "    most_primaries: Quantity\n<ANCHOR>",
     ),
     ("model/node_view.py", "NodeView.__init__"): (
