@@ -6,9 +6,9 @@ The pairs of nodes whose scores include the penalties of the primary are here as
 from __future__ import annotations
 
 from iallocator.constraints.no_affinity import NoAffinity
-from iallocator.constraints.transition_requirements import demands_of
 from iallocator.model.constraints import ORDER, items_of
 from iallocator.scoring.candidates import DECIMALS, Candidates, ListedCandidates, ScoresOf
+from iallocator.transition.requirements import Demands
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,9 +21,27 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
     from iallocator.scoring.candidates import Placement
-    from iallocator.transition.requirements import Demands
 
-__all__ = ["Affinity", "PricedPairs", "priced"]
+__all__ = ["Affinity", "PricedPairs", "demands_of", "priced"]
+
+
+def demands_of(relations: Relations | None) -> Demands:
+    """Return the orders, separations, instances not to stop, and nodes that no step may use."""
+    if relations is None:
+        return Demands()
+    orders = [
+        (bond.other, bond.instance, bond.strength)
+        for bond in relations.constraints
+        if bond.kind == ORDER and bond.other
+    ]
+    return Demands(
+        apart=relations.apart,
+        orders=sorted(dict.fromkeys(orders)),
+        sites=relations.domains.sites,
+        keep_running=frozenset(relations.keep_running),
+        stuck=frozenset(relations.stuck),
+        may_pass=relations.may_pass,
+    )
 
 
 def priced(placement: Placement, costs: Mapping[int, float]) -> Placement:
@@ -236,7 +254,6 @@ class Affinity(NoAffinity):
         return self._relations.dependents_of_failed([one.name for one in done], failed, ordered)
 
     def demands(self) -> Demands:
-
         return demands_of(self._relations)
 
     def in_order(self, instances: Sequence[Instance]) -> list[Instance]:

@@ -216,25 +216,13 @@ class Relations(AffinityGroups):
             now = where[name][0]
             yield from ((name, must) for must in self._out(name, now) if now != before)
             for member in self.memberships(name):
-                for pair in self._parted(member, before, now, moved, rule_counts):
-                    yield name, bond_between(*pair)
-
-    def _parted(
-        self,
-        member: Member,
-        before: int | None,
-        now: int,
-        moved: Mapping[str, int | None],
-        rule_counts: RuleCounts,
-    ) -> Iterator[Pair]:
-        """The musts of one that was on `before` and is on `now` that held and are broken."""
-        if not member.must:
-            return
-        for one, other, domain in newly_parted(
-            member, before, now, moved, rule_counts, self.domains
-        ):
-            if other.must:
-                yield one, other, domain
+                if not member.must:
+                    continue
+                for one, other, domain in newly_parted(
+                    member, before, now, moved, rule_counts, self.domains
+                ):
+                    if other.must:
+                        yield name, bond_between(one, other, domain)
 
     def mending(
         self, instance: str, node: int, targets: Iterable[int], rule_counts: RuleCounts

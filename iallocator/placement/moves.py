@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from iallocator.placement.context import Context
     from iallocator.placement.evaluator import Evaluator
     from iallocator.placement.results import RankedMoves
-    from iallocator.scoring.candidates import Candidates, Placement
+    from iallocator.scoring.candidates import Placement
 
 __all__ = [
     "COMPARED", "can_copy_from", "fail_over", "may_take_over", "move_anywhere",
@@ -254,7 +254,14 @@ def _outcome(
     if evaluator.rules.exact:
         ranked = least_loss(context, evaluator, instance, found)
         if not ranked:
-            return _rejected_by_n1(context, evaluator, instance, candidates)
+            from iallocator.placement.nearest import rejected_by_n1
+
+            failures = {**candidates.failures, "FailN1": candidates.feasible}
+            message = f"Can't find any good node: {tally(failures)}"
+            outcome = MoveResult(message=message, failures=failures)
+            place = next(candidates.ranked())[1]
+            outcome.nearest = rejected_by_n1(context, evaluator, instance, place)
+            return outcome
     for rank, nodes in ranked:
         placement = rank, nodes
         extra: dict[str, Any] = {}
@@ -323,18 +330,6 @@ def least_loss(
         if context.trace is not None:
             context.trace.preferred(evaluator, instance, found, best[:top], check)
     return best[:top]
-
-
-def _rejected_by_n1(
-    context: Context, evaluator: Evaluator, instance: Instance, candidates: Candidates
-) -> MoveResult:
-    """Return the result if every one of `candidates` takes failover capacity."""
-    from iallocator.placement.nearest import rejected_by_n1
-
-    failures = {**candidates.failures, "FailN1": candidates.feasible}
-    outcome = MoveResult(message=f"Can't find any good node: {tally(failures)}", failures=failures)
-    outcome.nearest = rejected_by_n1(context, evaluator, instance, next(candidates.ranked())[1])
-    return outcome
 
 
 def _violated_soft(context: Context, instance: Instance, nodes: tuple[int, ...]) -> dict[str, Any]:

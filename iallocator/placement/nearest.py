@@ -241,29 +241,20 @@ def closest(cluster: Cluster, roles: RolesTested, shown: Shown = str) -> Miss:
         return Miss(roles.breach, NO_HELP)
     open_to = [index for index in roles.primaries if index not in roles.barred]
     if not open_to:
-        return _barred(cluster, roles, shown)
+        if not roles.primaries:
+            return Miss("", NO_HELP)
+        first = roles.primaries[0]
+        name = shown(cluster.nodes[first].name)
+        return Miss(f"{name}: {roles.rejections[first].wording}", NO_HELP)
     search = Search(roles.prospect, roles.mirror, roles.source)
     if roles.secondaries is None:
         return _miss_of(cluster, search.single(open_to), shown)
     if not roles.secondaries:
-        return _barred_as_mirrors(cluster, roles, shown)
-    return _miss_of(cluster, search.pair(open_to, roles.secondaries), shown)
-
-
-def _barred(cluster: Cluster, roles: RolesTested, shown: Shown) -> Miss:
-    """What the first node says where none is open to the instance."""
-    if not roles.primaries:
+        for index, rejection in roles.out_as_mirrors.items():
+            name = shown(cluster.nodes[index].name)
+            return Miss(f"{name} as secondary: {rejection.wording}", NO_HELP)
         return Miss("", NO_HELP)
-    first = roles.primaries[0]
-    return Miss(f"{shown(cluster.nodes[first].name)}: {roles.rejections[first].wording}", NO_HELP)
-
-
-def _barred_as_mirrors(cluster: Cluster, roles: RolesTested, shown: Shown) -> Miss:
-    """Return the first rejection if no node may be the secondary."""
-    for index, rejection in roles.out_as_mirrors.items():
-        name = shown(cluster.nodes[index].name)
-        return Miss(f"{name} as secondary: {rejection.wording}", NO_HELP)
-    return Miss("", NO_HELP)
+    return _miss_of(cluster, search.pair(open_to, roles.secondaries), shown)
 
 
 class _Lack:

@@ -178,9 +178,14 @@ class _Redistribution:
         concerned = [row.group for row in done.groups if not row.reason]
         self.healthy = [g for g in concerned if self.health[g.index].state == HEALTHY]
         unhealthy = [g for g in concerned if g not in self.healthy]
-        nothing = _nothing_to_do(len(done.groups), concerned, self.healthy, unhealthy)
-        if nothing:
-            return nothing
+        if len(done.groups) < 2:
+            return "no super cluster: there is one group only"
+        if not concerned:
+            return "every group is alone in its partition"
+        if not unhealthy:
+            return "no group is unhealthy"
+        if not self.healthy:
+            return "no group is healthy"
         done.unhealthy = len(unhealthy)
         for number, group in enumerate(unhealthy, start=1):
             self.context.tell(f"group {number} of {len(unhealthy)}: {group.name}")
@@ -306,16 +311,3 @@ class _Redistribution:
             }
             stopped = "" if healthy else plan.reason
             row.reason = ": ".join(filter(None, (health.describe(nodes), row.reason or stopped)))
-
-
-def _nothing_to_do(
-    groups: int, concerned: Sequence[Group], healthy: Sequence[Group], unhealthy: Sequence[Group]
-) -> str:
-    """Return why there is nothing to do, or no group to move instances to, or ""."""
-    if groups < 2:
-        return "no super cluster: there is one group only"
-    if not concerned:
-        return "every group is alone in its partition"
-    if not unhealthy:
-        return "no group is unhealthy"
-    return "" if healthy else "no group is healthy"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from copy import copy
 from typing import NamedTuple
 
+from iallocator.constraints.affinity import demands_of
 from iallocator.constraints.affinity_factory import relations_of
-from iallocator.constraints.transition_requirements import demands_of
 from iallocator.deadline import Stopped
 from iallocator.errors import NotFoundError
 from iallocator.model.moves import replay

@@ -99,13 +99,11 @@ class RankTable:
         else:
             wins = self._beats[np.ix_(rows, rows)].sum(axis=1)
         if present is not None and present in nodes:
-            self._prefer(self._row[present], rows, wins)
+            # The present node comes before its equals, whatever their names
+            row = self._row[present]
+            equal = (self._votes(row) == 0) & (self._instances == self._instances[row])
+            passed = equal[rows] & (self._names[rows] < self._names[row])
+            wins -= passed
+            wins[rows == row] += passed.sum()
         found: list[int] = wins.tolist()
         return found
-
-    def _prefer(self, row: int, rows: Any, wins: Any) -> None:
-        """Count in `wins` that the node of `row` comes before its equals, whatever their names."""
-        equal = (self._votes(row) == 0) & (self._instances == self._instances[row])
-        passed = equal[rows] & (self._names[rows] < self._names[row])
-        wins -= passed
-        wins[rows == row] += passed.sum()
