@@ -1,4 +1,4 @@
-"""Whether a request can be satisfied in full as the state is, asked of its own handler."""
+"""The goal of `make-room`: the handler of a request satisfies it in full in the present state."""
 
 from __future__ import annotations
 
@@ -19,31 +19,31 @@ __all__ = ["Goal", "satisfied"]
 
 
 def satisfied(request: Request, reply: Reply) -> bool:
-    """Whether `reply` gives `request` all that it asks for."""
+    """Return whether `reply` satisfies `request` in full."""
     if not reply.success:
         return False
     return not request.may_be_partial or not reply.result[1]
 
 
 SEVERAL = 3
-"""How much dearer it is to ask for each of several: one after the other, alone, all at once."""
+"""Cost factor of each of several instances: one by one, alone, and all at once."""
 
 
 class Goal:
-    """That `request` can be satisfied; it is asked of `context`, whose state is moved meanwhile.
+    """The goal that `request` is satisfied in the state of `context`, which the search changes.
 
     Attributes
     ----------
     request:
-        What is asked for.
+        The request.
     concerned:
-        The names of the instances that the request itself is about.
+        The names of the instances that the request creates or moves.
     left:
-        The nodes that it wants to be left: nobody else should come there.
+        The nodes that the request evacuates: no other instance may move there.
     asked:
-        The instances that it moves, as far as they are known beforehand.
+        The instances that the request moves, if it has several.
     price:
-        What it costs to ask, in single new instances.
+        The cost of `reached`, relative to that of one new instance.
     """
 
     def __init__(self, context: Context, request: Request) -> None:
@@ -60,32 +60,24 @@ class Goal:
         self.price = SEVERAL * (len(self._new) + len(self.asked)) or 1
 
     def hopeless(self) -> bool:
-        """Whether no moves of others help: nobody can do what is asked of some instance."""
+        """Return whether no moves of other instances can help."""
         if any(allocation_request(self._context, one) is None for one in self._new):
             return True
         leaves_secondaries = isinstance(self.request, NodeEvacuate) and (
             not self.request.leaves_primaries
         )
-        return (
-            self._too_large()
-            or (leaves_secondaries and any(len(one.nodes) < 2 for one in self.asked))
-            or not all(one.kind.planners_move for one in self.asked)
-            or self._parts_a_unit()
-        )
-
-    def _too_large(self) -> bool:
-        """Whether the new instances need more memory than all online nodes have free together."""
+        if leaves_secondaries and any(len(one.nodes) < 2 for one in self.asked):
+            return True
+        if not all(one.kind.planners_move for one in self.asked):
+            return True
+        # the new instances need more memory than all online nodes have free in all
         new = [one.instance for one in self.request.new if one.recreated is None]
         needed = sum(one.memory for one in new if one.uses_memory)
         free = self._context.state.columns[MEMORY]
         nodes = self._context.cluster.nodes
-        return needed > 0 and needed >= sum(max(0, free[n.index]) for n in nodes if n.online)
-
-    def _parts_a_unit(self) -> bool:
-        """Whether somebody is to leave one behind that must be on its node: who stays there.
-
-        Nobody of those who must be together can be moved alone before.
-        """
+        if needed > 0 and needed >= sum(max(0, free[n.index]) for n in nodes if n.online):
+            return True
+        # the request would move a part of a colocation group: the rest cannot move alone before
         relations, where = self._context.bonds.relations, self._context.state.where
         if relations is None:
             return False
@@ -98,39 +90,28 @@ class Goal:
         )
 
     def reached(self) -> bool:
-        """Whether the request can be satisfied now; the state is left as it is."""
-        new = self.needs()
+        """Return whether the request can be satisfied now; the state is unchanged."""
+        context, new = self._context, self.needs()
+        undecided = context.effort.undecided
+        allocation = None
         if new is not None:
-            return self._takes(new)
-        context = self._context
-        effort = context.effort.undecided
+            allocation = allocation_request(context, new)
+            if allocation is None:
+                return False
+            allocation.counted = False
         try:
+            if allocation is not None:  # faster than the handler, which also explains its result
+                return collect_offers(context, allocation).best is not None
             with context.state.trial():
                 reply = handler_for(self.request.kind)(context, self.request)
-        finally:
+            return satisfied(self.request, reply)
+        finally:  # the next call must not use anything from this one
             context.leaving = None
-            self._forget(effort)
-        return satisfied(self.request, reply)
-
-    def _takes(self, request: Allocate) -> bool:
-        """Whether some group takes the new instance; what is told of an answer is not asked."""
-        context, effort = self._context, self._context.effort.undecided
-        allocation = allocation_request(context, request)
-        if allocation is None:
-            return False
-        allocation.counted = False
-        try:
-            return collect_offers(context, allocation).best is not None
-        finally:
-            self._forget(effort)
-
-    def _forget(self, undecided: int) -> None:
-        """What answers leave behind is no part of the next."""
-        self._context.kept.clear()
-        self._context.remarks.clear()
-        self._context.effort.undecided = undecided
+            context.kept.clear()
+            context.remarks.clear()
+            context.effort.undecided = undecided
 
     def needs(self) -> Allocate | None:
-        """The request, if it is about one new instance that must find room beside all others."""
+        """Return the request, if it creates one new instance beside all present instances."""
         request = self.request
         return request if isinstance(request, Allocate) and request.recreated is None else None

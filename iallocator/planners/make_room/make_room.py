@@ -1,6 +1,6 @@
-"""A plan of a few moves after which a request can be satisfied, held to all limits.
+"""A plan of a few moves after which a request can be satisfied, checked against all limits.
 
-All exact searches that the request needs on the way share one budget.
+All exact searches of the request share one budget.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from iallocator.deadline import Deadline
     from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
-    from iallocator.model.moves import Move
     from iallocator.options.settings import Settings
     from iallocator.planners.plan import PlanEntry
     from iallocator.reply import Reply
@@ -36,16 +35,16 @@ if TYPE_CHECKING:
 __all__ = ["RoomContext", "RoomMade", "add_room", "fits_after", "make_room"]
 
 SHARE = 0.25
-"""Of what is left for all exact searches, what the next may spend."""
+"""The share of the remaining budget that one exact search may spend."""
 
 
 class RoomContext(Context):
-    """All exact searches share what elsewhere one may spend.
+    """A context in which all exact searches share the budget of one.
 
     Attributes
     ----------
     undecided:
-        Whether one of them ended because it had nothing left to spend.
+        Whether one of them ended because its budget was spent.
     """
 
     __slots__ = ("_part", "_whole", "undecided")
@@ -57,7 +56,7 @@ class RoomContext(Context):
         self.undecided = False
 
     def budget(self) -> Budget:
-        """What the next search may spend, a share of what the others have left."""
+        """Return the budget of the next search: a share of what is left."""
         self.pay_for_search()
         if self._whole is None:
             self._whole = super().budget()
@@ -65,7 +64,7 @@ class RoomContext(Context):
         return self._part
 
     def pay_for_search(self) -> None:
-        """Pay for the last search."""
+        """Subtract the last search from the shared budget."""
         if self._whole is not None and self._part is not None:
             self.undecided |= self._part.spent
             self._whole.pay(self._part)
@@ -73,21 +72,21 @@ class RoomContext(Context):
 
 
 CANDIDATES = 500
-"""How many instances the choice between the two forms of the kernel counts with."""
+"""How many candidates are assumed when one of the two kernels is chosen."""
 
 
 class RoomMade(PlanResult):
-    """The moves, and what they are for.
+    """The moves that make room for a request.
 
     Attributes
     ----------
     proved:
-        Whether it is known that fewer moves, or less traffic, would not do; of none, that
-        none do.
+        Whether it is proved that no plan has fewer moves or less traffic; if there are no moves,
+        that there is no plan.
     needed:
         Whether the request needs any moves at all.
     ended:
-        What ended the search before all was tried, in words; "" if nothing did.
+        What ended the search early, in words; "" if nothing did.
     """
 
     def __init__(self, context: Context, needed: bool = True) -> None:
@@ -99,7 +98,7 @@ class RoomMade(PlanResult):
         self.ended = ""
 
     def summary(self, most: int) -> str:
-        """The outcome in one clause."""
+        """Return the result as one clause."""
         if not self.needed:
             return "it fits as things are"
         if not self.entries:
@@ -107,23 +106,21 @@ class RoomMade(PlanResult):
             if self.proved:
                 return f"room is not made by {what} of others"
             return f"no room was found to be made by {what} of others{self._stopped()}"
-        moves = ", ".join(map(self._words, self.moves))
-        return f"would fit after {_count(self.moves)}: {moves}{self._stopped()}"
+        copies = any("r" in move.letters for move in self.moves)
+        noun = "move" if copies else "migration"
+        count = f"{len(self.moves)} {noun}{'s' * (len(self.moves) > 1)}"
+        moves = []
+        for move in self.moves:
+            before, after = (
+                "/".join(self.cluster.node_names(end)) for end in (move.before, move.after)
+            )
+            moves.append(f"{move.instance.name} from {before} to {after}")
+        return f"would fit after {count}: {', '.join(moves)}{self._stopped()}"
 
     def _stopped(self) -> str:
-        """What ended the search before its time."""
+        """Return what ended the search early, in brackets; "" if nothing did."""
         ended = self.plan.stop.reason if self.plan.stop else self.ended
         return f" ({ended})" if ended else ""
-
-    def _words(self, move: Move) -> str:
-        before, after = ("/".join(self.cluster.node_names(n)) for n in (move.before, move.after))
-        return f"{move.instance.name} from {before} to {after}"
-
-
-def _count(moves: Sequence[Move]) -> str:
-    """How many, as migrations if no disk is copied."""
-    noun = "move" if any("r" in move.letters for move in moves) else "migration"
-    return f"{len(moves)} {noun}{'s' * (len(moves) > 1)}"
 
 
 def make_room(
@@ -136,14 +133,14 @@ def make_room(
 ) -> RoomMade:
     """Find at most `most` moves after which `request`, with the new instances `coming`, fits.
 
-    A signal, or the end of the time, ends the search; what was found until then is the plan.
+    If a signal or the time limit ends the search, the plan is the best one found until then.
     """
     context = RoomContext(cluster, settings, _candidates(cluster), coming, deadline=deadline)
     goal = Goal(context, request)
     done = RoomMade(context, not goal.reached())
     if not done.needed or goal.hopeless():
         return done
-    limits = _limits(context)
+    limits = PlanLimits(context.settings, context.bonds.relations)
     failures = Failures(limits)
     cost = None if settings.cost is None else settings.cost * 1024
 
@@ -171,7 +168,7 @@ def make_room(
 def fits_after(
     done: RoomMade, request: Request, settings: Settings, coming: Sequence[Instance]
 ) -> bool:
-    """Whether `request` can be satisfied where the plan ends; asked of a context of its own."""
+    """Return whether `request` can be satisfied after the plan, in a new context."""
     context = Context(done.cluster, settings, _candidates(done.cluster), coming)
     replay(context.state, done.moves)
     return Goal(context, request).reached()
@@ -185,7 +182,7 @@ def add_room(
     deadline: Deadline,
     coming: Sequence[Instance],
 ) -> None:
-    """Say in a `reply` that lacks something after which moves of others it would not."""
+    """If `reply` does not satisfy `request`, add moves of other instances after which it would."""
     if satisfied(request, reply):
         return
     if deadline.over():
@@ -195,22 +192,14 @@ def add_room(
     reply.info += f"; {done.summary(settings.make_room)}"
     reply.interrupted |= done.interrupted
     if done.entries:
-        reply.solutions = [*reply.solutions, {"make_room": _document(done)}]
-
-
-def _document(done: RoomMade) -> dict[str, Any]:
-    """The moves with their transition, as plain data."""
-    return {
-        "moves": [entry.document(done.cluster) for entry in done.entries],
-        "copied_mib": done.plan.copied,
-        "proved": done.proved,
-        "transition": transition_document(done.transition),
-    }
+        document = {
+            "moves": [entry.document(done.cluster) for entry in done.entries],
+            "copied_mib": done.plan.copied,
+            "proved": done.proved,
+            "transition": transition_document(done.transition),
+        }
+        reply.solutions = [*reply.solutions, {"make_room": document}]
 
 
 def _candidates(cluster: Cluster) -> list[tuple[int, int]]:
     return [(len(cluster.nodes), 0)] * CANDIDATES
-
-
-def _limits(context: Context) -> PlanLimits:
-    return PlanLimits(context.settings, context.bonds.relations)

@@ -1,4 +1,4 @@
-"""Every move that may be worth a look: of one instance, or of those who can only move at once.
+"""All moves that can help: of one instance, or of several that can only move at once.
 
 Instances can only move at once if they must be together on one node or in one failure domain.
 """
@@ -28,21 +28,21 @@ __all__ = ["Bound", "Moves"]
 if TYPE_CHECKING:
     Unit = tuple[tuple[Instance, ...], ...]
 
-    """Those that must be on one node, for each of the nodes that a failure domain binds."""
+    """Colocation groups that must be in one failure domain; often only one of them."""
 
 
 class Bound:
-    """Who moves with whom, as `context` is at first; those of `movers` who may move at all.
+    """The instances that can only move at once in the initial state of `context`.
 
     Attributes
     ----------
     units:
-        Those who move at once; all of them are `movers`.
+        The instances that move at once; all of them are `movers`.
     pinned:
-        The names of those who cannot leave their node alone, whether they may move or not.
+        The names of the instances that cannot leave their node alone, `movers` or not.
     whole:
-        Whether nobody else could move only at once: nobody is parted from whom it must be with,
-        and every node is in one failure domain of a kind.
+        Whether `units` has all instances that can only move at once. It has if no instance is
+        separated from its colocation group, and failure domains of one kind do not overlap.
     """
 
     def __init__(self, context: Context, movers: Sequence[Instance]) -> None:
@@ -52,45 +52,41 @@ class Bound:
         self.units: list[Unit] = []
         self.pinned: frozenset[str] = frozenset()
         self.whole = True
-        if self._relations is not None:
-            self._on_one_node(self._relations.units())
-            self._in_one_domain(self._relations.wide_units(), self._relations.units())
-
-    def part(self, one: str, at: int, other: str, there: int) -> bool:
-        """Whether two instances, each on that node, break a must between them."""
-        return self._relations is not None and self._relations.part(one, at, other, there)
-
-    def crosses(self, before: int, after: int) -> bool:
-        """Whether two nodes are in different failure domains of those that bind anybody."""
-        relations = self._relations
-        return relations is None or relations.sites_of(before) != relations.sites_of(after)
-
-    def _on_one_node(self, units: dict[str, tuple[str, ...]]) -> None:
+        if self._relations is None:
+            return
+        # instances that must be on one node
+        units = self._relations.units()
         pinned: set[str] = set()
         for names in dict.fromkeys(units.values()):
             present = [name for name in names if name in self._where]
             if len(present) < 2:
                 continue
             if len({self._where[name][0] for name in present}) > 1:
-                self.whole = False  # who has lost the others may join them, like anybody else
+                self.whole = False  # a separated instance can join the others alone
                 continue
             pinned.update(present)
             self._add((present,))
         self.pinned = frozenset(pinned)
-
-    def _in_one_domain(
-        self, wide: dict[str, tuple[str, ...]], units: dict[str, tuple[str, ...]]
-    ) -> None:
-        for names in dict.fromkeys(wide.values()):
+        # colocation groups that must be in one failure domain
+        for names in dict.fromkeys(self._relations.wide_units().values()):
             present = [name for name in names if name in self._where]
             several = dict.fromkeys(units.get(name, (name,)) for name in present)
             if len(several) < 2:
                 continue
-            self.whole = self.whole and not self._parted(present)
+            self.whole = self.whole and not self._may_separate(present)
             self._add([[name for name in some if name in self._where] for some in several])
 
-    def _parted(self, names: Sequence[str]) -> bool:
-        """Whether some of `names` are not as they must be, or could be so in several ways."""
+    def part(self, one: str, at: int, other: str, there: int) -> bool:
+        """Return whether two instances on these nodes violate a hard constraint between them."""
+        return self._relations is not None and self._relations.part(one, at, other, there)
+
+    def crosses(self, before: int, after: int) -> bool:
+        """Return whether two nodes differ in a failure domain that any constraint names."""
+        relations = self._relations
+        return relations is None or relations.sites_of(before) != relations.sites_of(after)
+
+    def _may_separate(self, names: Sequence[str]) -> bool:
+        """Return whether `names` violate their constraints, or have overlapping domains."""
         assert self._relations is not None
         domains = self._relations.domains
         kinds = {m.domain for name in names for m in self._relations.memberships(name)}
@@ -100,7 +96,7 @@ class Bound:
         return any(self.part(*one, *other) for one in homes for other in homes if one != other)
 
     def _add(self, unit: Sequence[Sequence[str]]) -> None:
-        """Note those who move at once, if all of them may move."""
+        """Note instances that move at once, if all of them may move."""
         if all(name in self._movers for some in unit for name in some):
             self.units.append(tuple(tuple(self._movers[n] for n in sorted(s)) for s in unit))
 
@@ -116,18 +112,18 @@ if TYPE_CHECKING:
 
 
 FEW = 4
-"""Of a larger unit all members move in the same way only."""
+"""In a unit of more instances, all of them use one kind of move."""
 
 
 class Moves:
-    """The moves of bystanders of `goal`, on the state of `context` as it is when asked.
+    """The moves of instances other than those of `goal`, in the present state of `context`.
 
     Attributes
     ----------
     movable:
-        Who may be moved: not those that the request is about.
+        The instances that may be moved: not those that the request creates or moves.
     complete:
-        Whether there are no others: see `Bound.whole`; of large units not every way is tried.
+        Whether no other moves exist: see `Bound.whole`. For large units, not all are tried.
     """
 
     def __init__(self, context: Context, goal: Goal) -> None:
@@ -139,7 +135,7 @@ class Moves:
         self.complete = self._bound.whole
 
     def _movers(self) -> list[Instance]:
-        """Who may be moved: not those that the request is about."""
+        """Return the instances that may be moved."""
         context = self._context
         relations = context.bonds.relations
         kept = self._goal.concerned.union(relations.stuck if relations is not None else ())
@@ -154,51 +150,44 @@ class Moves:
     def up_to(
         self, depth: int, width: int | None = None
     ) -> Iterator[tuple[float, tuple[Move, ...]]]:
-        """Every move that may be worth a look, of one or of units of at most `depth`.
+        """Yield all moves of one instance or of up to `depth` instances at once, with MiB copied.
 
-        The cheapest first, to the emptiest target first; with `width` of each kind of move to so
-        many targets only.  The state may be another meanwhile, but must be the same when the
-        next one is asked for.
+        Moves with least traffic come first, and those to the emptiest target. `width`: the number
+        of targets of each kind of move; None: all. The state may change between two moves, but
+        must be restored before the next one is taken.
         """
-        order = sorted(
-            (i for i in range(len(self._context.cluster.nodes)) if self._open(i)),
-            key=lambda i: -self._context.state.columns[MEMORY][i],
-        )
-        ways = [way for one in self.movable for way in self._single(one, depth, order)]
+        state, nodes = self._context.state, self._context.cluster.nodes
+        order = [node.index for node in nodes if node.online and node.index not in self._goal.left]
+        order.sort(key=lambda index: -state.columns[MEMORY][index])
+        ways: list[Ways] = []
+        for one in self.movable:
+            present = state.where[one.name]
+            for kind in self._kinds(one):
+                if one.name in self._bound.pinned and kind.letters != ("r",):
+                    continue
+                targets = self._targets(present, order) if kind.targeted else iter(present[:1])
+                ways.append((traffic(one, kind.letters), _each(one, present, kind, targets)))
         for unit in self._bound.units:
             ways += self._at_once(unit, depth, order)
-        for price, found in sorted(ways, key=_price):
+        for price, found in sorted(ways, key=lambda way: way[0]):
             for moves in islice(found, width):
                 yield price, moves
 
-    def _single(self, instance: Instance, depth: int, order: Sequence[int]) -> Iterator[Ways]:
-        """What each kind of move of one instance costs, and its moves."""
-        present = self._context.state.where[instance.name]
-        for kind in self._kinds(instance):
-            if instance.name in self._bound.pinned and kind.letters != ("r",):
-                continue
-            targets = self._targets(present, order) if kind.targeted else iter(present[:1])
-            yield traffic(instance, kind.letters), _each(instance, present, kind, targets)
-
     def _kinds(self, instance: Instance) -> list[MoveKind]:
-        """How `instance` may move from where it is."""
+        """Return the kinds of moves that `instance` may make now."""
         nodes, present = self._context.cluster.nodes, self._context.state.where[instance.name]
         ends = nodes[present[0]], nodes[present[-1]]
         drbd = len(present) > 1
         return [kind for kind in KINDS if kind.drbd == drbd and self._rules.allows_of(kind, *ends)]
 
     def _targets(self, present: Sequence[int], order: Sequence[int]) -> Iterator[int]:
-        """The other nodes of the group that anybody may come to."""
+        """Return the possible targets in the group of the nodes `present`."""
         nodes = self._context.cluster.nodes
         group = nodes[present[0]].group
         return (i for i in order if nodes[i].group is group and i not in present)
 
-    def _open(self, target: int) -> bool:
-        """Whether anybody may come to `target`."""
-        return self._context.cluster.nodes[target].online and target not in self._goal.left
-
     def _at_once(self, unit: Unit, depth: int, order: Sequence[int]) -> Iterator[Ways]:
-        """The ways of those who move at once, by what they cost."""
+        """Yield the combinations of kinds of moves of instances that move at once."""
         members = [one for some in unit for one in some]
         if len(members) > depth:
             return
@@ -215,13 +204,15 @@ class Moves:
     def _choices(
         self, unit: Unit, ways: Sequence[Way], order: Sequence[int], moves: Sequence[Move]
     ) -> Iterator[tuple[Move, ...]]:
-        """Every choice of targets, `moves` chosen already, after which those bound may be there."""
+        """Yield all choices of targets that keep the constraints, after `moves`, already chosen."""
         if len(moves) == len(ways):
             yield tuple(moves)
             return
         instance, kind = ways[len(moves)]
         present = self._context.state.where[instance.name]
-        join = self._to_join(unit, instance, moves)
+        # the node of instances in the colocation group that have already moved
+        mates = next(some for some in unit if instance in some)
+        join = next((move.after[0] for move in moves if move.instance in mates), None)
         targets: Iterable[int] = self._targets(present, order) if kind.targeted else present[:1]
         if join is not None and kind.letters[-1] != "r" and kind.targeted:
             targets = [join] if join not in present else []
@@ -231,11 +222,6 @@ class Moves:
             fits = join == home if join is not None else self._suits(unit, move, moves)
             if fits:
                 yield from self._choices(unit, ways, order, (*moves, move))
-
-    def _to_join(self, unit: Unit, instance: Instance, moves: Sequence[Move]) -> int | None:
-        """Where those are taken that must be on one node with `instance`; None: nowhere yet."""
-        mates = next(some for some in unit if instance in some)
-        return next((move.after[0] for move in moves if move.instance in mates), None)
 
     def _suits(self, unit: Unit, move: Move, moves: Sequence[Move]) -> bool:
         """Return whether `move` may be made with `moves`; of several units, only to another domain.
@@ -254,7 +240,3 @@ def _each(
     instance: Instance, present: Nodes, kind: MoveKind, targets: Iterator[int]
 ) -> Iterator[tuple[Move, ...]]:
     return ((kind.move(instance, present, target),) for target in targets)
-
-
-def _price(ways: Ways) -> float:
-    return ways[0]

@@ -1,9 +1,9 @@
-"""The fewest moves, of those the least traffic, of those the lowest score, to reach a goal.
+"""Search the fewest moves that reach a goal, then the least traffic, then the lowest score.
 
-Moves are tried one, two, three deep; each must be legal as things are after those before it:
-limits, bonds, pools, N+1.  Those that can only move at once do so, each a move.  Where no
-order of moves is left untried, what is found is proved to be the fewest, and that nothing is
-found is a proof, too.  Scores are compared as far as a little more work goes.
+Plans of one, two, three and more moves are tried.  Each move must be allowed after the moves
+before it: limits, affinity, storage pools, N+1.  Instances that can only move at once do so, and
+each counts as a move.  If every order of moves was tried, the result is proved to have the fewest
+moves, or it is proved that there is no plan.  The search for lower scores has a smaller budget.
 """
 
 from __future__ import annotations
@@ -26,46 +26,46 @@ if TYPE_CHECKING:
     from iallocator.planners.make_room.goal import Goal
 
     Changed = frozenset[tuple[str, Nodes]]
-    """Instances that are not where they were at first, and their nodes."""
+    """Instances that are not on their initial nodes, and their present nodes."""
 
     Stands = Callable[[Sequence[PlanEntry]], bool]
 
 __all__ = ["WORK_IS_SPENT", "RoomSearch"]
 
 WORK = 400_000
-"""Moves looked at × nodes of their group, after which the search ends: some seconds."""
+"""Budget of the search in moves × nodes of their group: some seconds."""
 
 WORK_IS_SPENT = "the work for it is spent"
 
 TIES = 40_000
-"""The same for the search of a lower score."""
+"""Budget of the search for a lower score, in moves × nodes of their group."""
 
 ANSWER = 5
-"""How many looks at a move it costs to ask for the goal, for one new instance."""
+"""The cost of checking the goal for one new instance, relative to checking a move."""
 
 SIMULATED = 25
-"""Moves × nodes of simulated failures that cost as much as a look at a move."""
+"""How much effort of simulated failures costs as much as checking a move on one node."""
 
 WIDTH = 2
-"""How many targets of each kind of move are tried at first."""
+"""How many targets of each kind of move are tried in the first round."""
 
 INFINITE = float("inf")
 
 
 class RoomSearch:
-    """Searches for at most `most` moves that copy at most `cost` MiB; None: any amount.
+    """A search for at most `most` moves that copy at most `cost` MiB; None: any amount.
 
-    `context` is moved meanwhile, and is as it was afterwards.  `stands` says whether the whole
-    of a plan stands the test of all limits.
+    The search changes the state of `context`, and restores it.  `stands` returns whether a whole
+    plan passes the check of all limits.
 
     Attributes
     ----------
     found:
-        The moves; None if there are none that do.
+        The moves; None if no plan was found.
     proved:
-        Whether fewer moves, or as many with less traffic, would not do.
+        Whether no plan has fewer moves, or as many moves with less traffic.
     ended:
-        What ended the search before that was known, in words; "" if nothing did.
+        What ended the search early, in words; "" if nothing did.
     """
 
     def __init__(
@@ -90,10 +90,10 @@ class RoomSearch:
         self.ended = ""
 
     def run(self) -> None:
-        """Search; what was found until the time is up stays.
+        """Search; if time ends, `found` has the best plan so far.
 
-        At first only the best targets are tried, so that something is found soon; then all,
-        as far as that may be better.
+        The first round tries only the best targets, so that a plan is found soon. The second round
+        tries all targets, as long as the plan can become better.
         """
         self._rounds(WIDTH, self._most)
         self._rounds(None, self._most if self.found is None else len(self.found))
@@ -108,12 +108,12 @@ class RoomSearch:
             self._deeper(len(self.found), 0)
 
     def _rounds(self, width: int | None, most: int) -> None:
-        """Try 1, 2, ... `most` moves, each to `width` targets, until some do."""
+        """Try plans of 1, 2, ... `most` moves, each to `width` targets, until a plan is found."""
         self._width = width
         known = self.found
         for depth in range(1, most + 1):
             if known is not None and depth < len(known):
-                self._copied = INFINITE  # fewer moves may cost more
+                self._copied = INFINITE  # a plan of fewer moves may copy more
             else:
                 self._copied = INFINITE if known is None else sum(one.move.copied for one in known)
             self._seen.clear()
@@ -122,34 +122,44 @@ class RoomSearch:
                 return
 
     def _over(self) -> bool:
+        """Return whether the budget or the time is spent."""
         check()
         return self._left <= 0 or self._context.deadline.over()
 
     def _deeper(self, depth: int, copied: float) -> None:
-        """Make one more move, whichever may lead to the goal in `depth` of them."""
+        """Try all plans of `depth` moves more; the moves so far copy `copied` MiB."""
         if depth == 0:
             self._arrived(copied)
             return
         if self._over():
             return
         for price, moves in self._moves.up_to(depth, self._width):
-            if self._over() or copied + price > self._limit or self._too_dear(copied + price):
+            total = copied + price
+            if self._over() or total > self._limit:
                 return
-            self._try(moves, depth, copied + price)
-
-    def _too_dear(self, copied: float) -> bool:
-        """Whether that is more than the best needs, or as much where no score is compared."""
-        return copied > self._copied if self._score is not None else copied >= self._copied
+            # plans with as much traffic as the best one matter only if scores are compared
+            if total > self._copied or (self._score is None and total == self._copied):
+                return
+            self._try(moves, depth, total)
 
     def _arrived(self, copied: float) -> None:
-        if self._lowers_score() and self._reached() and self._stands(self._made):
-            self.found, self._copied = list(self._made), copied
-            self._tell_scores(self.found)
-            if self._score is not None:
-                self._score = self.found[-1].score
+        """Keep the moves so far as the best plan if they reach the goal and are allowed.
+
+        Each move gets the score after it.
+        """
+        if not (self._lowers_score() and self._reached() and self._stands(self._made)):
+            return
+        self.found, self._copied = list(self._made), copied
+        state, nodes = self._context.state, range(len(self._context.cluster.nodes))
+        with state.trial():
+            for entry in reversed(self.found):
+                entry.score = score_of(state, nodes)
+                _reversed(entry.move).apply(state)
+        if self._score is not None:
+            self._score = self.found[-1].score
 
     def _lowers_score(self) -> bool:
-        """Whether the score is lower than the best, or not compared."""
+        """Return whether the score is lower than the best, or scores are not compared yet."""
         if self._score is None:
             return True
         nodes = range(len(self._context.cluster.nodes))
@@ -157,7 +167,7 @@ class RoomSearch:
         return score_of(self._context.state, nodes) < self._score - SCORE
 
     def _reached(self) -> bool:
-        """Whether the goal is reached as things are; kept for the next who comes here."""
+        """Return whether the goal is reached in the present state; each state is checked once."""
         moved = self._moved()
         if moved not in self._answers:
             self._spend(ANSWER * self._goal.price * len(self._context.cluster.nodes))
@@ -165,7 +175,7 @@ class RoomSearch:
         return self._answers[moved]
 
     def _moved(self) -> Changed:
-        """Who is elsewhere than at first, and where."""
+        """Return the instances that are not on their initial nodes, with their nodes."""
         where = self._context.state.where
         return frozenset(
             (one.name, where[one.name])
@@ -173,16 +183,8 @@ class RoomSearch:
             if where[one.name] != one.nodes
         )
 
-    def _tell_scores(self, entries: Sequence[PlanEntry]) -> None:
-        """Note the score after each move, from the last, which has been made, to the first."""
-        state, nodes = self._context.state, range(len(self._context.cluster.nodes))
-        with state.trial():
-            for entry in reversed(entries):
-                entry.score = score_of(state, nodes)
-                _reversed(entry.move).apply(state)
-
     def _spend(self, amount: int) -> None:
-        """Pay that, and for the failures that were simulated since the last time."""
+        """Subtract `amount` and the failures simulated since the last call from the budget."""
         effort = self._context.effort.left
         if effort < self._effort:
             amount += int((self._effort - effort) / SIMULATED)
@@ -190,42 +192,39 @@ class RoomSearch:
         self._left -= amount
 
     def _try(self, moves: Sequence[Move], depth: int, copied: float) -> None:
-        """Make `moves` if they are legal, and go on from there; the state is left as it is."""
+        """Make `moves` if they are allowed, and continue the search after them.
+
+        `copied`: MiB that the plan copies with them. The state is unchanged in the end.
+        """
         state, alone = self._context.state, len(moves) == 1
         with state.trial():
             for move in moves:
                 if not self._has_room(move):
                     return
                 move.apply(state)
-            last = depth == len(moves)
-            legal = (not last or self._promising()) and all(
-                self._legal(move, alone) for move in moves
-            )
-            if legal and (alone or self._survived(moves)):
-                self._go_on(moves, depth - len(moves), copied)
-
-    def _promising(self) -> bool:
-        """Whether the goal may be reached as things are, as far as that is cheaper to say.
-
-        Of one new instance it is asked itself: the way here may have to be judged by many
-        simulated failures, and others lead here, too.
-        """
-        return self._goal.price > 1 or (self._lowers_score() and self._reached())
-
-    def _go_on(self, moves: Sequence[Move], depth: int, copied: float) -> None:
-        """Make `depth` moves more, unless others have led here before and copied less."""
-        changed = self._moved()
-        if self._seen.get((depth, changed), INFINITE) <= copied:
-            return
-        self._seen[depth, changed] = copied
-        names = tuple(sorted(move.instance.name for move in moves))
-        colocated = names if len(names) > 1 else ()
-        self._made += (PlanEntry(move, colocated=colocated) for move in moves)
-        self._deeper(depth, copied)
-        del self._made[len(self._made) - len(moves) :]
+            depth -= len(moves)
+            # for one new instance, the goal is checked before the moves, which may need many
+            # simulated failures: other plans lead to this state, too
+            goal_first = depth == 0 and self._goal.price <= 1
+            if goal_first and not (self._lowers_score() and self._reached()):
+                return
+            if not all(self._legal(move, alone) for move in moves):
+                return
+            if not (alone or self._keeps_n1(moves)):
+                return
+            # other moves that copy no more may have led to this state before
+            changed = self._moved()
+            if self._seen.get((depth, changed), INFINITE) <= copied:
+                return
+            self._seen[depth, changed] = copied
+            names = tuple(sorted(move.instance.name for move in moves))
+            colocated = names if len(names) > 1 else ()
+            self._made += (PlanEntry(move, colocated=colocated) for move in moves)
+            self._deeper(depth, copied)
+            del self._made[len(self._made) - len(moves) :]
 
     def _has_room(self, move: Move) -> bool:
-        """Whether the new primary may be that and has the memory: the cheap test."""
+        """Return whether the new primary is allowed and has the memory: a fast first test."""
         instance, target = move.instance, move.after[0]
         if target == move.before[0]:
             return True
@@ -235,15 +234,16 @@ class RoomSearch:
         )
 
     def _legal(self, move: Move, alone: bool) -> bool:
-        """Whether `move`, which is made, is allowed.
+        """Return whether `move`, which has been made, is allowed.
 
-        If it is not `alone`, the others of its unit are there, and failures are judged when all
-        have moved: what one of them would lose in between says nothing.
+        If it is not `alone`, the other instances of its colocation group have moved, too. N+1 is
+        then checked after all of them, because it may be lost in between.
         """
         context, state = self._context, self._context.state
         group = context.cluster.nodes[move.after[0]].group
         self._spend(len(group.nodes))
-        passed = move.before[1:] if len(move.steps) > 2 else ()  # it fails over, and goes on
+        # a node on which the instance runs only for a while
+        passed = move.before[1:] if len(move.steps) > 2 else ()
         with state.trial():
             _reversed(move).apply(state)
             if self._goal.left.intersection(passed) or context.bonds.rejected_passing(
@@ -253,10 +253,10 @@ class RoomSearch:
             rejection = context.evaluator(group).check(move)
         return rejection is None or (not alone and rejection.reason == "FailN1")
 
-    def _survived(self, moves: Sequence[Move]) -> bool:
-        """Whether N+1 is kept by those who have moved at once.
+    def _keeps_n1(self, moves: Sequence[Move]) -> bool:
+        """Return whether N+1 is kept after `moves`, which have been made at once.
 
-        Who flees from nodes that are not online may break it.
+        Moves off nodes that are not online need not keep it.
         """
         context = self._context
         state, nodes = context.state, context.cluster.nodes
