@@ -1,8 +1,8 @@
-"""How long a test waits for somebody."""
+"""The longest time that a test waits for another process or thread."""
 
 from __future__ import annotations
 
 __all__ = ["PATIENCE"]
 
 PATIENCE = 900
-"""Seconds after which a test gives up: whoever is waited for is stuck then, on any machine."""
+"""Seconds after which a test gives up; the process is then stuck, on any machine."""

@@ -1,4 +1,4 @@
-"""What the published schemas say of a document, as anybody else would ask them."""
+"""Validate documents against the published schemas, as another program would."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ OF_COMMAND = {
     ),
     **{name: name for name in ("capacity", "constraints", "repair", "show")},
 }  # fmt: skip
-"""Command -> which schema what it writes with ``--json`` is by."""
+"""Command -> schema of its output with ``--json``."""
 
 
 @cache
 def validator(reference: str) -> Draft202012Validator:
-    """The validator for a file, or for a part of it: ``plan.schema.json#/$defs/transition``."""
+    """Return the validator for a file, or a part of it: ``plan.schema.json#/$defs/transition``."""
     registry: Any = Registry().with_resources(
         (name, DRAFT202012.create_resource(content)) for name, content in SCHEMAS.items()
     )
@@ -37,5 +37,5 @@ def validator(reference: str) -> Draft202012Validator:
 
 
 def conforms(document: Any, kind: str) -> None:
-    """Raise `jsonschema.ValidationError` if `document` is not by the schema of that `kind`."""
+    """Raise `jsonschema.ValidationError` if `document` violates the schema of that `kind`."""
     validator(f"{kind}.schema.json").validate(document)

@@ -1,4 +1,4 @@
-"""For every command a world in which an exclusion tag changes what it says."""
+"""For every command, a cluster in which an exclusion tag changes the output."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CROWDED: Json = cluster(
         "w": rbd("node4", tags=["srv:b"], memory=256),
     },
 )
-"""Two pairs of instances that an exclusion tag would part, if the cluster had it."""
+"""Two pairs of instances that an exclusion tag would separate if the cluster had it."""
 
 LOST: Json = cluster(
     3,
@@ -29,7 +29,7 @@ LOST: Json = cluster(
     changes={"node1": {"offline": True}},
     tags=("ganeti:watcher:autorepair:reinstall",),
 )
-"""``p`` would be made anew on the second node."""
+"""``p`` would be recreated on the second node."""
 
 AWAY: Json = cluster(
     {"east": 1, "west": 2},
@@ -40,7 +40,7 @@ AWAY: Json = cluster(
     },
     changes={"node1": {"offline": True}},
 )
-"""The same of a whole group that has to be left."""
+"""A whole group that must be evacuated, with instances that a tag would separate."""
 
 FULL: Json = allocate(
     cluster(3, instances={"a": rbd("node1", memory=3000, tags=["srv:a"]),
@@ -48,7 +48,7 @@ FULL: Json = allocate(
                           "c": rbd("node3", memory=4500, tags=["srv:a"])}),
     memory=6000, disk_template="rbd",
 )  # fmt: skip
-"""Room would be made where ``a`` moves to ``b``."""
+"""Room would be made by moving ``a`` to ``b``."""
 
 NEW = allocate(CROWDED, disk_template="rbd", tags=["srv:b"], memory=512)
 
@@ -72,4 +72,4 @@ EXCLUDED: dict[str, tuple[Json, tuple[str, ...]]] = {
     "show": (CROWDED, ("-p",)),
     "squeeze": (CROWDED, ("--json", "-G", "east", "--target-resources=3")),
 }
-"""Command -> a world and words with which the tag changes what is said."""
+"""Command -> a cluster, and arguments with which the tag changes the output."""

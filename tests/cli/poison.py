@@ -1,4 +1,4 @@
-"""Documents in which every name, tag and text steers terminals, breaks lines and turns writing."""
+"""Documents with control characters, line breaks and bidirectional marks in all texts."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ __all__ = ["EVIL", "poisoned"]
 
 
 EVIL = "\x1b[31m\n\x9b2J\u202e\u2028\t<x>&\"'"
-"""Appended to everything that is not one of a few words."""
+"""Appended to every text that is not one of a few words."""
 
 WORDS = {
     "type", "disk_template", "admin_state", "alloc_policy", "hypervisor", "evac_mode", "mode",
     "enabled_hypervisors", "disk-templates", "strategy", "n1", "kind", "level", "class",
     "storage_type", "inter-group",
 }  # fmt: skip
-"""Members whose values are words that the format knows."""
+"""Members with values that are words of the format."""
 
 
 def poisoned(document: Json) -> tuple[Json, dict[str, str]]:
-    """The document with `EVIL` in all its texts, and what its names became."""
+    """Return the document with `EVIL` in all its texts, and old name -> new name."""
     found = [name for table in ("nodes", "nodegroups", "instances") for name in document[table]]
     found += [group["name"] for group in document["nodegroups"].values()]
     request = document.get("request", {})

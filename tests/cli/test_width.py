@@ -1,4 +1,4 @@
-"""Tables fit a terminal of 100 columns, however long the names are and in whatever letters."""
+"""Tables fit a terminal of 100 columns, with names of any length and script."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COMMANDS = (
 
 
 def long_names(name: str) -> Json:
-    """A cluster whose nodes and instances have names of more than 60 letters."""
+    """Return a cluster in which nodes and instances have names of more than 60 letters."""
     held = {
         "a": instance("node1", "node2", memory=900),
         "b": instance("node2", "node1", memory=1000),
@@ -42,7 +42,7 @@ def long_names(name: str) -> Json:
 def test_tables_with_long_names_fit_100_columns(
     words: str, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """No line is wider, and nothing is lost: each node's name can still be read."""
+    """No line is wider, and each node's name is printed completely."""
     path = tmp_path / "request.json"
     path.write_bytes(as_bytes(long_names(name)))
     main([*words.split(), str(path)])
@@ -57,7 +57,7 @@ def test_width_of_letters_is_that_of_the_terminal() -> None:
 
 
 def test_table_wraps_cells_without_losing_anything() -> None:
-    """Cells are broken at blanks, at marks in names, and only then anywhere."""
+    """Cells are wrapped at blanks, at punctuation in names, and only then elsewhere."""
     page = Page(width=40)
     table = Table(Column("name"), Column("n", True), Column("why"))
     table.add("first-host.with-a-name:second-host", "12345678", "one two three four five six seven")

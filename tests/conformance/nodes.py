@@ -14,7 +14,7 @@ BREEDS = ("cpu:old", "cpu:new", "cpu:newest")
 
 
 def cluster_tags(rng: Random, profile: Profile) -> list[str]:
-    """Return the tags that give the nodes' and instances' tags a meaning."""
+    """Return the cluster tags that define the meaning of the nodes' and instances' tags."""
     tags = []
     if profile.exclusion:
         tags += rng.sample(["htools:iextags:service", "htools:iextags:customer"], rng.randint(1, 2))
@@ -35,7 +35,7 @@ def cluster_tags(rng: Random, profile: Profile) -> list[str]:
 
 
 def node_tags(rng: Random, profile: Profile) -> list[str]:
-    """Return a node's own tags: where it stands, what it may receive."""
+    """Return a node's own tags: its location, and the migrations that it can receive."""
     tags = []
     if profile.locations or profile.desired:
         tags += rng.sample(PLACES, rng.randint(0, 2))
@@ -130,7 +130,7 @@ def nodes(rng: Random, profile: Profile, uuids: list[str]) -> Json:
 
 
 def _dedicated(rng: Random, profile: Profile) -> bool:
-    """Tell whether a whole group has exclusive storage."""
+    """Return whether a whole group has exclusive storage."""
     return profile.exclusive == "all" or (profile.exclusive == "groups" and rng.random() < 0.5)
 
 

@@ -1,4 +1,4 @@
-"""Our answers equal hail's, document for document."""
+"""The answers of this program equal hail's, document for document."""
 
 from __future__ import annotations
 
@@ -58,15 +58,17 @@ RARE = [
     (14000774, "allocate"),
     (14000577, "multi-allocate"),
 ]
-"""Disks that do not say their spindles, on exclusive storage, of instances still to come, of a
-shared one that comes to a node, and of a mirror still to come; new instances that hail takes for
-others, to say yes and no; groups that only rounding tells apart.
+"""Rare kinds of documents.
+
+Disks without known spindles on exclusive storage, of forthcoming instances, of a shared one that
+moves, and of a forthcoming secondary; new instances that hail confuses with others, accepted and
+rejected; groups that differ by rounding only.
 """
 
 
 @pytest.mark.parametrize(("kind", "mode", "start"), CHUNKS)
 def test_generated_documents_get_the_answers_of_hail(kind: str, mode: str, start: int) -> None:
-    """A chunk of generated documents is answered as hail answers it."""
+    """A chunk of generated documents gets hail's answers."""
     summary = run([Case(seed, kind, mode) for seed in range(start, start + CHUNK)])
     assert not summary.different, _explain(summary)
     assert summary.equal, "every document of the chunk was left out"
@@ -74,7 +76,7 @@ def test_generated_documents_get_the_answers_of_hail(kind: str, mode: str, start
 
 @pytest.mark.parametrize(("seed", "kind"), RARE)
 def test_document_of_a_rare_kind_gets_the_answer_of_hail(seed: int, kind: str) -> None:
-    """What few documents have is answered as hail answers it, too."""
+    """A document of a rare kind gets hail's answer, too."""
     summary = run([Case(seed, kind, "hail")])
     assert (summary.equal, summary.different) == (1, []), _explain(summary)
 
@@ -89,7 +91,7 @@ def _captures() -> list[Path]:
 
 @pytest.mark.parametrize("path", _captures(), ids=lambda path: path.name)
 def test_captured_request_gets_the_answer_of_hail(path: Path) -> None:
-    """A real request, from the folder IALLOCATOR_CAPTURES, is answered as hail answers it."""
+    """A real request from the folder IALLOCATOR_CAPTURES gets hail's answer."""
     outcome = check_document(json.loads(path.read_bytes()), MODES["hail"], ours)
     if isinstance(outcome, str):
         pytest.skip(outcome)

@@ -1,4 +1,4 @@
-"""A must whose base does not exist, does not run or has no place: the chain is named."""
+"""Hard order constraints on an instance that cannot run: the answer names the chain."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def world(**changes: Any) -> Json:
 
 
 def without_db() -> Json:
-    """Return the same where ``db`` is misspelt."""
+    """Return that cluster with ``db`` misspelt."""
     document = world()
     document["instances"]["bd"] = document["instances"].pop("db")
     return document
 
 
 def on_offline() -> Json:
-    """Return the same with ``db`` on a node that is offline."""
+    """Return that cluster with ``db`` on an offline node."""
     document = world()
     document["nodes"]["node1"]["offline"] = True
     return document
@@ -54,7 +54,7 @@ BASES = {
 
 @pytest.mark.parametrize("case", BASES)
 def test_allocation_after_what_cannot_run_names_the_chain(case: str) -> None:
-    """It is placed, since somebody may mend that before it starts; the answer says so."""
+    """The instance is placed, because ``db`` may be repaired first; the answer reports it."""
     document, why = BASES[case]
     tags = ["iallocator:order:after:web"]
     asked = builders.allocate(document, memory=512, disk_template="rbd", tags=tags)
@@ -65,7 +65,7 @@ def test_allocation_after_what_cannot_run_names_the_chain(case: str) -> None:
 
 
 def test_allocation_after_what_runs_says_nothing_of_it() -> None:
-    """Nothing is wrong with the chain."""
+    """The chain is complete."""
     asked = builders.allocate(world(), memory=512, disk_template="rbd",
                               tags=["iallocator:order:after:web"])  # fmt: skip
     assert "starts after" not in respond(asked)["info"]
@@ -73,7 +73,7 @@ def test_allocation_after_what_runs_says_nothing_of_it() -> None:
 
 @pytest.mark.parametrize("case", BASES)
 def test_check_names_what_runs_though_its_base_cannot(case: str) -> None:
-    """A broken must like any other: exit status 1."""
+    """The violated hard constraint sets exit status 1."""
     document, why = BASES[case]
     found = json_of("check", "--n1=off", document=document, status=1)["groups"][0]["findings"]
     musts = [one for one in found if one["kind"] == "musts"]
@@ -86,7 +86,7 @@ def test_check_names_what_runs_though_its_base_cannot(case: str) -> None:
 def test_constraints_name_orders_that_cannot_be_kept(
     case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Beside the tags that are not understood."""
+    """The orders are listed beside the tags that cannot be parsed."""
     document, why = BASES[case]
     document["instances"]["web"]["tags"].append("iallocator:colocate:must:wbe")
     path = tmp_path / "cluster.json"
@@ -99,7 +99,7 @@ def test_constraints_name_orders_that_cannot_be_kept(
 
 
 def test_rejection_by_a_bond_names_the_node_of_the_other_that_is_down() -> None:
-    """It must be where the other is, and that node takes nobody."""
+    """The instance must be on the node of the other one, which is offline."""
     pair = ["iallocator:colocate:must:web"]
     document = builders.cluster(3, instances={"a": shared("node1", *pair)})
     document["nodes"]["node1"]["drained"] = True

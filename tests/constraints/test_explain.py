@@ -1,4 +1,4 @@
-"""Bonds between instances in explanations."""
+"""Affinity constraints in explanations."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MUST = "must be apart from db1 (tag iallocator:separate:must:db)"
 
 
 def explained(document: Json) -> Json:
-    """The one decision of a document, and its page."""
+    """Return the one decision of a document, and its page."""
     (decision,) = json_of("explain", "--n1=off", document=document)["decisions"]
     found: Json = decision | {"page": printed("explain", "--n1=off", document=document)}
     return found
@@ -35,7 +35,7 @@ def _rejections(decision: Json, node: str) -> list[str]:
 
 @pytest.mark.parametrize("template", ["rbd", "drbd"])
 def test_new_instance_is_told_which_bond_rejects_a_node(template: str) -> None:
-    """The constraint and the tag that it comes from stand beside the node."""
+    """The explanation names the constraint and its tag beside the node."""
     tag = "iallocator:separate:must:db"
     request = builders.allocate(_document(tag, template), memory=1024, disk_template=template)
     request["request"]["tags"] = [tag]
@@ -46,7 +46,7 @@ def test_new_instance_is_told_which_bond_rejects_a_node(template: str) -> None:
 
 
 def test_nowhere_is_left_because_of_a_bond() -> None:
-    """What came closest is told by its bond, not by amounts that would do."""
+    """The closest node is explained by its constraint, because its amounts suffice."""
     tag = "iallocator:separate:must:db"
     request = builders.allocate(_document(tag, nodes=1), memory=1024, disk_template="rbd")
     request["request"]["tags"] = [tag]
@@ -57,7 +57,7 @@ def test_nowhere_is_left_because_of_a_bond() -> None:
 
 @pytest.mark.parametrize("template", ["rbd", "drbd"])
 def test_moved_instance_is_told_which_bond_rejects_a_node(template: str) -> None:
-    """For moves as for new instances, whichever way they take."""
+    """Moves are explained like new instances, for all kinds of moves."""
     tag = "iallocator:separate:must:db"
     document = _document(tag, template, nodes=5)
     homes = ("node3", "node4") if template == "drbd" else ("node3",)
@@ -69,7 +69,7 @@ def test_moved_instance_is_told_which_bond_rejects_a_node(template: str) -> None
 
 
 def test_violated_soft_of_the_chosen_place_are_listed_with_their_costs() -> None:
-    """The only node that has room is taken, and what that breaks is said."""
+    """The only node with free capacity is used, and the violated constraint is reported."""
     tag = "iallocator:separate:should:db:0.5"
     document = _document(tag, nodes=2)
     document["nodes"]["node2"]["free_memory"] = 100
@@ -86,7 +86,7 @@ def test_violated_soft_of_the_chosen_place_are_listed_with_their_costs() -> None
 
 
 def test_companions_without_room_are_named() -> None:
-    """A node that holds one but not both of those that must be together is rejected for that."""
+    """A node with capacity for only one member of a colocation group of two is rejected."""
     tag = "iallocator:colocate:must:web"
     document = builders.cluster(nodes=2, memory=16384)
     document["nodes"]["node1"]["free_memory"] = 1500

@@ -1,4 +1,4 @@
-"""``iallocator constraints`` lists what is in force, and hides what everybody has."""
+"""``iallocator constraints`` lists active constraints, and hides those of all instances."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.schemas import conforms
 
 
 def whats(document: Json, *options: str) -> set[tuple[str, str, str, float]]:
-    """What a document lists: (instance, what, strength, weight)."""
+    """Return the listed (instance, what, strength, weight) of a document."""
     listed = json_of("constraints", *options, document=document)
     conforms(listed, "constraints")
     return {
@@ -22,7 +22,7 @@ def whats(document: Json, *options: str) -> set[tuple[str, str, str, float]]:
 
 
 def _world() -> Json:
-    """Return a node with tags of all strategies, and an instance with such, mirrored."""
+    """Return a node with tags of all strategies, and an instance with such tags and a secondary."""
     tags = [
         "iallocator:score:node2:7", "iallocator:stickiness:4", "iallocator:utilization:gpu:2",
         "iallocator:syskey:room:1:50", "iallocator:key:colour:3:-10",
@@ -68,7 +68,7 @@ ANYWAY = {
     ],
 )
 def test_listing_has_what_the_strategy_heeds_and_no_more(strategy: str, expected: set[Any]) -> None:
-    """By option, by a tag of the cluster, or by one of the group."""
+    """The strategy is set by option, by a tag of the cluster, or by a tag of the group."""
     assert whats(_world(), f"--strategy={strategy}") == expected
     document = _world()
     document["cluster_tags"].append(f"iallocator:strategy:{strategy}")
@@ -79,7 +79,7 @@ def test_listing_has_what_the_strategy_heeds_and_no_more(strategy: str, expected
 
 
 def test_listing_hides_what_everybody_has_unless_asked() -> None:
-    """--all shows it, and so does asking about one instance or one kind."""
+    """``--all`` shows them, and so does a question about one instance or one kind."""
     assert not ANYWAY & whats(_world())
     assert whats(_world(), "--all") >= ANYWAY
     assert whats(_world(), "--instance=web") >= ANYWAY
@@ -88,7 +88,7 @@ def test_listing_hides_what_everybody_has_unless_asked() -> None:
 
 @pytest.mark.parametrize("strategy", ["score", "affinity", "pacemaker-balanced"])
 def test_listing_has_hard_locations_under_every_strategy(strategy: str) -> None:
-    """They are musts for everybody."""
+    """Hard locations apply under every strategy."""
     document = _world()
     document["nodes"]["node2"]["tags"] = ["iallocator:maintenance"]
     document["instances"]["web"]["tags"] = ["iallocator:score:node1:-INFINITY"]
@@ -99,7 +99,7 @@ def test_listing_has_hard_locations_under_every_strategy(strategy: str) -> None:
 
 
 def test_listing_has_locations_of_the_score_only_where_that_counts() -> None:
-    """Desired locations are part of the score; Pacemaker's strategies do not look at them."""
+    """Desired locations are part of the score; Pacemaker's strategies ignore them."""
     document = builders.cluster(
         1, instances={"web": builders.instance("node1", disk_template="rbd", tags=["rack:1"])},
         tags=("htools:desiredlocation:rack",),

@@ -1,4 +1,4 @@
-"""Who of each rule is where, and what that costs, is kept while instances move: as counted anew."""
+"""The kept counts of rule members per node, and their penalties, equal new counts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.constraints.worlds import load, random_document
 
 
 def world(seed: int) -> tuple[State, Relations]:
-    """Six nodes in racks; most of ten instances are members of rules."""
+    """Return six nodes in racks; most of ten instances are members of rules."""
     for number in range(seed, seed + 1000, 100):
         cluster = load(random_document(Random(number), 6, 10))
         relations = relations_of(cluster)
@@ -30,7 +30,7 @@ def world(seed: int) -> tuple[State, Relations]:
 
 
 def wander(state: State, rng: Random) -> Instance:
-    """Have somebody move to other nodes, or leave for a while."""
+    """Move an instance to other nodes, or remove it for a while."""
     moved = rng.choice(state.cluster.instances)
     if moved.name in state.where:
         state.remove(moved, state.where[moved.name])
@@ -40,12 +40,12 @@ def wander(state: State, rng: Random) -> Instance:
 
 
 def counted(counts: dict[Any, dict[int, int]]) -> dict[Any, dict[int, int]]:
-    """Without those of whom none is there."""
+    """Return the counts without zeros."""
     return {key: some for key, some in counts.items() if some}
 
 
 def compare(rule_counts: RuleCounts, plain: RuleCounts, relations: Relations) -> None:
-    """Both count the same, in every way that one may ask."""
+    """Assert that both count equally in all queries."""
     assert rule_counts.homes == plain.homes
     for rule in relations.rules:
         mine, theirs = (
@@ -64,7 +64,7 @@ def compare(rule_counts: RuleCounts, plain: RuleCounts, relations: Relations) ->
 
 @pytest.mark.parametrize("seed", range(6))
 def test_census_kept_while_instances_move_counts_as_one_made_anew(seed: int) -> None:
-    """In trials and after them, some of them not counted for a while."""
+    """Counts are equal in trials and after them, with some instances removed for a while."""
     state, relations = world(seed)
     rng, members = Random(seed), sorted(relations.members_of)
     rule_counts = LiveRuleCounts(relations.members_of, state)
@@ -80,7 +80,7 @@ def test_census_kept_while_instances_move_counts_as_one_made_anew(seed: int) -> 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_bonds_of_a_scan_kept_while_instances_move_are_those_made_anew(seed: int) -> None:
-    """What wishes cost as things are, and of whom, and where, for each instance and node."""
+    """The current penalties of each instance and node are equal."""
     state, relations = world(seed)
     rng, scope = Random(seed), range(len(state.cluster.nodes))
     instances = state.cluster.instances

@@ -1,4 +1,4 @@
-"""Rules whose members all ask for something else: work grows with them, not with their pairs."""
+"""Affinity rules with different tags per member: work grows with the members, not the pairs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_members_that_ask_for_different_things_cost_a_few_sums_each(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Others that mean the same are summed once, so that nobody looks at each of them."""
+    """The sum of equal members is computed once, so that no loop visits each of them."""
     made = 0
     plain = rule_violations._Term.add
 

@@ -1,4 +1,4 @@
-"""Small clusters with random bonds between instances, and what holds in them by the document."""
+"""Small clusters with random affinity constraints, and which constraints hold by the document."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NAMES = ("web", "db")
 
 
 def random_tags(chances: random.Random) -> list[str]:
-    """Return the bond tags of one instance; often none."""
+    """Return the affinity tags of one instance; often none."""
     tags = []
     if chances.random() < 0.35:
         domain = chances.choice(["", "", ":rack"])
@@ -31,7 +31,7 @@ def random_tags(chances: random.Random) -> list[str]:
 
 
 def random_document(chances: random.Random, nodes: int = 5, instances: int = 9) -> Json:
-    """Return a cluster of one group, its nodes in racks, some instances bound to each other."""
+    """Return a cluster of one group with nodes in racks and some instances with affinity tags."""
     names = [f"node{k}" for k in range(1, nodes + 1)]
     homes = {}
     for k in range(instances):
@@ -53,7 +53,7 @@ def load(document: Json) -> Cluster:
 
 
 def musts(document: Json) -> set[tuple[str, str, str, str]]:
-    """Return (kind, one, other, domain) for all musts between instances: what the tags say."""
+    """Return (kind, one, other, domain) of all hard constraints between instances."""
     known: list[tuple[str, list[str]]] = []
     for name, one in document["instances"].items():
         known += [(name, tag.split(":")[1:]) for tag in one.get("tags", ())]
@@ -71,7 +71,7 @@ def musts(document: Json) -> set[tuple[str, str, str, str]]:
 
 
 def broken_musts(document: Json, homes: Mapping[str, str]) -> set[tuple[str, str, str, str]]:
-    """Return those of `musts` that do not hold with the primaries at `homes`."""
+    """Return those hard constraints that are violated with the primaries at `homes`."""
 
     def sites(name: str, domain: str) -> set[str]:
         tags = document["nodes"][homes[name]]["tags"]
@@ -88,7 +88,7 @@ def broken_musts(document: Json, homes: Mapping[str, str]) -> set[tuple[str, str
 
 
 def held_after_units(homes: Mapping[str, str], plan: Json) -> Iterator[dict[str, str]]:
-    """Yield the primaries after each move of `plan`; of a unit after its last move only."""
+    """Yield the primaries after each move of `plan`, for a colocation group after its last move."""
     now = dict(homes)
     waiting: set[str] = set()
     for move in plan["moves"]:

@@ -1,4 +1,4 @@
-"""Jobs through RAPI: what is asked for each opcode, and a plan carried out one opcode at a time."""
+"""Jobs through RAPI: the request for each opcode, and a plan executed one opcode at a time."""
 
 from __future__ import annotations
 
@@ -66,19 +66,19 @@ CALLS: list[tuple[Json, Any]] = [
 
 @pytest.mark.parametrize(("opcode", "call"), CALLS, ids=[code["OP_ID"] for code, _ in CALLS])
 def test_opcode_has_its_resource(opcode: Json, call: Any) -> None:
-    """What stands in the path is not in the body; for out-of-band commands there is none."""
+    """Values in the path are not in the body; out-of-band commands have no resource."""
     assert call_of({**opcode, **REASON}) == call
 
 
 class RapiDoor:
-    """The same cluster as `Running`, through RAPI."""
+    """Represent the cluster of `Running` through RAPI."""
 
     def __init__(self, cluster: Running) -> None:
         self.cluster = cluster
         self.rejection: Raw | None = None
 
     def reply(self, method: str, path: str, body: Any) -> Any:
-        """The answer to one question."""
+        """Return the answer to one question."""
         parts = urlsplit(path)
         words = [unquote(word) for word in parts.path.split("/")[2:]]
         query = parse_qs(parts.query)
@@ -122,14 +122,14 @@ class RapiDoor:
 
 @pytest.fixture(autouse=True)
 def _without_pauses(own_locks: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Do not pause between two looks at a job either."""
+    """Skip the pauses between two queries of a job, too."""
     monkeypatch.setattr("iallocator.execution.doors.pause", lambda seconds: None)
 
 
 def test_plan_is_carried_out_one_opcode_at_a_time(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What waits is submitted when that has been done; power takes a hand."""
+    """A job is submitted when its dependencies have ended; power steps are manual."""
     cluster = Running(shared_cluster())
     with fake_rapi(tmp_path, RapiDoor(cluster).reply) as server:
         words = ["squeeze", f"-m{server.address}", f"--cacert={server.cacert}", "-X"]
@@ -164,7 +164,7 @@ def _run(journal: str) -> str:
 def test_rejection_of_one_job_or_of_all_is_told(
     status: int, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """404: that job failed, the others are tried; 503: nothing more is submitted."""
+    """404: that job failed, the others are tried; 503: no more jobs are submitted."""
     cluster = Running(shared_cluster())
     door = RapiDoor(cluster)
     door.rejection = Raw(status, b'{"code": 1, "message": "no", "explain": "no such thing"}')
@@ -179,7 +179,7 @@ def test_rejection_of_one_job_or_of_all_is_told(
 def test_drained_queue_is_reported_at_once_and_its_reason_shown(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Ganeti 3.0 says so with a status of 500: nothing was taken, and nothing is tried again."""
+    """Ganeti 3.0 answers status 500: no job was accepted, and none is tried again."""
     cluster = Running(shared_cluster())
     door = RapiDoor(cluster)
     said = b'{"code": 500, "message": "Queue drained", "explain": "Server got itself in trouble"}'

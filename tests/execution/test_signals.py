@@ -1,4 +1,4 @@
-"""A real process that carries a plan out is killed, or interrupted, and the journal resumed."""
+"""A process that executes a plan is killed or interrupted, and the journal is resumed."""
 
 from __future__ import annotations
 
@@ -37,12 +37,14 @@ MOMENTS: dict[str, tuple[str, bool, tuple[signal.Signals, ...]]] = {
     "interrupted twice while it submits": ("SubmitManyJobs", True, (INTERRUPT, INTERRUPT)),
     "ended, then interrupted": ("WaitForJobChange", True, (END, INTERRUPT)),
 }
-"""Moment -> the question before whose answer the first signal comes, each further one before the
-next answer; and whether what was submitted then arrives."""
+"""Moment -> question before the first signal, the signals, and if the submission arrives.
+
+Each further signal is sent before the next answer.
+"""
 
 
 class _Process:
-    """The process that carries the plan out on `world`, and is sent signals."""
+    """Represent the process that executes the plan on `world` and receives signals."""
 
     def __init__(self, folder: Path, world: Running, moment: str) -> None:
         self._world = world
@@ -61,7 +63,7 @@ class _Process:
         )
 
     def end(self) -> tuple[int, str]:
-        """Its exit status and what it said."""
+        """Return its exit status and its output."""
         _, err = self._process.communicate(timeout=PATIENCE)
         self._world.meddle = lambda method: None
         return self._process.returncode, err
@@ -78,7 +80,7 @@ class _Process:
 def test_execution_that_was_ended_does_everything_once_when_resumed(
     moment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What had arrived in the queue is found again, the rest submitted; nothing is done twice."""
+    """Jobs that arrived in the queue are found again, the others are submitted; none runs twice."""
     monkeypatch.setattr("iallocator.execution.lock.run_directory", lambda: str(tmp_path / "run"))
     monkeypatch.setattr("iallocator.execution.session.Orders.pause", staticmethod(lambda _: None))
     with running(tmp_path) as world:
@@ -87,7 +89,7 @@ def test_execution_that_was_ended_does_everything_once_when_resumed(
         signals = MOMENTS[moment][2]
         assert status == (-KILL if KILL in signals else 128 + signals[-1])
         assert ("left at once" in err) == (len(signals) == 2)
-        assert world.places() == before  # all is held in the queue
+        assert world.places() == before  # the queue holds all jobs
         world.held = False
         resumed = ["balance", f"-L{world.path}", "-X", "--resume", str(tmp_path / "journal")]
         assert main(resumed) == 0

@@ -1,4 +1,4 @@
-"""What came closest where nothing fits: the nearest node, and exactly what it lacks."""
+"""The closest node if nothing fits, and exactly what it lacks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def decision(request: Json) -> Decision:
 
 
 def prospects(seeds: range) -> Iterator[tuple[WhatIf, Instance, list[int]]]:
-    """Yield what generated documents ask of the online nodes of each group."""
+    """Yield the what-if, the instance and the online nodes of each group of generated documents."""
     for seed in seeds:
         found, request = read(as_bytes(document(seed, "allocate")), Settings())
         assert isinstance(request, Allocate)
@@ -40,7 +40,7 @@ def prospects(seeds: range) -> Iterator[tuple[WhatIf, Instance, list[int]]]:
 
 @pytest.mark.parametrize("template", ["plain", "drbd"])
 def test_closest_lacking_memory_is_exact(template: str) -> None:
-    """One MiB less than what is lacking does not help, all of it does."""
+    """One MiB less than the missing amount does not help; the whole amount does."""
     request = allocate(
         cluster(memory=2048, changes={"node1": {"free_memory": 900}}),
         memory=3000,
@@ -55,7 +55,7 @@ def test_closest_lacking_memory_is_exact(template: str) -> None:
 
 
 def test_closest_several_lacks_are_all_told() -> None:
-    """What is lacking of each resource is told, of the node that lacks least in all."""
+    """The missing amounts of the node that lacks least in all are reported for each resource."""
     request = allocate(
         cluster(cpus=1, disk=5000, changes={"node1": {"free_disk": 100}}),
         disk=6000,
@@ -66,7 +66,7 @@ def test_closest_several_lacks_are_all_told() -> None:
 
 
 def test_closest_rejected_by_n1_names_failure_and_instance() -> None:
-    """Where only N+1 stands in the way, the failure and the instance without place are told."""
+    """If only N+1 prevents a placement, the report names the failure and the instance."""
     request = allocate(cluster(nodes=2, memory=4096), memory=3000, disk_template="rbd")
     request["nodes"]["node2"] |= {"free_memory": 2000}
     found = decision(request)
@@ -92,7 +92,7 @@ def test_closest_generated_documents_lack_something_where_a_limit_breaks() -> No
 
 
 def test_closest_generated_documents_find_the_nearest_pair() -> None:
-    """The pair that is told lacks no more than any other pair does."""
+    """The reported pair lacks no more than any other pair."""
     for prospect, instance, nodes in prospects(range(200)):
         if instance.required_nodes == 1 or len(nodes) < 2:
             continue

@@ -1,4 +1,4 @@
-"""Every stored request is explained: by what was decided, not by something like it."""
+"""The explanation of every stored request describes the decision that was made."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CASES = [
 
 
 def read(case: Case, *more: str) -> tuple[bytes, Settings]:
-    """The document of a case, and the settings that it is run with."""
+    """Return the document of a case, and its settings."""
     settings = Settings()
     parse([*case.options(), *more], settings)
     return Path(case.request).read_bytes(), settings
@@ -36,7 +36,7 @@ def read(case: Case, *more: str) -> tuple[bytes, Settings]:
 def test_explanation_of_stored_request_agrees_with_the_response(
     case: Case, more: tuple[str, ...]
 ) -> None:
-    """Being asked why changes no answer, and what is told of each instance is what it gets."""
+    """An explanation changes no answer, and names the nodes that each instance gets."""
     found = explain(*read(case, *more))
     plain = respond(*read(case, *more)).document()
     assert json.loads(json.dumps(found.response)) == json.loads(json.dumps(plain))

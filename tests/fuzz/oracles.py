@@ -1,4 +1,4 @@
-"""What must be true of every run, whatever it is given."""
+"""Properties of every run, for any input."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from .case import Case, Outcome
 __all__ = ["SLOW", "complaints"]
 
 SLOW = 30.0
-"""Seconds of work that no small case takes."""
+"""Seconds of work that no small case needs."""
 
 STATUSES = (0, 1, 2)
 
 LONE_NUMBER = re.compile(
     r"(?<![\w\".':/|,=-])(nan|inf|NaN|-?Infinity|-inf)(?![\w\"']| is not a JSON number)"
 )
-"""What numbers become that are none; names and words are longer, or stand in quotes."""
+"""Values that are not finite numbers; names and words are longer, or quoted."""
 
 
 def _is_a_name(word: str, case: Case) -> bool:
-    """Whether something in a text file of `case` is called so, and may be spoken of."""
+    """Return whether `word` is a name in a text file of `case` and may be printed."""
     row = f"\n{word}|".encode()
     return any(row in b"\n" + raw for raw in case.files.values())
 
 
 def complaints(case: Case, done: Outcome) -> list[str]:
-    """What is wrong with a run; nothing, it is to be hoped."""
+    """Return the errors of a run; an empty list if it is correct."""
     if done.crash:
         return [f"crash: {done.crash.strip().splitlines()[-1]}", done.crash]
     wrong = []
@@ -41,10 +41,10 @@ def complaints(case: Case, done: Outcome) -> list[str]:
     last = done.err.rstrip("\n").rsplit("\n", 1)[-1]
     problems_on_stdout = {"--validate", "--json"} <= set(case.arguments)
     if done.status == 2 and not (problems_on_stdout or last.startswith("iallocator: ")):
-        # warnings may come before the error
+        # Warnings may come before the error
         wrong.append(f"status 2 without a word: {done.err[:200]!r}")
     said = done.out.decode("utf-8", "replace") + done.err
-    shown = done.err if case.arguments[0] == "snapshot" else said  # which writes a file of data
+    shown = done.err if case.arguments[0] == "snapshot" else said  # it writes a file of data
     if not all(line.isprintable() for line in shown.split("\n")):
         wrong.append("control characters in the output")
     found = LONE_NUMBER.search(said) if done.status in (0, 1) else None
@@ -56,7 +56,7 @@ def complaints(case: Case, done: Outcome) -> list[str]:
 
 
 def _shape(case: Case, done: Outcome) -> list[str]:
-    """Whether what should be JSON is, by its schema."""
+    """Return the errors of the JSON output against its schema."""
     command = case.arguments[0] if case.arguments[0] in COMMANDS else ""
     if done.status != 0 or not done.out.strip() or _says_more(case):
         return []
@@ -74,7 +74,7 @@ def _shape(case: Case, done: Outcome) -> list[str]:
 
 
 def _says_more(case: Case) -> bool:
-    """Whether something else than JSON stands on stdout, too: a drawing, commands, a page."""
+    """Return whether stdout has other content than JSON, too: a drawing, commands, a page."""
     return any(word.startswith(("--graph", "-C", "--print-c", "--html", "--validate", "--machine"))
                for word in case.arguments)  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Values that programs trip over, and tags that mean something to this one."""
+"""Values that are difficult for programs, and tags with a meaning for this program."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _HTOOLS = (
 
 
 def nasty(rng: Random) -> Any:
-    """A value of some type."""
+    """Return a value of some type."""
     return rng.choice(
         (
             None, True, False, 0, 1, -1, 2.5, 2**53, 2**53 + 1, 2**64, 1e-9, 1e15, -0.0,
@@ -55,12 +55,12 @@ def nasty(rng: Random) -> Any:
 
 
 def odd_text(rng: Random) -> str:
-    """A string that somebody might use as a name."""
+    """Return a string that might be used as a name."""
     return rng.choice(_TEXTS)
 
 
 def our_tag(rng: Random) -> str:
-    """A tag of this program or of htools, right or slightly wrong."""
+    """Return a tag of this program or of htools, correct or slightly wrong."""
     if rng.random() < 0.25:
         return rng.choice(_HTOOLS).format(a=rng.choice(_AMOUNTS))
     pattern = rng.choice(_PATTERNS)
@@ -71,7 +71,7 @@ def our_tag(rng: Random) -> str:
 
 
 def literal(text: str) -> str:
-    """JSON `text` with the numbers that stand in it as strings."""
+    """Return the JSON `text` with the strings for numbers replaced by these numbers."""
     for name, value in LITERALS.items():
         text = text.replace(f'"{name}"', value)
     return text

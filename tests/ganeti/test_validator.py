@@ -21,7 +21,7 @@ MOVES = ("node-evacuate", "change-group")
 
 
 def validate(pairs: list[Json]) -> list[str | None]:
-    """What Ganeti objects to in each pair of request and response, or None."""
+    """Return what Ganeti objects to in each pair of request and response, or None."""
     done = subprocess.run(
         [INTERPRETER, VALIDATOR], input=json.dumps(pairs), capture_output=True, text=True,
         check=False, timeout=PATIENCE,
@@ -33,13 +33,13 @@ def validate(pairs: list[Json]) -> list[str | None]:
 
 
 def pair(request: Json, *options: str) -> Json:
-    """A request and our response to it."""
+    """Return a request and our response to it."""
     response = respond(request, *options)
     return {"request": request, "response": response}
 
 
 def outcome(kind: str, response: Json) -> str:
-    """Whether an answer is a success, a failure, or both in parts."""
+    """Return whether an answer is a success, a failure, or partly both."""
     result = response["result"]
     if not response["success"]:
         return "failure"
@@ -50,7 +50,7 @@ def outcome(kind: str, response: Json) -> str:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("options", [(), ("--inter-group=yes",), ("--top=3", "--n1=off")], ids=str)
 def test_ganeti_accepts_every_answer(kind: str, options: tuple[str, ...]) -> None:
-    """No answer to a generated request is objected to, whatever became of it."""
+    """Ganeti accepts every answer to a generated request, whatever its result."""
     pairs = [pair(document(seed, kind), *options) for seed in SEEDS]
     objections = [
         f"seed {seed}: {objection}"
@@ -64,14 +64,14 @@ def test_ganeti_accepts_every_answer(kind: str, options: tuple[str, ...]) -> Non
 
 
 def _between_groups(one: Json, options: tuple[str, ...]) -> bool:
-    """Whether the answer leaves the group because it was told to."""
+    """Return whether the answer moves to another group because the options say so."""
     return "--inter-group=yes" in options and any(
         "remote" in entry for entry in one["response"]["solutions"]
     )
 
 
 def test_ganeti_objects_to_pairs_in_the_failed_list() -> None:
-    """The check is one that can fail: hail's way to name failed instances is rejected."""
+    """The check can fail: hail's way to name failed instances is rejected."""
     request = document(1, "multi-allocate")
     names = [one["name"] for one in request["request"]["instances"]]
     response = {"success": True, "info": "", "result": [[], [[name, "no room"] for name in names]]}

@@ -1,4 +1,4 @@
-"""Why a whole group cannot take an instance."""
+"""Reasons why a whole group cannot take an instance."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_group_lacks_a_network_unless_it_has_all_of_the_instance(
 
 
 def test_policy_rejects_by_node_where_storage_differs() -> None:
-    """Spindles of disks count on nodes with exclusive storage, spindle_use on the others."""
+    """Spindles of disks count on nodes with exclusive storage, `spindle_use` on the others."""
     high = spec(memory=9999, cpus=99, disk=99999, disks=16, spindles=5)
     group = Group(0, "uuid-default", "default", policy((spec(), high)))
     nodes = [Node(f"node{k}", group, spindles=NodeSpindles(exclusive=k == 1)) for k in range(3)]
@@ -56,7 +56,7 @@ def test_target_without_a_migration_tag_of_the_source_may_not_receive() -> None:
 
 
 def test_group_rejection_names_the_networks_that_are_missing_and_no_others() -> None:
-    """Not those that the group has, and nobody asked for."""
+    """Networks that the group has, and networks that are not requested, are not named."""
     group = Group(0, "uuid-default", "default", policy(), networks=("blue", "green"))
     cluster = Cluster("c", (), [group], [Node("node0", group)], [])
     rejections = group_rejections(cluster, group, instance(networks=("red", "blue")), (0,), "")

@@ -1,4 +1,4 @@
-"""Amounts and limits, as they are told and chosen."""
+"""Texts of amounts and limits, and the amount that is reported."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROLES = (PRIMARY, SECONDARY)
     [(1, "1 virtual cpu"), (0, "0 virtual cpus"), (0.5, "0.5 virtual cpus"), (2, "2 virtual cpus")],
 )
 def test_quantity_of_one_is_singular(amount: float, said: str) -> None:
-    """All others are plural, halves too."""
+    """All other amounts are plural, halves too."""
     assert quantity(amount, "virtual cpus") == said
 
 
@@ -41,7 +41,7 @@ def test_quantity_of_one_changes_the_noun_only(unit: str, said: str) -> None:
 
 
 def test_disk_without_spindles_is_what_the_closest_node_lacks() -> None:
-    """The message has no number, and words that end with s are whole."""
+    """The message has no number, and words that end with s are not shortened."""
     document = cluster(3, instances={"db": instance_of("node1", "node2")})
     for one in document["nodes"].values():
         one["ndparams"]["exclusive_storage"] = True
@@ -54,7 +54,7 @@ def test_disk_without_spindles_is_what_the_closest_node_lacks() -> None:
 
 
 def test_disk_space_is_not_asked_of_who_has_all_disks_in_pools() -> None:
-    """A node's free disk says nothing of its pools; spindles are asked all the same."""
+    """A node's free disk does not limit an instance with all disks in pools; spindles still do."""
     pooled = instance("plain")
     pooled.draws = ((("lvm-vg", "vg"), 1024),)
     without, with_disk = (
@@ -65,5 +65,5 @@ def test_disk_space_is_not_asked_of_who_has_all_disks_in_pools() -> None:
 
 
 def test_every_limit_has_its_words() -> None:
-    """They are looked up by name, and only where somebody reads them."""
+    """The words of limits are looked up by name, only when they are printed."""
     assert {check.words for role in ROLES for check in role.checks} <= set(dir(words))

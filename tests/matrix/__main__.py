@@ -1,4 +1,4 @@
-"""Print the matrix: feature by feature what decides, on which paths, and why not on others.
+"""Print the matrix: for each feature the paths on which it matters, and the reasons for the others.
 
 `python -m tests.matrix WORD` prints the features with that word in their names.
 """
@@ -11,7 +11,7 @@ from .reasons import table
 
 
 def main(words: list[str]) -> None:
-    """Print what begins with a feature whose name has one of `words`; all without words."""
+    """Print the features that have one of `words` in their name; all without words."""
     print("Features, and the paths on which they are tested; (*): under every strategy.\n")
     shown = True
     for line in table():

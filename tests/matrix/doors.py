@@ -1,4 +1,4 @@
-"""The same question by other doors: in words, of a live cluster, later, with options in a file."""
+"""Other ways to send a request: in words, to a live cluster, later, with options in a file."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ __all__ = ["ask", "captured", "configured", "snapshot"]
 
 
 def ask(scene: Scene) -> Json:
-    """What `ask` says of the cluster, without the request, to the question in words."""
+    """Return the answer of `ask` to the request in words, for the cluster without the request."""
     cluster = {key: value for key, value in scene.finished().items() if key != "request"}
     done = run("ask", *_words(scene.request), "--json", *scene.options, stdin=as_bytes(cluster))
     return _response(done.stdout, done.stderr)
 
 
 def snapshot(scene: Scene) -> Json:
-    """The answer to what `snapshot` writes down of a running cluster, with the question."""
+    """Return the answer to the document that `snapshot` writes of a running cluster."""
     question = " ".join(_words(scene.request))
     with tempfile.TemporaryDirectory() as folder:
         address = write_answers(Path(folder) / "rapi", answers_of(scene.finished()))
@@ -35,7 +35,7 @@ def snapshot(scene: Scene) -> Json:
 
 
 def captured(scene: Scene) -> Json:
-    """What `explain` says of a call that was logged and kept, from what was kept alone."""
+    """Return the explanation of a logged call, made from the stored call alone."""
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "calls").mkdir()
         noted = (f"--capture={folder}/calls", f"--log={folder}/log")
@@ -49,7 +49,7 @@ def captured(scene: Scene) -> Json:
 
 
 def configured(scene: Scene) -> Json:
-    """The answer with the options in a file."""
+    """Return the answer with the options in a file."""
     with tempfile.TemporaryDirectory() as folder:
         said = dict(option.removeprefix("--").split("=") for option in scene.options)
         file = Path(folder) / "conf"
@@ -60,7 +60,7 @@ def configured(scene: Scene) -> Json:
 
 
 def _words(request: Json) -> list[str]:
-    """A request for a new instance in the words of `ask`."""
+    """Return a request for a new instance as arguments of `ask`."""
     words = ["allocate", f"--name={request['name']}", f"--memory={request['memory']}M"]
     words += [f"--vcpus={request['vcpus']}", f"--template={request['disk_template']}"]
     words += [f"--disk={disk['size']}M" for disk in request["disks"]]

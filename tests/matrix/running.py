@@ -1,4 +1,4 @@
-"""A document of the matrix as a running cluster answers it, and plans carried out there."""
+"""A document of the matrix as a simulated running cluster, and the execution of plans on it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STATES = {"up": "running", "down": "ADMIN_down", "offline": "ADMIN_offline"}
 
 
 def answers_of(document: Json) -> Json:
-    """What a cluster as in `document` answers to RAPI, by the names of the questions."""
+    """Return the answers of the cluster in `document` to RAPI: name of the question -> answer."""
     groups = document["nodegroups"]
     networks = sorted({name for group in groups.values() for name in group["networks"]})
     return {
@@ -77,7 +77,7 @@ def _instance(name: str, raw: Json) -> Json:
 
 @contextlib.contextmanager
 def _at_once(folder: str) -> Iterator[None]:
-    """Let nobody pause, and locks be in `folder`."""
+    """Skip all pauses, and keep locks in `folder`."""
     paused = "iallocator.execution.session.Orders.pause"
     with (
         mock.patch("iallocator.execution.lock.run_directory", return_value=folder),
@@ -88,7 +88,7 @@ def _at_once(folder: str) -> Iterator[None]:
 
 
 def ask_executed(scene: Scene) -> Json:
-    """The plan of `balance`, carried out on a cluster that runs; ``places``: where it ended."""
+    """Return the plan of `balance` after its execution; ``places``: the final placement."""
     with tempfile.TemporaryDirectory() as folder, _at_once(folder):
         answers = answers_of(scene.finished())
         with running(Path(folder), answers) as cluster:
@@ -100,6 +100,6 @@ def ask_executed(scene: Scene) -> Json:
 
 
 def read_executed(scene: Scene, plan: Json) -> list[str]:
-    """Where the subject runs now."""
+    """Return the nodes on which the subject runs now."""
     found: list[str] = plan["places"]["subject"]
     return found

@@ -1,4 +1,4 @@
-"""Whatever is asked of generated documents full of tags, nothing is broken anew."""
+"""Answers to generated documents full of tags violate no constraint that held before."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ PLANNERS = [
     pytest.param(seeds(3, 12), ("place", "--strategy=pacemaker-balanced"), id="place"),
     pytest.param(seeds(3, 12), ("place", "--strategy=pacemaker-minimal"), id="place minimal"),
 ]
-"""Which documents, and the command."""
+"""The documents and the command of each planner."""
 
 
 @pytest.mark.parametrize("options", REQUESTS.values(), ids=REQUESTS)
 def test_request_on_tagged_documents_breaks_nothing_anew(options: tuple[str, ...]) -> None:
-    """Offline nodes, hard limits, tags and musts hold in every answer that places something."""
+    """Offline nodes, hard limits, tags and hard constraints are respected in every placement."""
     placed = 0
     for seed in seeds(14, 40):
         document = tagged(seed)
@@ -59,11 +59,13 @@ def test_request_on_tagged_documents_breaks_nothing_anew(options: tuple[str, ...
 def test_plan_on_tagged_documents_breaks_nothing_anew(
     numbers: range, command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The same of every plan, which its own verification lets pass."""
+    """No plan violates a constraint that held before, or fails its own verification."""
     moved = 0
     for seed in numbers:
         document = tagged(seed)
-        if "--all" in command:  # would take long: time is up by how often that is asked
+        if (
+            "--all" in command
+        ):  # slow otherwise; the number of looks at the clock decides when the time is up
             looks = iter([False] * 100)
             monkeypatch.setattr(Deadline, "over", lambda self, looks=looks: next(looks, True))
         options = ("--json", "--verify-plan", *command[1:])

@@ -1,6 +1,6 @@
-"""Misspelt tags × paths that answer requests: whoever asks, is told.
+"""Misspelt tags × paths that answer requests: each path reports them.
 
-Planners have no ``info``: of their clusters `check` and `constraints` tell.
+Planners have no ``info``; `check` and `constraints` report the tags of their clusters.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .worlds import BEST
 ANSWERED = [
     name for name, path in PATHS.items() if path.ask is respond and not name.endswith("affinity")
 ]
-"""With placement keys only the instance's own tags are told, for customers ask there."""
+"""With placement keys only the instance's own tags, because customers read the answer."""
 
 WORDS = "tag iallocator:prority:7 is unknown: iallocator:priority is meant, perhaps"
 
@@ -22,7 +22,7 @@ WORDS = "tag iallocator:prority:7 is unknown: iallocator:priority is meant, perh
 @pytest.mark.parametrize("path", ANSWERED)
 @pytest.mark.parametrize("owner", ["subject", "node"])
 def test_misspelt_tag_is_told_wherever_it_was_to_decide(path: str, owner: str) -> None:
-    """Of the instance that the request is about, and of a node."""
+    """A misspelt tag of the requested instance and of a node is reported."""
     column = PATHS[path]
     scene = column.scene(column.kinds[0], False)
     assert "is meant" not in column.ask(scene).get("info", "")

@@ -1,4 +1,4 @@
-"""Arrivals on many nodes at once get the verdicts of arrivals on one node after the other."""
+"""Checks of arrivals on many nodes at once equal those on one node after the other."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.storage.worlds import super_cluster
 
 
 def one_by_one(context: Context, group: Group, instance: Instance) -> dict[int, str]:
-    """The verdict of an evaluator that remembers nothing, node by node."""
+    """Return the rejections by an evaluator without cache, node by node."""
     found = {}
     for index in group.nodes:
         fresh = context.evaluator(group).with_normal_limits().enforcing_soft_limits()
@@ -31,7 +31,7 @@ def one_by_one(context: Context, group: Group, instance: Instance) -> dict[int, 
 def mirrors_one_by_one(
     context: Context, group: Group, instance: Instance, primary: int
 ) -> dict[int, str]:
-    """The same for mirrors, where the primary is given."""
+    """Return the rejections of secondaries with the given primary, node by node, without cache."""
     found = {}
     for index in group.nodes:
         fresh = context.evaluator(group).with_normal_limits().enforcing_soft_limits()
@@ -44,7 +44,7 @@ def mirrors_one_by_one(
 
 @pytest.mark.parametrize("seed", range(24))
 def test_arrivals_asked_at_once_are_rejected_as_one_by_one(seed: int) -> None:
-    """While instances leave and arrive, with tags or with pools, in the own and in other groups."""
+    """The results are equal while instances leave and arrive, with tags or with pools."""
     document = tagged(seed) if seed % 4 else super_cluster(Random(seed))
     context = Context(read_cluster(document, Reading()), Settings())
     cluster, state, rng = context.cluster, context.state, Random(seed)

@@ -1,4 +1,4 @@
-"""The verdict on one move: the first thing that speaks against it, with the numbers."""
+"""The check of one move: the first reason against it, with the numbers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.builders import Json, cluster, instance
 
 
 def rejection(made: Json, after: tuple[int, ...], n1: str = "no-new") -> str:
-    """What speaks against moving instance web to the nodes `after`; "" if nothing does."""
+    """Return the reason against moving web to the nodes `after`; "" if there is none."""
     settings = Settings()
     settings.n1 = n1
     context = Context(read_cluster(made, Reading()), settings)
@@ -27,7 +27,7 @@ def rejection(made: Json, after: tuple[int, ...], n1: str = "no-new") -> str:
 
 
 def shared(**tags: list[str]) -> Json:
-    """Three nodes with 8192 MiB each; web runs on node1 with 1024 MiB of shared storage."""
+    """Return three nodes with 8192 MiB each; web runs on node1 with 1024 MiB of shared storage."""
     made = cluster(3, instances={"web": instance("node1", disk_template="rbd")})
     made["cluster_tags"] = ["htools:migration:x"]
     for name, own in tags.items():
@@ -36,7 +36,7 @@ def shared(**tags: list[str]) -> Json:
 
 
 def test_rejection_of_a_move_that_nothing_hinders_is_none() -> None:
-    """Every other node has room."""
+    """Every other node has free capacity."""
     assert rejection(shared(), (1,)) == ""
 
 
@@ -60,7 +60,7 @@ def test_rejection_by_migration_tags_names_what_is_required() -> None:
     [("no-new", True), ("no-worse", True), ("strict", True), ("off", False)],
 )
 def test_rejection_by_n1_names_the_failure_that_is_not_survived(mode: str, rejected: bool) -> None:
-    """Web on node2 takes the room of big, if node3 fails; asked by the mode of the group."""
+    """Web on node2 uses the capacity for big if node3 fails; the mode of the group decides."""
     made = cluster(
         3,
         instances={
@@ -75,7 +75,7 @@ def test_rejection_by_n1_names_the_failure_that_is_not_survived(mode: str, rejec
 
 
 def test_failover_is_rejected_by_the_limits_of_the_secondary() -> None:
-    """Both have room, then the secondary has none beside the instance."""
+    """Both nodes have capacity; after the failover the secondary has none beside the instance."""
     made = cluster(2, instances={"web": instance("node1", "node2", memory=4000)})
     assert rejection(made, (1, 0)) == ""
     made["nodes"]["node2"]["free_memory"] = 4000

@@ -1,4 +1,4 @@
-"""What a context keeps of its state is as true, while instances move, as if it were made anew."""
+"""The values that a context keeps of its state remain correct while instances move."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 Answers = list[tuple[tuple[int, ...], float, bool]]
-"""Place, score there, and whether N+1 is kept."""
+"""(Place, its score, whether N+1 is kept)."""
 
 
 def crowd(rng: Random) -> Json:
-    """Two groups of four nodes that are rather full; every other instance is mirrored."""
+    """Return two nearly full groups of four nodes; every other instance has a secondary."""
     names = [f"node{k}" for k in range(1, 9)]
     made = {}
     for k in range(24):
@@ -39,10 +39,10 @@ def crowd(rng: Random) -> Json:
 
 
 def answers(context: Context, moved: Instance, as_move: bool, forgetful: bool = False) -> Answers:
-    """Where `moved`, which is off the state, may go to in both groups.
+    """Return the places for `moved`, which is not placed, in both groups.
 
-    `as_move`: N+1 knows where it comes from, and compares what failures lose; `forgetful`: each
-    place is judged by a judge of its own.
+    `as_move`: N+1 knows the old nodes, and compares what failures lose. `forgetful`: each place has
+    a new N+1 check.
     """
     context.leaving = moved if as_move else None
     found: Answers = []
@@ -65,14 +65,14 @@ def answers(context: Context, moved: Instance, as_move: bool, forgetful: bool = 
 
 
 def new_judge(context: Context, scope: Sequence[int]) -> FailureTolerance:
-    """What judges N+1 and remembers nothing."""
+    """Return an N+1 check without kept values."""
     leaving = None if context.leaving is None else (context.leaving, context.leaving.nodes)
     rules = context.rules(context.settings.n1)
     return FailureTolerance(context.state, context.kernels, rules, scope, leaving)
 
 
 def made_anew(context: Context) -> Context:
-    """A context that was asked nothing, with everybody where they are."""
+    """Return a new context without kept values, with the current placement."""
     fresh = Context(context.cluster, context.settings)
     for one in context.cluster.instances:
         fresh.state.remove(one, one.nodes)
@@ -85,7 +85,7 @@ def made_anew(context: Context) -> Context:
 @pytest.mark.parametrize("mode", ["no-new", "no-worse", "strict"])
 @pytest.mark.parametrize("seed", range(2))
 def test_context_asked_while_instances_move_answers_as_one_made_anew(seed: int, mode: str) -> None:
-    """Scores, limits and N+1 of all places, in trials and for good."""
+    """Scores, limits and N+1 of all places are equal, in trials and after moves."""
     rng, settings = Random(seed), Settings()
     settings.n1 = mode
     context = Context(read_cluster(crowd(rng), Reading()), settings)

@@ -1,4 +1,4 @@
-"""Which limits a move between two pairs of nodes is held to: those of roles that are new."""
+"""A move between two pairs of nodes is checked against the limits of new roles only."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NO_MEMORY, NO_DISK = {"free_memory": 100}, {"free_disk": 100}
 
 
 def allowed(after: tuple[int, ...], **changes: Json) -> bool:
-    """Whether web, on node1 with its mirror on node2, may be on the nodes `after`."""
+    """Return whether web, on node1 with its secondary on node2, may move to the nodes `after`."""
     made = cluster(4, instances={"web": instance("node1", "node2")}, changes=changes)
     context = Context(read_cluster(made, Reading()), Settings())
     web = context.cluster.instance_named("web")
@@ -45,7 +45,7 @@ def allowed(after: tuple[int, ...], **changes: Json) -> bool:
 def test_move_is_not_held_to_limits_of_a_role_that_stays(
     after: tuple[int, ...], changes: dict[str, Json]
 ) -> None:
-    """The node that keeps its role may be as full, or as dead, as it is."""
+    """A node that keeps its role may be full or offline."""
     assert allowed(after, **changes)
 
 
@@ -62,14 +62,14 @@ def test_move_is_not_held_to_limits_of_a_role_that_stays(
 def test_move_is_held_to_limits_of_each_role_that_is_new(
     after: tuple[int, ...], changes: dict[str, Json]
 ) -> None:
-    """Memory and disk of the primary, disk of the mirror, and disks that can be copied."""
+    """Checked are memory and disk of the primary, disk of the secondary, and copies of disks."""
     assert not allowed(after, **changes)
     assert allowed(after)
 
 
 @pytest.mark.parametrize(("free", "stands"), [(1001, True), (1000, False), (500, True)])
 def test_mirror_that_stays_keeps_memory_for_the_new_primary(free: int, stands: bool) -> None:
-    """With db, whose primary is node3, it keeps 1000 MiB, not 500; one that lacks them may."""
+    """With db, which has its primary on node3, it reserves 1000 MiB, not 500; less is allowed."""
     instances = {
         "web": instance("node1", "node2", memory=500), "db": instance("node3", "node2", memory=500),
     }  # fmt: skip
@@ -86,7 +86,7 @@ def test_mirror_that_stays_keeps_memory_for_the_new_primary(free: int, stands: b
 
 
 def test_nodes_open_after_moves_are_those_of_limits_made_anew() -> None:
-    """Best first; each has come to another node before the next one asks."""
+    """The list is best first; each instance is moved before the next query."""
     names = [f"node{k}" for k in range(1, 5)]
     made = {f"i{k}": instance(names[k % 4], memory=900, disk_template="rbd") for k in range(24)}
     context = Context(read_cluster(cluster(4, instances=made), Reading()), Settings())

@@ -1,4 +1,4 @@
-"""Which failures of nodes cannot be survived: every one is played through."""
+"""Find the node failures that are not tolerated, by simulating each of them."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ __all__ = ["unsurvivable", "unsurvivable_in"]
 
 
 def unsurvivable(document: Json) -> set[str]:
-    """Return the online nodes whose failure cannot be survived, by name."""
+    """Return the names of the online nodes with a failure that is not tolerated."""
     return unsurvivable_in(State(read_cluster(document, Reading())))
 
 
 def unsurvivable_in(state: State) -> set[str]:
-    """Return the same for a state; nothing but the simulation is asked."""
+    """Return the nodes of a state with a failure that is not tolerated, only by simulation."""
     nodes = state.cluster.nodes
     found = set()
     for group in state.cluster.groups:

@@ -19,7 +19,7 @@ _INITIAL = re.compile(r"Initial score: ([\d.]+)")
 
 
 class HbalPlan(NamedTuple):
-    """What hbal found: the score before, per move its instance, score and notation, all output."""
+    """Represent hbal's plan: first score; per move the instance, score and notation; all output."""
 
     before: float
     moves: list[tuple[str, float, str]]
@@ -27,15 +27,15 @@ class HbalPlan(NamedTuple):
 
     @property
     def scores(self) -> list[float]:
-        """The score before, and after each move that gained anything."""
+        """Return the first score, and the score after each move with a gain."""
         scores = [self.before, *(score for _, score, _ in self.moves)]
         while len(scores) > 1 and scores[-2] - scores[-1] < 1e-8:
-            scores.pop()  # hbal makes moves whose gain is rounding
+            scores.pop()  # hbal makes moves that gain no more than rounding
         return scores
 
 
 def installed() -> bool:
-    """Tell whether the peers are there to compare with."""
+    """Return whether the peers are installed."""
     return oracle.installed() and shutil.which("hbal") is not None
 
 
@@ -49,7 +49,7 @@ def as_text(document: dict[str, Any], folder: Path) -> Path:
 
 
 def hbal(path: Path, *options: str) -> HbalPlan | None:
-    """Return hbal's plan for a text file; None if it finds nothing to work on."""
+    """Return hbal's plan for a text file; None if it has nothing to do."""
     done = subprocess.run(
         ["hbal", "-t", str(path), *options],
         capture_output=True, text=True, check=False, timeout=PATIENCE,

@@ -1,4 +1,4 @@
-"""Run `hroller` on a text file; and clusters to run it on."""
+"""Run `hroller` on a text file, and generate clusters for it."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ MIXES = (("drbd",), ("drbd",), ("ext",), ("drbd", "ext"), ("drbd", "ext", "plain
 
 
 def installed() -> bool:
-    """Tell whether hroller is there to compare with."""
+    """Return whether hroller is installed."""
     return shutil.which("hroller") is not None
 
 
 def hroller(path: Path, *options: str) -> list[str] | None:
-    """The groups as it writes them, a line each; None if it gives up."""
+    """Return the lines with groups that hroller prints; None if it fails."""
     done = subprocess.run(
         ["hroller", "-t", str(path), *options],
         capture_output=True,
@@ -32,7 +32,7 @@ def hroller(path: Path, *options: str) -> list[str] | None:
 
 
 def rolling_cluster(seed: int, nodes: int = 9, fullest: float = 0.4) -> str:
-    """A cluster of one group, of one kind of instances or several, more or less full, as text."""
+    """Return a generated cluster of one group as text, with one or more kinds of instances."""
     rng = Random(f"reboot/{seed}")
     names = [f"node{k:02}" for k in range(rng.randint(2, nodes))]
     mix, memory = rng.choice(MIXES), rng.choice((4096, 8192))

@@ -1,4 +1,4 @@
-"""Run `hsqueeze` on a text file, read what it says; and clusters to run it on."""
+"""Run `hsqueeze` on a text file, parse its output, and generate clusters for it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MOVE = re.compile(r"gnt-instance \w+ .*-n (\S+) (\S+)")
 
 
 class Advice(NamedTuple):
-    """What hsqueeze advises: ``offline``, ``online`` or ``none``, the nodes, the moves' targets."""
+    """hsqueeze's advice: ``offline``, ``online`` or ``none``, the nodes, the moves' targets."""
 
     action: str
     nodes: list[str]
@@ -25,7 +25,7 @@ class Advice(NamedTuple):
 
 
 def installed() -> bool:
-    """Tell whether hsqueeze is there to compare with."""
+    """Return whether hsqueeze is installed."""
     return shutil.which("hsqueeze") is not None
 
 
@@ -45,10 +45,10 @@ def hsqueeze(path: Path, *options: str) -> Advice:
 
 
 def text_cluster(seed: int, nodes: tuple[int, int] = (3, 9)) -> str:
-    """Return a cluster of one group that leaves something to power down, as text.
+    """Return a cluster of one group with nodes that can be powered down, as text.
 
-    Most instances are on shared storage, some clusters have drbd or plain ones, too;
-    sizes of nodes and instances differ, and so does how full it is.
+    Most instances are on shared storage; some clusters have drbd or plain ones, too. Sizes of nodes
+    and instances and the fullness differ.
     """
     rng = Random(f"squeeze/{seed}")
     names = [f"node{k:02}" for k in range(rng.randint(*nodes))]
@@ -92,7 +92,7 @@ def text_cluster(seed: int, nodes: tuple[int, int] = (3, 9)) -> str:
 
 
 def standby_cluster(seed: int) -> str:
-    """Return a cluster with some node too full, and nodes on standby, as text."""
+    """Return a cluster with an overfull node, and standby nodes, as text."""
     rng = Random(f"standby/{seed}")
     online = rng.randint(1, 4)
     instances: list[str] = []

@@ -1,4 +1,4 @@
-"""Worlds whose numbers bear no proportion: gains drown in rounding, and plans end all the same."""
+"""Clusters with absurd proportions, in which gains drown in rounding: plans end nevertheless."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ AMOUNTS = (
 )  # fmt: skip
 
 LONGER = 300
-"""Moves that no plan for a dozen instances needs."""
+"""Number of moves that no plan for a dozen instances needs."""
 
 
 def absurd(seed: int) -> Json:
-    """A few nodes that have a thousand times of what they have in all, or nothing."""
+    """Return a few nodes that report a thousand times their total as free, or nothing."""
     rng = Random(f"absurd/{seed}")
     count = rng.randrange(2, 6)
     residents = {}
@@ -47,9 +47,9 @@ def absurd(seed: int) -> Json:
 def test_plans_for_absurd_worlds_end_and_every_score_is_lower(
     command: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """No instance goes over and back: each move of balance lowers the score, none is the 300th."""
+    """No instance moves back and forth: each move of balance lowers the score."""
     path = tmp_path / "absurd.json"
-    for seed in range(38, 48):  # 45 went over and back
+    for seed in range(38, 48):  # in case 45 an instance moved back and forth
         path.write_bytes(as_bytes(absurd(seed)))
         assert main([*command, "--json", "--time-limit=3600", str(path)]) in (0, 1), seed
         plan = json.loads(capsys.readouterr().out)

@@ -1,4 +1,4 @@
-"""The same questions to hspace: every key and value of its answer, in its order."""
+"""`capacity` prints every key and value of hspace's answer, in its order."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def ours(*words: str) -> list[str]:
 
 @pytest.mark.parametrize("seed", seeds(12, 40))
 def test_capacity_of_a_cluster_is_the_one_of_hspace(seed: int, tmp_path: Path) -> None:
-    """Counts, sizes in tiers, scores to eight decimals, what is used and free, and why it ends."""
+    """Counts, sizes in tiers, scores to eight decimals, used and free amounts, and the reason."""
     path = tmp_path / "cluster.data"
     path.write_text(cluster(seed))
     words = ["-t", str(path), *options(seed)]
@@ -41,7 +41,7 @@ def test_capacity_of_a_cluster_is_the_one_of_hspace(seed: int, tmp_path: Path) -
 
 @pytest.mark.parametrize("seed", seeds(16, 60))
 def test_capacity_with_several_intervals_is_the_one_of_hspace(seed: int, tmp_path: Path) -> None:
-    """Tiers begin with each interval in turn; the overhead of memory is what nodes report."""
+    """Tiers begin with each interval in turn; the memory overhead is what nodes report."""
     text, words = odd(seed)
     path = tmp_path / "cluster.data"
     path.write_text(text)
@@ -52,7 +52,7 @@ def test_capacity_with_several_intervals_is_the_one_of_hspace(seed: int, tmp_pat
 @pytest.mark.parametrize("most", [0, 2, 5, 13])
 @pytest.mark.parametrize("seed", seeds(8, 40, 20))
 def test_capacity_with_a_limit_is_the_one_of_hspace(seed: int, most: int, tmp_path: Path) -> None:
-    """To hspace each size that it tries uses up as much of the limit as instances are placed."""
+    """In hspace, each size that is tried uses as much of the limit as instances are placed."""
     path = tmp_path / "cluster.data"
     for text, words in ((cluster(seed), options(seed)), odd(seed)):
         path.write_text(text)
@@ -63,7 +63,7 @@ def test_capacity_with_a_limit_is_the_one_of_hspace(seed: int, most: int, tmp_pa
 @pytest.mark.parametrize("template", ["drbd", "plain", "rbd"])
 @pytest.mark.parametrize("spec", ["preferred,4,100G,16g,4,2", "last_resort,3,200g,8g,2"])
 def test_capacity_of_a_simulated_cluster_is_the_one_of_hspace(spec: str, template: str) -> None:
-    """Sizes from the policy; the cluster is made up on the spot."""
+    """Sizes are from the policy of a simulated cluster."""
     words = [f"--simulate={spec}", f"--disk-template={template}"]
     theirs = hspace(*words)
     assert theirs[-1] == "HTS_OK=1"

@@ -1,4 +1,4 @@
-"""One definition of the health of a group: whoever asks is told the same."""
+"""The health of a group has one definition, with one result for all planners."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .worlds import worlds
 
 @pytest.mark.parametrize("mode", ["no-new", "strict"])
 def test_health_of_a_group_is_the_same_for_every_planner(mode: str) -> None:
-    """`check`, `redistribute` and what plans are held to name the same nodes."""
+    """`check`, `redistribute` and the limits of plans name one set of nodes."""
     found = 0
     for name, cluster, group in worlds(range(20)):
         state, settings = State(cluster), Settings()
@@ -41,7 +41,7 @@ def test_health_of_a_group_is_the_same_for_every_planner(mode: str) -> None:
 
 
 def test_health_by_sums_is_that_of_simulated_failures() -> None:
-    """Whom sums clear or condemn with ``strict``, no failure that is played through refutes."""
+    """With ``strict``, simulated failures confirm each result that sums prove."""
     found = 0
     for name, cluster, group in worlds(range(20)):
         state = State(cluster)
@@ -56,7 +56,7 @@ def test_health_by_sums_is_that_of_simulated_failures() -> None:
 
 @pytest.mark.parametrize("mode", ["no-new", "no-worse", "strict"])
 def test_first_lost_failure_is_the_first_of_all(mode: str) -> None:
-    """Where only one is asked for, it is the one that would be named among all."""
+    """The search for one failure that is not tolerated returns the first of all such failures."""
     found = 0
     for number, (name, cluster, group) in enumerate(worlds(range(20))):
         state, draw = State(cluster), random.Random(number)

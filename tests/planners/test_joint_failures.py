@@ -33,7 +33,7 @@ def check(folder: Path, document: Json, *words: str) -> int:
 
 
 def test_pairs_and_racks_name_who_is_lost(tmp_path: Path, capsys: Output) -> None:
-    """Whoever has both nodes in what fails is lost, and only those."""
+    """An instance cannot be restarted if both of its nodes fail; all others can."""
     check(tmp_path, racks(), "--json", *ASKED)
     document = json.loads(capsys.readouterr().out)
     conforms(document, "plan")
@@ -76,6 +76,6 @@ def test_failures_of_nodes_that_are_offline_are_not_counted(tmp_path: Path, caps
 def test_what_cannot_be_asked_is_rejected(
     words: tuple[str, ...], why: str, tmp_path: Path, capsys: Output
 ) -> None:
-    """Exit status 2 and one line."""
+    """The exit status is 2, and one line is printed."""
     assert check(tmp_path, cluster(2), *words) == 2
     assert why in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Disks are copied off a primary that is there: Ganeti rejects anything else."""
+"""Disks are only copied from a primary that is online, as Ganeti requires."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ REJECTED = "Its disks cannot be copied: its primary node1 is offline"
 
 
 def world(**changes: Json) -> Json:
-    """Four nodes, and a drbd instance on the first two."""
+    """Return four nodes, and a drbd instance on the first two."""
     return cluster(4, instances={"web": instance("node1", "node2")}, changes=changes)
 
 
 def moves_of(document: Json, *args: str) -> list[str]:
-    """Return the moves of a balancing plan, each as people write it."""
+    """Return the moves of a balancing plan in text form."""
     return [move["move"] for move in plan_of("balance", document, *args)["moves"]]
 
 
@@ -35,13 +35,13 @@ def moves_of(document: Json, *args: str) -> list[str]:
 def test_balance_off_an_offline_primary_begins_with_a_failover_or_not_at_all(
     mirror: Json, kind: str | None
 ) -> None:
-    """Where the mirror cannot take over there is no move."""
+    """If the secondary cannot take over, there is no move."""
     made = moves_of(world(node1=OFFLINE, node2=mirror))
     assert [move[: len(kind or "")] for move in made[:1]] == ([kind] if kind else [])
 
 
 def test_balance_as_hbal_copies_off_an_offline_primary_where_it_has_figures(tmp_path: Path) -> None:
-    """As hbal finds them in text files; of a document those of offline nodes do not count."""
+    """In text files hbal finds amounts of offline nodes; in documents they do not count."""
     given = world(node1=OFFLINE, node2=OFFLINE)
     cluster_ = read_cluster(given, Reading())
     file = tmp_path / "cluster.data"
@@ -52,7 +52,7 @@ def test_balance_as_hbal_copies_off_an_offline_primary_where_it_has_figures(tmp_
 
 
 def test_balance_off_a_drained_primary_may_copy_its_disks_first() -> None:
-    """A drained node is there: with its mirror offline this is the only way to save it."""
+    """A drained node can be read; with the secondary offline, copying is the only possible move."""
     made = moves_of(world(node1={"drained": True}, node2=OFFLINE))
     assert made[0].startswith("r:")
 
@@ -67,7 +67,7 @@ def test_balance_off_a_drained_primary_may_copy_its_disks_first() -> None:
     ids=["evacuate", "relocate"],
 )  # fmt: skip
 def test_new_secondary_of_an_offline_primary_is_rejected_with_the_reason(request_: Json) -> None:
-    """Nobody could copy the disks to it."""
+    """The disks cannot be copied to a new secondary."""
     document = world(node1=OFFLINE) | {"request": request_}
     found = respond(document)
     assert REJECTED in found["info"]

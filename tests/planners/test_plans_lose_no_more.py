@@ -1,4 +1,4 @@
-"""Plans as they are by default, judged by a plain search: no failure loses more in the end."""
+"""Default plans, checked by a plain search: no failure loses more after the plan than before."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COMMANDS = (
 
 
 def carried_out(document: Json, plan: Json) -> Json:
-    """The cluster once the plan is done: what is stopped is gone, who is off takes nothing."""
+    """Return the cluster after the plan; stopped instances use no memory."""
     done = deepcopy(document)
     for move in plan["moves"]:
         done["instances"][move["instance"]]["nodes"] = move["to"]
@@ -34,7 +34,7 @@ def carried_out(document: Json, plan: Json) -> Json:
 
 @pytest.mark.parametrize("template", ["rbd", "drbd", "mixed"])
 def test_plan_by_default_leaves_no_failure_that_loses_more(template: str) -> None:
-    """Neither more instances nor more memory, of whatever node fails."""
+    """No node failure loses more instances or more memory than before the plan."""
     moved = 0
     for seed in seeds(2, 60):
         document = world(Random(f"plans/{template}/{seed}"), template)

@@ -1,4 +1,4 @@
-"""Groups of nodes to reboot beside hroller's: never more of them, where both heed the same."""
+"""Groups of nodes to reboot compared with hroller: never more groups under equal rules."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ CASES = {
 
 
 ROOMY = 0.15
-"""How full clusters are where secondaries move: hroller does not heed what they reserve."""
+"""Fullness of clusters with moving secondaries: hroller ignores what they reserve."""
 
 
 def _compared(seeds: range, options: tuple[str, ...], folder: Path, capsys: Capture) -> int:
-    """Compare on some clusters; how many could be compared."""
+    """Compare some clusters; return how many were comparable."""
     compared = 0
     path = folder / "cluster.data"
     for seed in seeds:
@@ -56,7 +56,7 @@ def _nodes(lines: list[str]) -> list[str]:
 def test_groups_are_never_more_than_hrollers(
     options: tuple[str, ...], tmp_path: Path, capsys: Capture
 ) -> None:
-    """The same nodes in as many groups or fewer, the master last."""
+    """The nodes are equal, in as many groups or fewer, with the master last."""
     assert _compared(range(8), options, tmp_path, capsys) > 2
 
 
@@ -65,12 +65,12 @@ def test_groups_are_never_more_than_hrollers(
 def test_groups_of_hundreds_of_clusters_are_never_more_than_hrollers(
     options: tuple[str, ...], tmp_path: Path, capsys: Capture
 ) -> None:
-    """The same on many clusters."""
+    """Many clusters have no more groups than with hroller."""
     assert _compared(range(8, 150), options, tmp_path, capsys) > 40
 
 
 def test_titles_and_lines_are_hrollers(tmp_path: Path, capsys: Capture) -> None:
-    """One step, a node a line, and the titles, where there is only one answer."""
+    """If there is only one answer, the titles and the lines with one node each are equal."""
     path = tmp_path / "cluster.data"
     text = rolling_cluster(3, nodes=2)
     path.write_text(text)
@@ -86,5 +86,5 @@ def test_titles_and_lines_are_hrollers(tmp_path: Path, capsys: Capture) -> None:
 
 
 def test_installed_hroller_is_found() -> None:
-    """The comparison above is one with a program that is there."""
+    """The comparison above runs the installed hroller."""
     assert shutil.which("hroller")

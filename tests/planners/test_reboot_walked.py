@@ -1,4 +1,4 @@
-"""Reboots carried out step by step in any order that the steps allow, on the bare document."""
+"""Reboot plans executed step by step, in any order that the steps allow, on the bare document."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ OPTIONS = (
 
 
 class Walk:
-    """The cluster while steps are carried out; what goes wrong is in `wrong`.
+    """Simulate the cluster while steps are executed; errors are in `wrong`.
 
-    Only memory is counted, and only what comes and goes: a node may have too little from the
-    beginning, but nothing may come to it that makes it less than nothing.
+    Only changes of memory are counted: a node may have too little at the beginning, but no arrival
+    may make its free memory negative.
     """
 
     def __init__(self, document: Json, options: tuple[str, ...]) -> None:
@@ -37,7 +37,7 @@ class Walk:
         self._options = options
 
     def take(self, step: Json) -> None:
-        """Carry one step out."""
+        """Execute one step."""
         if "instance" in step:
             self._move(step)
         elif step["kind"] == "drain":
@@ -85,12 +85,12 @@ class Walk:
         return up and not self._planned(name)
 
     def _planned(self, name: str) -> bool:
-        """Whether it is forthcoming: it has nothing that could be moved."""
+        """Return whether the instance is forthcoming: nothing of it can be moved."""
         return bool(self.instances[name].get("forthcoming", False))
 
 
 def _any_order(steps: list[Json], random: Random) -> list[Json]:
-    """The steps in an order in which each comes after those that it waits for."""
+    """Return the steps in a random order that respects dependencies."""
     done: set[int] = set()
     ordered = []
     left = list(steps)
@@ -126,7 +126,7 @@ def _walked(found: Json, options: tuple[str, ...], plan: Json, random: Random) -
 def test_reboots_in_any_order_of_their_steps_leave_everybody_alone(
     seeds: Iterable[int], tmp_path: Path, capsys: Capture
 ) -> None:
-    """Nobody runs on a node that is rebooted, nobody lacks memory, everybody comes home."""
+    """No instance is on a rebooted node or lacks memory, and all instances return."""
     steps = 0
     for seed in seeds:
         found, options = tagged(seed), OPTIONS[1 if seed > 1000 else seed % len(OPTIONS)]

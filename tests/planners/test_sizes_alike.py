@@ -1,4 +1,4 @@
-"""Sizes that are told to be rejected as others are give the same answer when each is asked for."""
+"""Sizes that are reported as rejected for one reason get that reason when requested one by one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from iallocator.planners.capacity.tiered import Rejections
 from tests.seeds import seeds
 
 ASKED = 40
-"""So many sizes on each way are asked for one by one."""
+"""Number of sizes of each sequence that are requested one by one."""
 
 
 def test_sizes_told_to_be_rejected_alike_are_rejected_so_when_each_is_asked_for(
@@ -22,7 +22,7 @@ def test_sizes_told_to_be_rejected_alike_are_rejected_so_when_each_is_asked_for(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """The first and the last ones on the way, by N+1 or by limits, for the same reasons."""
+    """The first and the last sizes of a sequence are rejected for the reason of the sequence."""
     told: Counter[bool] = Counter()
     plain = Rejections.alike
 

@@ -1,4 +1,4 @@
-"""We power down as many nodes as hsqueeze or more, and power on as few or fewer."""
+"""`squeeze` powers down as many nodes as hsqueeze or more, and powers on as few or fewer."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ PEER_DATA = os.environ.get("IALLOCATOR_PEER_DATA", "")
 PEER_FILES = sorted(Path(PEER_DATA).glob("hsqueeze-*.data")) if PEER_DATA else []
 
 FREELY = ("--n1=off", "--ignore-soft-errors")
-"""As hsqueeze: it knows no global N+1, and takes nodes to be powered down for dead ones."""
+"""hsqueeze has no global N+1, and treats nodes to be powered down as dead ones."""
 
 LEVELS = ("--minimal-resources=0.5", "--target-resources=1")
 
 
 def ours(path: Path, *options: str) -> Json:
-    """Return our plan, which has been executed on the model, too."""
+    """Return our plan, which is also executed on the model."""
     done = run("squeeze", "--json", "--verify-plan", "-t", str(path), *options)
     assert (done.returncode, done.stderr) == (0, b"")
     plan: Json = json.loads(done.stdout)
@@ -37,7 +37,7 @@ def ours(path: Path, *options: str) -> Json:
     "options", [(), pytest.param(LEVELS, marks=pytest.mark.slow)], ids=" ".join
 )
 def test_squeeze_frees_as_many_nodes_as_hsqueeze(options: tuple[str, ...], tmp_path: Path) -> None:
-    """On every generated cluster that hsqueeze does not find too full."""
+    """The test covers every generated cluster that hsqueeze does not find too full."""
     freed, path = 0, tmp_path / "cluster.data"
     for seed in seeds(8, 25):
         path.write_text(text_cluster(seed, (3, 6)))
@@ -53,9 +53,9 @@ def test_squeeze_frees_as_many_nodes_as_hsqueeze(options: tuple[str, ...], tmp_p
 
 
 def test_squeeze_powers_on_as_few_nodes_as_hsqueeze(tmp_path: Path) -> None:
-    """Of the nodes on standby no more than hsqueeze, wherever that is enough.
+    """`squeeze` powers on no more standby nodes than hsqueeze, where hsqueeze succeeds.
 
-    Where moves alone are enough, `squeeze` may free nodes in the same plan; hsqueeze does not.
+    If moves alone suffice, `squeeze` can free nodes in the same plan; hsqueeze does not.
     """
     enough, path = 0, tmp_path / "cluster.data"
     for seed in seeds(20, 30):
@@ -74,6 +74,6 @@ def test_squeeze_powers_on_as_few_nodes_as_hsqueeze(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", PEER_FILES, ids=lambda path: path.stem)
 def test_squeeze_of_files_of_others_does_what_hsqueeze_does(path: Path) -> None:
-    """The same action for as many nodes."""
+    """The action is equal, for the same number of nodes."""
     theirs, mine = hsqueeze(path), ours(path, *FREELY)
     assert (mine["action"], len(mine["nodes"])) == (theirs.action, len(theirs.nodes))

@@ -1,4 +1,4 @@
-"""What sums alone rule out when squeezing, held to every arrangement there is."""
+"""Proofs by sums that squeezing is impossible, compared with all placements."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _cluster(rng: random.Random) -> Cluster:
 
 
 def _possible(cluster: Cluster, reserve: Headroom, survival: Baseline) -> bool:
-    """Tell whether some arrangement on the online nodes has the reserve and survives failures."""
+    """Return whether some placement on the online nodes keeps the reserve and N+1."""
     online = [node.index for node in cluster.nodes if node.online]
     state = State(cluster)
     for instance in cluster.instances:
@@ -52,7 +52,7 @@ def _possible(cluster: Cluster, reserve: Headroom, survival: Baseline) -> bool:
 
 @pytest.mark.parametrize("mode", ["strict", "no-new", "off"])
 def test_amounts_call_hopeless_only_what_no_arrangement_can_do(mode: str) -> None:
-    """Two or three of four nodes go; where sums say no, no placement of all instances will do."""
+    """Two or three of four nodes are powered down; each proof by sums is correct."""
     said: set[str] = set()
     for seed in range(30):
         rng = random.Random(seed)

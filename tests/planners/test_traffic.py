@@ -1,4 +1,4 @@
-"""What plans count as copied between nodes, and what a limit on it prevents."""
+"""Traffic that plans count as copied between nodes, and limits on it."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from tests.builders import Json, cluster, instance
 from tests.command import plan_of, printed
 
 COPIED = 10 * 1024 + 128
-"""MiB that one disk of a mirrored instance takes on a node."""
+"""MiB that one disk of an instance with a secondary takes on a node."""
 
 
 def _heap(count: int, template: str, **members: Any) -> Json:
-    """Return a cluster whose instances are all on the same nodes."""
+    """Return a cluster with all instances on the first nodes."""
     nodes = ("node1", "node2") if template == "drbd" else ("node1",)
     held = {
         f"i{k}": instance(*nodes, memory=512, disk=10240, disk_template=template, **members)
@@ -25,7 +25,7 @@ def _heap(count: int, template: str, **members: Any) -> Json:
 
 @pytest.mark.parametrize("command", ["balance", "squeeze", "reboot", "place"])
 def test_forthcoming_instances_are_moved_without_copying_anything(command: str) -> None:
-    """They have no disks yet: no move counts traffic, in any planner."""
+    """A forthcoming instance has no disks yet, so no move of it counts as traffic."""
     options = {
         "balance": ("--n1=off",),
         "squeeze": ("--n1=off", "--drbd", "--prefer=node1,node2", "--master=node4"),
@@ -41,7 +41,7 @@ def test_forthcoming_instances_are_moved_without_copying_anything(command: str) 
 
 
 def test_cost_limits_no_moves_that_copy_nothing() -> None:
-    """With nothing left to copy, forthcoming instances are still balanced."""
+    """A traffic limit of 0 still allows balancing of forthcoming instances."""
     document = _heap(4, "drbd", forthcoming=True)
     free = plan_of("balance", document, "--n1=off")
     limited = plan_of("balance", document, "--n1=off", "--cost=0")
@@ -62,7 +62,7 @@ def test_existing_disks_that_are_copied_still_count() -> None:
 def test_balance_names_the_cost_limit_if_only_that_prevents_moves(
     template: str, tags: list[str]
 ) -> None:
-    """The reason is the limit; without moves that help it is not."""
+    """The reason is the limit; if no move helps without the limit, the reason is another."""
     document = _heap(2, template, tags=tags)
     if tags:
         other = instance("node1", *(["node2"] if template == "drbd" else []), memory=256)

@@ -1,4 +1,4 @@
-"""Which limits of nodes a placement breaks, found the plain way."""
+"""Find the limits of nodes that a placement violates, by a plain calculation."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ __all__ = ["admits", "broken_hard", "broken_soft"]
 
 
 def broken_hard(plain: Plain, name: str, before: list[str]) -> list[str]:
-    """The hard limits that the instance called `name` breaks where it is now.
+    """Return the hard limits that the current placement of instance `name` violates.
 
-    Only nodes that have another role than in `before` count: who stays where it is
-    takes nothing new.
+    Only nodes with another role than in `before` count, because an instance that stays takes
+    nothing new.
     """
     one = plain.now[name]
     found: list[str] = []
@@ -43,7 +43,7 @@ def _storage(plain: Plain, one: Resident, node: str) -> Iterator[str]:
 
 
 def broken_soft(plain: Plain, name: str, raw: Json, nodes: list[str]) -> list[str]:
-    """The soft limits that a new instance breaks on `nodes`; `plain` is left as it was."""
+    """Return the soft limits that a new instance violates on `nodes`; `plain` is unchanged."""
     present = plain.now.pop(name, None)
     failing = {node for node in nodes if plain.fails_n1(node)}
     free = {node: (plain.free_memory(node), plain.free_memory_later(node)) for node in nodes}
@@ -84,7 +84,7 @@ def _shared_storage(plain: Plain, one: Resident, node: str) -> Iterator[str]:
 
 
 def admits(policy: Json, raw: Json, exclusive: bool) -> bool:
-    """Whether an instance is of a template and a size that `policy` allows."""
+    """Return whether `policy` allows the template and the size of an instance."""
     return raw["disk_template"] in policy["disk-templates"] and any(
         _inside(interval["min"], interval["max"], raw, exclusive) for interval in policy["minmax"]
     )

@@ -1,6 +1,6 @@
-"""An answer follows from the input, not from how fast the clock runs beside the work.
+"""An answer depends on the input, not on the speed of the machine.
 
-Every look at the clock is one at `iallocator.deadline`; here it shows what it is told to.
+All times are read by `iallocator.deadline`; here they are simulated.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.seeds import seeds
 from tests.solver.test_effort import crowded_batch
 
 QUIET_MACHINE, BUSY_MACHINE = 0.0, 0.005
-"""Seconds that seem to pass from one look at the clock to the next."""
+"""Simulated seconds between two reads of the clock."""
 
 PLANS = (
     "balance --json", "squeeze --json --all", "compress --json", "redistribute --json",
@@ -29,13 +29,13 @@ PLANS = (
     "check --json --failures=2", "place --json --strategy=pacemaker-utilization",
     "reboot --json --force", "balance --json --lookahead",
 )  # fmt: skip
-"""Commands that search; a request is answered without one."""
+"""Commands that search; requests are answered without a search."""
 
 Capture = pytest.CaptureFixture[str]
 
 
 def inputs() -> Iterator[tuple[str, list[str]]]:
-    """Documents, each with the words that it is asked with."""
+    """Yield documents, each with its arguments."""
     for number, kind in zip(seeds(20, 200, 40), itertools.cycle(KINDS)):
         yield json.dumps(document(number, kind)), []
     for number, words in zip(seeds(20, 200, 700), itertools.cycle(PLANS)):
@@ -47,7 +47,7 @@ def inputs() -> Iterator[tuple[str, list[str]]]:
 
 
 def said(path: Path, words: list[str], step: float, capsys: Capture) -> tuple[int, str, str]:
-    """Status and both streams of a run in which each look at the clock takes `step` seconds."""
+    """Return status, stdout and stderr of a run with `step` seconds between reads of the clock."""
     clock = itertools.count(1000.0, step) if step else itertools.repeat(1000.0)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(deadline, "monotonic", lambda: next(clock))
@@ -59,7 +59,7 @@ def said(path: Path, words: list[str], step: float, capsys: Capture) -> tuple[in
 def test_answers_on_a_busy_machine_are_those_on_a_quiet_one(
     tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Sixty requests and plans, with searches that spend their budgets: the same bytes."""
+    """Sixty requests and plans, with searches that use their budgets, have byte-equal output."""
     for name in ("ITERATIONS", "TRIALS", "PLACEMENTS"):
         monkeypatch.setattr(budget, name, getattr(budget, name) // 50)
     path, spent, differing = tmp_path / "doc", 0, []

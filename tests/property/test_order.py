@@ -1,4 +1,4 @@
-"""What a document means does not depend on how it is written down."""
+"""The meaning of a document does not depend on the order and notation of its parts."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from .answers import answered, seeded, shuffled
 
 
 def raw_answer(request: Json) -> bytes:
-    """The bytes of the response."""
+    """Return the bytes of the response."""
     return answer(json.dumps(request).encode(), ["--top=3"])
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_order_of_keys_does_not_change_the_answer(kind: str) -> None:
-    """The members of every object may stand in any order: same document, same bytes out."""
+    """Members of all objects can have any order: the answer is byte-equal."""
     for seed in seeds(8, 50):
         request = seeded(seed, kind)
         assert raw_answer(shuffled(request, Random(seed))) == raw_answer(request), seed
@@ -34,13 +34,13 @@ def test_order_of_keys_does_not_change_the_answer(kind: str) -> None:
 @settings(max_examples=len(seeds(10, 50)), deadline=None, derandomize=True)
 @given(seed=st.integers(0, 10_000), order=st.randoms(use_true_random=False))
 def test_order_of_keys_never_changes_the_answer_to_allocate(seed: int, order: Random) -> None:
-    """The same for any generated document in any order."""
+    """Any generated document in any order gets a byte-equal answer."""
     request = seeded(seed, "allocate")
     assert raw_answer(shuffled(request, order)) == raw_answer(request)
 
 
 def with_floats(value: Any) -> Any:
-    """`value` with every whole number written as 3.0 instead of 3."""
+    """Return `value` with every whole number written as 3.0 instead of 3."""
     if isinstance(value, dict):
         return {key: with_floats(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -50,7 +50,7 @@ def with_floats(value: Any) -> Any:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_numbers_written_as_floats_give_the_same_answer(kind: str) -> None:
-    """A whole number is one, whether or not it carries a decimal point."""
+    """A whole number may have a decimal point."""
     for seed in seeds(8, 40):
         request = seeded(seed, kind)
         assert raw_answer(with_floats(request)) == raw_answer(request), seed

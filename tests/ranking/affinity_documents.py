@@ -1,7 +1,7 @@
-"""Random documents in which placement keys decide, and nothing else stands in the way.
+"""Random documents in which only placement keys decide.
 
-Nodes have far more memory, disk and cpus than is asked for: what limits the choice are
-the keys, and the overhead if that is large.
+Nodes have far more memory, disk and cpus than requested. The keys limit the choice, and a large
+overhead does.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SHARED = ("rbd", "sharedfile", "ext", "diskless")
 
 
 def keyed_options(rng: Random) -> Options:
-    """Overhead and thresholds, mostly the usual ones."""
+    """Return overhead and thresholds, mostly the usual ones."""
     overhead = rng.choice((1024, 1024, 0, 30000, 50000))
     if rng.random() < 0.6:
         return Options(overhead)
@@ -34,7 +34,7 @@ def keyed_options(rng: Random) -> Options:
 
 
 def keyed_document(rng: Random, kind: str) -> Json:
-    """A document with a request of type `kind`."""
+    """Return a document with a request of type `kind`."""
     sizes = {f"g{number}": rng.randint(2, 5) for number in range(rng.randint(1, 3))}
     homes = [home for home, count in sizes.items() for _ in range(count)]
     present = {f"old{number}": _placed(rng, homes) for number in range(rng.randint(2, 14))}
@@ -143,7 +143,7 @@ def _keys(rng: Random, count: int) -> list[Json]:
 
 
 def _equip(rng: Random, node: Json) -> None:
-    """Give a node keys, load, contention ratios, and perhaps a reason to take nothing."""
+    """Add keys, load, contention ratios to a node, and sometimes a reason to reject instances."""
     tags = [f"iallocator:key:{name}:{rng.choice(VALUES)}" for name in NAMES if rng.random() < 0.45]
     if rng.random() < 0.3:
         value = rng.choice(VALUES)
@@ -162,9 +162,9 @@ def _equip(rng: Random, node: Json) -> None:
 
 
 def tightened(rng: Random, document: Json) -> Json:
-    """`document` with nodes that have room for few more, some of them for none.
+    """Return `document` with nodes that have capacity for few more instances or none.
 
-    The request becomes one for shared storage, and instances leave no disk to look at.
+    The request is changed to shared storage, and instances use no local disk.
     """
     for name, node in document["nodes"].items():
         here = [i for i in document["instances"].values() if i["nodes"][0] == name]
@@ -178,7 +178,7 @@ def tightened(rng: Random, document: Json) -> Json:
 
 
 def possible(document: Json, node: str) -> bool:
-    """Whether a node of a tightened document can take the instance of the request."""
+    """Return whether a node of a tightened document can take the requested instance."""
     raw, wanted = document["nodes"][node], document["request"]
     here = [i for i in document["instances"].values() if i["nodes"][0] == node]
     mirrored = [i for i in document["instances"].values() if i["nodes"][1:] == [node]]

@@ -1,4 +1,4 @@
-"""What all strategies have in common, and how one more is added."""
+"""Common properties of all strategies, and adding a new strategy."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ REQUESTS: dict[str, Json] = {
 def test_strategy_answers_every_request_with_what_is_possible(
     strategy: str, request_: Json
 ) -> None:
-    """It ranks: its best is among what is possible by score, with the same score."""
+    """The strategy's best placement is one of the placements by score, with an equal score."""
     asked = as_bytes({**world(), "request": request_})
     found = json.loads(answer(asked, [f"--strategy={strategy}", "--n1=off"]))
     assert found["success"]
@@ -82,7 +82,7 @@ def test_strategy_answers_every_request_with_what_is_possible(
 @every_strategy
 @pytest.mark.parametrize("request_", REQUESTS.values(), ids=REQUESTS)
 def test_explanation_is_about_the_answer_of_the_strategy(strategy: str, request_: Json) -> None:
-    """Every decision names the nodes of the answer, and says by which rule they won."""
+    """Every decision names the nodes of the answer, and the rule that selected them."""
     raw = as_bytes({**world(), "request": request_})
     settings = Settings()
     parse([f"--strategy={strategy}"], settings)
@@ -99,7 +99,7 @@ def test_explanation_is_about_the_answer_of_the_strategy(strategy: str, request_
 
 
 def test_explanation_names_the_rule_and_both_figures() -> None:
-    """Which rule decided, against whom, and which nodes the strategy rejected by which rule."""
+    """The explanation names the deciding rule, the competitor, and the rejected nodes."""
     made = cluster(nodes=3, instances={"old": instance("node1", disk_template="rbd")})
     made["nodes"]["node3"]["tags"] = ["iallocator:score:-5"]
     settings = Settings()
@@ -113,7 +113,7 @@ def test_explanation_names_the_rule_and_both_figures() -> None:
 
 
 def test_lost_allocations_rank_moves_too() -> None:
-    """Where it is asked for, what a placement loses decides, not the score."""
+    """If requested, the lost allocations of a placement decide, not the score."""
     made = cluster(nodes=3, memory=8192, changes={"node2": {"free_disk": 20000}})
     made["ipolicy"] = made["nodegroups"]["uuid-default"]["ipolicy"]
     made["ipolicy"]["minmax"][0]["min"] |= {"disk-size": 4096, "memory-size": 1024}

@@ -1,4 +1,4 @@
-"""What tags of harep's say: who may be repaired, and how repairs are."""
+"""Harep's tags: which repairs are allowed, and the state of repairs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_permission_nearest_tag_counts(
     own: tuple[str, ...], group: tuple[str, ...], cluster: tuple[str, ...], upto: str,
     suspended: float,
 ) -> None:  # fmt: skip
-    """Of several on one object the least destructive; what is suspended is not allowed."""
+    """Of several tags on one object the least destructive applies; suspended ones do not."""
     home = Group(0, "uuid", "g", Policy(), tags=[PREFIX + tag for tag in group])
     nodes = [Node("a", home), Node("b", home)]
     instance = _instance(*own)
@@ -63,13 +63,13 @@ def test_permission_nearest_tag_counts(
 def test_state_follows_from_the_tags_of_repairs(
     tags: tuple[str, ...], name: str, outdated: int
 ) -> None:
-    """The earliest failure, else the newest repair; damaged tags are no tags."""
+    """The earliest failure decides, else the newest repair; invalid tags are ignored."""
     found = state_of(_instance(*tags))
     assert (found.name, len(found.outdated)) == (name, outdated)
     assert found.record is None or found.record.tag in [PREFIX + tag for tag in tags]
 
 
 def test_state_with_a_repair_after_a_pending_one_is_rejected() -> None:
-    """Somebody repairs what is being repaired: harep stops, too."""
+    """Two repairs of one instance at once are an error, as in harep."""
     with pytest.raises(ValueError, match="pending"):
         state_of(_instance("pending:failover:a:10:7", "result:failover:b:20:success:8"))

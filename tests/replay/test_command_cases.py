@@ -1,4 +1,4 @@
-"""Every command in ``fixtures`` prints what it printed.
+"""The output of every command in ``fixtures`` equals the stored output.
 
 ``iallocator replay --update fixtures`` stores new answers; read the diff.
 """
@@ -22,14 +22,14 @@ every_case = pytest.mark.parametrize("case", command_cases(), ids=case_id)
 
 @every_case
 def test_command_of_case_run_again_says_what_is_stored(case: Path) -> None:
-    """Its JSON, or its text, what it complains of, and the exit status."""
+    """JSON or text, stderr and the exit status are as stored."""
     outcome = run_case(the_case(case), How(commands=stored_commands()))
     assert (outcome.status, outcome.details) == (OK, ())
 
 
 @every_case
 def test_answer_of_command_case_fits_its_schema(case: Path) -> None:
-    """What a command prints is what its schema, or that of plans, promises."""
+    """The output fits the schema of the command, or that of plans."""
     found = Path(the_case(case).response)
     stored = json.loads(found.read_text(encoding="utf-8")) if found.exists() else {}
     command = the_case(case).options()[0]
@@ -40,12 +40,12 @@ def test_answer_of_command_case_fits_its_schema(case: Path) -> None:
 
 @every_case
 def test_readme_of_command_case_tells_scenario_and_outcome(case: Path) -> None:
-    """Whoever reads a case finds what it is about and what must come out."""
+    """The README of a case says what it is about and what the expected result is."""
     text = (case / "README").read_text(encoding="utf-8")
     assert text.startswith("The scenario is ")
     assert "\nThe expected outcome " in text
 
 
 def test_cases_of_commands_are_found() -> None:
-    """The tests above are about something."""
+    """The tests above have cases."""
     assert len(command_cases()) >= 8

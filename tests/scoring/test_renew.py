@@ -1,4 +1,4 @@
-"""A kernel that looks again at the nodes that changed answers as one made anew."""
+"""A kernel that updates the changed nodes equals a new kernel."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from tests.scoring.test_incremental import crowd, newcomer
 
 
 def state_of(seed: int) -> State:
-    """Some nodes with some instances, with locations every third time."""
+    """Return nodes with instances; every third seed has locations."""
     return State(read_cluster(crowd(seed, 4 + seed % 5), Reading(static_kvm_memory=0)))
 
 
 def moves(state: State, seed: int, count: int) -> Iterator[set[int]]:
-    """Move somebody each time, anywhere; the nodes that changed."""
+    """Move a random instance each time, and yield the changed nodes."""
     rng, scope = Random(seed), range(len(state.cluster.nodes))
     for _ in range(count if state.cluster.instances else 0):
         moved = rng.choice(state.cluster.instances)
@@ -37,7 +37,7 @@ def moves(state: State, seed: int, count: int) -> Iterator[set[int]]:
 def places(
     kernel: ScalarKernel | ArrayKernel, one: Instance
 ) -> list[tuple[tuple[int, ...], float]]:
-    """Where `one` may go, and the scores then."""
+    """Return the allowed places of `one`, and their scores."""
     found = kernel.singles(one, range(len(kernel.state.cluster.nodes)), {}).ranked()
     return sorted((nodes, round(score, 9)) for score, nodes in found)
 
@@ -45,7 +45,7 @@ def places(
 @pytest.mark.parametrize("arrays", [False, True])
 @pytest.mark.parametrize("seed", range(8))
 def test_kernel_renewed_answers_as_a_new_one(seed: int, arrays: bool) -> None:
-    """After each of twelve moves, in both forms; the score, and the places of a new instance."""
+    """The score and the places of a new instance are equal after each of twelve moves."""
     state = state_of(seed)
     scope, kernels = range(len(state.cluster.nodes)), Kernels(state, ())
 
@@ -64,7 +64,7 @@ def test_kernel_renewed_answers_as_a_new_one(seed: int, arrays: bool) -> None:
 @pytest.mark.parametrize("arrays", [False, True])
 @pytest.mark.parametrize("seed", [1, 3])
 def test_kernel_follows_the_state_in_trials_and_after_them(seed: int, arrays: bool) -> None:
-    """A node that changed in a trial is as before at its end, and the score with it."""
+    """At the end of a trial, a changed node and the score are as before."""
     state = state_of(seed)
     scope, kernels = range(len(state.cluster.nodes)), Kernels(state, ())
     kernel = (

@@ -1,4 +1,4 @@
-"""Batches whose simulations of failures have nothing left to spend at any point of the search."""
+"""Batches with simulations of failures that run out of budget at any point of the search."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from tests.seeds import seeds
 pytest.importorskip("highspy")
 
 EVENLY = (0, 100, 200, 400, 800, 1600, 3200, 6400, 12_800, 25_600, 51_200)
-"""Moves × nodes for a whole request: from nothing to enough."""
+"""Budgets of a whole request, in moves × nodes: from nothing to enough."""
 
 
 def crowded_batch(seed: int) -> Json:
-    """Return a cluster whose failures only simulations decide, and a batch for it."""
+    """Return a cluster and a batch that only simulations of failures decide."""
     rng = Random(f"effort/{seed}")
     residents = {
         f"i{k}": builders.instance(
@@ -41,7 +41,7 @@ def crowded_batch(seed: int) -> Json:
 
 
 def placed(response: Json) -> int:
-    """Return how many instances have a place."""
+    """Return how many instances are placed."""
     return sum(1 for entry in response["solutions"] if entry["nodes"])
 
 
@@ -49,7 +49,7 @@ def placed(response: Json) -> int:
 def test_batch_without_effort_left_places_no_fewer_than_greedy(
     options: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where a search's end cannot be judged again, what greedy placing had stands."""
+    """If the result of a search cannot be checked any more, the greedy placement is kept."""
     undecided = 0
     for seed in seeds(5, 12):
         asked = crowded_batch(seed)
@@ -65,7 +65,7 @@ def test_batch_without_effort_left_places_no_fewer_than_greedy(
 def test_exact_search_broken_off_anywhere_places_no_fewer_than_greedy(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Three of four fit greedily; however soon its means are spent, and whichever."""
+    """Three of four fit greedily, whichever budget of the exact search ends, and however soon."""
     ended = 0
     for seed, mode in ((2, "no-new"), (18, "no-new"), (26, "no-worse"), (36, "no-worse")):
         asked = crowded_batch(seed)
@@ -84,8 +84,10 @@ def test_exact_search_broken_off_anywhere_places_no_fewer_than_greedy(
 def test_evacuation_lists_the_places_of_all_only_where_who_failed_has_one(
     movable: bool, ended: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A plain instance never goes anywhere: of pairs for the others, a million each on large
-    clusters, none is written out; two that find no room together are searched for.
+    """The places of the other instances are not enumerated if the plain instance cannot be placed.
+
+    On large clusters there are a million pairs for each. Two instances that do not fit together are
+    searched for.
     """
     monkeypatch.setattr(budget, "LISTED", 1 / SEARCH_SECONDS)
     residents = {

@@ -1,4 +1,4 @@
-"""The solver against trying everything, and the refinement of answers."""
+"""The solver compared with trying everything, and the refinement of answers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytest.importorskip("highspy")
 
 
 def _random_problem(seed: int) -> tuple[Problem, dict[str, list[Choice]]]:
-    """Return a small problem of bins and things, and the choices of each thing."""
+    """Return a small problem, and the choices of each item."""
     rng = random.Random(seed)
     problem = Problem()
     bins = range(rng.randint(2, 4))
@@ -51,7 +51,7 @@ def _cheapest(problem: Problem, choices: Mapping[str, Sequence[Choice]]) -> floa
 
 @pytest.mark.parametrize("seed", seeds(20, 60))
 def test_search_finds_the_cheapest_answer_or_proves_that_there_is_none(seed: int) -> None:
-    """What the solver says is what trying everything says."""
+    """The solver's result equals that of trying everything."""
     problem, choices = _random_problem(seed)
     expected = _cheapest(problem, choices)
     answer = search(problem, lambda values: None, Budget(20), gap=0)
@@ -69,7 +69,7 @@ def test_search_finds_the_cheapest_answer_or_proves_that_there_is_none(seed: int
 
 
 def test_search_with_a_check_rules_out_what_it_rejects() -> None:
-    """An answer that the check rejects is not given again; the next best is."""
+    """A rejected answer is not returned again; the next best answer is."""
     problem = Problem()
     problem.kinds = [Kind(["a", "b"], [Choice(n, float(n), {}) for n in range(3)])]
     seen = []
@@ -84,21 +84,21 @@ def test_search_with_a_check_rules_out_what_it_rejects() -> None:
 
 
 def test_search_when_the_check_rejects_everything_is_a_proof() -> None:
-    """Ruling out every combination one by one proves that nothing is possible."""
+    """If every combination is ruled out, the result is a proof that no answer exists."""
     problem = Problem()
     problem.kinds = [Kind(["a", "b"], [Choice(n, 0.0, {}) for n in range(3)])]
     assert search(problem, lambda values: ["a", "b"], Budget(20)).status == IMPOSSIBLE
 
 
 def test_search_without_time_says_that_time_is_out() -> None:
-    """No time, no claim."""
+    """Without time, the solver claims no result."""
     problem = Problem()
     problem.kinds = [Kind(["a"], [Choice(1, 0.0, {})])]
     assert search(problem, lambda values: None, Budget(0)).status == TIME_OUT
 
 
 def test_a_penalty_lets_members_be_left_out() -> None:
-    """Who may be left out is, where there is no room; who costs more stays in."""
+    """An item that may be left out is left out without capacity; the more expensive one stays."""
     problem = Problem()
     problem.at_most(("room",), 1)
     problem.kinds = [

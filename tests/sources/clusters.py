@@ -1,4 +1,4 @@
-"""Clusters for these tests, and what is compared of them."""
+"""Clusters for these tests, and the figures that they compare."""
 
 from __future__ import annotations
 
@@ -39,23 +39,23 @@ default|256,1,1024,1,1,1|128,1,1024,1,1,1;8192,4,1048576,16,8,12|plain,drbd|2.5|
 
 
 def generated(seed: int, kind: str = "allocate", reading: Reading = READING) -> Cluster:
-    """The cluster of a generated document."""
+    """Return the cluster of a generated document."""
     return read_cluster(document(seed, kind), reading)
 
 
 def read(text: str, reading: Reading = READING) -> TextCluster:
-    """The cluster in `text`."""
+    """Return the cluster in `text`."""
     return read_text(text.encode(), "cluster.data", reading)
 
 
 def score(state: State, scope: list[int]) -> float:
-    """Our score of the nodes in `scope`."""
+    """Return our score of the nodes in `scope`."""
     fixed = Capacities(state.cluster.nodes)
     return ScalarKernel(state, scope, fixed).score()
 
 
 def judged_otherwise(state: State) -> bool:
-    """Tell whether htools 3.0 judges the N+1 of some node by another figure at the start."""
+    """Return whether htools 3.0 checks N+1 of some node with another figure at the start."""
     return any(
         node.online
         and (state.columns[MEMORY][node.index] <= state.reserved[node.index])
@@ -65,10 +65,10 @@ def judged_otherwise(state: State) -> bool:
 
 
 def hbal_score(path: Path, group: str) -> float | None:
-    """The score that hbal gives a group of the cluster in the file, or None.
+    """Return hbal's score of a group of the cluster in the file, or None.
 
-    It has none for a group without nodes, and no number where exclusive storage has
-    no spindles: it divides by their number.
+    hbal has no score for a group without nodes. It has no number if exclusive storage has no
+    spindles, because it divides by their number.
     """
     command = ["hbal", "-t", str(path), "-G", group, "-l", "0", "-v", "-v", "-v"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)

@@ -1,4 +1,4 @@
-"""The same files, the same scores: hbal and our kernel side by side.
+"""hbal and this program compute equal scores for the same files.
 
 ``IALLOCATOR_PEER_DATA`` may name a folder with more text files (``*.data``).
 """
@@ -22,16 +22,16 @@ from .clusters import LIKE_HAIL, generated, hbal_score, judged_otherwise, score
 pytestmark = pytest.mark.skipif(not shutil.which("hbal"), reason="hbal is not installed")
 
 SEEDS = 25
-"""Clusters of each kind."""
+"""Number of clusters of each kind."""
 
 FOLDER = os.environ.get("IALLOCATOR_PEER_DATA")
 FILES = sorted(Path(FOLDER).glob("*.data")) if FOLDER else []
 
 
 def _compared(path: Path) -> Iterator[tuple[float, float]]:
-    """Score by hbal and by us, of every group in the file that has an online node.
+    """Yield hbal's and our score of every group in the file that has an online node.
 
-    Where all are offline, hbal counts nothing at all, not even what is lost there.
+    If all nodes are offline, hbal reports no figures, not even lost instances.
     """
     cluster = read_text(path.read_bytes(), str(path), LIKE_HAIL).cluster
     state = State(cluster)
@@ -46,7 +46,7 @@ def _compared(path: Path) -> Iterator[tuple[float, float]]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_clusters_we_write_have_the_same_score_with_hbal(kind: str, tmp_path: Path) -> None:
-    """A generated cluster, written by us, is worth the same to hbal, to 8 decimals."""
+    """A generated cluster that this program writes has an equal score in hbal, to 8 decimals."""
     compared = 0
     for seed in range(SEEDS):
         cluster = generated(seed, kind, LIKE_HAIL)
@@ -61,7 +61,7 @@ def test_clusters_we_write_have_the_same_score_with_hbal(kind: str, tmp_path: Pa
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_files_of_others_have_the_same_score_with_hbal(path: Path, tmp_path: Path) -> None:
-    """So is a file that we did not write, and what we write once we have read it."""
+    """A file of another program, read and written again, has an equal score in hbal."""
     found = read_text(path.read_bytes(), path.name, LIKE_HAIL)
     copy = tmp_path / "copy.data"
     text = write_text(found.cluster, State(found.cluster), policy=found.policy, master=found.master)

@@ -26,13 +26,13 @@ from .clusters import LIKE_HAIL, READING
     ],
 )  # fmt: skip
 def test_size_is_read_as_htools_read_it(text: str, mebibytes: int) -> None:
-    """Small letters and the ending iB are binary, capitals and the ending B decimal."""
+    """Small letters and the suffix iB are binary, capitals and the suffix B are decimal."""
     assert parse_size(text) == mebibytes
 
 
 @pytest.mark.parametrize("text", ["", "g", "1.5g", "-1g", "1k", "1b", "1gi", "1 g b", "0x1", "١"])
 def test_size_that_is_none_is_told_apart(text: str) -> None:
-    """What is no size is not taken for one."""
+    """Text that is not a size is rejected."""
     assert parse_size(text) is None
 
 
@@ -79,7 +79,7 @@ def test_spec_with_a_mistake_is_rejected(spec: str, expected: str) -> None:
     ],
 )
 def test_simulated_cluster_is_the_one_of_hspace(specs: list[str], tmp_path: Path) -> None:
-    """The same text as hspace saves, to the byte."""
+    """The text is byte for byte what hspace saves."""
     options = [f"--simulate={spec}" for spec in specs]
     command = ["hspace", *options, "-l", "0", "-S", str(tmp_path / "saved")]
     subprocess.run(command, capture_output=True, check=False, timeout=PATIENCE)

@@ -1,1 +1,1 @@
-"""Storage pools: who reaches them, what is placed in them, what a failure asks of them."""
+"""Tests of storage pools: access of nodes, placement of instances, and failures."""

@@ -1,4 +1,4 @@
-"""Documents about storage pools, made to measure and at random."""
+"""Documents about storage pools, fixed and random."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ POOLS = ("nas", "san", "ceph")
 
 
 def external(name: str) -> Json:
-    """An external pool as a node lists it."""
+    """Return an external pool as a node lists it."""
     return {"type": "external", "name": name}
 
 
 def internal(name: str, total: int | None = None, free: int | None = None) -> Json:
-    """An internal pool as a node lists it."""
+    """Return an internal pool as a node lists it; sizes in MiB."""
     return {"type": "internal", "name": name, "total": total, "free": free}
 
 
 def answered(document: Json, *options: str) -> Json:
-    """The response to `document`."""
+    """Return the response to `document`."""
     return respond(document, *options)
 
 
 def super_cluster(rng: Random, groups: int = 3, memory: int = 8192) -> Json:
-    """Groups whose nodes reach some of a few pools each, and instances on nodes that reach theirs.
+    """Return groups of nodes with access to some of a few pools, and instances with fitting pools.
 
-    Every node lists its pools; most nodes of a group list the same.
+    Every node lists its pools; most nodes of a group have equal lists.
     """
     sizes = {f"g{k}": rng.randint(2, 4) for k in range(groups)}
     homes = [name for name, count in sizes.items() for _ in range(count)]
@@ -67,12 +67,12 @@ def _residents(rng: Random, reach: dict[str, list[str]], memory: int) -> Iterato
 
 
 def of_instance(raw: Json) -> tuple[str, str]:
-    """The pool that fields of an instance state."""
+    """Return the pool in the fields of an instance."""
     return raw["storage_type"], raw["storage_pool"]
 
 
 def reaching(document: Json, pool: tuple[str, str]) -> set[str]:
-    """The nodes that list `pool`."""
+    """Return the nodes that list `pool`."""
     nodes: dict[str, Any] = document["nodes"]
     return {
         name

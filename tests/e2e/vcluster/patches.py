@@ -1,8 +1,8 @@
 """Changes to Ganeti's own Python code that only the cluster's processes see.
 
-Two constants name files in /proc and /sys where nothing can be put without the real DRBD
-module, and one logical unit of Ganeti 3.0 cannot run at all.  Each change names the text it
-expects, so that another Ganeti version fails here with a clear message, not somewhere later.
+Two constants name files in /proc and /sys that cannot exist without the real DRBD module, and one
+logical unit of Ganeti 3.0 cannot run at all. Each change names the text it expects, so that another
+Ganeti version fails here with a clear message.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class PatchError(Exception):
 @dataclass(frozen=True)
 class _Patch:
     module: str
-    after: str  # the first place after this text is changed
+    after: str  # the first occurrence after this text is changed
     old: str
     new: str
     needed: bool = True
@@ -45,8 +45,8 @@ _PATCHES = (
         f'"{USERMODE_HELPER}"',
     ),
     # "gnt-group evacuate" ends in an AssertionError: the unit does not exempt its locks from
-    # being sorted by level, so its nodes are declared before the groups are held.  Later
-    # versions are mended, hence not needed.
+    # sorting by level, so its nodes are declared before the groups are locked. Later versions are
+    # fixed and need no patch.
     _Patch(
         "cmdlib/group.py",
         "class LUGroupEvacuate(",
@@ -60,12 +60,12 @@ _PATCHES = (
 
 
 def apply() -> None:
-    """Put the changed modules over the installed ones.
+    """Mount the changed modules over the installed ones.
 
     Raises
     ------
     PatchError
-        When a text that must be changed is not there.
+        If a text that must be changed is missing.
     """
     for patch in _PATCHES:
         module = GANETI / patch.module

@@ -1,6 +1,6 @@
-"""A second way to break input, independent of the first: by what the parts of it mean.
+"""A second, independent way to break input: by the meaning of its parts.
 
-The first damager draws values from a list and puts them anywhere.  This one builds small
-clusters whose features are dense, and knows references, numbers, tags, encodings and options:
-it breaks them where a program may have relied on them.
+The first damager puts values from a list anywhere. This one builds small clusters with many
+features. It knows references, numbers, tags, encodings and options, and breaks them where a program
+may have relied on them.
 """

@@ -1,4 +1,4 @@
-"""Tags by their grammar: right ones that meet each other, and ones that are just not right."""
+"""Tags by their grammar: correct ones that interact, and slightly wrong ones."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ RULES: dict[str, tuple[str, ...]] = {
         "specialkey:@special:@unit:@int", "top:@int", "exact-search:@yes", "seed:@int",
     ),
 }  # fmt: skip
-"""Owner -> rules of this program's tags; ``@word`` is drawn from `WORDS`."""
+"""Type of object -> rules of this program's tags; ``@word`` is drawn from `WORDS`."""
 
 HTOOLS = {
     "instance": ("srv:@name", "@domain:@pool", "ganeti:watcher:autorepair:@repair",
@@ -72,7 +72,7 @@ WORDS = {
 
 
 def tag(rng: Random, owner: str, htools: bool = False) -> str:
-    """A tag that an owner may have, by its grammar."""
+    """Return a tag for a type of object, by its grammar."""
     rule = rng.choice((HTOOLS if htools else RULES)[owner])
     parts = rule.split("@")
     made = parts[0]
@@ -83,7 +83,7 @@ def tag(rng: Random, owner: str, htools: bool = False) -> str:
 
 
 def mangled(rng: Random, text: str) -> str:
-    """`text`, a tag, wrong by one step of the grammar."""
+    """Return the tag `text` with one mistake of grammar."""
     parts = text.split(":")
     at = rng.randrange(len(parts))
     kind = rng.randrange(9)
@@ -109,7 +109,7 @@ def mangled(rng: Random, text: str) -> str:
 
 
 def decorate(rng: Random, document: Json, features: set[str]) -> None:
-    """Tags for everything that may have some."""
+    """Add tags to all objects that may have some."""
     kinds = [htools for htools in (False, True) if ("htools" if htools else "tags") in features]
     density = rng.choice((1, 1, 2, 4))
     for owner, name in (("node", "nodes"), ("instance", "instances"), ("group", "nodegroups")):
@@ -131,7 +131,7 @@ def decorate(rng: Random, document: Json, features: set[str]) -> None:
 
 
 def _keys(rng: Random, document: Json) -> None:
-    """The same placement keys on all sides, so that they are compared."""
+    """Add equal placement keys to all objects, so that they are compared."""
     document["cluster_tags"] += [f"{PREFIX}specialkey:ram:0:60", f"{PREFIX}key:a:5:9"]
     for one in document["nodes"].values():
         one["tags"] = [

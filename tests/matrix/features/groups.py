@@ -1,4 +1,4 @@
-"""Features of groups: policies, networks, settings of their own."""
+"""Features of groups: policies, networks, group settings."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .table import HERE, PRIMARIES, feature
 
 @feature("policy", split=True)
 def policy(scene: Scene) -> Iterator[None]:
-    """The group's policy wants smaller instances."""
+    """The group's policy allows only smaller instances."""
     yield
     high = builders.spec(scene.subject["memory"] - 1, 64, 16777216, 16, 64)
     scene.group_of(BEST)["ipolicy"] = builders.policy(high=high)
@@ -36,14 +36,14 @@ def networks(scene: Scene) -> Iterator[None]:
 
 @feature("unallocable group", split=True)
 def unallocable(scene: Scene) -> Iterator[None]:
-    """Nothing goes to a group that is not to be allocated to."""
+    """No instance is placed in a group that is unallocable."""
     yield
     scene.group_of(BEST)["alloc_policy"] = "unallocable"
 
 
 @feature("group setting: soft errors", PRIMARIES, expect=HERE)
 def group_soft_errors(scene: Scene) -> Iterator[None]:
-    """The group minds no soft errors; wherever the subject goes breaks one."""
+    """The group ignores soft errors; each place of the subject violates a soft limit."""
     _unwelcome(scene)
     yield
     scene.tag(scene.group_of(BEST), "iallocator:ignore-soft-errors:yes")
@@ -51,7 +51,7 @@ def group_soft_errors(scene: Scene) -> Iterator[None]:
 
 @feature("setting of another group: soft errors", PRIMARIES, split=True)
 def other_group_soft_errors(scene: Scene) -> Iterator[None]:
-    """The other group minds no soft errors; in both the subject breaks one."""
+    """The other group ignores soft errors; in both, the subject violates one."""
     _unwelcome(scene)
     untagged = scene.group_of(BEST)["tags"]
     scene.tag(scene.group_of(BEST), "iallocator:ignore-soft-errors:yes")
@@ -61,7 +61,7 @@ def other_group_soft_errors(scene: Scene) -> Iterator[None]:
 
 
 def _unwelcome(scene: Scene) -> None:
-    """Let the subject break a soft limit wherever it goes: of tags, or of cpus if it has none."""
+    """Make the subject violate a soft limit everywhere: of tags, or of cpus if it has none."""
     if scene.wanted is not None:
         scene.wanted["vcpus"] = 5
         for name in (BEST, NEXT, SPARE):
@@ -75,7 +75,7 @@ def _unwelcome(scene: Scene) -> None:
 
 @feature("group setting: n1", expect=HERE)
 def group_n1(scene: Scene) -> Iterator[None]:
-    """The group is not judged by N+1."""
+    """The group has no N+1 check."""
     only_best_can_rescue(scene)
     scene.options[:] = [option for option in scene.options if not option.startswith("--n1")]
     yield
@@ -84,7 +84,7 @@ def group_n1(scene: Scene) -> Iterator[None]:
 
 @feature("group setting: strategy")
 def group_strategy(scene: Scene) -> Iterator[None]:
-    """The group ranks by scores of nodes."""
+    """The group ranks nodes by their scores."""
     scene.tag(scene.node(NEXT), "iallocator:score:10")
     yield
     scene.tag(scene.group_of(NEXT), "iallocator:strategy:pacemaker-default")

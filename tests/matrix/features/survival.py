@@ -1,4 +1,4 @@
-"""Global N+1 in each mode, and states of instances that it depends on."""
+"""Global N+1 in each mode, and the states of instances that affect it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .table import FAILS_OVER, HERE, feature
 
 @feature("N+1 no-new")
 def n1_no_new(scene: Scene) -> Iterator[None]:
-    """A node's failure would no longer be survived."""
+    """A node's failure would no longer be tolerated."""
     only_best_can_rescue(scene)
     scene.options.append("--n1=off")
     yield
@@ -34,7 +34,7 @@ def n1_no_new(scene: Scene) -> Iterator[None]:
 
 @feature("N+1 no-worse")
 def n1_no_worse(scene: Scene) -> Iterator[None]:
-    """More would be lost when a node fails."""
+    """A node's failure would lose more."""
     only_best_can_rescue(scene)
     scene.options.append("--n1=off")
     yield
@@ -43,7 +43,7 @@ def n1_no_worse(scene: Scene) -> Iterator[None]:
 
 @feature("N+1 off", expect=HERE)
 def n1_off(scene: Scene) -> Iterator[None]:
-    """Nobody asks whether a node's failure would be survived."""
+    """N+1 is not checked."""
     only_best_can_rescue(scene)
     scene.options.append("--n1=no-new")
     yield
@@ -52,7 +52,7 @@ def n1_off(scene: Scene) -> Iterator[None]:
 
 @feature("N+1 strict", nowhere=True)
 def n1_strict(scene: Scene) -> Iterator[None]:
-    """Elsewhere is a node whose failure is not survived; for a plan, in a group that it uses."""
+    """Some other node has a failure that is not tolerated; for a plan, in a group that it uses."""
     if scene.request:
         scene.document["nodegroups"]["uuid-doomed"] = builders.group(
             "doomed", alloc_policy="unallocable"
@@ -69,7 +69,7 @@ def n1_strict(scene: Scene) -> Iterator[None]:
 
 
 def _reserved_on_best(scene: Scene) -> Json:
-    """Let the mirror of a large instance reserve what `best` has left."""
+    """Make the secondary of a large instance reserve all that `best` has free."""
     scene.forgo_n1()
     size = MEMORY[BEST] - HELD[BEST] - 256
     near = scene.kind != MIRROR and scene.group_of(NEXT) is scene.group_of(BEST)
@@ -84,7 +84,7 @@ def _reserved_on_best(scene: Scene) -> Json:
 
 @feature("auto_balance off", expect=HERE)
 def auto_balance_off(scene: Scene) -> Iterator[None]:
-    """For a mirror that is not balanced automatically no memory is reserved."""
+    """No memory is reserved for an instance that is not balanced automatically."""
     held = _reserved_on_best(scene)
     yield
     held["auto_balance"] = False
@@ -92,7 +92,7 @@ def auto_balance_off(scene: Scene) -> Iterator[None]:
 
 @feature("admin_state offline", expect=HERE)
 def admin_offline(scene: Scene) -> Iterator[None]:
-    """For a mirror of what is offline by its administrator's will no memory is reserved."""
+    """No memory is reserved for an instance that is marked offline."""
     held = _reserved_on_best(scene)
     yield
     held["admin_state"] = "offline"
@@ -100,6 +100,6 @@ def admin_offline(scene: Scene) -> Iterator[None]:
 
 @feature("not running", (SHARED, PAIR), expect=FAILS_OVER)
 def not_running(scene: Scene) -> Iterator[None]:
-    """What does not run cannot be migrated."""
+    """An instance that does not run cannot be migrated."""
     yield
     scene.subject["admin_state"] = "down"

@@ -1,4 +1,4 @@
-"""What sums prove of instances that cannot leave: never what some way of moving them refutes."""
+"""Proofs by sums that instances cannot leave are never contradicted by a possible way."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ MODES = ("no-new", "strict", "no-worse", "off")
 
 
 def _document(seed: int) -> dict[str, Any]:
-    """Return three instances of east, two groups that hardly hold them, and who is there.
+    """Return three instances of group east, two nearly full groups, and other instances.
 
-    Sometimes one is split over two groups, is down, or has large disks.
+    In some clusters one instance is split over two groups, is down, or has large disks.
     """
     rng = random.Random(seed)
     groups = {"east": 2, "north": rng.choice([1, 2]), "west": rng.choice([2, 3])}
@@ -64,7 +64,7 @@ def _document(seed: int) -> dict[str, Any]:
 
 
 def _there_is_a_way(mover: Mover, leaving: list[Any], targets: Any) -> bool:
-    """Whether some order and some places, each allowed when it is taken, let all leave."""
+    """Return whether all instances can leave in some order, with each step allowed."""
     if not leaving:
         return True
     state = mover.context.state
@@ -84,7 +84,7 @@ def _there_is_a_way(mover: Mover, leaving: list[Any], targets: Any) -> bool:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_proof_that_instances_cannot_leave_is_never_wrong(mode: str) -> None:
-    """Where sums say no, no order and no choice of places moves them, by the planner's own word."""
+    """If sums prove that it is impossible, no order and no choice of nodes moves the instances."""
     proved = asked = 0
     for seed in seeds(60, 600):
         settings = Settings()
@@ -107,7 +107,7 @@ def test_proof_that_instances_cannot_leave_is_never_wrong(mode: str) -> None:
 
 
 def test_groups_are_asked_until_one_has_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of 30 groups with free capacity few are asked for each that is to be emptied."""
+    """Of 30 groups with free capacity, few are checked for each group to be emptied."""
     asked = 0
     most = ArrivalBound.most
 

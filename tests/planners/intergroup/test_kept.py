@@ -1,4 +1,4 @@
-"""What is kept from one move between groups to the next changes nothing that is found."""
+"""Values kept between moves between groups do not change results."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .worlds import random_super_cluster
 
 
 def mover_on(seed: int, arrays: bool) -> Mover:
-    """What moves instances on a generated cluster."""
+    """Return the mover of a generated cluster."""
     settings = Settings()
     settings.n1 = ("no-new", "no-worse", "strict")[seed % 3]
     cluster = read_cluster(random_super_cluster(seed), Reading())
@@ -32,7 +32,7 @@ def mover_on(seed: int, arrays: bool) -> Mover:
 
 
 def made_anew(mover: Mover, seed: int, arrays: bool) -> Mover:
-    """A mover that was asked nothing, with everybody where they are."""
+    """Return a new mover without kept values, with the current placement."""
     fresh = mover_on(seed, arrays)
     for one in fresh.context.cluster.instances:
         fresh.put(one, mover.context.state.where[one.name])
@@ -40,13 +40,13 @@ def made_anew(mover: Mover, seed: int, arrays: bool) -> Mover:
 
 
 def way(mover: Mover, instance: Instance, targets: Sequence[Group]) -> str:
-    """Where `instance` is moved, and how; or why not."""
+    """Return the target and the kind of the move of `instance`, or the reason why there is none."""
     found = mover.relocate(instance, targets)
     return found.message if found.best is None else f"{found.best.nodes} {found.best.steps}"
 
 
 def proof(mover: Mover, proofs: Proofs, group: Group) -> str:
-    """Why not all can leave `group`, if sums prove that."""
+    """Return the reason why `group` cannot be emptied, if sums prove that."""
     peers, state = Peers(mover.context.cluster), mover.context.state
     leaving = [i for k in group.nodes for i in state.instances_on(k) if not mover.immovable(i)]
     return proofs.against(list(dict.fromkeys(leaving)), lambda one: peers.of(one, group))
@@ -54,7 +54,7 @@ def proof(mover: Mover, proofs: Proofs, group: Group) -> str:
 
 @pytest.mark.parametrize("seed", [2, 3, 36, 55])
 def test_mover_asked_while_instances_move_answers_as_one_made_anew(seed: int) -> None:
-    """Ways to other groups, and proofs that a group cannot be left, after good and bad moves."""
+    """Moves and proofs equal those of a new mover, after good and bad moves."""
     arrays, rng = bool(seed % 2), Random(seed)
     kept = mover_on(seed, arrays)
     context, peers, proofs = kept.context, Peers(kept.context.cluster), Proofs(kept)
@@ -80,7 +80,7 @@ def test_mover_asked_while_instances_move_answers_as_one_made_anew(seed: int) ->
 def test_nodes_kept_in_the_order_of_their_room_are_as_sorted_anew(
     make: Callable[[State], NodeOrder],
 ) -> None:
-    """After each of the moves that it hears of."""
+    """The order of nodes equals a new sorting after each reported move."""
     cluster = read_cluster(random_super_cluster(2), Reading())
     state, rng = State(cluster), Random(2)
     kept, nodes = make(state), range(len(cluster.nodes))

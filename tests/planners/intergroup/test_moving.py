@@ -1,4 +1,4 @@
-"""The moving engine: it chooses what the allocation of Ganeti's requests would choose."""
+"""The moves between groups equal the choices of the allocation for Ganeti's requests."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def mover_on(document: Json, arrays: bool = False) -> Mover:
 @pytest.mark.parametrize("arrays", [False, True])
 @pytest.mark.parametrize("seed", seeds(10, 30))
 def test_relocation_is_the_best_offer_of_an_allocation(seed: int, arrays: bool) -> None:
-    """Group and nodes are those of the standard procedure, after every move anew."""
+    """Group and nodes are those of a new allocation, after every move."""
     mover = mover_on(random_super_cluster(seed), arrays)
     context, peers = mover.context, Peers(mover.context.cluster)
     for instance in context.cluster.instances[:12]:
@@ -37,17 +37,17 @@ def test_relocation_is_the_best_offer_of_an_allocation(seed: int, arrays: bool) 
         outcome = mover.relocate(instance, targets)
         offers = collect_offers(context, AllocationRequest(instance, targets, new=False))
         if outcome.best is None:
-            # no offer, or one that cannot be reached step by step
+            # There is no offer, or it cannot be reached step by step
             assert offers.best is None or instance.template == "drbd"
             continue
         assert offers.best is not None
-        if instance.template != "drbd":  # whose best pair may be out of reach
+        if instance.template != "drbd":  # the best pair may be out of reach
             assert outcome.best.after == offers.best.nodes[0]
         outcome.best.apply(context.state)
 
 
 def test_equal_instances_share_a_ranking_without_breaking_limits() -> None:
-    """With `twins` the nodes differ until the next ranking, and N+1 holds all the same."""
+    """With `twins` the nodes differ until the next ranking, and N+1 is still kept."""
     seeds = [seed for seed in range(60) if len(random_super_cluster(seed)["instances"]) > 12]
     moved = 0
     for seed in seeds[:15]:
@@ -72,7 +72,7 @@ def test_equal_instances_share_a_ranking_without_breaking_limits() -> None:
 
 @pytest.mark.parametrize("command", ["redistribute", "compress", "balance-groups"])
 def test_planner_between_groups_leaves_what_cannot_be_stopped(command: str) -> None:
-    """What can be stopped neither kindly nor by force stays, and the plan stands its test."""
+    """An instance that can be stopped neither normally nor by force stays; verification passes."""
     tags = ["iallocator:cannot-stop", "iallocator:no-force-stop"]
     instances = {"stuck": on_shared("node1", memory=1024, tags=tags)}
     instances |= {f"free{n}": on_shared("node1", memory=1024) for n in range(3)}

@@ -1,4 +1,4 @@
-"""Super clusters made to measure or at random, and the commands run on them."""
+"""Super clusters, fixed or random, and the commands run on them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def on_shared(node: str, pool: str = "", **members: Any) -> Json:
 
 
 def plan_of(command: str, document: Json, *options: str, status: int = 0) -> Json:
-    """Return the plan of a command; it is verified, fits the schema, and nothing else is said."""
+    """Return the plan of a command; it is verified, fits the schema, and stderr is empty."""
     done = run(command, "--json", "--verify-plan", *options, stdin=as_bytes(document))
     assert (done.returncode, done.stderr) == (status, b"")
     plan: Json = json.loads(done.stdout)
@@ -38,14 +38,15 @@ def plan_of(command: str, document: Json, *options: str, status: int = 0) -> Jso
 
 
 def by_group(plan: Json) -> dict[str, Json]:
-    """Return what a plan says of each group, by name."""
+    """Return the entry of each group in a plan, by name."""
     return {one["group"]: one for one in plan["groups"]}
 
 
 def drbd_super_cluster(seed: int) -> Json:
-    """Return three groups of mirrored instances, the first less full, with failures that lose some.
+    """Return three groups of drbd instances with failures that are not tolerated.
 
-    A node is offline at times, some nodes ask for a migration tag, some instances are stopped.
+    The first group is less full. In some clusters a node is offline, nodes require a migration tag,
+    or instances are stopped.
     """
     rng = Random(seed)
     groups = {f"g{k}": rng.randint(3, 5) for k in range(3)}
@@ -75,9 +76,9 @@ def drbd_super_cluster(seed: int) -> Json:
 
 
 def random_super_cluster(seed: int) -> Json:
-    """Return a super cluster whose partitions overlap: internal disks, and two or three NAS.
+    """Return a super cluster with overlapping partitions: internal disks, and two or three NAS.
 
-    Some nodes are offline, some memory is short, and groups are of different sizes.
+    Some nodes are offline, some have little memory, and groups have different sizes.
     """
     rng = Random(seed)
     groups = {f"g{k}": rng.randint(2, 5) for k in range(rng.randint(2, 5))}

@@ -1,4 +1,4 @@
-"""Requests for which nobody could make room are not searched for."""
+"""Requests for which no plan can make room are rejected without a search."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def planned(document: Json, *words: str) -> Json:
 
 
 def unit_that_parts() -> Json:
-    """Return a request that one of two leaves its node who must be together."""
+    """Return a request that moves one instance of a colocation group of two off its node."""
     unit = {"tags": ["iallocator:colocate:must:u"], "disk_template": "rbd"}
     instances = {
         "a": instance("node1", memory=700, **unit), "b": instance("node1", memory=700, **unit),
@@ -36,7 +36,7 @@ def larger_than_all() -> Json:
 
 
 def who_never_moves() -> Json:
-    """Return a request that an instance on local disks leaves its node."""
+    """Return a request that moves an instance with local disks off its node."""
     instances = {"a": instance("node1", disk_template="plain")}
     request = {"type": "node-evacuate", "instances": ["a"], "evac_mode": "all"}
     return {**cluster(3, instances=instances), "request": request}
@@ -46,6 +46,6 @@ def who_never_moves() -> Json:
 def test_room_that_nobody_could_make_is_not_searched(
     document: Json, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No moves of others help; that is a proof."""
+    """No moves of other instances help, and a proof shows it."""
     monkeypatch.setattr(RoomSearch, "_deeper", lambda *_: pytest.fail("searched in vain"))
     assert planned(document, "--n1=off")["reason"] == "room is not made by 3 moves of others"
