@@ -1,4 +1,4 @@
-"""What acts on the command line acts from the file."""
+"""Each option has the same effect in the configuration file as on the command line."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ Capture = pytest.CaptureFixture[str]
 STRATEGIES = (*NAMES, *ALIASES)
 
 NOT_HERE = {*BY_HAND, *OF_COMMANDS, "no_config"}
-"""Rejected, or a source of which the command line of the effect names another one."""
+"""Options that are rejected, or are another source than the command line of the effect."""
 
 
 def option_named(command: str, name: str) -> Option:
-    """The option of a command, or of requests."""
+    """Return the option of a command, or of requests."""
     table = options_of(command) if command else COMMON
     return next(option for option in table if name in option.names)
 
 
 def typed_anyway(command: str, name: str) -> bool:
-    """Whether the option is on the command line of the effect both times, where it counts more."""
+    """Return whether the command line contains the option, which overrides the file."""
     words = {word.partition("=")[0] for word in EFFECTS[command, name].words}
     return not words.isdisjoint(option_named(command, name).names)
 
@@ -42,11 +42,11 @@ CASES = sorted(
 )
 
 TELLS_MORE = {"--log", "--capture", "--capture-keep", "--capture-days", "--junit", "--inter-group"}
-"""What is said or written has times in it, or says where a setting comes from."""
+"""Options with output that contains times, or the origin of a setting."""
 
 
 def written(command: str, option: Option, word: str) -> str:
-    """A configuration file that says what `word` says on the command line."""
+    """Return a configuration file with the meaning of `word` on the command line."""
     _, sign, text = word.partition("=")
     value: object = text
     if not sign:
@@ -65,7 +65,7 @@ def written(command: str, option: Option, word: str) -> str:
 def test_option_in_the_file_acts_as_on_the_command_line(
     command: str, name: str, tmp_path: Path, capsys: Capture
 ) -> None:
-    """The same is said, and written, with the option in a file and without."""
+    """Output and written files are equal with the option in a file and on the command line."""
     effect: Effect = EFFECTS[command, name]
     option = option_named(command, name)
     folder = tmp_path / "run"
@@ -86,7 +86,7 @@ VALUES = {
     "save_cluster": "{folder}/saved", "mond_data": "{folder}/mond", "log": "{folder}/log",
     "capture": "{folder}", "max_input": "900m", "tag_prefix": "x:",
 }  # fmt: skip
-"""A value for each common option that is no number, a flag or a strategy."""
+"""A value for each common option that is not a number, a flag or a strategy."""
 
 AT_TOP = [
     (option, value)
@@ -108,7 +108,7 @@ AT_TOP = [
 def test_no_option_at_the_top_of_the_file_makes_a_command_fail(
     command: str, tmp_path: Path, capsys: Capture
 ) -> None:
-    """Where the option does not act, the command skips it: requests may need it."""
+    """A command skips an option that it does not have, because requests may need it."""
     usual = EFFECTS[command, "--max-input"]
     words = tuple(word for word in usual.words if not word.startswith("--strategy"))
     if command == "place":

@@ -1,4 +1,4 @@
-"""A line on the terminal says how far a long command is; nothing of it goes anywhere else."""
+"""Progress of a long command is one line on the terminal, and goes to no other output."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.planners.test_balance_interrupted import crowded
 
 
 class Terminal:
-    """A terminal, and what was written to it until now."""
+    """Represent a terminal, and its output until now."""
 
     def __init__(self, ours: int, stream: TextIO | None = None) -> None:
         self.ours = ours
@@ -31,24 +31,24 @@ class Terminal:
         self.seen = ""
 
     def wait_for(self, text: str) -> None:
-        """Read until `text` was written; the end of everything is no such text."""
+        """Read until `text` was written; the end of the output is an error."""
         while text not in self.seen:
             assert select.select([self.ours], [], [], PATIENCE)[0], f"no {text!r} in {self.seen!r}"
             self.seen += os.read(self.ours, 65536).decode(errors="replace")
 
     def rest(self) -> str:
-        """All that was written until the last one has closed it."""
+        """Return all output until the last writer has closed the terminal."""
         try:
             while more := os.read(self.ours, 65536):
                 self.seen += more.decode(errors="replace")
-        except OSError:  # so Linux says it
+        except OSError:  # Linux's end of output
             pass
         return self.seen
 
 
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
-    """Have a terminal on which progress is shown at once, if stderr is that."""
+    """Yield a terminal on which progress is shown at once if stderr is connected to it."""
     ours, theirs = pty.openpty()
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(progress, "SOON", 0.0)
@@ -61,7 +61,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
 def test_progress_on_a_terminal_is_one_line_that_goes_away(
     library: bool, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was said last stands there while it is done; with rich or without."""
+    """The last message stays until the work has ended; with rich or without."""
     if library:
         pytest.importorskip("rich", reason="rich is not installed")
     else:
@@ -84,7 +84,7 @@ def test_progress_on_a_terminal_is_one_line_that_goes_away(
 def test_progress_into_a_pipe_and_for_the_quiet_is_nothing(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No thread is started for nobody."""
+    """No thread is started without output."""
     monkeypatch.setattr("iallocator.errors.Voice.quiet", True)
     with redirect_stderr(terminal.stream), progress.progress_line("planning"):
         assert not progress._lines
@@ -94,7 +94,7 @@ def test_progress_into_a_pipe_and_for_the_quiet_is_nothing(
 
 
 def test_progress_of_what_is_soon_done_loads_nothing() -> None:
-    """The library takes longer to load than most plans to make."""
+    """Loading the library takes longer than most plans."""
     script = (
         "import sys; from iallocator.cli import main; "
         "from iallocator.commands import progress; progress.SOON = 3600; "
@@ -128,7 +128,7 @@ class Waits(threading.Event):
 progress.new_event, progress.SOON, progress.EVERY = Waits, 0.0, 0.01
 process.run()
 """
-"""Presses Ctrl-C once the line has said how far it is: from outside nobody is quick enough."""
+"""Sends Ctrl-C to itself when the line is shown; from outside it would be too late."""
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ process.run()
     ],
 )  # fmt: skip
 def test_ctrl_c_on_a_terminal_prints_what_was_found(words: str, tmp_path: Path) -> None:
-    """Once the line is there Ctrl-C ends the work; the answer so far comes, the line goes."""
+    """Ctrl-C ends the work; the answer found so far is printed, and the line is removed."""
     arguments = [sys.executable, "-c", AT_THE_LINE, *words.split(), crowded(tmp_path, 40, 1500)]
     ours, theirs = pty.openpty()
     with open(tmp_path / "out", "wb") as out:
@@ -148,7 +148,7 @@ def test_ctrl_c_on_a_terminal_prints_what_was_found(words: str, tmp_path: Path) 
             start_new_session=True, env=os.environ | {"TERM": "xterm"},
         )  # fmt: skip
     os.close(theirs)
-    told = Terminal(ours).rest()  # all the time: whoever draws would wait otherwise
+    told = Terminal(ours).rest()  # reads all the time, otherwise the writer would block
     running.wait(PATIENCE)
     os.close(ours)
     assert ("Ctrl-C" if _has_rich() else "...") in told

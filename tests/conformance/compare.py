@@ -1,4 +1,4 @@
-"""Two answers to one document: what differs, and what is left out of comparing."""
+"""Compare two answers to one document, without the parts that may differ."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ TOLERANCE = 1e-7
 
 
 def differences(ours: Answer, theirs: Answer) -> list[str]:
-    """Return what differs, one line each; nothing if the answers are equal.
+    """Return the differences, one line each; empty if the answers are equal.
 
-    Success, nodes, counts and opcodes must be equal, scores to within
-    `TOLERANCE`. The words of failure messages are not compared.
+    Success, nodes, counts and opcodes must be equal, scores to within `TOLERANCE`. The words of
+    failure messages are not compared.
     """
     if ours.status or theirs.status:
         found = list(_unlike("exit status is zero", ours.status == 0, theirs.status == 0))
@@ -43,9 +43,9 @@ def best_score_differences(ours: Answer, theirs: Answer) -> list[str]:
 
 
 def batch_differences(ours: Answer) -> list[str]:
-    """Compare with hail's rejection of a batch, which does not say whom it could not place.
+    """Compare with hail's rejection of a batch, which does not name the instances.
 
-    All that is certain: at least one instance of ours has no place either.
+    The only requirement is that at least one instance of ours is rejected, too.
     """
     if ours.status:
         return [f"batch: ours fails: {ours.stderr}"]
@@ -55,14 +55,14 @@ def batch_differences(ours: Answer) -> list[str]:
 
 
 def best_score(answer: Answer) -> tuple[float, ...]:
-    """Return the score of the placement chosen, empty if the answer tells none."""
+    """Return the score of the chosen placement; empty if the answer has none."""
     placed = [verdict for verdict in answer.verdicts if verdict.nodes]
     chosen = [verdict for verdict in placed if verdict.group == answer.selected]
     return (chosen or placed)[0].score if placed else ()
 
 
 def close(mine: tuple[float, ...], yours: tuple[float, ...]) -> bool:
-    """Tell whether two scores are equal but for rounding."""
+    """Return whether two scores are equal but for rounding."""
     pairs = zip(mine, yours, strict=False)
     return len(mine) == len(yours) and all(abs(a - b) <= TOLERANCE for a, b in pairs)
 
@@ -83,12 +83,12 @@ def _unlike_results(mine: Any, yours: Any) -> Iterator[str]:
 
 
 def _is_evacuation(result: Any) -> bool:
-    """Tell `[moved, failed, jobs]` or `[allocated, failed]` from lists of names."""
+    """Return whether `result` is `[moved, failed, jobs]` or `[allocated, failed]`, not names."""
     return isinstance(result, list) and len(result) in (2, 3) and isinstance(result[0], list)
 
 
 def _names(failed: list[Any]) -> list[str]:
-    """Return the instances that failed, whether or not a message comes with each."""
+    """Return the failed instances, with or without messages."""
     return [entry if isinstance(entry, str) else entry[0] for entry in failed]
 
 

@@ -1,4 +1,4 @@
-"""Run `hail` on a document, and read answers: its own, and ours in its words."""
+"""Run `hail` on a document, and parse answers: its own, and ours in its words."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class Answer:
 
 
 def installed() -> bool:
-    """Tell whether there is a `hail` to compare with."""
+    """Return whether `hail` is installed."""
     return HAIL.is_file()
 
 
@@ -110,7 +110,7 @@ def hail(document: dict[str, Any], *options: str) -> Answer:
 
 
 def read(response: bytes, stderr: str = "") -> Answer:
-    """Take a response document apart; text that follows hail's words is ignored."""
+    """Parse a response document; text that follows hail's words is ignored."""
     reply = json.loads(response)
     info = reply["info"]
     selected = _SELECTED.search(info)

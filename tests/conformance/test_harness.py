@@ -1,4 +1,4 @@
-"""The suite itself: answers are read and differences found as they should be."""
+"""The test suite itself: it reads answers and finds differences correctly."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def answer(info: str = INFO, result: object = ("node5", "node4")) -> Answer:
 
 
 def test_read_successful_allocation_gives_one_verdict_per_group() -> None:
-    """Scores, nodes and counted reasons come from the line for people."""
+    """Scores, nodes and counted reasons are read from the line for people."""
     placed, rejected = answer().verdicts
     assert answer().selected == placed.group == "rack2"
     assert (placed.score, placed.nodes) == ((1.53318597,), ("node5", "node4"))
@@ -40,7 +40,7 @@ def test_read_successful_allocation_gives_one_verdict_per_group() -> None:
 
 
 def test_read_lost_allocations_gives_a_vector_of_numbers() -> None:
-    """A dedicated group's score is a vector and the disk left."""
+    """A dedicated group's score is a vector and the free disk."""
     info = (
         "Request successful: Group a (preferred): score: ([0,0,1],20490), successes 3, "
         "failures 0 () for node(s) n2"
@@ -49,7 +49,7 @@ def test_read_lost_allocations_gives_a_vector_of_numbers() -> None:
 
 
 def test_read_text_after_the_known_words_changes_nothing() -> None:
-    """We may say more than hail on the same line."""
+    """The line may contain more words than hail's."""
     assert answer(INFO + "; node7 came closest and lacks 300 MiB").verdicts == answer().verdicts
 
 
@@ -61,7 +61,7 @@ def test_read_group_not_tried_keeps_the_error() -> None:
 
 
 def test_differences_equal_answers_none() -> None:
-    """Rounding in the last printed digit is no difference."""
+    """Rounding in the last printed digit is not a difference."""
     assert differences(answer(INFO.replace("597,", "598,")), answer()) == []
 
 
@@ -77,12 +77,12 @@ def test_differences_equal_answers_none() -> None:
     ],
 )
 def test_differences_one_word_changed_is_found(old: str, new: str) -> None:
-    """Every part of a verdict counts."""
+    """Every part of a group's result is compared."""
     assert len(differences(answer(INFO.replace(old, new)), answer())) == 1
 
 
 def test_differences_opcode_field_changed_is_named() -> None:
-    """Jobs are compared field by field, whatever the order of the fields."""
+    """Jobs are compared field by field, in any order of the fields."""
     opcode = {"OP_ID": "OP_INSTANCE_MIGRATE", "instance_name": "i", "cleanup": False}
     turned = dict(reversed(opcode.items()))
     moved = [["i", "a", ["n2"]]]
@@ -93,20 +93,20 @@ def test_differences_opcode_field_changed_is_named() -> None:
 
 
 def test_differences_rejection_against_answer_is_found() -> None:
-    """One program that gives up is a difference."""
+    """A rejection by one program is a difference."""
     assert differences(replace(answer(), status=2), answer())
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_document_same_seed_same_document(kind: str) -> None:
-    """A document is a pure function of its seed and kind."""
+    """A document depends only on its seed and kind."""
     assert document(7, kind) == document(7, kind)
     assert document(7, kind) != document(8, kind)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_document_most_seeds_are_comparable(kind: str) -> None:
-    """Few documents are left out of comparisons."""
+    """Few documents are excluded from comparison."""
     usable = sum(comparable(document(seed, kind)) for seed in range(100))
     assert usable >= 85
 

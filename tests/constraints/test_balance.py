@@ -1,4 +1,4 @@
-"""Bonds between instances in balancing and squeezing plans."""
+"""Affinity constraints in balancing and squeezing plans."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tests.constraints.worlds import broken_musts, held_after_units, random_docu
 
 
 def _plan(document: Json, command: str, *options: str) -> Json:
-    """Return the plan of `command` for `document`; it must pass its own check."""
+    """Return the plan of `command` for `document`; it must pass its own verification."""
     return plan_of(command, document, *options)
 
 
 def _crowded(tags: dict[str, list[str]], nodes: int = 3) -> Json:
-    """Return a cluster with instances a to d on node1, nothing elsewhere."""
+    """Return a cluster with instances a to d on node1, and empty other nodes."""
     instances = {
         name: builders.instance("node1", memory=2048, disk_template="rbd", tags=tags.get(name, []))
         for name in "abcd"
@@ -42,7 +42,7 @@ def test_balance_leaves_those_together_that_must_be() -> None:
 
 
 def test_balance_keeps_racks_apart() -> None:
-    """What must be in another rack than an instance that stays does not go to its rack."""
+    """An instance does not move to the rack of an instance that it is separated from."""
     apart = ["iallocator:separate:must:db:rack"]
     instances = {
         "a": builders.instance("node1", memory=2048, disk_template="rbd", tags=apart),
@@ -62,7 +62,7 @@ def test_balance_keeps_racks_apart() -> None:
 
 
 def test_balance_weighs_a_wish_against_the_score() -> None:
-    """A dear wish is kept; a cheap one is broken, with its price in the plan."""
+    """A soft constraint is kept with a high penalty; with a low one it is violated and reported."""
     dear = ["iallocator:colocate:should:web:50"]
     cheap = ["iallocator:colocate:should:web:0.001"]
     document = _crowded(dict.fromkeys("abcd", dear))
@@ -76,7 +76,7 @@ def test_balance_weighs_a_wish_against_the_score() -> None:
 
 
 def test_balance_moves_for_a_wish_alone() -> None:
-    """What is dear enough is mended though the bare score rises; hbal's way knows none of it."""
+    """A violated soft constraint is repaired although the bare score rises; not as in hbal."""
     apart = ["iallocator:separate:should:db:20"]
     instances = {
         "a": builders.instance("node1", memory=2048, disk_template="rbd", tags=apart),
@@ -92,7 +92,7 @@ def test_balance_moves_for_a_wish_alone() -> None:
 
 
 def test_squeeze_keeps_apart_what_must_be() -> None:
-    """A node stays powered whose instance has no node that it may share."""
+    """A node stays powered on if its instance may share no other node."""
     apart = ["iallocator:separate:must:db"]
     instances = {
         name: builders.instance(f"node{k}", memory=1024, disk_template="rbd", tags=apart)
@@ -111,7 +111,7 @@ def test_squeeze_keeps_apart_what_must_be() -> None:
 
 @pytest.mark.parametrize("command", ["balance", "squeeze"])
 def test_no_plan_breaks_a_must_that_held(command: str) -> None:
-    """After every unit of plans for generated clusters every must holds that held before."""
+    """Every hard constraint that held holds after every colocation group of generated plans."""
     chances = random.Random(5)
     moves = bound = 0
     for _ in range(25):
@@ -131,7 +131,7 @@ def test_no_plan_breaks_a_must_that_held(command: str) -> None:
 
 
 def test_order_of_keys_changes_no_plan() -> None:
-    """The same plan, whatever the order in which nodes and instances are written."""
+    """The plan is equal for any order of nodes and instances."""
     chances = random.Random(11)
     for _ in range(10):
         document = random_document(chances)
@@ -144,7 +144,7 @@ def test_order_of_keys_changes_no_plan() -> None:
 
 
 def test_scan_after_moves_is_as_a_new_one() -> None:
-    """What is kept from step to step is what a look at everything finds."""
+    """The values kept from step to step equal those of a new scan."""
     from iallocator.constraints.affinity_factory import relations_of
     from iallocator.model.node_view import Capacities
     from iallocator.model.state import State

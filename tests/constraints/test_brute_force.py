@@ -1,4 +1,4 @@
-"""Answers on tiny clusters with random bonds, against every placement that there is."""
+"""Answers on tiny clusters with random affinity tags, compared with all placements."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CASES = len(seeds(60, 520))
 
 
 def _cluster(chances: random.Random, instances: Mapping[str, Json]) -> Json:
-    """Return three or four nodes in two racks, with little memory left."""
+    """Return three or four nodes in two racks, with little free memory."""
     document = builders.cluster(
         nodes=chances.choice([3, 4]), memory=16384, cpus=32, instances=instances
     )
@@ -35,7 +35,7 @@ def _cluster(chances: random.Random, instances: Mapping[str, Json]) -> Json:
 
 
 def _batch(chances: random.Random) -> Json:
-    """Return a request for two to four new instances beside one or two that are there."""
+    """Return a request for two to four new instances beside one or two existing ones."""
     there = {
         f"old{k}": builders.instance(
             "node1", memory=512, disk_template="rbd", tags=random_tags(chances)
@@ -54,7 +54,7 @@ def _batch(chances: random.Random) -> Json:
 
 
 def _evacuation(chances: random.Random) -> Json:
-    """Return a request to move all instances off node1; others are elsewhere."""
+    """Return a request to evacuate node1; other instances are elsewhere."""
     there = {
         f"inst{k}": builders.instance(
             chances.choice(["node1", "node1", "node2"]), memory=chances.choice([1000, 2000]),
@@ -70,7 +70,7 @@ def _evacuation(chances: random.Random) -> Json:
 
 
 def _all_ways(document: Json, sizes: Mapping[str, int], targets: list[str]) -> Iterator[Homes]:
-    """Yield every way to put all of `sizes` on `targets` that memory allows."""
+    """Yield each placement of all of `sizes` on `targets` that fits the memory."""
     for chosen in itertools.product(targets, repeat=len(sizes)):
         used = dict.fromkeys(targets, 0)
         for node, size in zip(chosen, sizes.values()):
@@ -85,7 +85,7 @@ def _staying(document: Json, moved: Mapping[str, int]) -> Homes:
 
 
 def _check(document: Json, sizes: Mapping[str, int], targets: list[str], places: Homes) -> bool:
-    """Hold `places` against all that could be; whether all could have a place."""
+    """Compare `places` with all placements; return whether all instances could be placed."""
     staying = _staying(document, sizes)
     before = broken_musts(document, staying)
     homes = staying | {n: i["nodes"][0] for n, i in document["instances"].items() if n in sizes}
@@ -101,7 +101,7 @@ def _check(document: Json, sizes: Mapping[str, int], targets: list[str], places:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_batch_is_placed_if_and_only_if_all_can_be(seed: int) -> None:
-    """No must is broken; where a placement of all exists, there is an answer with all."""
+    """No hard constraint is violated; if a placement of all exists, the answer has all."""
     chances = random.Random(seed)
     outcomes = set()
     for _ in range(CASES):
@@ -116,7 +116,7 @@ def test_batch_is_placed_if_and_only_if_all_can_be(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_evacuation_moves_all_if_and_only_if_all_can_move(seed: int) -> None:
-    """No must that held is broken; where all can leave, all do."""
+    """No hard constraint that held is violated; if all instances can move, all do."""
     chances = random.Random(100 + seed)
     outcomes = set()
     for _ in range(CASES):
@@ -131,7 +131,7 @@ def test_evacuation_moves_all_if_and_only_if_all_can_move(seed: int) -> None:
 
 
 def test_order_of_keys_changes_no_answer() -> None:
-    """The same bytes, whatever the order in which nodes, instances and tags are written."""
+    """The answer is byte-equal for any order of nodes, instances and tags."""
     chances = random.Random(7)
     for make in (_batch, _evacuation):
         for _ in range(10):

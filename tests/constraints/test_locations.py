@@ -1,4 +1,4 @@
-"""Hard location scores and maintenance tags are musts under every strategy, for everybody."""
+"""Hard location scores and maintenance tags apply to all instances under every strategy."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FORBIDDING = {
     "maintenance": ("node", "iallocator:maintenance"),
     "score of an instance": ("instance", "iallocator:score:node1:-INFINITY"),
 }
-"""What keeps an instance off node1: who has which tag."""
+"""What keeps an instance off node1: object -> tag."""
 
 TEMPLATES = {"rbd": 1, "drbd": 2}
 
@@ -30,7 +30,7 @@ def _asked(document: Json, *options: str) -> Json:
 
 
 def _world(how: str, homes: tuple[str, ...], nodes: int = 4, **members: Any) -> Json:
-    """Return a cluster whose node1 is best in every way, but forbidden to `web` on `homes`."""
+    """Return a cluster in which node1 is best, but forbidden to `web` on `homes`."""
     owner, tag = FORBIDDING[how]
     template = "drbd" if len(homes) > 1 else "rbd"
     own = [tag] if owner == "instance" else []
@@ -54,7 +54,7 @@ def _world(how: str, homes: tuple[str, ...], nodes: int = 4, **members: Any) -> 
 def test_new_instance_keeps_off_a_forbidden_node_in_both_roles(
     strategy: str, how: str, template: str
 ) -> None:
-    """Neither the primary nor the mirror goes to node1, which would be best."""
+    """Neither the primary nor the secondary goes to node1, which would be best."""
     owner, tag = FORBIDDING[how]
     document = _world(how, ())
     tags = [tag] if owner == "instance" else []
@@ -70,7 +70,7 @@ def test_new_instance_keeps_off_a_forbidden_node_in_both_roles(
 def test_node_that_one_of_its_scores_forbids_is_forbidden_whatever_others_say(
     other: str, last: bool
 ) -> None:
-    """Scores of a node are added, in any order, and minus infinity wins."""
+    """Scores of a node are added, in any order, and minus infinity dominates."""
     document = _world("score of a node", ())
     tags = [f"iallocator:score:{other}", *document["nodes"]["node1"]["tags"]]
     document["nodes"]["node1"]["tags"] = tags if last else tags[::-1]
@@ -85,7 +85,7 @@ def test_node_that_one_of_its_scores_forbids_is_forbidden_whatever_others_say(
 def test_moved_instance_keeps_off_a_forbidden_node(
     strategy: str, how: str, homes: tuple[str, ...]
 ) -> None:
-    """Relocated, evacuated in whole: never to node1."""
+    """Relocation and full evacuation never use node1."""
     for request in (
         {"type": "relocate", "name": "web", "relocate_from": [homes[-1]]},
         {"type": "node-evacuate", "evac_mode": "all", "instances": ["web"]},
@@ -102,7 +102,7 @@ def test_moved_instance_keeps_off_a_forbidden_node(
 
 @pytest.mark.parametrize("how", FORBIDDING)
 def test_failover_to_a_forbidden_node_is_rejected(how: str) -> None:
-    """The mirror of now lies there; that does not make it a place to run on."""
+    """The current secondary is on node1; the instance must not run there."""
     request = {"type": "node-evacuate", "evac_mode": "primary-only", "instances": ["web"]}
     response = _asked(_world(how, ("node2", "node1")) | {"request": request})
     assert response["result"][0] == []
@@ -111,7 +111,7 @@ def test_failover_to_a_forbidden_node_is_rejected(how: str) -> None:
 
 @pytest.mark.parametrize("mode", ["primary-only", "all"])
 def test_instance_on_a_node_in_maintenance_stays(mode: str) -> None:
-    """The answer says why; one that does not run may go."""
+    """The answer reports the reason; an instance that does not run may move."""
     request = {"type": "node-evacuate", "evac_mode": mode, "instances": ["web"]}
     response = _asked(_world("maintenance", ("node1",)) | {"request": request})
     assert response["result"][0] == []
@@ -122,7 +122,7 @@ def test_instance_on_a_node_in_maintenance_stays(mode: str) -> None:
 
 @pytest.mark.parametrize("how", FORBIDDING)
 def test_hails_ways_know_no_locations(how: str) -> None:
-    """With --compat hail the tags mean nothing: node1 is taken."""
+    """With ``--compat hail`` the tags are ignored, and node1 is used."""
     owner, tag = FORBIDDING[how]
     tags = [tag] if owner == "instance" else []
     request = builders.allocate(_world(how, ()), memory=512, disk_template="rbd", tags=tags)
@@ -131,7 +131,7 @@ def test_hails_ways_know_no_locations(how: str) -> None:
 
 @pytest.mark.parametrize("how", FORBIDDING)
 def test_exact_search_keeps_off_forbidden_nodes(how: str) -> None:
-    """Two that fit only with node1 do not both fit."""
+    """Two instances that fit only with node1 are not both placed."""
     owner, tag = FORBIDDING[how]
     document = builders.cluster(nodes=2, memory=4096)
     if owner == "node":

@@ -1,4 +1,4 @@
-"""What the tags of instances mean for candidates."""
+"""The meaning of the tags of instances for candidates."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ def _relations(tags: Tags, nodes: Tags | None = None) -> Relations:
 
 
 def test_colocate_must_rejects_every_other_node() -> None:
-    """Only the node of the one that is there will do."""
+    """Only the node of the existing member is accepted."""
     relations = _relations({"a": ("iallocator:colocate:must:web",),
                             "d": ("iallocator:colocate:must:web",)})  # fmt: skip
     assert sorted(relations.rejections("d", range(4), relations.rule_counts(WHERE))) == [1, 2, 3]
 
 
 def test_separate_must_rejects_the_nodes_of_the_others() -> None:
-    """Each of the others keeps its node for itself."""
+    """The nodes of all other members are rejected."""
     tag = ("iallocator:separate:must:web",)
     relations = _relations({"a": tag, "c": tag, "d": tag})
     assert sorted(relations.rejections("d", range(4), relations.rule_counts(WHERE))) == [0, 2]
 
 
 def test_separate_must_with_a_domain_rejects_the_whole_domain() -> None:
-    """Nodes that share the tag of the domain are one place; a node without it is its own."""
+    """Nodes that share a tag of the domain count as one; others are their own domain."""
     tag = ("iallocator:separate:must:web:rack",)
     racks = {"node0": ("rack:1",), "node1": ("rack:1",), "node2": ("rack:2",)}
     relations = _relations({"a": tag, "d": tag}, racks)
@@ -55,7 +55,7 @@ def test_separate_must_with_a_domain_rejects_the_whole_domain() -> None:
 
 
 def test_should_costs_its_weight_and_rejects_nothing() -> None:
-    """A should is a price."""
+    """A soft constraint has a penalty and rejects no node."""
     tag = ("iallocator:separate:should:web:0.25",)
     relations = _relations({"a": tag, "b": tag, "d": tag})
     assert relations.rejections("d", range(4), relations.rule_counts(WHERE)) == {}
@@ -63,7 +63,7 @@ def test_should_costs_its_weight_and_rejects_nothing() -> None:
 
 
 def test_must_with_should_is_a_should() -> None:
-    """The weaker of the two strengths binds the pair."""
+    """The weaker of the two strengths applies to the pair."""
     relations = _relations({"a": ("iallocator:separate:must:web",),
                             "d": ("iallocator:separate:should:web",)})  # fmt: skip
     assert relations.rejections("d", range(4), relations.rule_counts(WHERE)) == {}
@@ -79,14 +79,14 @@ def test_in_order_puts_priorities_first_and_followers_after_their_leaders() -> N
 
 
 def test_in_order_survives_a_circle() -> None:
-    """Two that wait for each other still get a place in the row, once each."""
+    """Two instances that depend on each other are both in the order, once each."""
     relations = _relations({"a": ("iallocator:order:after:b",),
                             "b": ("iallocator:order:after:a",)})  # fmt: skip
     assert sorted(i.name for i in relations.in_order(relations.cluster.instances)) == list("abcd")
 
 
 def test_group_of_follows_bonds_of_bonds() -> None:
-    """Two names that share a member make one group."""
+    """Two names that share a member form one group."""
     relations = _relations({
         "a": ("iallocator:colocate:must:x",),
         "b": ("iallocator:colocate:must:x", "iallocator:colocate:must:y"),
@@ -104,7 +104,7 @@ def test_group_of_follows_bonds_of_bonds() -> None:
      "priority:1_0", "priority:٣", "priority: 1"],
 )  # fmt: skip
 def test_tags_that_cannot_be_understood_are_listed(tag: str) -> None:
-    """A tag with our prefix that means nothing is named, and binds nobody."""
+    """A tag with our prefix and without meaning is listed, and constrains no instance."""
     relations = _relations({"d": (f"iallocator:{tag}",)})
     assert relations.unusable == [f"d: iallocator:{tag}"]
     assert relations.of("d") == []

@@ -1,4 +1,4 @@
-"""Tags that do not do what somebody meant are told: in answers, by `check` and `constraints`."""
+"""Tags without the intended effect are reported in answers, by `check` and `constraints`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _world(
     node: list[str] | None = None,
     there: list[str] | None = None,
 ) -> Json:
-    """Return a request for one instance on three nodes; `there` are tags of one that exists."""
+    """Return a request for one instance on three nodes; `there`: tags of an existing one."""
     instances = {"old": builders.instance("node1", disk_template="rbd", tags=there or [])}
     document = builders.cluster(nodes=3, instances=instances, tags=tuple(cluster or ()))
     document["nodes"]["node2"]["tags"] = node or []
@@ -85,11 +85,11 @@ CASES = {
         "names rack, of which node1, node3 have no tag",
     ),
 }
-"""Case -> a request, and what is to be told of it."""
+"""Case -> a request, and the expected findings."""
 
 
 def _commands(document: Json) -> list[Json]:
-    """Return what `constraints` and `check` write, and test what is for people."""
+    """Return the output of `constraints` and `check`, and test the text for people."""
     found = []
     for command in ("constraints", "check"):
         found.append(json.loads(run(command, "--json", stdin=as_bytes(document)).stdout))
@@ -101,7 +101,7 @@ def _commands(document: Json) -> list[Json]:
 
 @pytest.mark.parametrize("case", CASES)
 def test_tag_that_goes_wrong_is_told_in_the_answer_and_listed(case: str) -> None:
-    """The same words everywhere; `check` knows nothing of the request."""
+    """The words are equal everywhere; `check` ignores the request."""
     document, words = CASES[case]
     reply = respond(document)
     assert words in reply["info"]
@@ -112,7 +112,7 @@ def test_tag_that_goes_wrong_is_told_in_the_answer_and_listed(case: str) -> None
 
 
 def test_tags_of_others_are_listed_and_not_told_in_answers() -> None:
-    """What is wrong with an instance that the request is not about; `check` shows it."""
+    """Findings about an instance that is not in the request; `check` reports them."""
     document = _world(there=["iallocator:colocat:must:web", "iallocator:order:after:old2"])
     assert "colocat" not in respond(document)["info"]
     for found in _commands(document):
@@ -120,7 +120,7 @@ def test_tags_of_others_are_listed_and_not_told_in_answers() -> None:
 
 
 def test_circle_of_orders_is_told_of_each_in_it() -> None:
-    """Two that wait for each other contradict each other; who only follows them does not."""
+    """Two instances that depend on each other contradict; one that depends on them does not."""
     tags = {"a": "b", "b": "a", "c": "a"}
     instances = {
         name: builders.instance("node1", disk_template="rbd", tags=[f"iallocator:order:after:{to}"])
@@ -133,7 +133,7 @@ def test_circle_of_orders_is_told_of_each_in_it() -> None:
 
 
 def test_keys_that_some_nodes_lack_are_listed() -> None:
-    """Utilization and the administrator's keys; those of customers are no matter of nodes."""
+    """Utilization and the administrator's keys; nodes do not have keys of customers."""
     document = _world(
         there=["iallocator:utilization:gpu:1", "iallocator:syskey:ssd:1:2", "iallocator:key:x:1:1"],
         node=["iallocator:utilization:gpu:4"],
@@ -160,7 +160,7 @@ FOREIGN = {
 
 @pytest.mark.parametrize("tag", FOREIGN)
 def test_tag_of_ganetis_tools_that_goes_wrong_is_listed(tag: str) -> None:
-    """Those that give other tags their meaning are told in answers, too."""
+    """Tags that define the meaning of other tags are reported in answers, too."""
     owner, words = FOREIGN[tag]
     tags: Any = {owner: [tag]}
     document = _world(**tags)
@@ -174,7 +174,7 @@ def test_tag_of_ganetis_tools_that_goes_wrong_is_listed(tag: str) -> None:
 
 
 def test_good_tags_are_not_told() -> None:
-    """Every kind of tag that the README names, on who may have it."""
+    """Every kind of tag that the README names, on each type of object."""
     document = _world(
         ["iallocator:colocate:should:web:2", "iallocator:keep-running", "iallocator:priority:3",
          "iallocator:score:node2:7", "iallocator:pool:external:nas", "other:colocat:must:x"],
@@ -194,7 +194,7 @@ def test_good_tags_are_not_told() -> None:
 
 
 def test_hail_says_nothing_of_tags() -> None:
-    """It knows none of ours."""
+    """Our tags mean nothing to hail."""
     for document, _ in CASES.values():
         info = respond(document, "--compat=hail")["info"]
         assert "iallocator:" not in info

@@ -1,4 +1,4 @@
-"""Requests that move instances which must be together: all of them, or none with the reason."""
+"""Requests that move members of a colocation group: all of them, or none with the reason."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ BOND = "must be together with b (tag iallocator:colocate:must:web)"
 
 
 def shared(node: str, memory: int = 1024, tags: list[str] | None = None) -> Json:
-    """Return an instance on shared storage, by default one of the pair."""
+    """Return an instance on shared storage, by default a member of the pair."""
     tags = PAIR if tags is None else tags
     return builders.instance(node, memory=memory, disk_template="rbd", tags=tags)
 
 
 def drbd(primary: str, secondary: str) -> Json:
-    """Return a mirrored instance of the pair."""
+    """Return a drbd instance of the pair."""
     return builders.instance(primary, secondary, memory=1024, disk_template="drbd", tags=PAIR)
 
 
 def evacuated(document: Json, mode: str, *options: str) -> tuple[dict[str, str], list[Any]]:
-    """Return the new primaries of those that moved, and those that failed."""
+    """Return the new primaries of moved instances, and the failed instances."""
     names = ["a", "b"]
     document["request"] = {"type": "node-evacuate", "instances": names, "evac_mode": mode}
     reply = respond(document, *options)
@@ -38,7 +38,7 @@ def evacuated(document: Json, mode: str, *options: str) -> tuple[dict[str, str],
 def test_evacuation_through_secondaries_keeps_a_unit_together_in_the_end(
     mirrors: tuple[str, str],
 ) -> None:
-    """Their node is offline: each passes through its secondary, wherever the other is then."""
+    """Their node is offline: each moves through its own secondary."""
     instances = {name: drbd("node1", mirror) for name, mirror in zip("ab", mirrors)}
     document = builders.cluster(5, instances=instances)
     document["nodes"]["node1"]["offline"] = True
@@ -48,13 +48,13 @@ def test_evacuation_through_secondaries_keeps_a_unit_together_in_the_end(
 
 
 def crowded() -> Json:
-    """Return two groups; in the pair's own no other node has room for it."""
+    """Return two groups; in the pair's own group no other node has capacity for it."""
     instances = {"a": shared("node1"), "b": shared("node1"), "full": shared("node2", 7000, [])}
     return builders.cluster({"here": 2, "there": 2}, instances=instances)
 
 
 def test_evacuation_to_another_group_takes_all_of_a_unit() -> None:
-    """Asked for, they go to one node there; else both are told of it and stay."""
+    """On request, both move to one node there; else both are reported and stay."""
     homes, failed = evacuated(crowded(), "primary-only", "--inter-group=yes")
     assert failed == []
     assert homes["a"] == homes["b"] in ("node3", "node4")
@@ -64,7 +64,7 @@ def test_evacuation_to_another_group_takes_all_of_a_unit() -> None:
 
 
 def test_evacuation_to_another_group_takes_nothing_of_a_unit_that_does_not_fit() -> None:
-    """There is room for one of them only."""
+    """Only one of them fits."""
     document = crowded()
     for number in (3, 4):
         document["instances"][f"other{number}"] = shared(f"node{number}", 6500, [])
@@ -76,7 +76,7 @@ def test_evacuation_to_another_group_takes_nothing_of_a_unit_that_does_not_fit()
 
 
 def test_relocation_of_one_of_a_unit_is_rejected_with_the_bond() -> None:
-    """The protocol moves one instance: the bond to the one that stays is named."""
+    """The protocol moves one instance, so the constraint with the other one is reported."""
     document = builders.cluster(3, instances={"a": shared("node1"), "b": shared("node1")})
     document["request"] = {"type": "relocate", "name": "a", "relocate_from": ["node1"]}
     reply = respond(document)
@@ -88,7 +88,7 @@ def test_relocation_of_one_of_a_unit_is_rejected_with_the_bond() -> None:
 
 
 def test_unit_with_secondaries_on_two_nodes_is_told_why_it_cannot_fail_over() -> None:
-    """Off primaries only, each can go to its own secondary; mode all moves both."""
+    """Without their secondaries, each can only fail over to its own; mode all moves both."""
     instances = {"a": drbd("node1", "node2"), "b": drbd("node1", "node3")}
     document = builders.cluster(5, instances=instances)
     homes, failed = evacuated(document, "primary-only")

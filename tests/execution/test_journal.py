@@ -1,4 +1,4 @@
-"""Journals: written whole or not at all, and checked member by member when they are read."""
+"""Journals: written completely or not at all, and checked member by member when read."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ pytestmark = pytest.mark.usefixtures("own_locks")
 
 
 def _limit_files() -> None:
-    """Let no file of this process grow beyond a few bytes, as if the disk were full."""
+    """Limit files of this process to a few bytes, as on a full disk."""
     resource.setrlimit(resource.RLIMIT_FSIZE, (300, 300))
 
 
 def test_journal_on_a_full_disk_leaves_nothing_behind(tmp_path: Path) -> None:
-    """Nothing is submitted; the same command works once there is space."""
+    """No job is submitted; the command works when there is space."""
     with running(tmp_path) as world:
         words = ["balance", f"-L{world.path}", "-X", "--journal", str(tmp_path / "journal")]
         done = subprocess.run(
@@ -52,7 +52,7 @@ def test_journal_on_a_full_disk_leaves_nothing_behind(tmp_path: Path) -> None:
 def test_journal_that_a_killed_process_began_is_replaced(
     left: bytes, tmp_path: Path, capsys: Capture
 ) -> None:
-    """It announces nothing; to resume it is rejected, as nothing was begun."""
+    """Such a journal announces no job; resuming it is rejected."""
     journal = tmp_path / "journal"
     journal.write_bytes(left)
     with running(tmp_path) as world:
@@ -62,7 +62,7 @@ def test_journal_that_a_killed_process_began_is_replaced(
 
 
 def test_file_that_is_no_journal_is_not_replaced(tmp_path: Path, capsys: Capture) -> None:
-    """Whatever else is in the file stays there."""
+    """The content of the file is kept."""
     journal = tmp_path / "journal"
     with running(tmp_path) as world:
         for text in ("notes", '{"event":"begin","format":1}\n'):
@@ -73,7 +73,7 @@ def test_file_that_is_no_journal_is_not_replaced(tmp_path: Path, capsys: Capture
 
 
 def _places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Return the place of every value in a document."""
+    """Yield the path of every value in a document."""
     if path:
         yield path
     if isinstance(value, (dict, list)):
@@ -83,7 +83,7 @@ def _places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]
 
 
 def _damaged(line: Json, place: tuple[Any, ...], rng: Random) -> Json:
-    """Return a line whose member at `place` is missing, or another value."""
+    """Return a line in which the member at `place` is missing, or has another value."""
     found = deepcopy(line)
     holder = found
     for key in place[:-1]:
@@ -99,7 +99,7 @@ def _damaged(line: Json, place: tuple[Any, ...], rng: Random) -> Json:
 def test_damaged_line_of_a_journal_is_one_clear_message(
     line: int, tmp_path: Path, capsys: Capture
 ) -> None:
-    """Whichever member is missing or of another type: status 2 and one line, or no harm."""
+    """For any missing or wrong member: status 2 and one line, or no harm."""
     rng = Random(line)
     with running(tmp_path, shared_cluster()) as world:
         journal = tmp_path / "journal"
@@ -133,7 +133,7 @@ def test_damaged_line_of_a_journal_is_one_clear_message(
 def test_wrong_event_of_a_journal_is_named(
     event: Json, said: str, tmp_path: Path, capsys: Capture
 ) -> None:
-    """The message says which line, which member, and what was expected."""
+    """The message names the line, the member, and what was expected."""
     with running(tmp_path) as world:
         journal = tmp_path / "journal"
         main(["balance", f"-L{world.path}", "-X", f"--journal={journal}"])
@@ -145,7 +145,7 @@ def test_wrong_event_of_a_journal_is_named(
 
 
 def test_step_of_a_journal_that_ends_nowhere_is_named(tmp_path: Path, capsys: Capture) -> None:
-    """An instance is on a node after each of its steps; the plan is not judged without it."""
+    """An instance is on a node after each of its steps; the plan is not checked without that."""
     with running(tmp_path) as world:
         journal = tmp_path / "journal"
         main(["balance", f"-L{world.path}", "-X", "--first-job-group", f"--journal={journal}"])

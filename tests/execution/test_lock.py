@@ -1,4 +1,4 @@
-"""The lock of an execution lies where no other user can hold or remove it."""
+"""The lock of an execution is where no other user can hold or remove it."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from .running import running
 Capture = pytest.CaptureFixture[str]
 
 OTHER = 65534
-"""A user who is not root."""
+"""ID of a user that is not root."""
 
 
 def _rejected(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Carry a plan out with its lock in `folder`; nothing must be submitted."""
+    """Execute a plan with its lock in `folder`; no job may be submitted."""
     monkeypatch.setattr("iallocator.execution.lock.run_directory", lambda: str(folder))
     with running(tmp_path) as world:
         words = ["balance", f"-L{world.path}", "-X", "--journal", str(tmp_path / "journal")]
@@ -31,7 +31,7 @@ def _rejected(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def test_link_for_the_directory_of_locks_is_rejected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
-    """Who made the link chooses where the lock would lie."""
+    """The owner of the link would choose where the lock is."""
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "run").symlink_to(tmp_path / "elsewhere")
     _rejected(tmp_path, tmp_path / "run", monkeypatch)
@@ -42,7 +42,7 @@ def test_link_for_the_directory_of_locks_is_rejected(
 def test_link_for_the_lock_is_rejected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
-    """What it points to is neither made nor emptied."""
+    """The target of the link is neither created nor truncated."""
     (tmp_path / "precious").write_text("precious")
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "cluster.example.com.lock").symlink_to(tmp_path / "precious")
@@ -63,7 +63,7 @@ def test_directory_of_another_user_is_rejected(
 
 
 def test_directory_that_others_can_enter_is_closed(tmp_path: Path) -> None:
-    """From then on only its owner can reach the lock."""
+    """Afterwards only its owner can access the lock."""
     (tmp_path / "run").mkdir(mode=0o777)
     (tmp_path / "run").chmod(0o777)
     with ClusterLock("c", str(tmp_path / "run")):
@@ -71,7 +71,7 @@ def test_directory_that_others_can_enter_is_closed(tmp_path: Path) -> None:
 
 
 def test_lock_that_was_removed_meanwhile_is_made_again(tmp_path: Path) -> None:
-    """A second execution that comes after the removal is kept out all the same."""
+    """A second execution that starts after the removal is rejected nevertheless."""
     lock = ClusterLock("c", str(tmp_path / "run"))
     with lock:
         os.unlink(lock.path)

@@ -1,4 +1,4 @@
-"""Instances go back to where the plan of a journal found them: those, and no others."""
+"""Undo moves the instances of a journal back to their initial nodes, and no others."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ PLANNERS = {
 def test_undone_plan_leaves_everything_where_it_was(
     command: str, tmp_path: Path, capsys: Capture
 ) -> None:
-    """The way back copies no more than the plan did: disks go to nodes that have none only."""
+    """Undo copies no more than the plan did: only nodes without the disks receive them."""
     answers, words = PLANNERS[command]
     journal = str(tmp_path / "journal")
     with running(tmp_path, answers()) as world:
@@ -68,7 +68,7 @@ def test_undone_plan_leaves_everything_where_it_was(
 
 
 def test_undo_moves_only_what_the_journal_has_moved(tmp_path: Path, capsys: Capture) -> None:
-    """An instance whose job failed stays where others have brought it."""
+    """An instance with a failed job stays where another user has moved it."""
     journal = str(tmp_path / "journal")
     with running(tmp_path, shared_cluster()) as world:
         world.fails = {"i0"}
@@ -85,7 +85,7 @@ def test_undo_moves_only_what_the_journal_has_moved(tmp_path: Path, capsys: Capt
 def test_instance_that_may_not_return_stays_with_its_reason(
     tmp_path: Path, capsys: Capture
 ) -> None:
-    """An offline node takes nothing back; text, JSON and page say so, with status 1."""
+    """An offline node takes no instance back; text, JSON and page report it, with status 1."""
     journal = str(tmp_path / "journal")
     with running(tmp_path, rapi_answers()) as world:
         main(["balance", f"-L{world.path}", "-X", f"--journal={journal}"])
@@ -103,7 +103,7 @@ def test_instance_that_may_not_return_stays_with_its_reason(
 
 
 def test_undo_gives_up_only_what_breaks_a_limit(tmp_path: Path, capsys: Capture) -> None:
-    """Where the memory of two is taken meanwhile, the others return."""
+    """If the memory of two instances is in use, the others return."""
     journal = str(tmp_path / "journal")
     with running(tmp_path, shared_cluster()) as world:
         words = ["compress", "--restrict-allocation-to=node4,node5"]
@@ -128,7 +128,7 @@ def test_undo_gives_up_only_what_breaks_a_limit(tmp_path: Path, capsys: Capture)
 def test_option_that_does_nothing_beside_undo_is_rejected(
     words: tuple[str, ...], said: str, tmp_path: Path, capsys: Capture
 ) -> None:
-    """Nothing is searched, so nothing that says how to search acts."""
+    """Without a search, options of the search have no effect."""
     path = tmp_path / "document"
     path.write_bytes(as_bytes(cluster(2)))
     assert main(["balance", "--undo=nowhere", *words, str(path)]) == 2
@@ -136,7 +136,7 @@ def test_option_that_does_nothing_beside_undo_is_rejected(
 
 
 def test_undo_of_a_file_that_is_no_journal_is_one_line(tmp_path: Path, capsys: Capture) -> None:
-    """Status 2, and what is wrong."""
+    """The exit status is 2, and the error is printed."""
     path = tmp_path / "document"
     path.write_bytes(as_bytes(cluster(2)))
     assert main(["balance", f"--undo={path}", str(path)]) == 2

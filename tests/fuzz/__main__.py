@@ -24,14 +24,14 @@ from .oracles import complaints
 from .relations import broken_relations
 
 CHUNK, PROGRESS = 200, 2_000
-"""Cases that a process takes at a time; that are told of while more come."""
+"""Cases per task of a process; cases between two lines of progress."""
 
 DAMAGERS: dict[str, Callable[[int], Case]] = {"values": make, "grammar": grammar.make}
-"""Name -> what makes a case of a number: any value in any place; or what the parts mean."""
+"""Name -> maker of the case with a number: any value in any place, or by the meaning of parts."""
 
 
 def examine(number: int, damager: str = "values") -> list[str]:
-    """What is wrong with case `number` of a damager."""
+    """Return the errors of case `number` of a damager."""
     case = DAMAGERS[damager](number)
     done = run(case)
     return complaints(case, done) or broken_relations(case, done, number)
@@ -39,17 +39,17 @@ def examine(number: int, damager: str = "values") -> list[str]:
 
 def _chunk(numbers: range, damager: str) -> list[tuple[int, list[str]]]:
     found = [(number, wrong) for number in numbers if (wrong := examine(number, damager))]
-    gc.collect()  # a run of the program leaves that to the end of its process
+    gc.collect()  # a run of the program does without garbage collection
     return found
 
 
 def shown(case: Case) -> str:
-    """Its arguments, long ones cut."""
+    """Return the arguments of the case, with long ones cut."""
     return " ".join(argument[:60] for argument in case.arguments)
 
 
 def _kind(complaint: str) -> str:
-    """What failures are counted by: the complaint without its numbers and names."""
+    """Return the category of a failure: its text without numbers and names."""
     return re.sub(r"\d+|'[^']*'|\"[^\"]*\"", "_", complaint)[:100]
 
 

@@ -1,6 +1,6 @@
-"""A time limit that is not reached changes no answer: ten times the time that a run takes.
+"""A time limit of ten times the time of a run changes no answer.
 
-Time is counted in looks at the clock, each of which takes as long: a run without a limit is
+Time is counted in reads of the clock, each of which takes the same time. A run without a limit is
 measured, and repeated with ten times its time as the limit.
 """
 
@@ -23,13 +23,13 @@ from tests.seeds import seeds
 from tests.solver.test_effort import crowded_batch
 
 STEPS = (0.002, 0.05)
-"""Seconds that one look takes: limits below and above the seconds whose work a search may do."""
+"""Seconds of one read: limits below and above the seconds that a search may use."""
 
 Capture = pytest.CaptureFixture[str]
 
 
 class Clock:
-    """A clock that is one step on at each look; no deadline of it passes."""
+    """A clock that advances one step at each read; none of its deadlines passes."""
 
     def __init__(self, step: float) -> None:
         self._step = step
@@ -42,12 +42,12 @@ class Clock:
 
     @property
     def seconds(self) -> float:
-        """What all looks together took."""
+        """Return the time of all reads together."""
         return self.looks * self._step
 
 
 def inputs() -> Iterator[tuple[str, list[str]]]:
-    """Documents, each with the words that it is asked with."""
+    """Yield documents, each with its arguments."""
     for number, kind in zip(seeds(12, 100, 90), itertools.cycle(KINDS)):
         yield json.dumps(document(number, kind)), []
     for number, words in zip(seeds(len(PLANS) * 2, 200, 500), itertools.cycle(PLANS)):
@@ -57,7 +57,7 @@ def inputs() -> Iterator[tuple[str, list[str]]]:
 
 
 def said(path: Path, words: list[str], step: float, capsys: Capture) -> tuple[Any, float]:
-    """Status and both streams of a run, and the seconds that it took."""
+    """Return status and both streams of a run, and its seconds."""
     clock = Clock(step)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(deadline, "monotonic", clock)
@@ -69,9 +69,9 @@ def said(path: Path, words: list[str], step: float, capsys: Capture) -> tuple[An
 def test_limit_of_ten_times_the_time_gives_the_same_answer(
     step: float, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Requests of all types and every command that searches: the same bytes, the same status.
+    """Requests of all types and every command that searches: bytes and status are equal.
 
-    Searches may do a fiftieth of their work here, so that some end for lack of it.
+    Searches may do a fiftieth of their work here, so that some end by their budget.
     """
     for name in ("ITERATIONS", "TRIALS", "PLACEMENTS"):
         monkeypatch.setattr(budget, name, getattr(budget, name) // 50)

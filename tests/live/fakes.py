@@ -1,4 +1,4 @@
-"""Servers that speak LUXI and RAPI, in this process, with answers that a test gives them."""
+"""Servers for LUXI and RAPI in this process, with answers from a test."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from typing import Any, NamedTuple
 import trustme
 
 Answer = Callable[[str, list[Any]], Any]
-"""LUXI: method and arguments -> the result, or bytes to be sent as they are."""
+"""LUXI: method and arguments -> the result, or bytes to be sent unchanged."""
 
 Reply = Callable[[str, str, Any], Any]
 """RAPI: method, path with query, body -> the JSON value, or `Raw`."""
 
 
 class Raw(NamedTuple):
-    """A status and bytes; after less than was announced the connection ends."""
+    """A status and bytes; if fewer bytes than announced are sent, the connection ends."""
 
     status: int
     content: bytes
@@ -30,7 +30,7 @@ class Raw(NamedTuple):
 
 
 def accept_in_threads(listener: socket.socket, serve: Callable[[socket.socket], None]) -> None:
-    """Serve each connection in a thread of its own, until `listener` is closed."""
+    """Serve each connection in a separate thread, until `listener` is closed."""
     while True:
         try:
             connection, _ = listener.accept()
@@ -40,7 +40,7 @@ def accept_in_threads(listener: socket.socket, serve: Callable[[socket.socket], 
 
 
 class FakeLuxi:
-    """A LUXI server at a socket in `folder`; `asked` is what it heard."""
+    """A LUXI server at a socket in `folder`; `asked` has the received questions."""
 
     def __init__(self, folder: Path, answer: Answer) -> None:
         self.path = str(folder / "luxi.sock")
@@ -54,13 +54,13 @@ class FakeLuxi:
         ).start()
 
     def close(self) -> None:
-        """Take no more connections."""
+        """Accept no more connections."""
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
 
     def _serve(self, connection: socket.socket) -> None:
         waiting = b""
-        with connection, suppress(ConnectionError):  # nobody waited that long
+        with connection, suppress(ConnectionError):  # the client has given up
             while part := connection.recv(65536):
                 *messages, waiting = (waiting + part).split(b"\x03")
                 for message in messages:
@@ -73,7 +73,7 @@ class FakeLuxi:
         self.asked.append((question["method"], question["args"]))
         try:
             result, success = self._answer(question["method"], question["args"]), True
-        except RuntimeError as error:  # what the daemons say of a wrong question
+        except RuntimeError as error:  # the daemons' answer to a wrong question
             result, success = error.args[0], False
         if isinstance(result, bytes):
             return result
@@ -82,7 +82,7 @@ class FakeLuxi:
 
 @contextmanager
 def fake_luxi(folder: Path, answer: Answer) -> Iterator[FakeLuxi]:
-    """A LUXI server while the block runs."""
+    """Run a LUXI server while the block runs."""
     server = FakeLuxi(folder, answer)
     try:
         yield server
@@ -91,9 +91,9 @@ def fake_luxi(folder: Path, answer: Answer) -> Iterator[FakeLuxi]:
 
 
 class FakeRapi:
-    """A RAPI server at localhost, with a certificate that `cacert` vouches for.
+    """A RAPI server at localhost, with a certificate that `cacert` verifies.
 
-    `asked` is what it heard: method, path, body and authorization.
+    `asked` has the received questions: method, path, body and authorization.
     """
 
     def __init__(self, folder: Path, reply: Reply) -> None:
@@ -113,7 +113,7 @@ class FakeRapi:
         threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
 
     def close(self) -> None:
-        """End the server."""
+        """Stop the server."""
         self._server.shutdown()
         self._server.server_close()
 
@@ -134,21 +134,21 @@ def _handler(reply: Reply, asked: list[tuple[str, str, Any, str]]) -> type[BaseH
             self.send_header("Content-Length", str(size))
             self.end_headers()
             self.close_connection = size > len(answer.content)
-            with suppress(ConnectionError):  # nobody waited that long
+            with suppress(ConnectionError):  # the client has given up
                 self.wfile.write(answer.content)
                 self.wfile.flush()
 
         do_GET = do_PUT = do_POST = do_DELETE = _respond  # noqa: N815 - the library's names
 
         def log_message(self, format: str, *args: object) -> None:
-            """Tests read no log."""
+            """Write no log."""
 
     return Handler
 
 
 @contextmanager
 def fake_rapi(folder: Path, reply: Reply) -> Iterator[FakeRapi]:
-    """A RAPI server while the block runs."""
+    """Run a RAPI server while the block runs."""
     server = FakeRapi(folder, reply)
     try:
         yield server

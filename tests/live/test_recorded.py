@@ -1,4 +1,4 @@
-"""What a real Ganeti 3.0 answered at both doors: read alike, and as hbal reads it."""
+"""Recorded answers of Ganeti 3.0 through LUXI and RAPI give equal clusters, and hbal's figures."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RECORDED = Path(__file__).parent / "recorded"
 GROUPS = ("default", "rack2")
 
 PUBLISHED = Path(__file__).parents[3] / "shared" / "peer-data" / "rapi"
-"""Answers as published with Ganeti, where somebody keeps them beside this project."""
+"""Answers published with Ganeti, if they are stored beside this project."""
 
 Capture = pytest.CaptureFixture[str]
 
@@ -27,7 +27,7 @@ needs_hbal = pytest.mark.skipif(not shutil.which("hbal"), reason="hbal is not in
 
 
 def recorded_luxi(method: str, arguments: list[Any]) -> Any:
-    """What the real daemons said, in the fields that are asked for."""
+    """Return the recorded answer of the daemons, with the requested fields."""
     answers = json.loads((RECORDED / "luxi.json").read_text())
     if method == "QueryClusterInfo":
         return answers[method]
@@ -39,7 +39,7 @@ def recorded_luxi(method: str, arguments: list[Any]) -> Any:
 
 
 def ours(*words: str) -> tuple[dict[str, list[str]], list[list[str]]]:
-    """First word of a line of the tables -> words, each time; moves with their scores."""
+    """Return the first words of our tables -> further words, and moves with their scores."""
     shown = run("balance", "--compat=hail", "-p", "--print-instances", *words)
     assert shown.returncode == 0
     moves = json_of("balance", "--compat=hail", *words)["moves"]
@@ -48,7 +48,7 @@ def ours(*words: str) -> tuple[dict[str, list[str]], list[list[str]]]:
 
 
 def theirs(*words: str) -> tuple[dict[str, list[str]], list[list[str]]]:
-    """The same of hbal."""
+    """Return hbal's tables and moves, in the form of `ours`."""
     command = ["hbal", "-p", "--print-instances", *words]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     moves = [line.split() for line in done.stdout.splitlines() if " => " in line]
@@ -56,12 +56,12 @@ def theirs(*words: str) -> tuple[dict[str, list[str]], list[list[str]]]:
 
 
 def short(name: str) -> str:
-    """As hbal shortens names in plans."""
+    """Return the name as hbal shortens it in plans."""
     return name.removesuffix(".vc.example.com")
 
 
 def rows(text: str) -> dict[str, list[str]]:
-    """The lines of tables that are about nodes and instances, by the name in them."""
+    """Return the lines about nodes and instances in tables, by name."""
     found: dict[str, list[str]] = {}
     for line in text.splitlines():
         words = line.split()
@@ -79,7 +79,7 @@ def rows(text: str) -> dict[str, list[str]]:
 def test_recorded_cluster_has_the_tables_and_moves_of_hbal(
     group: str, more: tuple[str, ...], tmp_path: Path
 ) -> None:
-    """Through RAPI and LUXI, with tags that exclude and measured loads."""
+    """The tables are equal through RAPI and LUXI, with exclusion tags and measured loads."""
     with fake_luxi(tmp_path, recorded_luxi) as server:
         for door in (f"-mfile://{RECORDED}", f"-L{server.path}"):
             tables, moves = theirs(door, "-G", group, *more)
@@ -92,14 +92,14 @@ def test_recorded_cluster_has_the_tables_and_moves_of_hbal(
 @needs_hbal
 @pytest.mark.skipif(not PUBLISHED.exists(), reason="the published answers are not here")
 def test_published_answers_have_the_tables_and_moves_of_hbal() -> None:
-    """Another version of Ganeti, with fewer fields."""
+    """The published answers are from another version of Ganeti, with fewer fields."""
     assert ours(f"-mfile://{PUBLISHED}") == theirs(f"-mfile://{PUBLISHED}")
 
 
 def test_recorded_answers_of_both_doors_are_the_same_cluster(
     tmp_path: Path, capsys: Capture
 ) -> None:
-    """Node by node and instance by instance, whole plans in full."""
+    """Nodes, instances and whole plans are equal."""
     said = []
     with fake_luxi(tmp_path, recorded_luxi) as server:
         assert isinstance(server, FakeLuxi)

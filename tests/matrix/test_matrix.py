@@ -1,4 +1,4 @@
-"""Features × paths: where the subject goes with the feature, and without it."""
+"""Features × paths: the placement of the subject with the feature, and without it."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ PAIRS = [(feature, path) for feature in FEATURES for path in PATHS]
 
 
 def _kinds(feature: Feature, path: Path) -> list[str]:
-    """The kinds of subject that both know; pairs need nodes that groups apart do not have."""
+    """Return the common kinds of subject; pairs need nodes that separate groups do not have."""
     common = [kind for kind in path.kinds if kind in feature.kinds]
     return [kind for kind in common if not (feature.split and kind == PAIR)]
 
 
 def _possible(feature: Feature, path: Path) -> bool:
-    """Whether the two can make a cell by what they are."""
+    """Return whether the feature and the path can be combined."""
     fits = path.between or not feature.split
     return bool(_kinds(feature, path)) and fits and (path.batch or not feature.rival)
 
@@ -38,7 +38,7 @@ CELLS = [
 
 
 def _home(path: Path, scene: Scene) -> str:
-    """The decided node of the subject; "" if there is none."""
+    """Return the selected node of the subject; "" if there is none."""
     answer = path.ask(scene)
     if "command" not in answer or "moves" in answer:
         assert judged(scene.document, answer, _powered(answer)) == []
@@ -47,14 +47,14 @@ def _home(path: Path, scene: Scene) -> str:
 
 
 def _powered(answer: Json) -> list[str]:
-    """The nodes that a plan switches on."""
+    """Return the nodes that a plan powers on."""
     on = answer["nodes"] if answer.get("action") == "online" else []
     powered: list[str] = answer.get("power_on") or on
     return powered
 
 
 def _holds(what: str, answer: Json) -> bool:
-    """Whether the steps of the subject are as WAITS, FAILS_OVER or STAYS says."""
+    """Return whether the steps of the subject are as WAITS, FAILS_OVER or STAYS says."""
     steps = {step["number"]: step for step in answer["transition"]["steps"]}
     ours = [step for step in steps.values() if step.get("instance") == "subject"]
     kinds = {step["kind"] for step in ours}
@@ -71,7 +71,7 @@ def _holds(what: str, answer: Json) -> bool:
     ("feature", "path", "kind"), CELLS, ids=[" | ".join(cell) for cell in CELLS]
 )
 def test_cell_with_the_feature_the_answer_is_another(feature: str, path: str, kind: str) -> None:
-    """Where the subject goes follows from the feature, and from nothing else."""
+    """The placement of the subject depends on the feature only."""
     row, column = FEATURES[feature], PATHS[path]
 
     def scene() -> Scene:
@@ -88,7 +88,7 @@ def test_cell_with_the_feature_the_answer_is_another(feature: str, path: str, ki
     with_it = row.applied(scene())
     try:
         found = _home(column, with_it)
-    except RejectedError:  # as good an answer as to leave all alone, where nothing is possible
+    except RejectedError:  # a rejection equals a plan without moves if no plan is possible
         assert row.leaves_nothing(with_it)
         found = ""
     if row.expect == HERE:
@@ -103,14 +103,14 @@ def test_cell_with_the_feature_the_answer_is_another(feature: str, path: str, ki
 
 
 def test_pairs_are_cells_or_have_a_reason() -> None:
-    """No feature and no path can be forgotten: who adds one is told what is missing."""
+    """Each new feature and path needs a case or a reason for every combination."""
     cells = [pair for pair in PAIRS if not reason(*pair)]
     impossible = [pair for pair in cells if not _possible(FEATURES[pair[0]], PATHS[pair[1]])]
     assert impossible == [], "give reasons why these are no cells"
 
 
 def test_rules_all_apply_to_something() -> None:
-    """A reason that no pair needs is out of date."""
+    """A reason that no pair needs is outdated."""
     used = {reason(*pair) for pair in PAIRS}
     assert [words for _, _, words in RULES if words not in used] == []
 

@@ -1,4 +1,4 @@
-"""Choices that few worlds tell apart: ties by rounding, ranks by losses, how many are shown."""
+"""Choices that few cases distinguish: ties by rounding, ranks by losses, number of alternatives."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tests.builders import Json, allocate, as_bytes, cluster, instance
 
 
 def response(document: Json, *options: str) -> Json:
-    """The answer to `document`."""
+    """Return the answer to `document`."""
     found: Json = json.loads(answer(as_bytes(document), options))
     return found
 
 
 def evacuation(nodes: int, *residents: tuple[str, int]) -> Json:
-    """The first of the residents, (node, memory) each, is to leave its node."""
+    """Return a request to move the first of the residents, given as (node, memory)."""
     held = {
         f"i{k}": instance(node, memory=memory, disk_template="rbd")
         for k, (node, memory) in enumerate(residents)
@@ -33,7 +33,7 @@ def evacuation(nodes: int, *residents: tuple[str, int]) -> Json:
 
 
 def test_move_to_equal_nodes_is_decided_as_hail_rounds() -> None:
-    """Two empty nodes score the same but for the last digit, by which hail decides."""
+    """Two empty nodes differ in the last digit of the score, by which hail decides."""
     document = evacuation(
         6, ("node5", 100), ("node5", 700), ("node2", 300), ("node1", 300), ("node4", 700)
     )
@@ -42,16 +42,16 @@ def test_move_to_equal_nodes_is_decided_as_hail_rounds() -> None:
 
 @pytest.mark.parametrize("top", [1, 2, 3])
 def test_ways_to_move_are_no_more_than_were_asked_for(top: int) -> None:
-    """Of four nodes that would do."""
+    """Four nodes are possible."""
     (found,) = response(evacuation(5, ("node1", 512)), f"--top={top}")["solutions"]
     assert len(found.get("alternatives", [found])) == top
 
 
 def dedicated(*sizes: tuple[int, int, int, int]) -> Json:
-    """A request for a plain instance in a group of nodes with exclusive storage.
+    """Return a request for a plain instance in a group of nodes with exclusive storage.
 
-    Of each node: spindles in all and free, MiB of disk and of memory free.  Beside it a group
-    of usual nodes that takes nothing.
+    Each node has total and free spindles, and free MiB of disk and of memory. Beside it is a group
+    of usual nodes that accepts no instance.
     """
     changes = {
         f"node{k}": {
@@ -71,18 +71,18 @@ SMALL = ((4, 4, 4096, 5000), (4, 3, 9000, 5000), (8, 3, 4096, 3000), (6, 2, 9000
 
 
 def test_losses_decide_where_only_an_unallocable_group_has_usual_nodes() -> None:
-    """What hail asks is whether all groups that may be used have exclusive storage throughout."""
+    """As in hail, losses decide if all nodes of all allocable groups have exclusive storage."""
     assert response(dedicated(*SMALL), "--compat=hail")["result"] == ["node3"]
 
 
 def test_losses_do_not_decide_in_a_group_with_a_usual_node() -> None:
-    """The fourth has none of its own spindles, and is the emptiest by the score."""
+    """The fourth node has no dedicated spindles, and is the emptiest by the score."""
     sizes = ((6, 3, 4096, 5000), (8, 3, 9000, 5000), (6, 3, 30_000, 3000))
     assert response(dedicated(*sizes))["result"] == ["node4"]
 
 
 def test_arrival_is_held_to_the_policy_of_another_group_only() -> None:
-    """Whoever is out of the policy of its own group may be anywhere in that."""
+    """An instance that violates the policy of its own group may be on any node of that group."""
     document = cluster({"a": 2, "b": 2}, instances={"web": instance("node1", disk_template="rbd")})
     for name in ("uuid-a", "uuid-b"):
         (interval,) = document["nodegroups"][name]["ipolicy"]["minmax"]
@@ -100,7 +100,7 @@ def test_arrival_is_held_to_the_policy_of_another_group_only() -> None:
 
 @pytest.mark.parametrize(("offline", "reason"), [(True, None), (False, "FailN1")])
 def test_move_off_a_dead_node_is_not_held_to_global_n1(offline: bool, reason: str | None) -> None:
-    """It has to go somewhere; one that could stay is rejected where a failure is lost."""
+    """An evacuated instance must move; for another one, N+1 is checked."""
     held = {
         "web": instance("node1", memory=256, disk_template="rbd"),
         **{f"i{k}": instance(f"node{k}", memory=3000, disk_template="rbd") for k in (1, 2, 3)},

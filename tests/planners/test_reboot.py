@@ -1,4 +1,4 @@
-"""Groups of nodes that are rebooted together: what holds while they are away."""
+"""Groups of nodes that are rebooted together, and what holds during the reboot."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Capture = pytest.CaptureFixture[str]
 
 
 def _planned(document: Json, *options: str) -> tuple[int, Json]:
-    """Exit status and plan, verified in many orders."""
+    """Return exit status and plan, verified in many orders."""
     words = ("--force", "--json", "--verify-plan", *options)
     done = run("reboot", *words, stdin=as_bytes(document))
     assert b"refused" not in done.stderr
@@ -27,7 +27,7 @@ def _groups(plan: Json) -> list[list[str]]:
 
 
 def test_two_nodes_with_one_secondary_go_together_where_it_has_room() -> None:
-    """Nodes that hroller keeps apart, for their instances go to the same node."""
+    """Their instances use one secondary, so hroller keeps these nodes apart."""
     both = {"a": instance("node1", "node3"), "b": instance("node2", "node3")}
     _, plan = _planned(cluster(3, instances=both))
     assert _groups(plan) == [["node1", "node2"], ["node3"]]
@@ -39,7 +39,7 @@ def test_two_nodes_with_one_secondary_go_together_where_it_has_room() -> None:
 
 
 def test_shared_storage_leaves_comes_back_and_keeps_n1() -> None:
-    """Of three nodes one at a time: two that are left can still take over from each other."""
+    """Of three nodes, one at a time: the two others can still take over from each other."""
     shared = {f"i{k}": instance(f"node{k}", disk_template="ext") for k in (1, 2, 3)}
     _, plan = _planned(cluster(3, instances=shared))
     assert len(plan["reboots"]) == 3
@@ -52,7 +52,7 @@ def test_shared_storage_leaves_comes_back_and_keeps_n1() -> None:
 
 
 def test_node_that_cannot_be_away_is_left_with_a_reason() -> None:
-    """What has no other place keeps its node from being rebooted, and the status says so."""
+    """An instance without another node prevents the reboot, and the status reports it."""
     both = {"a": instance("node1", disk_template="ext", memory=6000),
             "b": instance("node2", disk_template="ext", memory=1000)}  # fmt: skip
     document = cluster(2, memory=8192, instances=both)
@@ -65,7 +65,7 @@ def test_node_that_cannot_be_away_is_left_with_a_reason() -> None:
 
 
 def test_steps_of_a_round_come_after_those_of_the_one_before() -> None:
-    """No node is drained before all are home again from the round before."""
+    """No node is drained before all instances of the round before have returned."""
     shared = {f"i{k}": instance(f"node{k}", disk_template="ext") for k in (1, 2, 3)}
     _, plan = _planned(cluster(3, instances=shared))
     steps = {step["number"]: step for step in plan["transition"]["steps"]}
@@ -81,7 +81,7 @@ def test_steps_of_a_round_come_after_those_of_the_one_before() -> None:
 
 
 def test_full_evacuation_gives_every_instance_two_other_nodes() -> None:
-    """Nothing is left on a node that is rebooted, mirrors included."""
+    """A rebooted node is empty, secondaries included."""
     pairs = {"a": instance("node1", "node2"), "b": instance("node3", "node1")}
     _, plan = _planned(cluster(4, instances=pairs), "--full-evacuation")
     for group in plan["reboots"]:
@@ -92,7 +92,7 @@ def test_full_evacuation_gives_every_instance_two_other_nodes() -> None:
 
 
 def test_groups_of_tagged_clusters_break_nothing_while_they_are_away() -> None:
-    """Limits, pools, tags, together and apart: judged by the document alone, group by group."""
+    """Limits, pools, tags and affinity hold, checked by the document alone, per group."""
     moved = 0
     for seed in range(12):
         document = tagged(seed)
@@ -130,7 +130,7 @@ def test_shared_storage_shares_an_exclusion_tag_while_away_as_at_home(nodes: int
 
 
 def test_new_conflict_of_exclusion_tags_keeps_a_node_from_being_rebooted() -> None:
-    """Instances with the same tag that are on different nodes must not meet."""
+    """Instances with equal exclusion tags on different nodes must not share a node."""
     web = {"tags": ["service:web"]}
     pairs = {"a": instance("node1", "node2") | web, "b": instance("node2", "node1") | web}
     document = cluster(2, instances=pairs, tags=("htools:iextags:service",))

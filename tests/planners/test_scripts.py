@@ -1,4 +1,4 @@
-"""Commands, jobs and job sets of every planner say what its transition says, in a legal order."""
+"""Commands, jobs and job sets of every planner match its transition, in a legal order."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ VERBS = {
 
 
 def of_line(line: str, steps: list[Json]) -> Json | None:
-    """Return the first step of `steps` that the line carries out."""
+    """Return the first step of `steps` that the line executes."""
     for step in steps:
         name = step.get("instance") or step["node"]
         words = re.split(r"\s+", line.strip())
@@ -73,7 +73,7 @@ def documents(folder: Path) -> list[list[str]]:
 def test_script_of_a_planner_has_the_steps_of_the_transition_in_a_legal_order(
     command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Every step is one line; what it waits for stands above it, in an earlier set or its job."""
+    """Every step is one line; its dependencies are above it, in an earlier set or in its job."""
     compared = 0
     for options in documents(tmp_path):
         script = tmp_path / "script"
@@ -99,7 +99,7 @@ def test_script_of_a_planner_has_the_steps_of_the_transition_in_a_legal_order(
 def test_job_sets_of_a_planner_can_be_made_one_after_the_other(
     command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Each move is named once, and begins where the ones before left its instance."""
+    """Each move is named once, and begins where the earlier moves left its instance."""
     for options in documents(tmp_path):
         if main([command, "--json", *PLANNERS[command], *options]):
             capsys.readouterr()
@@ -116,7 +116,7 @@ def test_job_sets_of_a_planner_can_be_made_one_after_the_other(
 
 
 def two_nodes(program: str | None = None, first: str = "node1") -> Cluster:
-    """Return an empty cluster; `program` reaches the power of its nodes."""
+    """Return an empty cluster; `program` switches the power of its nodes."""
     group = Group(0, "uuid", "default", policy())
     nodes = [Node(name, group) for name in (first, "node2")]
     for node in nodes:
@@ -137,7 +137,7 @@ def test_command_with_a_name_that_looks_like_an_option_tells_it_apart() -> None:
 
 
 def test_command_off_an_offline_node_is_a_failover() -> None:
-    """Ganeti refuses to migrate what runs where nobody answers."""
+    """Ganeti cannot migrate an instance from a node that does not answer."""
     cluster = two_nodes()
     cluster.nodes[0].offline, cluster.nodes[0].online = True, False
     one = instance("rbd", name="web", nodes=(0,))
@@ -151,7 +151,7 @@ def test_command_off_an_offline_node_is_a_failover() -> None:
 def test_command_for_power_waits_for_a_hand_where_no_program_reaches_it(
     program: str | None, power: bool, fence: bool
 ) -> None:
-    """Not told: powering is tried, fencing is not relied upon."""
+    """If the program is unknown, powering is tried, and fencing is manual."""
     cluster = two_nodes(program)
     for kind, known in ((POWER_OFF, power), (FENCE, fence)):
         line = step_command(Step(kind, node=0), cluster)

@@ -1,4 +1,4 @@
-"""Squeezing where moving one instance after the other does not do: exact search."""
+"""Exact search in squeezing, where moving one instance after the other fails."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ STANDARD = 1024
 
 
 def _cluster(seed: int) -> Json:
-    """Return a cluster of instances on shared storage that leave little room."""
+    """Return a nearly full cluster of instances on shared storage."""
     rng = random.Random(seed)
     while True:
         count = rng.randint(3, 5)
@@ -44,14 +44,14 @@ def _cluster(seed: int) -> Json:
 
 
 def _squeeze(document: Json, *options: str) -> Json:
-    """Return the plan, which the model has verified; the fullest node is the master node."""
+    """Return the plan, verified by the model; the fullest node is the master node."""
     homes = [one["nodes"][0] for one in document["instances"].values()]
     master = max(sorted(document["nodes"]), key=homes.count)
     return json_of("squeeze", *OPTIONS, f"--master={master}", *options, document=document)
 
 
 def test_exact_search_keeps_instances_apart() -> None:
-    """With musts between instances it frees no less than greedy moves, and breaks none."""
+    """It frees no less than greedy moves, and violates no hard constraint."""
     more = 0
     for seed in range(65, 85):
         document = _cluster(seed)
@@ -70,7 +70,7 @@ def test_exact_search_keeps_instances_apart() -> None:
 
 
 def _freeable(document: Json, off: set[str]) -> bool:
-    """Tell whether some arrangement empties the nodes `off` and leaves the others a reserve."""
+    """Return whether some placement empties the nodes `off` and keeps a reserve on the others."""
     names = [name for name in document["nodes"] if name not in off]
     sizes = [one["memory"] for one in document["instances"].values()]
     room = MEMORY - STANDARD
@@ -84,7 +84,7 @@ def _freeable(document: Json, off: set[str]) -> bool:
 
 
 def test_exact_search_frees_whatever_can_be_freed_and_proves_the_rest() -> None:
-    """It frees more than greedy moves on some clusters, and its proofs hold."""
+    """It frees more than greedy moves on some clusters, and its proofs are correct."""
     more = proofs = 0
     for seed in (*range(30), 77, 122):
         document = _cluster(seed)
@@ -102,7 +102,7 @@ def test_exact_search_frees_whatever_can_be_freed_and_proves_the_rest() -> None:
 
 
 def _with_units(seed: int) -> Json:
-    """Return four nodes of instances, of which the first two of every node must be together."""
+    """Return four nodes; the first two instances of every node are a colocation group."""
     rng = random.Random(seed)
     instances = {
         f"i{n}": builders.instance(
@@ -126,7 +126,7 @@ def _with_units(seed: int) -> Json:
 
 @pytest.mark.parametrize("seed", [244, 682])
 def test_exact_search_moves_units_whole(seed: int) -> None:
-    """It frees a node that greedy moves do not, by moving those that must be together."""
+    """It frees a node that greedy moves do not, by moving a colocation group as a whole."""
     document = _with_units(seed)
     greedy = _squeeze(document, "--exact-search=no")
     exact = _squeeze(document)

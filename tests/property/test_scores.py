@@ -1,4 +1,4 @@
-"""Scores: those reported are those that counting everything again gives, and they decide."""
+"""Reported scores equal a new calculation, and they decide."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_score_reported_equals_score_counted_again(kind: str, options: tuple[str
 
 
 def test_secondary_of_an_offline_primary_is_not_judged_by_shared_locations() -> None:
-    """Locations count over online nodes: a primary that is not has none to share."""
+    """Locations count over online nodes only, so an offline primary shares none."""
     document = cluster(
         nodes=4,
         instances={"web": instance("node1", "node4")},
@@ -57,12 +57,12 @@ def test_secondary_of_an_offline_primary_is_not_judged_by_shared_locations() -> 
 
 
 def dedicated(request: Json) -> bool:
-    """Whether some node has exclusive storage: then losses may decide, not scores."""
+    """Return whether some node has exclusive storage: then losses may decide, not scores."""
     return any(node["ndparams"]["exclusive_storage"] for node in request["nodes"].values())
 
 
 def test_solutions_of_allocate_are_ranked_by_policy_then_score() -> None:
-    """Groups that can take the instance come first; preferred before last resort, then by score."""
+    """Groups that accept the instance come first; preferred before last resort, then by score."""
     compared = 0
     for seed in seeds(60, 300):
         if dedicated(seeded(seed, "allocate")):
@@ -77,7 +77,7 @@ def test_solutions_of_allocate_are_ranked_by_policy_then_score() -> None:
 
 
 def test_result_of_allocate_is_the_first_solution() -> None:
-    """What Ganeti reads is the best of what is listed."""
+    """Ganeti reads the best of the listed solutions."""
     for seed in seeds(60, 300):
         response = response_to(seed, "allocate")
         first = response["solutions"][:1]
@@ -87,7 +87,7 @@ def test_result_of_allocate_is_the_first_solution() -> None:
 
 @pytest.mark.parametrize("count", [2, 5])
 def test_top_placements_are_sorted_distinct_and_led_by_the_answer(count: int) -> None:
-    """With --top N a group lists its N best placements, the one that is taken first."""
+    """With ``--top N`` a group lists its N best placements, the chosen one first."""
     listed = 0
     for seed in seeds(40, 160):
         response = response_to(seed, "allocate", f"--top={count}")
@@ -113,7 +113,7 @@ def test_top_placements_are_as_many_as_there_are_up_to_n() -> None:
 
 @pytest.mark.parametrize("kind", ["relocate", "node-evacuate", "change-group"])
 def test_top_alternatives_of_a_move_are_sorted_and_led_by_the_answer(kind: str) -> None:
-    """With --top N the best ways to move an instance are listed, the one that is taken first."""
+    """With ``--top N`` the best moves of an instance are listed, the chosen one first."""
     for seed in seeds(12, 100):
         response = response_to(seed, kind, "--top=4")
         assert response["result"] == response_to(seed, kind)["result"], seed

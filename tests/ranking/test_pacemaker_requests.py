@@ -1,4 +1,4 @@
-"""Pacemaker's strategies in Ganeti's requests: the same rules, told once more in `plain_rules`."""
+"""Pacemaker's strategies in Ganeti's requests, compared with `plain_rules`."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ every_kind = pytest.mark.parametrize("kind", KINDS)
 
 
 def ask(document: Json, kind: str, *options: str) -> Json:
-    """Return the answer by that strategy."""
+    """Return the answer with that strategy."""
     arguments = [f"--strategy=pacemaker-{kind}", "--exact-search=no", *options]
     found: Json = json.loads(answer(as_bytes(document), arguments))
     return found
 
 
 def scored(document: Json) -> Json:
-    """Return the answer by score, with everything that is possible."""
+    """Return the answer by score, with all possible placements."""
     found: Json = json.loads(answer(as_bytes(document), ["--top=1000"]))
     return found
 
@@ -73,7 +73,7 @@ def described(seed: int, tagged: bool) -> Json:
 @pytest.mark.parametrize("tagged", [False, True])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_new_instance_goes_where_the_rules_say(kind: str, tagged: bool, seed: int) -> None:
-    """Of the nodes that are possible by score, the one that the plain rules choose."""
+    """Of the possible nodes by score, the node that the plain rules choose."""
     document = allocate(world(seed, tagged), disk_template="rbd", **described(seed, tagged))
     possible = [p["nodes"][0] for p in scored(document)["solutions"][0].get("placements", [])]
     best = best_node(document, document["request"], possible, kind)
@@ -86,7 +86,7 @@ def test_new_instance_goes_where_the_rules_say(kind: str, tagged: bool, seed: in
 @every_kind
 @pytest.mark.parametrize("seed", SEEDS)
 def test_pair_is_the_best_primary_and_then_the_best_secondary(kind: str, seed: int) -> None:
-    """For drbd by the same rule, among the secondaries that may stand beside that primary."""
+    """For drbd by the same rule, among the secondaries that are possible with that primary."""
     tagged = seed % 2 == 0
     document = allocate(world(seed, tagged), memory=4096, **described(seed, tagged))
     pairs = [p["nodes"] for p in scored(document)["solutions"][0].get("placements", [])]
@@ -104,7 +104,7 @@ def test_pair_is_the_best_primary_and_then_the_best_secondary(kind: str, seed: i
 @every_kind
 @pytest.mark.parametrize("seed", SEEDS)
 def test_moves_go_where_the_rules_say(kind: str, seed: int) -> None:
-    """Relocate and node-evacuate: the best of the nodes that the instance may go to."""
+    """Relocate and node-evacuate: the best of the nodes to which the instance may move."""
     document = world(seed, seed % 2 == 0)
     mobile = [n for n, i in document["instances"].items() if i["disk_template"] == "rbd"]
     for name in mobile[:3]:
@@ -124,7 +124,7 @@ def test_moves_go_where_the_rules_say(kind: str, seed: int) -> None:
 @every_kind
 @pytest.mark.parametrize("seed", SEEDS)
 def test_new_secondary_is_the_best_by_the_rules(kind: str, seed: int) -> None:
-    """Relocate of drbd: the primary stays, whatever its score."""
+    """Relocate of drbd: the primary stays, with any score."""
     document = world(seed, seed % 2 == 0)
     mirrored = [n for n, i in document["instances"].items() if i["disk_template"] == "drbd"]
     for name in mirrored[:2]:
@@ -164,7 +164,7 @@ def test_group_is_that_of_the_best_node(kind: str, seed: int) -> None:
 
 
 def test_batch_chooses_by_priority_and_is_told_in_the_order_of_the_request() -> None:
-    """The last one of the request may choose first."""
+    """The last instance of the request may be placed first."""
     document = cluster(nodes=2, memory=65536)
     for name, amount in (("node1", 2), ("node2", 3)):
         document["nodes"][name]["tags"] = [f"iallocator:utilization:x:{amount}"]
@@ -184,7 +184,7 @@ def test_batch_chooses_by_priority_and_is_told_in_the_order_of_the_request() -> 
 
 
 def test_group_of_instances_goes_to_a_node_that_holds_it_all() -> None:
-    """Before the first is placed, what the others will need counts."""
+    """Before the first is placed, the needs of the others count."""
     document = cluster(nodes=2, memory=65536)
     for name, amount in (("node1", 2), ("node2", 4)):
         document["nodes"][name]["tags"] = [f"iallocator:utilization:x:{amount}"]

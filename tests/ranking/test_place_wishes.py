@@ -1,4 +1,4 @@
-"""Wishes between instances that all choose again: exact search breaks as few as can be."""
+"""Soft constraints when all instances are placed anew: exact search violates the least."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ pytest.importorskip("highspy")
 
 
 SEEDS = (5, 6, 49, 220)
-"""Worlds in which rules alone leave somebody out, though there is room for all."""
+"""Cases in which rules alone leave out an instance, although all fit."""
 
 
 class World:
-    """Nodes with so many slots, instances that need some, and pairs with a wish."""
+    """Represent nodes with slots, instances that need some, and pairs with a soft constraint."""
 
     def __init__(self, seed: int) -> None:
         rng = Random(f"wishes/{seed}")
@@ -32,7 +32,7 @@ class World:
         self.prices = [rng.choice((1, 5)) for _ in self.kinds]
 
     def document(self) -> Json:
-        """Nobody runs yet: all choose anew."""
+        """Return the document; no instance runs, so all are placed anew."""
         tags: list[list[str]] = [[f"iallocator:utilization:slot:{n}"] for n in self.needs]
         for k, (kind, price) in enumerate(zip(self.kinds, self.prices)):
             for member in self.members[k]:
@@ -49,7 +49,7 @@ class World:
         return given
 
     def cost(self, homes: tuple[int, ...]) -> int:
-        """What the broken wishes cost."""
+        """Return the penalty of the violated soft constraints."""
         return sum(
             price
             for kind, (one, other), price in zip(self.kinds, self.members, self.prices)
@@ -57,7 +57,7 @@ class World:
         )
 
     def lowest(self) -> int | None:
-        """The lowest cost of a placement of all; None if there is none."""
+        """Return the lowest penalty of a placement of all; None if there is none."""
         fitting = (
             self.cost(homes)
             for homes in product(range(3), repeat=5)
@@ -73,7 +73,7 @@ class World:
 def test_exact_search_breaks_the_cheapest_wishes_between_those_that_move(
     seed: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What it places costs as little as the best of all placements, by brute force."""
+    """The penalty equals that of the best placement by brute force."""
     world = World(seed)
     path = tmp_path / "document.json"
     path.write_bytes(as_bytes(world.document()))
@@ -87,7 +87,7 @@ def test_exact_search_breaks_the_cheapest_wishes_between_those_that_move(
 
 
 def _shuffled(found: Any, rng: Random, path: tuple[str, ...] = ()) -> Any:
-    """Return the same with the keys of all objects in another order, but for the instances."""
+    """Return `found` with the keys of all objects but the instances in another order."""
     if isinstance(found, dict):
         keys = list(found)
         if path != ("instances",):
@@ -97,7 +97,7 @@ def _shuffled(found: Any, rng: Random, path: tuple[str, ...] = ()) -> Any:
 
 
 def _circular(seed: int) -> Json:
-    """Return nodes that each have more of something than the next, and who needs some of all."""
+    """Return nodes with circular capacities, and instances that need some of all."""
     rng = Random(f"circular/{seed}")
     given = cluster(
         4,
@@ -118,7 +118,7 @@ def _circular(seed: int) -> Json:
 def test_place_is_the_same_in_whichever_order_keys_stand(
     kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Circles of capacities are cut by name; only instances choose as the document has them."""
+    """Circles of capacities are cut by name; only instances keep the order of the document."""
     path = tmp_path / "document.json"
     for seed in range(3):
         answers = []

@@ -1,4 +1,4 @@
-"""What harep itself would do on the same running cluster, which this process plays."""
+"""Repairs compared with harep's on the same running cluster, which this process simulates."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ RESULTS = ("success", "failure", "enoperm", "maybe")
 
 
 def _permissions(random: Random, chance: float) -> Iterator[str]:
-    """Tags that allow repairs or suspend them, on an instance, a group or the cluster."""
+    """Yield tags that allow or suspend repairs, on an instance, a group or the cluster."""
     if random.random() < chance:
         yield from random.sample((*TYPES, "nonsense", "Failover"), random.choice((1, 1, 2)))
     if random.random() < chance / 3:
@@ -37,7 +37,7 @@ def _permissions(random: Random, chance: float) -> Iterator[str]:
 
 
 def _records(random: Random) -> Iterator[str]:
-    """Tags that tell of repairs, some of them damaged."""
+    """Yield tags that record repairs, some of them invalid."""
     for identity in random.sample("abc", random.choice((0, 0, 0, 1, 1, 2, 3))):
         kind = random.choice((*TYPES, *TYPES, "other"))
         jobs = "+".join(map(str, random.sample(sorted(JOBS), random.choice((0, 1, 1, 2)))))
@@ -55,7 +55,7 @@ def _tags(words: Iterator[str]) -> list[str]:
 
 
 def _world(random: Random) -> Json:
-    """Two groups with much room, some of whose nodes are offline; instances of all kinds."""
+    """Return two groups with much free capacity and offline nodes; instances of all kinds."""
     answers = rapi_answers()
     answers["nodes"] = [
         node(
@@ -73,7 +73,7 @@ def _world(random: Random) -> Json:
 
 
 def _instance(random: Random, number: int) -> Json:
-    """On nodes of one group, with tags or without."""
+    """Return an instance on nodes of one group, with tags or without."""
     group = random.choice(((1, 2, 3, 4, 5), (9, 10, 11)))
     nodes = [f"node{n}" for n in random.sample(group, 2)]
     template = random.choice(("drbd", "drbd", "plain", "diskless", "sharedfile"))
@@ -101,7 +101,7 @@ def _playing(random: Random) -> Running:
 
 
 def _plain(tag: str) -> str:
-    """A tag without the name and the moment of a repair that has just been made."""
+    """Return a tag without the name and the time of a repair that has just been created."""
     parts = tag[len(PREFIX) :].split(":")
     if len(parts) > 2 and len(parts[2]) > 1:
         parts[2] = "new"
@@ -111,7 +111,7 @@ def _plain(tag: str) -> str:
 
 
 def _of_harep(path: str) -> Json | None:
-    """Counts, repairs, and changed tags, in the words of harep's own output; None: it gives up."""
+    """Return counts, repairs and changed tags from harep's output; None if it fails."""
     done = subprocess.run(
         ["harep", f"-L{path}", "--dry-run"], capture_output=True, text=True, check=False
     )
@@ -138,12 +138,12 @@ def _of_harep(path: str) -> Json | None:
 
 
 def _lasts(name: str, tag: str, told: list[tuple[str, str, str]]) -> bool:
-    """Whether a change is not undone by another one of the same run."""
+    """Return whether no other change of the run undoes this change."""
     return not {("Add", name, tag), ("Rem", name, tag)} <= set(told)
 
 
 def _of_ours(path: str, capsys: Capture) -> Json | None:
-    """The same of ``repair --json``."""
+    """Return counts, repairs and changed tags from ``repair --json``."""
     status = main(["repair", f"-L{path}", "--json"])
     out = capsys.readouterr().out
     if status == 2:
@@ -166,9 +166,9 @@ def _of_ours(path: str, capsys: Capture) -> Json | None:
     "seed", [*range(6), *(pytest.param(n, marks=pytest.mark.slow) for n in range(6, 300))]
 )
 def test_repair_does_what_harep_does(seed: int, tmp_path: Path, capsys: Capture) -> None:
-    """States, repairs and tags are the same, where there is room for everybody.
+    """States, repairs and tags are equal, if all instances fit.
 
-    Of a repair with several tags harep keeps those that count no more.
+    If a repair has several tags, harep keeps the ineffective ones.
     """
     with fake_luxi(tmp_path, _playing(Random(seed)).answer) as server:
         ours, theirs = _of_ours(server.path, capsys), _of_harep(server.path)

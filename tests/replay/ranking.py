@@ -1,4 +1,4 @@
-"""The ranking behind an answer as a table that shows, in a diff, why the answer changed."""
+"""Write the ranking behind an answer as a table, so that a diff shows why the answer changed."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ Terms = list[float]
 
 ALL = "--top=1000"
 SHOWN = 12
-"""Placements of a group that are listed."""
+"""Number of listed placements of a group."""
 
 
 def ranking(raw: bytes, options: Sequence[str]) -> str:
-    """Return the placements of every group, best first, and what their scores are made of.
+    """Return the placements of every group, best first, and the terms of their scores.
 
-    Terms are statistics times their weights, with the instance in place; lower is
-    better. Shown are those of the best placement, of the runner-up in its group, and of
-    the best of every other group; statistics that are 0 in all of them are left out.
+    Terms are statistics times their weights, with the instance placed; lower is better. The table
+    has the terms of the best placement, of the second in its group, and of the best of every other
+    group. Statistics that are 0 in all of them are left out.
     """
     try:
         response = json.loads(answer(raw, [*options, ALL]))
@@ -46,7 +46,7 @@ def ranking(raw: bytes, options: Sequence[str]) -> str:
 
 
 def _group(solution: Json) -> Iterator[str]:
-    """The placements of one group."""
+    """Yield the placements of one group."""
     yield f"group {solution['group']} ({solution['alloc_policy']})"
     rejected = ", ".join(f"{reason} {count}" for reason, count in solution["failures"].items())
     yield f"  {solution['successes']} possible, refused: {rejected or 'none'}"
@@ -61,7 +61,7 @@ def _group(solution: Json) -> Iterator[str]:
 
 
 def _compared(solutions: Sequence[Json]) -> list[Json]:
-    """The placements whose terms are shown: two of the first group, one of each other."""
+    """Return the placements with terms: two of the first group, one of each other."""
     found = [solution.get("placements", []) for solution in solutions]
     return [placed for rank, group in enumerate(found) for placed in group[: 1 if rank else 2]]
 
@@ -71,7 +71,7 @@ def _where(placed: Json) -> str:
 
 
 class _Board:
-    """Scores of one request, term by term."""
+    """Compute scores of one request, term by term."""
 
     def __init__(self, raw: bytes, options: Sequence[str]) -> None:
         settings = Settings()
@@ -92,7 +92,7 @@ class _Board:
         self._index = {node.name: node.index for node in cluster.nodes}
 
     def title(self) -> str:
-        """The instance in one line."""
+        """Return the instance in one line."""
         i = self._instance
         tags = f", tags {' '.join(i.tags)}" if i.tags else ""
         return (
@@ -101,14 +101,14 @@ class _Board:
         )
 
     def terms(self, placed: Json) -> Terms:
-        """The terms of one placement; their sum is its score."""
+        """Return the terms of one placement; their sum is its score."""
         nodes = tuple(self._index[name] for name in placed["nodes"])
         terms = self._kernel.terms_of(self._instance, nodes)
         assert round(sum(terms), 8) == placed["score"], "the score is not the sum of its terms"
         return terms
 
     def table(self, placements: Sequence[Json]) -> Iterator[str]:
-        """The terms of `placements` side by side."""
+        """Yield a table of the terms of `placements`."""
         if not placements:
             return
         heads = [_where(placed) for placed in placements]
@@ -123,7 +123,7 @@ class _Board:
 
 
 def _number(value: float) -> str:
-    """Eight decimals, and no sign before zero."""
+    """Format with eight decimals, and without a sign before zero."""
     return f"{round(value, 8) + 0.0:.8f}"
 
 

@@ -1,4 +1,4 @@
-"""Every case in ``fixtures`` has the stored answer, for the same reasons; so has each of hail's."""
+"""Every case in ``fixtures`` has the stored answer and reasons; so has hail's answer."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_case_answered_again_has_the_stored_response(
 
 @every_case
 def test_case_answered_again_complains_as_stored(case: Path) -> None:
-    """Nothing is written on stderr but what is stored beside the case."""
+    """The text on stderr equals the text stored beside the case."""
     found = case_of(str(case / "request.json"))
     stored = Path(found.stderr)
     expected = stored.read_text(encoding="utf-8") if stored.exists() else ""
@@ -71,7 +71,7 @@ def test_case_with_tables_reversed_has_the_same_answer(case: Path) -> None:
 
 @every_case
 def test_request_of_case_is_valid_unless_its_answer_is_an_error(case: Path) -> None:
-    """Cases are documents as the published contract wants them."""
+    """The documents of cases fit the published schema."""
     found = case_of(str(case / "request.json"))
     stored = json.loads(Path(found.response).read_text(encoding="utf-8"))
     assert bool(problems(Path(found.request).read_bytes())) == ("error" in stored)
@@ -79,7 +79,7 @@ def test_request_of_case_is_valid_unless_its_answer_is_an_error(case: Path) -> N
 
 @every_case
 def test_readme_of_case_tells_scenario_and_outcome(case: Path) -> None:
-    """Whoever reads a case finds what it is about and what must come out."""
+    """The README of a case says what it is about and what the expected result is."""
     text = (case / "README").read_text(encoding="utf-8")
     assert text.startswith("The scenario is ")
     assert "\nThe expected outcome " in text
@@ -96,7 +96,7 @@ READ_BY_HAIL = [case for case in allocate_cases() if not (case / "hail.txt").exi
 
 
 def options_of(case: Path) -> list[str]:
-    """Return the options of a case that hail has too; `--n1 strict` is how hail is."""
+    """Return the options of a case that hail has, too; hail has `--n1 strict` always."""
     options = case_of(str(case / "request.json")).options()
     return [option for option in options if option.partition("=")[0] in KNOWN_TO_HAIL]
 
@@ -112,14 +112,14 @@ def ask_hail(case: Path) -> tuple[str, str]:
 
 @pytest.mark.parametrize("case", STORED, ids=case_id)
 def test_stored_answer_of_hail_is_what_hail_says(case: Path) -> None:
-    """The peer's answer that the case shows has not been made up."""
+    """The stored answer of the peer is genuine."""
     name, text = ask_hail(case)
     assert (case / name).read_text(encoding="utf-8") == text
 
 
 @pytest.mark.parametrize("case", allocate_cases(), ids=case_id)
 def test_answer_unlike_that_of_hail_has_it_stored_beside(case: Path) -> None:
-    """No case differs from hail without showing it."""
+    """Each case that differs from hail shows it."""
     name, text = ask_hail(case)
     ours = json.loads((case / "response.json").read_text(encoding="utf-8"))
     theirs = json.loads(text) if name == "hail.json" else {}
@@ -129,7 +129,7 @@ def test_answer_unlike_that_of_hail_has_it_stored_beside(case: Path) -> None:
 
 @pytest.mark.parametrize("case", READ_BY_HAIL, ids=case_id)
 def test_case_with_compat_hail_has_the_answer_of_hail(case: Path) -> None:
-    """With --compat hail every difference is gone, but for requests we do not understand."""
+    """With ``--compat hail`` all differences are gone, but for invalid requests."""
     if "error" in json.loads((case / "response.json").read_text(encoding="utf-8")):
         pytest.skip("we refuse the request")
     ours = answer((case / "request.json").read_bytes(), [*options_of(case), "--compat=hail"])

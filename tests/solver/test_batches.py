@@ -1,4 +1,4 @@
-"""Batches that greedy placing cannot finish: the exact search against trying everything."""
+"""Batches that greedy placement cannot complete: the exact search compared with brute force."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _batch(seed: int, template: str) -> Json:
 
 
 def _fits(raw: bytes, options: list[str]) -> bool:
-    """Tell whether some choice of places fits all, by trying every one."""
+    """Return whether some choice of places fits all, by brute force."""
     settings = Settings()
     parse(options, settings)
     cluster, request = engine.read(raw, settings)
@@ -78,7 +78,7 @@ def _fits(raw: bytes, options: list[str]) -> bool:
     [("rbd", ["--n1=off"]), ("rbd", []), ("drbd", []), ("drbd", ["--ignore-soft-errors"])],
 )
 def test_a_batch_is_placed_if_and_only_if_all_can_be(template: str, options: list[str]) -> None:
-    """Where some choice of places fits all it is found; where none does, that is proved."""
+    """If some choice of places fits all, it is found; if none does, a proof is found."""
     searched = 0
     for seed in seeds(25, 60):
         raw = json.dumps(_batch(seed, template)).encode()
@@ -90,7 +90,7 @@ def test_a_batch_is_placed_if_and_only_if_all_can_be(template: str, options: lis
 
 
 def test_the_batch_of_the_manual_is_placed_whole() -> None:
-    """Medium, small and large on two nodes: placed in that order the large one stays out."""
+    """Medium, small and large on two nodes: in that order the large instance is not placed."""
     document = builders.cluster(nodes=2, memory=8192)
     document["nodes"]["node1"]["free_memory"] = 2049
     document["nodes"]["node2"]["free_memory"] = 4097
@@ -114,7 +114,7 @@ def test_the_batch_of_the_manual_is_placed_whole() -> None:
 def test_without_time_the_answer_says_so_and_keeps_what_greedy_found(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A search that may take no time changes nothing; the rest takes as long as it takes."""
+    """A search without time changes nothing; the rest takes as long as usual."""
     monkeypatch.setattr("iallocator.engine.LEAST_SECONDS", 60)
     asked = _batch(0, "rbd")
     response = respond(asked, "--n1=off", "--time-limit=0")
@@ -147,7 +147,7 @@ def test_every_batch_that_fits_is_placed_where_greedy_fails_on_a_dozen_of_them()
 def test_without_a_solver_the_answer_says_so_and_keeps_what_greedy_found(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The solver is optional: without it the batch is answered as far as greedy comes."""
+    """Without the solver the batch is answered by greedy placement."""
     asked = _batch(0, "rbd")
     greedy = respond(asked, "--n1=off", "--exact-search=no")
     monkeypatch.setattr("iallocator.solver.highs.available", lambda: False)
@@ -159,7 +159,7 @@ def test_without_a_solver_the_answer_says_so_and_keeps_what_greedy_found(
 
 
 def test_exact_search_keeps_to_groups_with_the_network() -> None:
-    """A group that lacks the network has room for all, and is no place for any of them."""
+    """A group that lacks the network has capacity for all, but is not used."""
     document = builders.cluster(nodes={"default": 2, "far": 1}, memory=16384)
     document["nodegroups"]["uuid-default"]["networks"] = ["blue"]
     document["nodes"]["node1"]["free_memory"] = 2049
@@ -198,7 +198,7 @@ def test_exact_search_counts_disks_against_the_pool_they_come_from() -> None:
             "disks": [{"size": 1400, "mode": "rw", "vg": pool}], "disk_space_total": 1400,
         }  # fmt: skip
         wanted.append(request)
-    # memory makes greedy fill node1 with one of each first, then nothing is left there
+    # with this memory, greedy fills node1 with one of each first, and then nothing is left there
     document["nodes"]["node1"]["free_memory"] = 6200
     document["nodes"]["node2"]["free_memory"] = 2049
     batch = document | {"request": {"type": "multi-allocate", "instances": wanted}}

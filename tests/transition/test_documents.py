@@ -30,12 +30,12 @@ SEEDS = seeds(8, 25)
 
 
 def response(request: Json, *options: str) -> Json:
-    """Our answer."""
+    """Return our answer."""
     return dict(respond(request, *options))
 
 
 def evacuate(base: Json, mode: str, *names: str) -> Json:
-    """A request to evacuate these instances."""
+    """Return a request to evacuate these instances."""
     request = {"type": "node-evacuate", "evac_mode": mode, "instances": list(names)}
     return {**base, "request": request}
 
@@ -43,7 +43,7 @@ def evacuate(base: Json, mode: str, *names: str) -> Json:
 @pytest.mark.parametrize("kind", MOVES)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_response_transition_is_safe_and_goes_where_the_result_says(kind: str, seed: int) -> None:
-    """Executed on the model in orders that the waits allow, it ends where Ganeti is told."""
+    """Executed on the model in any allowed order, it ends at the placement of the result."""
     raw = document(seed, kind)
     found = response(raw, "--n1=off")
     moved = {name: nodes for name, _, nodes in found["result"][0]} if found["success"] else {}
@@ -77,7 +77,7 @@ def test_response_transition_is_safe_and_goes_where_the_result_says(kind: str, s
 
 
 def test_jobs_of_the_result_follow_the_transition() -> None:
-    """A failover to a node that another instance must leave first depends on that one's job."""
+    """A failover to a node depends on the job of the instance that must leave it first."""
     held = {
         "first": instance("node1", "node2", memory=6000),
         "second": instance("node3", "node1", memory=6000),
@@ -96,14 +96,14 @@ def test_jobs_of_the_result_follow_the_transition() -> None:
 
 
 def test_compat_hail_has_no_transition() -> None:
-    """Hail's answer is hail's answer."""
+    """The answer is hail's, without further members."""
     base = cluster(3, instances={"a": instance("node1", "node2")})
     found = response(evacuate(base, "primary-only", "a"), "--compat=hail")
     assert set(found) == {"success", "info", "result", "solutions"}
 
 
 def test_fencing_stands_only_in_the_transition() -> None:
-    """Ganeti takes three opcodes; what ran on the offline node waits for the fencing."""
+    """Ganeti receives three opcodes; instances of the offline node depend on the fencing."""
     held = {"a": instance("node1", "node2"), "b": instance("node3", "node2")}
     base = cluster(4, instances=held, changes={"node1": {"offline": True}})
     found = response(evacuate(base, "primary-only", "a", "b"), "--n1=off")
@@ -115,7 +115,7 @@ def test_fencing_stands_only_in_the_transition() -> None:
 
 
 def test_shuffled_document_has_the_same_transition() -> None:
-    """Byte for byte, whatever the order of nodes and instances."""
+    """The bytes are equal for any order of nodes and instances."""
     raw = document(3, "node-evacuate")
     turned = {**raw}
     for table in ("nodes", "instances", "nodegroups"):
@@ -124,14 +124,14 @@ def test_shuffled_document_has_the_same_transition() -> None:
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """The command, really."""
+    """Run the command in a process."""
     command = [sys.executable, "-m", "iallocator", *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=True)
 
 
 @pytest.mark.parametrize("name", ["steps.svg", "steps.dot"])
 def test_balance_has_a_transition_and_draws_it(name: str, tmp_path: Path) -> None:
-    """As JSON that fits the schema, as lines, and as a graph in a file."""
+    """The output is JSON that fits the schema, lines, and a graph in a file."""
     held = {f"vm{k}": instance("node1", "node2", memory=1000) for k in range(5)}
     path, drawn = tmp_path / "cluster.json", tmp_path / name
     path.write_bytes(as_bytes(evacuate(cluster(4, instances=held), "all", "vm0")))
@@ -151,7 +151,7 @@ def test_balance_has_a_transition_and_draws_it(name: str, tmp_path: Path) -> Non
 
 
 def test_explain_tells_the_transition() -> None:
-    """The steps in a table, with what each waits for."""
+    """The steps are in a table with their dependencies."""
     from iallocator.explain.explain import explain
     from iallocator.options.settings import Settings
     from iallocator.render.explained import render
@@ -169,7 +169,7 @@ def test_explain_tells_the_transition() -> None:
 
 
 def test_instance_on_shared_storage_needs_no_spindles_of_its_own() -> None:
-    """Where disks have spindles for themselves, and none are left, others may still come."""
+    """An instance without dedicated spindles fits on a node with none of them free."""
     web = instance("node1", disk_template="rbd")
     document = cluster(nodes=2, memory=16384, instances={"web": web})
     for node in document["nodes"].values():

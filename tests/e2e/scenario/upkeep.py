@@ -1,4 +1,4 @@
-"""Reboots, repairs, and room for new instances, carried out by the program itself."""
+"""Reboots, repairs, and room for new instances, executed by the program itself."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _GIB = 1024
 
 
 def upkeep(run: Runner) -> None:
-    """Do what administrators do every now and then.
+    """Execute the regular tasks of administrators.
 
     Parameters
     ----------
@@ -31,14 +31,14 @@ def upkeep(run: Runner) -> None:
     allow_rapi(run)
     _make_room(run)
     _reboot(run)
-    # A node that comes back has disks of instances that have left it: another one each time.
+    # A node that returns has disks of instances that have left it, so each repair uses another node
     _repair(run, THROUGH_LUXI, FIRST_GROUP)
     _repair(run, THROUGH_RAPI, SECOND_GROUP)
     run.drop(*_NAMES)
 
 
 def _make_room(run: Runner) -> None:
-    """A request that fits nowhere in a group until one instance has moved."""
+    """Send a request that fits nowhere in a group until one instance has moved."""
     one, two, three = run.nodes_of(FIRST_GROUP)
     mirrored = (f"--node={one}:{three}", f"--node={two}:{one}")
     for name, where, memory in zip(_NAMES, mirrored, (12 * _GIB, 4 * _GIB), strict=True):
@@ -61,7 +61,7 @@ def _make_room(run: Runner) -> None:
 
 
 def _reboot(run: Runner) -> None:
-    """The nodes of one group of reboots are emptied, wait for somebody, and are filled again."""
+    """Evacuate the nodes of one reboot group, wait, and move the instances back."""
     before = run.cluster.instances()
     execution = Execution(run, THROUGH_LUXI, "reboot", "reboot")
     execution.begin("-G", FIRST_GROUP, "--one-step-only")
@@ -84,7 +84,7 @@ def _reboot(run: Runner) -> None:
 
 
 def _repair(run: Runner, door: Words, group: str) -> None:
-    """A node goes offline: who had its secondary, and who its primary there, is repaired."""
+    """Take a node offline, and repair the instances that have their primary or secondary there."""
     run.drop(*_NAMES)
     one, _, three = run.nodes_of(group)
     for name, where in zip(_NAMES, (f"{one}:{three}", f"{three}:{one}"), strict=True):
@@ -109,7 +109,7 @@ def _repair(run: Runner, door: Words, group: str) -> None:
 
 
 def _not_repaired(run: Runner, lost: str) -> list[str]:
-    """Instances that still need the lost node, or whose tags do not say what became of them."""
+    """Return the instances that still use the lost node, or have tags without a result."""
     found = []
     here = run.cluster.instances()
     for name in map(instance, _NAMES):
@@ -123,7 +123,7 @@ def _not_repaired(run: Runner, lost: str) -> list[str]:
 
 
 def _repaired_twice(run: Runner) -> Iterator[str]:
-    """Disks of an instance that were replaced more often than it was created."""
+    """Yield the disks of an instance that were replaced more often than created."""
     done: Counter[tuple[str, str]] = Counter()
     for codes in queued(run):
         for code in codes:

@@ -1,4 +1,4 @@
-"""What all nodes have in common, prepared once before the first of them starts."""
+"""Prepare what all nodes share, once before the first of them starts."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ _DEVICES = {
 
 
 def prepare(specs: Iterable[NodeSpec], plugin: Path, captures: Path) -> str:
-    """Turn the calling process's mount namespace into the ground the nodes stand on.
+    """Prepare the calling process's mount namespace for the nodes.
 
     Parameters
     ----------
     specs : iterable of NodeSpec
-        The nodes to come.
+        The nodes that will be started.
     plugin : pathlib.Path
         The allocator to run.
     captures : pathlib.Path
-        Directory for what is asked and answered.
+        Directory for requests and answers.
 
     Returns
     -------
@@ -50,10 +50,10 @@ def prepare(specs: Iterable[NodeSpec], plugin: Path, captures: Path) -> str:
     mounts.shadow(Path("/srv"))
     STORE.mkdir(mode=0o755)
     _storage_directories()
-    mounts.shadow(Path("/etc"))  # the allocator's configuration file may come there
+    mounts.shadow(Path("/etc"))  # the allocator's configuration file may be there
     patches.apply()
     _devices()
-    # Of the administrator's home, neither keys nor what a shell does at its start.
+    # Of the administrator's home, hide keys and the shell's start files
     mounts.shadow(Path("/root"), keep=lambda name: name not in _PERSONAL)
     Path("/root/.ssh").mkdir(mode=0o700)
     _names(specs)
@@ -63,8 +63,8 @@ def prepare(specs: Iterable[NodeSpec], plugin: Path, captures: Path) -> str:
 
 
 def _storage_directories() -> None:
-    # The file system that holds sharedfile disks is mounted here, before the nodes exist:
-    # therefore it is one and the same for all of them.
+    # The file system that holds sharedfile disks is mounted here, before the nodes exist, so that
+    # all of them share it.
     ganeti = Path("/srv/ganeti")
     if ganeti.exists():
         mounts.empty_directory(ganeti)
@@ -102,13 +102,13 @@ def _fake_commands() -> None:
             link = target / command
             link.unlink(missing_ok=True)
             link.symlink_to(copy)
-    kvm = target / "kvm"  # Ganeti asks it for its version where kvm is a hypervisor
+    kvm = target / "kvm"  # Ganeti runs it for its version if kvm is a hypervisor
     kvm.write_text("#!/bin/sh\necho QEMU emulator version 7.2.0, Copyright\n", encoding="utf-8")
     kvm.chmod(0o755)
 
 
 def _operating_system() -> None:
-    """Define an OS whose scripts do nothing: instances never run anyway."""
+    """Define an OS with empty scripts, because instances never run."""
     system = Path("/srv/ganeti/os/noop")
     system.mkdir(parents=True)
     for name in ("create", "import", "export", "rename", "verify"):

@@ -19,7 +19,7 @@ from .table import HERE, PRIMARIES, STAYS, WAITS, feature
 
 @feature("together", PRIMARIES)
 def together(scene: Scene) -> Iterator[None]:
-    """A partner lives on `next`."""
+    """A partner is on `next`."""
     partner = scene.add("partner", NEXT, memory=256, auto_balance=False)
     scene.tag(scene.subject, "iallocator:colocate:must:pair")
     yield
@@ -28,7 +28,7 @@ def together(scene: Scene) -> Iterator[None]:
 
 @feature("together, as one", (SHARED,), rival=True)
 def together_as_one(scene: Scene) -> Iterator[None]:
-    """There is room for both on `next` only, and they go together."""
+    """Both fit on `next` only, as a colocation group."""
     scene.forgo_n1()
     scene.subject["memory"] = 12000
     if SOURCE in scene.document["nodes"]:
@@ -52,7 +52,7 @@ def apart_node(scene: Scene) -> Iterator[None]:
 
 @feature("apart (domain)", PRIMARIES)
 def apart_domain(scene: Scene) -> Iterator[None]:
-    """What is on `keeper` and the subject must not share a rack."""
+    """The subject must not share a rack with an instance on `keeper`."""
     scene.tag(scene.subject, "iallocator:separate:must:web:rack")
     scene.tag(scene.instance("at-keeper"), "iallocator:separate:must:web:rack")
     scene.tag(scene.node(KEEPER), "rack:1")
@@ -65,7 +65,7 @@ def apart_domain(scene: Scene) -> Iterator[None]:
 
 @feature("should with a price", PRIMARIES)
 def should(scene: Scene) -> Iterator[None]:
-    """To share a node with ``at-best`` costs more than `best` is better."""
+    """Sharing a node with ``at-best`` costs more than the advantage of `best`."""
     scene.tag(scene.subject, "iallocator:separate:should:web:1000")
     yield
     scene.tag(scene.instance("at-best"), "iallocator:separate:should:web:1000")
@@ -73,7 +73,7 @@ def should(scene: Scene) -> Iterator[None]:
 
 @feature("priority", rival=True, expect=HERE)
 def priority(scene: Scene) -> Iterator[None]:
-    """Of two for whom there is one place on `best`, the one with the higher priority."""
+    """Of two instances for one slot on `best`, the one with higher priority gets it."""
     if scene.kind == MIRROR:
         scene.subject["disk_space_total"] = 70000
         for name in (KEEPER, SOURCE):
@@ -98,7 +98,7 @@ def order(scene: Scene) -> Iterator[None]:
 
 @feature("order after what fails", rival=True, nowhere=True)
 def order_broken(scene: Scene) -> Iterator[None]:
-    """The subject starts only when one runs that has no place."""
+    """The subject depends on an instance that cannot be placed."""
     scene.add_rival()["memory"] = 2**19
     yield
     scene.tag(scene.subject, "iallocator:order:after:rival")
@@ -118,21 +118,21 @@ def keep_running(scene: Scene) -> Iterator[None]:
 
 @feature("hard location score", PRIMARIES)
 def hard_score(scene: Scene) -> Iterator[None]:
-    """Minus infinity on `best`."""
+    """A score of minus infinity on `best`."""
     yield
     scene.tag(scene.subject, "iallocator:score:best:-INFINITY")
 
 
 @feature("hard node score", PRIMARIES)
 def hard_node_score(scene: Scene) -> Iterator[None]:
-    """Minus infinity for everything on `best`."""
+    """A score of minus infinity for all instances on `best`."""
     yield
     scene.tag(scene.node(BEST), "iallocator:score:-INFINITY")
 
 
 @feature("soft location score")
 def soft_score(scene: Scene) -> Iterator[None]:
-    """A little more for `next`."""
+    """A slightly higher score for `next`."""
     yield
     scene.tag(scene.subject, "iallocator:score:next:10")
 

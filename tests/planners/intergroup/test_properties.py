@@ -1,4 +1,4 @@
-"""What holds of every plan between groups, on random super clusters with overlapping partitions."""
+"""Properties of every plan between groups, on random super clusters with overlapping partitions."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def health_of(mover: Mover) -> dict[str, Health]:
 
 
 def survivors(mover: Mover) -> set[int]:
-    """Return the online nodes that fail no N+1."""
+    """Return the online nodes that pass N+1."""
     online = {node.index for node in mover.context.cluster.nodes if node.online}
     return online.difference(*(health.failing for health in health_of(mover).values()))
 
@@ -61,7 +61,7 @@ def held_in(mover: Mover, group: str) -> list[str]:
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_plan_between_groups_keeps_every_promise(seed: int, command: str) -> None:
-    """No move leaves its partition, breaks an N+1 that held, or raises the score."""
+    """No move leaves its partition, violates an N+1 that held, or raises the score."""
     document = random_super_cluster(seed)
     plan = plan_of(command, document)
     before, after = mover_on(document), mover_on(document, plan)
@@ -91,7 +91,7 @@ def test_plan_between_groups_keeps_every_promise(seed: int, command: str) -> Non
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_redistribute_tells_the_health_of_the_model(seed: int) -> None:
-    """States are those before; repaired groups are healthy afterwards, healthy ones stay so."""
+    """States are those before the plan; repaired and healthy groups are healthy after it."""
     document = random_super_cluster(seed)
     plan = plan_of("redistribute", document)
     before, after = health_of(mover_on(document)), health_of(mover_on(document, plan))
@@ -107,7 +107,7 @@ def test_redistribute_tells_the_health_of_the_model(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_compress_empties_the_chosen_group(seed: int) -> None:
-    """It is empty then, all its instances are elsewhere, and no other instance has moved."""
+    """The group is empty, all its instances are elsewhere, and no other instance has moved."""
     document = random_super_cluster(seed)
     plan = plan_of("compress", document)
     if plan["chosen"] is None:
@@ -122,7 +122,7 @@ def test_compress_empties_the_chosen_group(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", seeds(5, 10))
 def test_loads_after_a_move_are_those_of_the_model(seed: int) -> None:
-    """The score that a move is judged by is what comes out if the loads are counted anew."""
+    """The score of a move equals that with newly counted loads."""
     mover = mover_on(random_super_cluster(seed))
     state: State = mover.context.state
     groups = [group for group in state.cluster.groups if group.nodes]
