@@ -1,7 +1,7 @@
-"""The command, run as a person or Ganeti runs it: in this process, or in one of its own.
+"""Run the command as a person or Ganeti runs it: in this process, or in a separate one.
 
-Starting an interpreter and loading the array library takes longer than most answers: what
-does not need a process of its own is run in this one.
+Starting an interpreter and loading the array library takes longer than most answers. So commands
+run in this process if they do not need a separate one.
 """
 
 from __future__ import annotations
@@ -44,26 +44,26 @@ def run(*arguments: str, stdin: bytes = b"", cwd: Path = ROOT) -> Done:
 
 
 def respond(document: Json, *options: str) -> Json:
-    """The response to a request, with options as Ganeti passes them."""
+    """Return the response to a request, with options as Ganeti passes them."""
     response: Json = json.loads(answer(as_bytes(document), options))
     return response
 
 
 def printed(*words: str, document: Json | None = None, status: int = 0) -> str:
-    """What a command prints, about `document` if there is one; it ends with `status`."""
+    """Return the output of a command, about `document` if given; it must end with `status`."""
     done = run(*words, stdin=b"" if document is None else as_bytes(document))
     assert done.returncode == status, done.stderr.decode()
     return done.stdout.decode()
 
 
 def json_of(*words: str, document: Json | None = None, status: int = 0) -> Json:
-    """The same with ``--json``, read."""
+    """Return the parsed output of a command with ``--json``."""
     found: Json = json.loads(printed(*words, "--json", document=document, status=status))
     return found
 
 
 def plan_of(command: str, document: Json, *options: str, status: int = 0) -> Json:
-    """The plan of `command`, which passes its own check and fits the schema."""
+    """Return the plan of `command`, which must pass its verification and fit the schema."""
     plan = json_of(command, "--verify-plan", *options, document=document, status=status)
     conforms(plan, "plan")
     return plan
@@ -71,7 +71,7 @@ def plan_of(command: str, document: Json, *options: str, status: int = 0) -> Jso
 
 @contextlib.contextmanager
 def _streams(stdin: bytes) -> Iterator[tuple[Any, Any]]:
-    """Let the standard streams be in memory; those that are written."""
+    """Replace the standard streams by streams in memory, and yield stdout and stderr."""
     read = io.TextIOWrapper(io.BytesIO(stdin))
     out, err = (
         io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors="backslashreplace") for _ in "oe"
@@ -85,7 +85,7 @@ def _streams(stdin: bytes) -> Iterator[tuple[Any, Any]]:
 
 
 def run_process(*arguments: str, stdin: bytes | None = None, **options: Any) -> Done:
-    """Run the program as Ganeti does: no environment, no terminal, anywhere.
+    """Run the program as Ganeti does: without environment and terminal, in any folder.
 
     `options` are for `subprocess.run`.
     """
@@ -96,7 +96,7 @@ def run_process(*arguments: str, stdin: bytes | None = None, **options: Any) -> 
 
 
 def complaint(done: Done, status: int = 2) -> str:
-    """What the only line on stderr says; nothing is on stdout."""
+    """Return the only line on stderr; stdout must be empty."""
     assert done.returncode == status, done
     assert not done.stdout, done
     lines = done.stderr.decode().splitlines()

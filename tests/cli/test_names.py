@@ -1,4 +1,4 @@
-"""Names, tags and reasons are data: they steer no terminal, break no line, run in no shell."""
+"""Names, tags and reasons are data: they control no terminal, break no line, run in no shell."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PLANS = (
     ("reboot --force", "constraints/squeeze-keeps-apart"),
     ("place --strategy=pacemaker-minimal", "place/everything"),
 )  # fmt: skip
-"""Command with options, and the stored case whose document it is about."""
+"""Command with options, and the stored case with its document."""
 
 REQUESTS = (
     "allocate/n1-no-new-refuses", "allocate/exclusion-tag-conflict", "affinity/anti-affinity",
@@ -49,11 +49,11 @@ ABOUT = (
     ("constraints", "--all", "--json"), ("config",), ("config", "--json"), ("check",),
     ("check", "--machine-readable"), ("--validate",),
 )  # fmt: skip
-"""What may be asked about any request."""
+"""Questions about any request."""
 
 
 def prepared(case: str, folder: Path) -> list[str]:
-    """Write the poisoned request of a stored case; its arguments, without ``--json``."""
+    """Write the poisoned request of a stored case; return its arguments, without ``--json``."""
     stored = FIXTURES / case
     document, names = poisoned(json.loads((stored / "request.json").read_text()))
     (folder / "doc").write_bytes(as_bytes(document))
@@ -63,7 +63,7 @@ def prepared(case: str, folder: Path) -> list[str]:
 
 
 def said(capsys: Capture, *arguments: str) -> str:
-    """What is on stdout, after a look at both streams."""
+    """Return stdout, after checking both streams."""
     assert main(arguments) in (0, 1)
     out, err = capsys.readouterr()
     for line in (out + err).split("\n"):
@@ -74,7 +74,7 @@ def said(capsys: Capture, *arguments: str) -> str:
 
 @pytest.fixture(autouse=True)
 def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files are named without their folder."""
+    """Run in the folder, so that files are named without it."""
     monkeypatch.chdir(tmp_path)
 
 
@@ -82,7 +82,7 @@ def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_plans_about_odd_names_print_their_codes(
     command: str, case: str, tmp_path: Path, capsys: Capture
 ) -> None:
-    """Table, lists, commands, graphs and JSON; what is saved as a drawing is XML."""
+    """Table, lists, commands, graphs and JSON; a saved drawing is XML."""
     words = [*command.split(), prepared(case, tmp_path)[-1]]
     said(capsys, *words)
     document = json.loads(said(capsys, *words, "--json", "-v"))
@@ -99,7 +99,7 @@ def test_plans_about_odd_names_print_their_codes(
 
 
 def _texts(value: object) -> list[str]:
-    """All strings in a document."""
+    """Return all strings in a document."""
     if isinstance(value, dict):
         return [*value, *(text for one in value.values() for text in _texts(one))]
     if isinstance(value, list):
@@ -111,7 +111,7 @@ def _texts(value: object) -> list[str]:
 def test_answers_about_odd_names_print_their_codes(
     case: str, tmp_path: Path, capsys: Capture
 ) -> None:
-    """Answers, warnings, explanations, lists: nothing that a terminal would obey."""
+    """Answers, warnings, explanations, lists: no control characters for terminals."""
     *words, document = prepared(case, tmp_path)
     for about in ABOUT:
         taken = words if about in ((), ("explain",)) else []
@@ -123,7 +123,7 @@ def test_answers_about_odd_names_print_their_codes(
 
 
 def test_errors_about_odd_names_are_one_line(tmp_path: Path, capsys: Capture) -> None:
-    """What is wrong with a document, or with words of the command line."""
+    """Errors about a document, or about arguments of the command line."""
     document = allocate(cluster(2))
     document["nodes"]["node" + EVIL] = {"group": EVIL}
     (tmp_path / "doc").write_bytes(as_bytes(document))
@@ -137,7 +137,7 @@ def test_errors_about_odd_names_are_one_line(tmp_path: Path, capsys: Capture) ->
 
 
 def test_machine_readable_uuid_with_a_quote_stays_one_word(tmp_path: Path, capsys: Capture) -> None:
-    """What hcheck's keys are for is a shell: it must not run what a uuid says."""
+    """The keys of hcheck are for a shell, which must not execute parts of a uuid."""
     document = cluster(2)
     evil = "u'; echo gone; '"
     document["nodegroups"] = {evil: document["nodegroups"]["uuid-default"]}
@@ -153,7 +153,7 @@ def test_machine_readable_uuid_with_a_quote_stays_one_word(tmp_path: Path, capsy
 def test_short_names_in_a_file_of_loads_count_as_whole_ones(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`-U` takes the names that people write; ambiguous ones are rejected, unknown ones told."""
+    """`-U` accepts short names; ambiguous ones are rejected, unknown ones reported."""
     held = {
         "a.example.com": instance("node1", "node2"),
         "b.example.com": instance("node1", "node3"),
@@ -179,7 +179,7 @@ def test_short_names_in_a_file_of_loads_count_as_whole_ones(
 def test_short_name_of_the_master_node_is_known_to_reboot(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As to squeeze; an unknown one is told with its option."""
+    """The name works as in squeeze; an unknown name is reported with its option."""
     path = tmp_path / "request.json"
     text = as_bytes(allocate(cluster(3))).replace(b'"node1"', b'"node1.example.com"')
     path.write_bytes(text)

@@ -1,4 +1,4 @@
-"""What people read: tables that fit, names without their domain, numbers with their units."""
+"""Output for people: tables that fit, names without domain, numbers with units."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WIDTH = 100
 
 @pytest.fixture
 def text(tmp_path: Path) -> Path:
-    """Three groups of nodes with long names; node3, with three instances, is offline."""
+    """Return three groups of nodes with long names; node3, with three instances, is offline."""
     lines = TEXT.read_text()
     for number in range(1, 8):
         lines = lines.replace(f"node{number}", f"node{number}{DOMAIN}")
@@ -32,7 +32,7 @@ def text(tmp_path: Path) -> Path:
 
 
 def said(*words: object) -> str:
-    """What stands on stdout."""
+    """Return the text on stdout."""
     done = run(*map(str, words))
     assert done.returncode in (0, 1)
     return done.stdout.decode()
@@ -42,7 +42,7 @@ def said(*words: object) -> str:
     "words", ["balance -G rack2 --verify-plan", "balance -C --all-groups", "check", "capacity"]
 )
 def test_tables_leave_the_domain_out_and_fit(words: str, text: Path) -> None:
-    """Hosts of one domain are short, which is said at the end; no line is longer than a page."""
+    """Names of hosts in one domain are shortened, with a note; no line is longer than a page."""
     out = said(*words.split(), "-t", text).partition("\n\necho ")[0]
     assert max(map(len, out.splitlines())) <= WIDTH
     if words != "capacity":
@@ -59,7 +59,7 @@ def test_reason_that_is_long_goes_on_below_itself() -> None:
 
 
 def test_columns_of_moves_and_groups_have_titles_and_units(text: Path) -> None:
-    """Groups, moves, steps: each number stands under what it is."""
+    """Groups, moves, steps: each number has a title."""
     out = said("balance", "-G", "rack2", "-t", text, "--verify-plan")
     assert "  move  instance  from   to     " in out
     assert "  score then  GiB copied  how (as hbal)" in out
@@ -69,7 +69,7 @@ def test_columns_of_moves_and_groups_have_titles_and_units(text: Path) -> None:
 
 
 def test_steps_have_one_layout_in_plans_and_explanations() -> None:
-    """The same table under the same heading."""
+    """The steps have one table under one heading."""
     case = FIXTURES / "node-evacuate/drbd-all/request.json"
     explained = said("explain", case)
     begin = explained.index("Transition: ")
@@ -79,7 +79,7 @@ def test_steps_have_one_layout_in_plans_and_explanations() -> None:
 
 
 def test_compress_counts_instances_and_no_scores() -> None:
-    """What it lowers is how many are left in the group."""
+    """The command lowers the number of instances that are left in the group."""
     case = next(path for path in sorted((FIXTURES / "compress").iterdir()) if path.is_dir())
     out = said("compress", case / "request.json")
     assert "Instances in the chosen group: 2 -> 0" in out
@@ -109,14 +109,14 @@ def test_loads_of_groups_are_named() -> None:
 def test_check_says_first_how_it_is_and_what_balancing_would_do(
     words: tuple[str, ...], verdict: str
 ) -> None:
-    """One sentence; nothing is said of troubles that nobody has."""
+    """The result is one sentence; problems that do not occur are not mentioned."""
     out = said("check", "-t", TEXT, *words)
     assert out.splitlines()[0] == verdict
     assert "0  " not in out
 
 
 def test_check_tells_what_is_wrong_node_by_node(text: Path) -> None:
-    """Instances with the same trouble on one node share a line."""
+    """Instances with one problem on one node share a line."""
     out = said("check", "-t", text)
     assert "  node3  b1, b2, b3: primary on node3, which is offline\n" in out
     assert out.startswith("Something is wrong; balancing would help (3 moves; ")
@@ -137,7 +137,7 @@ def test_lists_of_a_planner_for_one_group_show_that_group(words: str, capsys: Ca
 
 
 def test_quiet_keeps_complaints(capsys: Capture) -> None:
-    """Remarks are left out, not what is wrong."""
+    """Remarks are left out, errors are not."""
     assert main(["balance", "-q", "-v", "-t", str(TEXT)]) == 0
     assert capsys.readouterr().err == ""
     assert main(["balance", "-q", "--offline=x", "-t", str(TEXT)]) == 2
@@ -148,7 +148,7 @@ def test_quiet_keeps_complaints(capsys: Capture) -> None:
 def test_graph_with_its_file_apart_says_how_to_attach_it(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Else it would be taken for the cluster."""
+    """Otherwise the name would be taken for the cluster."""
     assert main(["balance", "--graph", name, "--simulate", "preferred,2,10g,8g,4"]) == 2
     told = capsys.readouterr().err
     assert told == f"iallocator: --graph: its file must be attached: --graph={name}\n"

@@ -1,7 +1,6 @@
-"""Documents that are left out of comparisons, each with its reason.
+"""Documents that are excluded from comparisons, each with its reason.
 
-Where hail is known to be wrong, or reads less than we do, a difference would
-say nothing.
+If hail is known to be wrong, or reads less than this program, a difference has no meaning.
 """
 
 from __future__ import annotations
@@ -19,9 +18,9 @@ LOST_ALLOCATIONS = "lost allocations rank a group: hail tests no N+1 then"
 
 
 def incomparable(document: Json, like_hail: bool = False) -> str:
-    """Return why a document says nothing about us and hail, or an empty string.
+    """Return why the answers to a document are not comparable with hail's, or "".
 
-    With `like_hail` we read no more than hail does.
+    With `like_hail` this program reads no more than hail does.
     """
     speeds = (node["ndparams"].get("cpu_speed", 1) for node in document["nodes"].values())
     if not like_hail and any(speed != 1 for speed in speeds):
@@ -39,7 +38,7 @@ def incomparable(document: Json, like_hail: bool = False) -> str:
 
 
 def _unscored(node: Json) -> bool:
-    """Tell whether hail divides by zero for a node: exclusive storage without spindles."""
+    """Return whether hail divides by zero for a node: exclusive storage without spindles."""
     exclusive = node["ndparams"]["exclusive_storage"]
     return bool(exclusive) and _reports(node) and not node["total_spindles"]
 
@@ -50,15 +49,15 @@ def _batch(request: Json) -> list[Json]:
 
 
 def comparable(document: Json) -> bool:
-    """Tell whether hail's answer must equal ours."""
+    """Return whether hail's answer must equal ours."""
     return not incomparable(document)
 
 
 def ranked_otherwise(document: Json) -> bool:
-    """Tell whether lost allocations rank a group, for us or for hail.
+    """Return whether lost allocations rank a group, for this program or for hail.
 
-    We do so for every dedicated group, hail if all allocatable groups are dedicated
-    (and therefore also if no group is allocatable); then it tests no N+1 either.
+    This program does so for every dedicated group. Hail does so if all allocatable groups are
+    dedicated, and therefore also if no group is allocatable; then it does not test N+1 either.
     """
     groups = document["nodegroups"]
     dedicated = {uuid: _is_dedicated(document, uuid) for uuid in groups}
@@ -69,14 +68,14 @@ def ranked_otherwise(document: Json) -> bool:
 
 
 def _is_dedicated(document: Json, uuid: str) -> bool:
-    """Tell whether all online nodes of a group have exclusive storage."""
+    """Return whether all online nodes of a group have exclusive storage."""
     members = (node for node in document["nodes"].values() if node["group"] == uuid)
     nodes = [node for node in members if _reports(node) and not node["drained"]]
     return all(bool(node["ndparams"]["exclusive_storage"]) for node in nodes)
 
 
 def _judged_otherwise(document: Json, name: str) -> bool:
-    """Tell whether reported and accounted free memory disagree about N+1 at a node."""
+    """Return whether reported and accounted free memory give different N+1 results for a node."""
     node = document["nodes"][name]
     if not _reports(node):
         return False
@@ -89,7 +88,7 @@ def _reports(node: Json) -> bool:
 
 
 def _free_memory(document: Json, name: str) -> int:
-    """Return what is free after the instances and whatever is missing, in MiB."""
+    """Return the free memory without instances and missing memory, in MiB."""
     node = document["nodes"][name]
     kvm = document["enabled_hypervisors"][:1] == ["kvm"]
     own = STATIC_KVM_MEMORY if kvm else node["reserved_memory"]
@@ -107,7 +106,7 @@ def _runs(instance: Json) -> bool:
 
 
 def _reserved_for_peers(document: Json, name: str) -> int:
-    """Return the most memory that one other node's failure would bring here, in MiB."""
+    """Return the most memory that the failure of one other node needs on this node, in MiB."""
     peers: dict[str, int] = {}
     for instance in document["instances"].values():
         if name in instance["nodes"][1:] and _will_fail_over(instance):

@@ -1,4 +1,4 @@
-"""Shoulds count under every strategy: by their price where it has scores, else among equals."""
+"""Soft constraints count under every strategy: by penalty if it has scores, else between equals."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ APART = "iallocator:separate:should:web"
 
 
 def _world(nodes: int = 3, **members: Any) -> Json:
-    """Return a cluster of equal nodes, the first of which runs `old`, the others others."""
+    """Return a cluster of equal nodes; the first runs `old`, the others run others."""
     instances = {
         name: builders.instance(
             f"node{k}", disk_template="rbd", memory=1024, tags=[APART] if name == "old" else [],
@@ -37,7 +37,7 @@ def _asked(document: Json, *options: str) -> Json:
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_should_decides_among_equals_under_every_strategy(strategy: str) -> None:
-    """node1 is the first by name; only what the new one should keep apart from is there."""
+    """node1 is the first by name, but has the instance to be separated from."""
     new = builders.allocate(_world(), disk_template="rbd", memory=512)
     option = f"--strategy={strategy}"
     assert _asked(new, option)["result"] == ["node1"]
@@ -48,7 +48,7 @@ def test_should_decides_among_equals_under_every_strategy(strategy: str) -> None
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_should_that_no_node_meets_rejects_none_and_is_reported(strategy: str) -> None:
-    """On a single node the new one goes there all the same, and is told what it breaks."""
+    """On a single node the new instance is placed, and the violation is reported."""
     new = builders.allocate(_world(1), disk_template="rbd", memory=512, tags=[APART])
     response = _asked(new, f"--strategy={strategy}")
     assert response["result"] == ["node1"]
@@ -61,7 +61,7 @@ def test_should_that_no_node_meets_rejects_none_and_is_reported(strategy: str) -
 def test_should_is_weighed_against_scores_of_pacemaker(
     strategy: str, price: int, expected: str
 ) -> None:
-    """node1 has a score of 5: a wish of 6 outweighs it, one of 4 does not."""
+    """node1 has a score of 5: a penalty of 6 outweighs it, one of 4 does not."""
     document = _world()
     document["nodes"]["node1"]["tags"] = ["iallocator:score:5"]
     document["instances"]["old"]["tags"] = [f"{APART}:{price}"]
@@ -72,7 +72,7 @@ def test_should_is_weighed_against_scores_of_pacemaker(
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_should_counts_for_moves(strategy: str) -> None:
-    """Evacuated, it goes to the node without the other one."""
+    """After an evacuation, the instance is on the node without the other one."""
     document = _world(4)
     document["instances"]["d"]["tags"] = [APART]
     document["request"] = {"type": "node-evacuate", "evac_mode": "all", "instances": ["d"]}
@@ -84,7 +84,7 @@ def test_should_counts_for_moves(strategy: str) -> None:
 def test_should_counts_in_place(
     strategy: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Both that should be apart stay at home only if they are; the rest is as by the rules."""
+    """Two instances that should be apart keep their nodes only if they are apart."""
     instances = {
         name: builders.instance("node1", disk_template="rbd", tags=[f"{APART}:9"])
         for name in ("a", "b")
@@ -99,7 +99,7 @@ def test_should_counts_in_place(
 def test_should_that_place_breaks_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Where there is one node only, both name the other; a missing leader is told, too."""
+    """With one node only, both name the other one; a missing leader is reported, too."""
     tags = {"a": [APART], "b": [APART, "iallocator:order:should-after:nobody"]}
     document = builders.cluster(1)
     request = builders.allocate(document, disk_template="rbd", memory=512)["request"]
@@ -125,7 +125,7 @@ def test_should_that_place_breaks_is_reported(
 def test_should_after_something_that_does_not_run_is_reported(
     strategy: str, base: str, why: str
 ) -> None:
-    """Misspelt, stopped, or failed in the same batch: the new one is placed, and it is told."""
+    """Misspelt, stopped, or failed in the batch: the new instance is placed, and it is reported."""
     instances = {"down": builders.instance("node1", disk_template="rbd", admin_state="down")}
     document = builders.cluster(2, instances=instances)
     request = builders.allocate(document, disk_template="rbd", memory=512)["request"]
@@ -144,7 +144,7 @@ def test_should_after_something_that_does_not_run_is_reported(
 
 
 def test_should_with_a_price_counts_between_groups() -> None:
-    """A group in which a should is broken is dearer than one without anybody to be apart from."""
+    """A group with a violated soft constraint costs more than one without other members."""
     wish = "iallocator:separate:should:web:1000"
     document = builders.cluster({"default": 1, "far": 1})
     document["instances"] = {

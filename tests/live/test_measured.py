@@ -1,4 +1,4 @@
-"""What monitoring daemons say counts: in plans, for #LOAD, or not at all."""
+"""Measurements of monitoring daemons count in plans, for #LOAD, or not at all."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ NODES = [raw["name"] for raw in rapi_answers()["nodes"]]
 
 
 def report(load: Any) -> Json:
-    """What a daemon says of its node."""
+    """Return a daemon's report about its node."""
     return {"name": "cpu-avg-load", "version": "B", "format_version": 1, "timestamp": 1,
             "category": None, "kind": 0, "data": {"cpu_number": 8, "cpu_total": load}}  # fmt: skip
 
 
 def stored(folder: Path, loads: Json, name: str = "cpu-avg-load") -> str:
-    """The option that names a file with what daemons said."""
+    """Return the option that names a file with reports of daemons."""
     reports: list[Json] = [
         {"node": node, "reports": [report(load) | {"name": name}]} for node, load in loads.items()
     ]
@@ -42,7 +42,7 @@ def stored(folder: Path, loads: Json, name: str = "cpu-avg-load") -> str:
 
 
 def cpu_loads(folder: Path, capsys: Capture, *words: str) -> tuple[dict[str, float], str]:
-    """Name of a node or instance -> its cpu load as the lists show it; the rest of stderr."""
+    """Return name of a node or instance -> its cpu load in the lists; and the rest of stderr."""
     address = write_answers(folder / "rapi", rapi_answers())
     status = main(["balance", "-l0", "-pname,cload", "--print-instances", "-m", address, *words])
     assert status == 0
@@ -56,7 +56,7 @@ def cpu_loads(folder: Path, capsys: Capture, *words: str) -> tuple[dict[str, flo
 def test_load_of_a_node_is_shared_by_cpus_with_what_it_has_for_itself(
     tmp_path: Path, capsys: Capture
 ) -> None:
-    """Four instances of one cpu, and one cpu of the node's own: a fifth each."""
+    """Four instances with one cpu each, and one cpu of the node itself: a fifth each."""
     loads = dict(zip(NODES, (5.0, 1.0, 2.0, 4.0, 0.5), strict=True))
     found, warnings = cpu_loads(tmp_path, capsys, stored(tmp_path, loads))
     assert warnings == ""
@@ -65,7 +65,7 @@ def test_load_of_a_node_is_shared_by_cpus_with_what_it_has_for_itself(
 
 
 def test_load_of_instances_on_xen_is_their_own(tmp_path: Path, capsys: Capture) -> None:
-    """Each as its node says; the node has the sum."""
+    """Each instance has the load that its node reports; the node has the sum."""
     loads: Json = {node: {} for node in NODES} | {
         NODES[0]: {f"inst{n}.example.com": n / 10 for n in (1, 2, 3, 4)},
         NODES[2]: {"inst5.example.com": 3.0},
@@ -89,7 +89,7 @@ def test_load_of_instances_on_xen_is_their_own(tmp_path: Path, capsys: Capture) 
 def test_load_that_one_node_does_not_say_counts_nowhere(
     change: Callable[[Json], object], words: tuple[str, ...], tmp_path: Path, capsys: Capture
 ) -> None:
-    """A warning, or exit status 1, names who it is."""
+    """A warning, or exit status 1, names the node."""
     loads = dict.fromkeys(NODES, 3.0)
     change(loads)
     told = stored(tmp_path, loads)
@@ -114,7 +114,7 @@ def test_load_that_one_node_does_not_say_counts_nowhere(
 def test_measured_loads_that_cannot_be_read_are_one_line(
     text: str, words: tuple[str, ...], tmp_path: Path, capsys: Capture
 ) -> None:
-    """Exit status 2; so for options that exclude each other."""
+    """The exit status is 2; also for options that exclude each other."""
     (tmp_path / "mond.json").write_text(text)
     address = write_answers(tmp_path / "rapi", rapi_answers())
     told = f"--mond-data={tmp_path}/mond.json"
@@ -124,7 +124,7 @@ def test_measured_loads_that_cannot_be_read_are_one_line(
 
 
 def test_mond_options_without_mond_are_rejected(tmp_path: Path, capsys: Capture) -> None:
-    """They would do nothing."""
+    """The options would have no effect."""
     address = write_answers(tmp_path / "rapi", rapi_answers())
     for option in ("--mond-xen", "--exit-on-missing-mond-data"):
         assert main(["balance", "-m", address, option]) == 2
@@ -134,7 +134,7 @@ def test_mond_options_without_mond_are_rejected(tmp_path: Path, capsys: Capture)
 def test_daemons_are_asked_over_http_each_at_its_node(
     tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One that answers, one that fails: then none counts."""
+    """One daemon answers, one fails: then no measurement is used."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -144,7 +144,7 @@ def test_daemons_are_asked_over_http_each_at_its_node(
             self.wfile.write(json.dumps(report(2.0)).encode())
 
         def log_message(self, format: str, *args: object) -> None:
-            """Tests read no log."""
+            """Write no log."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
@@ -163,7 +163,7 @@ def test_daemons_are_asked_over_http_each_at_its_node(
 
 
 def test_load_of_placement_keys_is_that_of_the_daemons(tmp_path: Path) -> None:
-    """A key that wants no busy node: the measured load per cpu decides."""
+    """A key prefers idle nodes: the measured load per cpu decides."""
     from tests.builders import allocate, cluster
 
     document = allocate(cluster(2), disk_template="plain", memory=512)

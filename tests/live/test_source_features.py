@@ -1,4 +1,4 @@
-"""Sources × features: what decides an answer decides it wherever the cluster comes from."""
+"""Sources × features: a feature has one effect, from whatever source the cluster is read."""
 
 from __future__ import annotations
 
@@ -22,31 +22,31 @@ DRBD = ("allocate", "--memory=1G", "--disk=1G", "--template=drbd")
 
 
 def on(node: int, **fields: Any) -> Change:
-    """Nodes are counted from 0; fields of parameters by their own names."""
+    """Return a change of node fields; nodes are counted from 0."""
     return lambda answers: answers["nodes"][node].update(fields)
 
 
 def parameters(node: int, **values: Any) -> Change:
-    """The same for the parameters of a node."""
+    """Return a change of the parameters of a node."""
     return lambda answers: answers["nodes"][node]["ndparams"].update(values)
 
 
 def policy(**members: Any) -> Change:
-    """The policy of the group called two."""
+    """Return a change of the policy of the group called two."""
     return lambda answers: answers["groups"][1].update(
         ipolicy={**answers["groups"][1]["ipolicy"], **members}
     )
 
 
 def tags(answers: Json, cluster: str, nodes: dict[int, str]) -> None:
-    """Tags of the cluster and of nodes."""
+    """Set tags of the cluster and of nodes."""
     answers["info"]["tags"] = [*answers["info"]["tags"], cluster]
     for node, tag in nodes.items():
         answers["nodes"][node]["tags"] = [tag]
 
 
 def instance_tags(answers: Json) -> None:
-    """Two instances of one node exclude each other."""
+    """Make two instances of one node exclude each other."""
     for instance in answers["instances"][:2]:
         instance["tags"] = ["srv:a"]
 
@@ -85,14 +85,14 @@ FEATURES: dict[str, tuple[Change, tuple[str, ...]]] = {
         ("show",),
     ),
 }  # fmt: skip
-"""Feature -> what brings it about, and a question that it decides."""
+"""Feature -> the change that creates it, and a command that it affects."""
 
 SOURCES = ("luxi", "document", "text")
-"""Beside RAPI, which each of them is compared with."""
+"""Sources that are compared with RAPI."""
 
 
 def decided(words: tuple[str, ...], source: tuple[str, ...], capsys: Capture) -> Json:
-    """What a command says, without the words around it."""
+    """Return the decision of a command, without the words around it."""
     command = words if words[0] == "show" else ("ask", *words)
     status = main([*command, "--json", *source])
     out = capsys.readouterr().out
@@ -106,7 +106,7 @@ def decided(words: tuple[str, ...], source: tuple[str, ...], capsys: Capture) ->
 def elsewhere(
     kind: str, answers: Json, words: tuple[str, ...], folder: Path, capsys: Capture
 ) -> Json:
-    """The same of a cluster that comes from a source of this `kind`."""
+    """Return the decision for a cluster from a source of this `kind`."""
     address = write_answers(folder / "rapi", answers)
     if kind == "rapi":
         return decided(words, ("-m", address), capsys)
@@ -123,7 +123,7 @@ def elsewhere(
 def test_feature_decides_alike_through_every_source(
     feature: str, tmp_path: Path, capsys: Capture
 ) -> None:
-    """Another answer than without it, and the same one wherever it is read."""
+    """The answer differs from that without the feature, and is equal for all sources."""
     change, words = FEATURES[feature]
     changed = rapi_answers()
     change(changed)
@@ -135,12 +135,12 @@ def test_feature_decides_alike_through_every_source(
         folder.mkdir()
         found = elsewhere(kind, changed, words, folder, capsys)
         if kind == "document" and feature == "not auto-balanced":
-            continue  # Ganeti's documents do not say it
+            continue  # Ganeti's documents do not contain it
         assert _known(found, kind) == _known(wanted, kind)
 
 
 def _known(found: Json, kind: str) -> Json:
-    """What a source of this `kind` has a place for: a text file none for networks of instances."""
+    """Return the facts that a source of this `kind` can represent: text files have no networks."""
     if kind != "text" or "instances" not in found:
         return found
     instances = [{**one, "networks": []} for one in found["instances"]]

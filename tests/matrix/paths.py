@@ -1,4 +1,4 @@
-"""The paths of the matrix: everything that decides where an instance goes."""
+"""The paths of the matrix: everything that selects the nodes of an instance."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["PATHS", "STRATEGIES", "Path"]
 
 @dataclass(frozen=True)
 class Path:
-    """One column of the matrix.
+    """Represent one column of the matrix.
 
     Attributes
     ----------
@@ -30,7 +30,7 @@ class Path:
     ask
         The scene to the answer or the plan.
     read
-        Where that leaves the subject, primary first; [] if nowhere.
+        The nodes of the subject in the answer, primary first; [] if none.
     batch
         Whether it takes several instances.
     options
@@ -38,9 +38,9 @@ class Path:
     judged
         Whether global N+1 counts.
     shown
-        Whether it decides nothing, and the feature is only to be seen in what it shows.
+        Whether it decides nothing, and only its output depends on the feature.
     forced
-        Whether the subject need not go to `next`: there is no room, or it may as well stay.
+        Whether the subject need not move to `next`: it does not fit, or may stay.
     """
 
     name: str
@@ -56,14 +56,14 @@ class Path:
     shown: bool = False
 
     def homes(self, scene: Scene) -> list[str]:
-        """Where it leaves the subject, primary first; [] if nowhere."""
+        """Return the nodes of the subject, primary first; [] if none."""
         return self.read(scene, self.ask(scene))
 
     def scene(self, kind: str, split: bool) -> Scene:
-        """Where it starts from."""
+        """Return the initial scene."""
         scene = self.build(kind, split)
         scene.options += self.options
-        if split:  # `best` is alone in its group: nobody would take from it what comes there
+        if split:  # `best` is alone in its group, and no other node could take over from it
             scene.forgo_n1()
         return scene
 
@@ -91,7 +91,7 @@ REQUESTS = [
 
 
 def _under(path: Path, strategy: str) -> Path:
-    """The same path under another strategy."""
+    """Return the path under another strategy."""
     options = (*path.options, f"--strategy={strategy}")
     return replace(path, name=f"{path.name}, {strategy}", options=options)
 
@@ -132,7 +132,7 @@ def _plan(
     between: bool = False,
     forced: bool = False,
 ) -> Path:
-    """The path of a planner that moves instances; it is called by `words`, or by its name."""
+    """Return the path of a planner that moves instances; its command is `words`, or its name."""
     ask = planners.asking(*(words or (name,)))
     return Path(name, kinds, between, build, ask, planners.read_moves, judged=True, forced=forced)
 

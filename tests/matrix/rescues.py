@@ -1,4 +1,4 @@
-"""The paths on which something else makes an instance move: room, failures, growth."""
+"""Paths on which another event moves an instance: make-room, failures, growth."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = [
 
 
 def make_room(kind: str, split: bool) -> Scene:
-    """A new instance fits on the node of the subject only, and only once that is gone."""
+    """A new instance fits on the node of the subject only, after that has moved."""
     scene = moving_world(kind, split)
     request = newcomer("shared", memory=2000) | {"name": "arrival", "restrict-to-nodes": [SOURCE]}
     scene.document["request"] = request
@@ -34,7 +34,7 @@ def moved_away(kind: str, split: bool) -> Scene:
 
 
 def ask_undo(scene: Scene) -> Json:
-    """The way back of the subject, by the journal of the plan that moved it."""
+    """Return the way back of the subject, from the journal of the plan that moved it."""
     there = list(scene.subject["nodes"])
     home = [BEST if role == scene.role else node for role, node in enumerate(there)]
     step = {"number": 1, "kind": "migrate", "instance": "subject", "from": home, "to": there}
@@ -58,7 +58,7 @@ def ask_undo(scene: Scene) -> Json:
 
 
 def failures(kind: str, split: bool) -> Scene:
-    """If the node of the subject fails, only `best` has room for it."""
+    """If the node of the subject fails, only `best` has capacity for it."""
     scene = _only_best(moving_world(kind, split))
     del scene.document["instances"]["at-source"]
     scene.node(SOURCE)["total_memory"] = 20000
@@ -77,7 +77,7 @@ def racks(kind: str, split: bool) -> Scene:
 
 
 def _only_best(scene: Scene) -> Scene:
-    """Leave no room elsewhere."""
+    """Leave no free capacity elsewhere."""
     for name in (NEXT, SPARE):
         if name in scene.document["nodes"]:
             scene.node(name)["total_memory"] = HELD[name] + 300
@@ -85,7 +85,7 @@ def _only_best(scene: Scene) -> Scene:
 
 
 def ask_failures(scene: Scene) -> Json:
-    """What `check` says of single failures, and of domains."""
+    """Return what `check` reports for single failures, and for domains."""
     words = ("--json", "--no-simulation", "--failures=1", *scene.options)
     done = run("check", *words, stdin=as_bytes(scene.finished()))
     assert done.stdout, done.stderr.decode()
@@ -94,7 +94,7 @@ def ask_failures(scene: Scene) -> Json:
 
 
 def read_survived(scene: Scene, found: Json) -> list[str]:
-    """`best`, if that takes the subject in wherever it is asked."""
+    """Return `best` if every failure restarts the subject there."""
     failed = found["failures"]
     losing = [one for one in failed["nodes"]["losing"] if "subject" in one["lost"]]
     fallen = [one for one in failed.get("domains", ()) if one["domain"] == "rack:a"]
@@ -104,15 +104,15 @@ def read_survived(scene: Scene, found: Json) -> list[str]:
 
 
 def forecast(kind: str, split: bool) -> Scene:
-    """Instances like the subject were asked for before; only `best` has room for one more."""
+    """Instances like the subject were requested before; only `best` has capacity for one more."""
     scene = _only_best(Scene(world([BEST, NEXT, KEEPER]), kind))
     scene.wanted = newcomer(kind)
-    scene.options.append("--n1=off")  # who else could take it from `best`?
+    scene.options.append("--n1=off")  # no other node could take it over from `best`
     return scene
 
 
 def ask_forecast(scene: Scene) -> Json:
-    """How many more like the subject fit, as the past goes on."""
+    """Return how many more instances like the subject fit in the forecast."""
     assert scene.wanted is not None
     document = scene.finished()
     with tempfile.TemporaryDirectory() as folder:
@@ -131,7 +131,7 @@ def read_forecast(scene: Scene, found: Json) -> list[str]:
 
 
 def ask_make_room(scene: Scene) -> Json:
-    """The one move, or none, after which the new instance fits."""
+    """Return the one move after which the new instance fits, if there is one."""
     words = ("--json", "--verify-plan", "--make-room=1", *scene.options)
     done = run("make-room", *words, stdin=as_bytes(scene.finished()))
     assert done.returncode in (0, 1), done.stderr.decode()

@@ -1,4 +1,4 @@
-"""A rejection says in one line which node came closest, and what it lacks."""
+"""A rejection names, in one line, the closest node and what it lacks."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from tests.seeds import seeds
 
 
 def info(request: Json, *arguments: str) -> str:
-    """The line for people of the answer to `request`."""
+    """Return the line for people of the answer to `request`."""
     return str(respond(request, *arguments)["info"])
 
 
 def long_names(request: Json) -> Json:
-    """The same `request` about nodes in a domain."""
+    """Return `request` with the nodes in a domain."""
     text = json.dumps(request)
     for number in range(1, 5):
         text = text.replace(f'"node{number}"', f'"node{number}.example.com"')
@@ -32,13 +32,13 @@ def long_names(request: Json) -> Json:
 
 
 def test_nearest_miss_of_new_instance_has_short_name_and_amount() -> None:
-    """The node is named without the domain that all have, the amount is what is lacking."""
+    """The node is named without the common domain; the amount is the missing one."""
     document = long_names(allocate(cluster(2, memory=2048), memory=3000, disk_template="plain"))
     assert info(document).endswith("FailMem: 2; closest: node1 lacks 953 MiB memory")
 
 
 def test_nearest_miss_of_reserve_names_it() -> None:
-    """Memory that is free but kept for failovers is called so."""
+    """Memory that is free but reserved for failovers is reported as reserved."""
     held = {"a": instance("node2", "node1", memory=3000)}
     request = allocate(
         cluster(2, memory=4096, instances=held, changes={"node2": {"offline": True}}),
@@ -59,26 +59,26 @@ def test_nearest_miss_of_several_groups_is_the_nearest_of_all() -> None:
 
 
 def test_nearest_miss_of_policy_is_the_rule() -> None:
-    """Where no resource would help, nothing is close: the rule is told."""
+    """If no resource would help, the message names the rule."""
     request = allocate(cluster(2), memory=2 * 10**6, disk_template="plain")
     assert "; outside the policy of the group: 2000000 MiB memory, at most" in info(request)
 
 
 def test_nearest_miss_with_compat_hail_is_not_told() -> None:
-    """Hail knows no such clause."""
+    """Hail has no such clause."""
     request = allocate(cluster(2, memory=2048), memory=3000, disk_template="plain")
     assert "closest" not in info(request, "--compat=hail")
 
 
 def test_nearest_miss_of_relocation_is_told() -> None:
-    """A new secondary that nobody can be."""
+    """No node can be the new secondary."""
     held = {"a": instance("node1", "node2", memory=4096)}
     request = relocate(cluster(3, instances=held, changes={"node3": {"free_memory": 3120}}), "a")
     assert "; closest: node1/node3: node3 lacks 977 MiB memory (for a failover" in info(request)
 
 
 def test_nearest_miss_of_no_worse_names_who_is_lost_by_it() -> None:
-    """Not the large one, which finds no place in any case."""
+    """The large instance is not named, because it cannot be restarted in any case."""
     held = {
         "big": instance("node1", disk_template="rbd", memory=9000),
         "small": instance("node1", disk_template="rbd", memory=2000),
@@ -98,7 +98,7 @@ def test_nearest_miss_of_no_worse_names_who_is_lost_by_it() -> None:
 
 
 def test_nearest_miss_of_a_mirror_names_the_rule_that_is_in_the_way() -> None:
-    """Where a node is in maintenance no resource would help."""
+    """If a node is in maintenance, no resource would help."""
     held = {"a": instance("node1", "node2")}
     closed = {"node3": {"tags": ["iallocator:maintenance"]}}
     request = relocate(cluster(3, instances=held, changes=closed), "a")
@@ -107,7 +107,7 @@ def test_nearest_miss_of_a_mirror_names_the_rule_that_is_in_the_way() -> None:
 
 @pytest.mark.parametrize("kind", ["allocate", "relocate", "node-evacuate", "change-group"])
 def test_nearest_miss_generated_documents_agree_with_explain(kind: str) -> None:
-    """What the line says came closest is among what `explain` says of the groups."""
+    """The closest node in the line is among those that `explain` names for the groups."""
     told = 0
     for seed in seeds(10, 60):
         raw = as_bytes(document(seed, kind))
@@ -124,13 +124,13 @@ def test_nearest_miss_generated_documents_agree_with_explain(kind: str) -> None:
 
 @pytest.mark.parametrize("template", ["plain", "drbd", "rbd"])
 def test_rejected_small_allocate_loads_nothing_slow(template: str) -> None:
-    """What a rejection adds to the start is our own, and none of what takes long."""
+    """A rejection loads modules of the program only, and no slow ones."""
     request = allocate(cluster(4, memory=2048), memory=3000, disk_template=template)
     assert not {module.split(".")[0] for module in loaded(as_bytes(request))} & set(SLOW)
 
 
 def test_nearest_pair_is_the_one_that_lacks_least_in_all() -> None:
-    """The best primary with what is left as its mirror lacks more than the other way round."""
+    """The best primary with its best secondary lacks more than the reversed pair."""
     held = {"held": instance("node3", "node1", memory=3000)}
     changes = {"node1": {"free_memory": 5000}, "node2": {"free_disk": 4000}}
     made = cluster(3, instances=held, changes=changes)

@@ -1,4 +1,4 @@
-"""Ctrl-C and time limits: what was found so far is printed; progress is for terminals."""
+"""Ctrl-C and time limits: the plan so far is printed; progress is shown on terminals only."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ COMMAND = [sys.executable, "-m", "iallocator", "balance", "--json"]
 
 
 def crowded(folder: Path, nodes: int = 30, instances: int = 400) -> str:
-    """Write a cluster whose instances all are on two nodes; balancing it takes seconds."""
+    """Write a cluster with all instances on two nodes; balancing it takes seconds."""
     memory = 64 * instances
     head = "default|uuid-default|preferred||\n"
     rows = [
@@ -48,7 +48,7 @@ def crowded(folder: Path, nodes: int = 30, instances: int = 400) -> str:
 
 
 def on_terminal(arguments: list[str], stop_at: str) -> tuple[int, str, str]:
-    """Run on a terminal, interrupt when stderr has `stop_at`; exit status, stdout, stderr."""
+    """Run on a terminal, interrupt when stderr has `stop_at`; return status, stdout, stderr."""
     ours, theirs = pty.openpty()
     running = subprocess.Popen(
         [*COMMAND, *arguments], stdout=subprocess.PIPE, stderr=theirs, stdin=subprocess.DEVNULL,
@@ -68,15 +68,17 @@ def on_terminal(arguments: list[str], stop_at: str) -> tuple[int, str, str]:
 
 
 def _read_all(terminal: int) -> None:
-    """Read until the other end is closed, which Linux tells by an error."""
+    """Read until the other end is closed, which Linux reports as an error."""
     with contextlib.suppress(OSError):
         while os.read(terminal, 1000):
             pass
 
 
 def test_balance_interrupted_on_a_terminal_prints_the_plan_so_far(tmp_path: Path) -> None:
-    """Ctrl-C once moves are told: those and what followed on stdout, exit status 130."""
-    long = crowded(tmp_path, 40, 1500)  # minutes of work: it cannot be over when the signal comes
+    """Ctrl-C after the first moves: they and later ones are on stdout, the exit status is 130."""
+    long = crowded(
+        tmp_path, 40, 1500
+    )  # minutes of work, so that it is not over when the signal arrives
     status, out, said = on_terminal(["-t", long], " moves, score ")
     assert status == 130
     plan = json.loads(out)
@@ -87,7 +89,7 @@ def test_balance_interrupted_on_a_terminal_prints_the_plan_so_far(tmp_path: Path
 
 
 def test_balance_without_a_terminal_shows_no_progress(tmp_path: Path) -> None:
-    """What goes to a file or a pipe holds complaints only; --time-limit ends it."""
+    """A file or a pipe receives errors only; --time-limit ends the run."""
     done = subprocess.run(
         [*COMMAND, "--time-limit=0.5", "-t", crowded(tmp_path, 40, 1500)],
         capture_output=True, text=True, check=False, cwd=ROOT, timeout=PATIENCE,
@@ -105,7 +107,7 @@ def test_balance_interrupted_in_the_first_scan_prints_an_empty_plan(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Whoever does not even wait for the first scan gets a plan without moves, and 130."""
+    """An interruption in the first scan gives a plan without moves, and status 130."""
 
     def interrupted(scan: MoveScan, *arguments: object) -> None:
         raise Stopped(SIGNALLED)
@@ -124,7 +126,7 @@ def test_balance_interrupted_while_judged_keeps_its_moves(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Global N+1 is asked at the end of the plan, and before it is printed: in vain to stop."""
+    """An interruption during the N+1 check at the end of the plan does not stop that check."""
     path = crowded(tmp_path, 5, 14)
     main(["balance", "--json", "-t", path])
     plain = json.loads(capsys.readouterr().out)
@@ -149,7 +151,7 @@ def test_balance_interrupted_while_judged_keeps_its_moves(
 def test_balance_interrupted_while_looking_ahead_keeps_whole_exchanges(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What an exchange tries out is in no plan: the plan is the one without looking ahead."""
+    """Trial moves of a swap are not in the plan, which equals the plan without lookahead."""
     path = crowded(tmp_path, 5, 14)
     main(["balance", "--json", "-t", path])
     plain = json.loads(capsys.readouterr().out)

@@ -1,7 +1,7 @@
-"""More memory on one node: nobody who had a place loses it.
+"""More memory on one node: every instance that was placed before is still placed.
 
-With `--n1 no-new` that cannot be promised: what is lost already in a failure may be lost further,
-and with more memory it is not lost, and so is protected.
+This does not hold with `--n1 no-new`. A failure that is not tolerated already does not protect its
+instances. With more memory it is tolerated, and so it is protected.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SIZES = (128, 512, 1024, 1500)
 
 
 def world(rng: Random, templates: Sequence[str] = ("rbd",)) -> Json:
-    """Two nodes that are full, three in another group with some room."""
+    """Return two full nodes, and three in another group with some free capacity."""
     residents = {}
     for k in range(rng.randrange(3, 10)):
         template = rng.choice(templates)
@@ -30,7 +30,7 @@ def world(rng: Random, templates: Sequence[str] = ("rbd",)) -> Json:
 
 
 def homes(rng: Random, template: str) -> list[str]:
-    """One node, or two of the same group."""
+    """Return one node, or two of one group."""
     if template != "drbd":
         return [f"node{rng.randrange(1, 6)}"]
     group = rng.choice((["node1", "node2"], ["node3", "node4", "node5"]))
@@ -38,7 +38,7 @@ def homes(rng: Random, template: str) -> list[str]:
 
 
 def requests(rng: Random, document: Json, templates: Sequence[str] = ("rbd",)) -> Iterator[Json]:
-    """A batch, an evacuation, a change of group, and an instance that leaves a node."""
+    """Yield a batch, an evacuation, a change of group, and a relocation."""
     batch = [
         {**allocate(document, disk_template=rng.choice(templates))["request"], "name": f"new{k}",
          "memory": rng.choice(SIZES)}
@@ -56,7 +56,7 @@ def requests(rng: Random, document: Json, templates: Sequence[str] = ("rbd",)) -
 
 
 def served(document: Json, *options: str) -> int:
-    """How many instances have a place by the answer."""
+    """Return how many instances the answer places."""
     response = respond(document, *options)
     if not response["success"]:
         return 0
@@ -66,7 +66,7 @@ def served(document: Json, *options: str) -> int:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_more_memory_on_one_node_places_no_fewer_without_n1(seed: int) -> None:
-    """Whatever node has more, and however much, as many are placed or moved."""
+    """With any amount more on any node, as many instances are placed or moved."""
     rng = Random(f"more/{seed}")
     document = world(rng)
     for request in requests(rng, document):
@@ -78,7 +78,7 @@ def test_more_memory_on_one_node_places_no_fewer_without_n1(seed: int) -> None:
 
 
 def with_more(document: Json, name: str, amount: int) -> Json:
-    """The same cluster with so many MiB more on a node."""
+    """Return the cluster with `amount` MiB more on a node."""
     larger = deepcopy(document)
     for figure in ("total_memory", "free_memory"):
         larger["nodes"][name][figure] += amount
@@ -87,7 +87,7 @@ def with_more(document: Json, name: str, amount: int) -> Json:
 
 @pytest.mark.parametrize("templates", [("rbd",), ("drbd",), ("plain",), ("rbd", "drbd", "plain")])
 def test_more_memory_on_one_node_places_no_fewer_by_default(templates: tuple[str, ...]) -> None:
-    """The same with N+1 as it is if nobody asks for a mode: of all storages and requests."""
+    """With the default N+1 as many are placed, for all storages and requests."""
     asked = 0
     for seed in seeds(5, 120):
         rng = Random(f"more/{'/'.join(templates)}/{seed}")
@@ -106,7 +106,7 @@ def test_more_memory_on_one_node_places_no_fewer_by_default(templates: tuple[str
 
 
 def evacuation(rng: Random) -> Json | None:
-    """A node that is left where there is hardly room; None if there is not even that."""
+    """Return an evacuation with little free capacity; None if there is none at all."""
     names = [f"node{k + 1}" for k in range(rng.randint(3, 6))]
     residents = {
         f"i{k}": instance(*rng.sample(names, 2), memory=rng.choice(SIZES))
@@ -125,7 +125,7 @@ def evacuation(rng: Random) -> Json | None:
 
 @pytest.mark.parametrize("part", range(5))
 def test_more_memory_moves_no_fewer_mirrored_off_a_node(part: int) -> None:
-    """A node that lacks memory for its failovers takes nothing that makes it lack more."""
+    """A node that lacks memory for its failovers accepts no instance that increases the lack."""
     moved = 0
     for seed in range(10 * part, 10 * part + 10):
         rng = Random(f"evacuation/{seed}")

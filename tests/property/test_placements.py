@@ -1,4 +1,4 @@
-"""Where instances are put: never where they must not be, and nobody is forgotten."""
+"""Placements respect all limits, and every requested instance is in the answer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OPTIONS: tuple[tuple[str, ...], ...] = ((), ("--n1=off", "--top=3", "--inter-gro
 
 
 def placed(seed: int, kind: str, options: Sequence[str] = ()) -> list[tuple[Placement, list[str]]]:
-    """The placements of a generated document, and the limits that each breaks."""
+    """Return the placements of a generated document, and the limits that each violates."""
     request = seeded(seed, kind)
     plain = Plain(request)
     found = []
@@ -38,7 +38,7 @@ def placed(seed: int, kind: str, options: Sequence[str] = ()) -> list[tuple[Plac
 @pytest.mark.parametrize("options", OPTIONS, ids=" ".join)
 @pytest.mark.parametrize("kind", KINDS)
 def test_placement_of_any_request_breaks_no_hard_limit(kind: str, options: tuple[str, ...]) -> None:
-    """What is left of memory, disk and spindles is more than nothing."""
+    """The remaining memory, disk space and spindles are above zero."""
     wrong = [
         f"{kind} {seed}: {placement.name} on {placement.nodes}: {problems}"
         for seed in SEEDS
@@ -51,7 +51,7 @@ def test_placement_of_any_request_breaks_no_hard_limit(kind: str, options: tuple
 @pytest.mark.parametrize("options", OPTIONS, ids=" ".join)
 @pytest.mark.parametrize("kind", KINDS)
 def test_placement_of_any_request_is_on_online_nodes(kind: str, options: tuple[str, ...]) -> None:
-    """No instance comes to a node that is offline, drained or not vm_capable."""
+    """No instance is placed on a node that is offline, drained or not vm_capable."""
     wrong: list[str] = []
     for seed in SEEDS:
         plain = Plain(seeded(seed, kind))
@@ -69,7 +69,7 @@ def test_placement_of_any_request_is_on_online_nodes(kind: str, options: tuple[s
 
 @pytest.mark.parametrize("ailment", ["offline", "drained"])
 def test_failover_to_a_secondary_that_is_not_online_fails(ailment: str) -> None:
-    """An evacuated instance is not sent to a node that takes none, even if its mirror is there."""
+    """An evacuated instance is not moved to its secondary if that accepts no instances."""
     document = cluster(
         nodes=4, instances={"web": instance("node1", "node2")}, changes={"node2": {ailment: True}}
     )
@@ -81,7 +81,7 @@ def test_failover_to_a_secondary_that_is_not_online_fails(ailment: str) -> None:
 
 @pytest.mark.parametrize("kind", ["allocate", "multi-allocate"])
 def test_placement_of_a_new_instance_breaks_no_soft_limit(kind: str) -> None:
-    """Ratios, exclusion tags, N+1 of the node and the policy hold for what is new."""
+    """Ratios, exclusion tags, N+1 of the node and the policy hold for new instances."""
     wrong: list[str] = []
     for seed in SEEDS:
         request = seeded(seed, kind)
@@ -98,7 +98,7 @@ def test_placement_of_a_new_instance_breaks_no_soft_limit(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", MOVES[1:])
 def test_moved_and_failed_together_are_what_was_asked(kind: str) -> None:
-    """Every instance of the request either moves or is named as failed, once."""
+    """Every instance of the request either moves or is reported as failed, once."""
     for seed in SEEDS:
         response = response_to(seed, kind)
         moved, failed, jobs = response["result"]
@@ -108,7 +108,7 @@ def test_moved_and_failed_together_are_what_was_asked(kind: str) -> None:
 
 
 def test_allocated_and_failed_together_are_the_batch() -> None:
-    """Every instance of a batch is either placed or named as failed, once."""
+    """Every instance of a batch is either placed or reported as failed, once."""
     for seed in SEEDS:
         response = response_to(seed, "multi-allocate")
         result = response["result"]
@@ -124,7 +124,7 @@ def test_allocated_and_failed_together_are_the_batch() -> None:
 def test_jobs_carried_out_lead_to_the_nodes_that_are_told(
     kind: str, options: tuple[str, ...]
 ) -> None:
-    """The opcodes of a job concern its instance and end where the result says."""
+    """The opcodes of a job concern its instance, and end at the nodes of the result."""
     for seed in SEEDS:
         request = seeded(seed, kind)
         moved, _, jobs = response_to(seed, kind, *options)["result"]
@@ -136,7 +136,7 @@ def test_jobs_carried_out_lead_to_the_nodes_that_are_told(
 
 
 def carried_out(nodes: list[str], job: list[Json]) -> list[str]:
-    """Where an instance on `nodes` is after the opcodes of `job`, as Ganeti does them."""
+    """Return the nodes of an instance on `nodes` after the opcodes of `job`, as in Ganeti."""
     for opcode in job:
         if opcode["OP_ID"] == "OP_INSTANCE_REPLACE_DISKS":
             assert opcode["mode"] == "replace_new_secondary"
@@ -151,7 +151,7 @@ def carried_out(nodes: list[str], job: list[Json]) -> list[str]:
 
 @pytest.mark.parametrize("kind", MOVES[1:])
 def test_jobs_migrate_running_instances_and_fail_over_the_others(kind: str) -> None:
-    """An instance that is up is never stopped; one that is not cannot migrate."""
+    """An instance that is up is never stopped; one that is down cannot migrate."""
     for seed in SEEDS:
         request = seeded(seed, kind)
         for job in response_to(seed, kind)["result"][2]:
@@ -163,7 +163,7 @@ def test_jobs_migrate_running_instances_and_fail_over_the_others(kind: str) -> N
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_rejected_request_has_an_empty_result(kind: str) -> None:
-    """Without success there is nothing that Ganeti could read."""
+    """Without success the result for Ganeti is empty."""
     rejected = 0
     for seed in SEEDS:
         response = response_to(seed, kind)

@@ -1,4 +1,4 @@
-"""``iallocator place`` where nodes are dead: units whole, ways that exist, as many as can be."""
+"""``iallocator place`` with dead nodes: whole colocation groups, legal moves, fewest left out."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Homes = Mapping[str, str | None]
 
 
 def place(given: Json, *options: str) -> Homes:
-    """Return who goes where, None standing for nowhere."""
+    """Return the new node of each instance; None for an instance that is not placed."""
     found: Homes = plan_of("place", given, "--strategy=utilization", *options)["placement"]
     return found
 
@@ -32,7 +32,7 @@ def _shared(home: str, *tags: str, memory: int = 512) -> Json:
 
 @pytest.mark.parametrize("mirror", [OFFLINE, DRAINED], ids=["offline", "drained"])
 def test_place_leaves_out_whose_mirror_cannot_take_over_and_who_follows(mirror: Json) -> None:
-    """No way leads off a dead primary but over the mirror; the plan was rejected as a whole."""
+    """An instance on a dead primary moves only through its secondary."""
     given = cluster(
         4,
         instances={
@@ -59,7 +59,7 @@ def test_place_leaves_out_whose_mirror_cannot_take_over_and_who_follows(mirror: 
 def test_place_off_a_dead_primary_asks_migration_tags_on_the_way(
     kinds: tuple[str, ...], homes: set[str | None]
 ) -> None:
-    """First it starts on the mirror, and goes on from there, if it may."""
+    """First it starts on the secondary, and moves on from there, if migration tags allow it."""
     given = cluster(
         4,
         instances={"web": instance("node1", "node2")},
@@ -78,18 +78,18 @@ def test_place_off_a_dead_primary_asks_migration_tags_on_the_way(
 
 
 def test_place_keeps_n1_where_a_mirror_stays_on_a_drained_node() -> None:
-    """Nobody could take over from node2 then; the plan was rejected as a whole."""
+    """No other node could take over from node2 then; formerly, the plan was rejected."""
     given = cluster(
         3,
         instances={"web": instance("node1", "node2", memory=1024), "full": _shared("node3")},
         changes={"node1": DRAINED, "node3": {"free_disk": 0}},
     )
     assert place(given, "--n1=no-new") == {"web": None, "full": "node3"}
-    assert place(given)["web"] == "node2"  # it is lost already
+    assert place(given)["web"] == "node2"  # its failure is not tolerated already
 
 
 def test_place_leaves_whole_who_finds_no_way_and_places_the_rest() -> None:
-    """Two want each other's full nodes and may not stop: who is with one of them stays, too."""
+    """Two instances block each other and cannot be stopped: their colocation groups stay, too."""
     stays = "iallocator:keep-running"
     given = cluster(
         3,
@@ -107,7 +107,7 @@ def test_place_leaves_whole_who_finds_no_way_and_places_the_rest() -> None:
 
 
 def test_place_brings_back_by_default_who_could_not_be_saved_again() -> None:
-    """Who is on a drained node is lost already: nobody is stopped for what failures lose."""
+    """An instance on a drained node is lost already, so N+1 stops no instance for it."""
     given = cluster(
         4,
         memory=3000,
@@ -122,7 +122,7 @@ def test_place_brings_back_by_default_who_could_not_be_saved_again() -> None:
 
 
 def _world(chances: Random) -> Json:
-    """Return three or four nodes, some dead, and instances, some in units, of few priorities."""
+    """Return three or four nodes, some dead, and instances, some in colocation groups."""
     count = chances.choice((3, 4))
     names = [f"node{k}" for k in range(1, count + 1)]
     there: Json = {}
@@ -142,7 +142,7 @@ def _world(chances: Random) -> Json:
 
 
 def _possible(given: Json) -> Iterator[Homes]:
-    """Yield every placement that memory and units allow."""
+    """Yield every placement that memory and colocation groups allow."""
     nodes, there = given["nodes"], given["instances"]
     up = [name for name, node in nodes.items() if not (node["offline"] or node["drained"])]
     for homes in product((None, *up), repeat=len(there)):
@@ -158,7 +158,7 @@ def _used(there: Json, homes: Homes, node: str) -> int:
 
 
 def _whole(there: Json, homes: Homes) -> bool:
-    """Tell whether the members of each unit follow the one before them, or stay out."""
+    """Return whether the members of each colocation group are placed together or left out."""
     units: dict[str, list[str | None]] = {}
     for name, one in there.items():
         for tag in one["tags"]:
@@ -176,7 +176,7 @@ def _left_out(there: Json, homes: Homes) -> list[int]:
 
 @pytest.mark.parametrize("seed", seeds(10, 150))
 def test_place_off_dead_nodes_leaves_out_as_few_as_can_be(seed: int) -> None:
-    """Against every placement that there is: units whole, the more important first."""
+    """Compared with all placements: whole colocation groups, the more important first."""
     pytest.importorskip("highspy")
     given = _world(Random(seed))
     there = given["instances"]

@@ -11,20 +11,20 @@ from .clusters import LIKE_HAIL, SMALL, read
 
 
 def changed(old: str, new: str) -> str:
-    """`SMALL` with one piece of it replaced."""
+    """Return `SMALL` with one piece of it replaced."""
     assert SMALL.count(old) == 1, old
     return SMALL.replace(old, new)
 
 
 def problem(text: str) -> str:
-    """What is said of a file that cannot be understood."""
+    """Return the error for an invalid file."""
     with pytest.raises(RequestError) as caught:
         read(text)
     return str(caught.value)
 
 
 def test_text_with_every_section_gives_the_whole_cluster() -> None:
-    """Groups, nodes, instances, tags and policies arrive where they belong."""
+    """Groups, nodes, instances, tags and policies are read completely."""
     found = read(SMALL)
     cluster = found.cluster
     node, other = cluster.nodes
@@ -45,7 +45,7 @@ def test_text_with_every_section_gives_the_whole_cluster() -> None:
 
 
 def test_text_with_fewest_fields_takes_the_defaults() -> None:
-    """Files of the oldest versions are read as htools reads them."""
+    """Files of the oldest versions are read as in htools."""
     text = "g|u|preferred|\n\nn|100|0|90|200|150|4|N|u\n\ni|10|50|1|running|Y|n||plain|\n\n"
     cluster = read(text).cluster
     node, instance = cluster.nodes[0], cluster.instances[0]
@@ -56,12 +56,12 @@ def test_text_with_fewest_fields_takes_the_defaults() -> None:
 
 
 def test_text_with_more_sections_than_known_ignores_them() -> None:
-    """What follows the policies is left alone, as htools do."""
+    """Sections after the policies are ignored, as in htools."""
     assert read(SMALL + "\nsomething|else\n").cluster.instances
 
 
 def test_text_with_windows_line_ends_is_read_the_same() -> None:
-    """A file that passed through another system is no obstacle."""
+    """Line ends of other systems are accepted."""
     assert len(read(SMALL.replace("\n", "\r\n")).cluster.instances) == 2
 
 
@@ -78,7 +78,7 @@ def test_node_with_a_question_mark_is_offline(field: int) -> None:
 
 
 def test_node_with_exclusive_storage_has_its_spindles() -> None:
-    """The same field holds a count for one kind of storage and a total for the other."""
+    """One field holds a count for one kind of storage and a total for the other."""
     line = "2||N|0|1|1.0"
     node = read(changed(line, "12||Y|7|1|1.0")).cluster.nodes[1]
     assert node.exclusive_storage
@@ -86,7 +86,7 @@ def test_node_with_exclusive_storage_has_its_spindles() -> None:
 
 
 def test_node_that_reports_less_than_nothing_is_read() -> None:
-    """What is left over can be negative in files that htools wrote."""
+    """The free amount can be negative in files that htools wrote."""
     cluster = read(changed("|15872|", "|-5|")).cluster
     assert State(cluster).columns[0][1] == -5
 
@@ -100,20 +100,20 @@ def test_node_that_reports_less_than_nothing_is_read() -> None:
     ],
 )  # fmt: skip
 def test_instance_status_decides_what_it_takes(status: str, state: str) -> None:
-    """An instance takes memory unless it is known to be down."""
+    """An instance uses memory unless it is known to be down."""
     cluster = read(changed("ADMIN_down", status)).cluster
     assert cluster.instances[0].admin_state == state
 
 
 def test_reading_orders_nodes_and_instances_by_name() -> None:
-    """Of equals the first name wins, wherever it stands."""
+    """Of equal nodes the first name wins, at any position in the file."""
     cluster = read(SMALL.replace("node1|", "nodeX|").replace("uuid-nodeX", "")).cluster
     assert [node.name for node in cluster.nodes] == ["node2", "nodeX"]
     assert [instance.name for instance in cluster.instances] == ["db", "web"]
 
 
 def test_reading_like_hail_goes_by_the_file_backwards() -> None:
-    """The last of equals wins: the lists stand in that order."""
+    """Of equal nodes the last one wins: the lists are in reverse order."""
     cluster = read(SMALL, LIKE_HAIL).cluster
     assert [node.name for node in cluster.nodes] == ["node2", "node1"]
     assert [instance.name for instance in cluster.instances] == ["db", "web"]
@@ -149,7 +149,7 @@ DAMAGE = [
 
 @pytest.mark.parametrize(("old", "new", "expected"), DAMAGE)
 def test_text_with_damage_names_file_line_and_field(old: str, new: str, expected: str) -> None:
-    """One line says what is wrong, and where to look."""
+    """One line says what is wrong, and where."""
     said = problem(changed(old, new))
     assert said.startswith(f"cluster.data:{expected}")
     assert "\n" not in said
@@ -169,5 +169,5 @@ def test_text_with_damage_names_file_line_and_field(old: str, new: str, expected
     ],
 )
 def test_text_that_is_none_is_rejected(text: str, expected: str) -> None:
-    """Files of another kind are told apart at their first line."""
+    """Files of other formats are detected at their first line."""
     assert problem(text).startswith(expected)

@@ -18,7 +18,7 @@ from scenario.runner import Runner
 
 _DAEMONS = "/usr/lib/ganeti/daemon-util"
 _POWER = STORE / "power"
-"""What the out-of-band program was told: a file per node, with the last command."""
+"""The commands to the out-of-band program: a file per node, with the last command."""
 
 _OOB = STORE / "oob"
 _OOB_PROGRAM = f"""#!/bin/sh
@@ -35,7 +35,7 @@ _MIRRORED = ("rb1", "rb2", "rb3")
 
 
 def returning(run: Runner) -> None:
-    """Power nodes on, and reboot nodes, that do not come back at once.
+    """Power on and reboot nodes that return only after some time.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def returning(run: Runner) -> None:
 
 @contextmanager
 def _machines(run: Runner) -> Iterator[None]:
-    """Let nodes do what the out-of-band program was told: boot in half a minute, or go off."""
+    """Simulate the out-of-band program: a node boots in half a minute, or powers off."""
     ended = threading.Event()
 
     def work() -> None:
@@ -82,7 +82,7 @@ def _machines(run: Runner) -> Iterator[None]:
 
 
 def _powered_on(run: Runner) -> None:
-    """A standby node boots in half a minute: it is set online then, and instances come."""
+    """A standby node boots in half a minute; then it is set online and receives instances."""
     one, two, standby = run.nodes_of(SECOND_GROUP)
     for name, where, memory in zip(_HEAVY, (one, one, two, two), (9, 9, 12, 12), strict=True):
         run.arrange(*add(name, "sharedfile", f"--node={where}", memory=memory * _GIB))
@@ -93,7 +93,7 @@ def _powered_on(run: Runner) -> None:
     run.arrange("gnt-node", "add-tags", standby, _STANDBY)
     run.cluster.nodes[standby].run(_DAEMONS, "stop", "ganeti-noded")
     words = ("-G", SECOND_GROUP, "--minimal-resources=45", "--target-resources=1")
-    words = (*words, "--even-if-short")  # how far the reserve comes is not the question here
+    words = (*words, "--even-if-short")  # the size of the reserve is not tested here
 
     execution = Execution(run, THROUGH_LUXI, "power-on", "squeeze")
     execution.begin(*words, "--boot-timeout=5")
@@ -225,7 +225,7 @@ def _still_running(run: Runner, nodes: list[str]) -> Iterator[str]:
 
 
 def _reboot(run: Runner, node: str) -> None:
-    """Let a node forget what a reboot forgets; it is back in half a minute, and syncs as long."""
+    """Simulate a reboot of a node: it is back in half a minute, and its disks sync as long."""
     machine = run.cluster.nodes[node]
     forget = "rm -f /run/e2e/drbd.json /run/ganeti/fake-hypervisor/*; drbdsetup down resource0"
     slow = f"echo {_SECONDS} > {NODE_STATE}/drbd-sync-seconds"

@@ -1,4 +1,4 @@
-"""Read back what the allocator was asked and what it promised."""
+"""Read the recorded requests and answers of the allocator."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-# What an answer says about where instances will be: nodes by instance, primary first.
+# Instance -> its nodes in an answer, primary first.
 Promise = dict[str, tuple[str, ...]]
 
 
 class CallError(Exception):
-    """The answer cannot be read as what Ganeti's protocol describes."""
+    """The answer does not follow Ganeti's protocol."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Call:
 
     @property
     def success(self) -> bool:
-        """Whether the allocator ran and found a solution."""
+        """Return whether the allocator ran and found a solution."""
         try:
             return self.status == 0 and self.response["success"] is True
         except CallError:
@@ -74,14 +74,14 @@ class Call:
 
     @property
     def failed(self) -> list[str]:
-        """Names of the instances that a successful answer to a request for several leaves out."""
+        """Return the instances that a successful answer to a request for several leaves out."""
         result = self.response["result"]
         if self.kind not in ("multi-allocate", "node-evacuate", "change-group"):
             return []
         return [entry if isinstance(entry, str) else entry[0] for entry in result[1]]
 
     def promise(self) -> Promise:
-        """Return where the answer says that instances will be.
+        """Return the nodes of instances in the answer.
 
         Returns
         -------
@@ -121,12 +121,12 @@ class Call:
 
 
 def read(directory: Path) -> list[Call]:
-    """Return all calls that are complete, in the order in which they were made.
+    """Return all complete calls, in their order.
 
     Parameters
     ----------
     directory : pathlib.Path
-        Where the captures are.
+        The folder with the captures.
 
     Returns
     -------

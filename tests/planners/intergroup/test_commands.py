@@ -1,4 +1,4 @@
-"""What the three commands print and write, and how they end early."""
+"""The output of the three commands between groups, and how they end early."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COMMANDS = ("redistribute", "compress", "balance-groups")
 
 
 def uneven() -> Json:
-    """Return a super cluster in which each command has something to do."""
+    """Return a super cluster in which each command has work."""
     homes = ("node1", "node2", "node2", "node3", "node3", "node4", "node8")
     instances = {f"i{k}": on_shared(home, memory=512) for k, home in enumerate(homes)}
     groups = {"east": 4, "west": 3, "south": 3}
@@ -35,7 +35,7 @@ def written(folder: Path, document: Json) -> str:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_super_command_prints_groups_moves_and_commands(command: str, tmp_path: Path) -> None:
-    """The table for people names every group, every move; -C adds the commands in job sets."""
+    """The table for people names every group and every move; -C adds the commands in job sets."""
     path = written(tmp_path, uneven())
     out = printed(command, "-C", path)
     assert all(f"  {name}" in out for name in ("east", "west", "south"))
@@ -58,7 +58,7 @@ def test_super_command_prints_groups_moves_and_commands(command: str, tmp_path: 
 def test_super_command_writes_states_before_and_after(
     command: str, tmp_path: Path, capsys: Capture
 ) -> None:
-    """-S writes both as text, which can be read again; -p shows the nodes on stderr."""
+    """-S writes both states as text, which can be read again; -p shows the nodes on stderr."""
     path, saved = written(tmp_path, uneven()), tmp_path / "saved"
     assert main([command, path, "-S", str(saved), "-p", "--print-instances"]) == 0
     said = capsys.readouterr().err
@@ -71,7 +71,7 @@ def test_super_command_writes_states_before_and_after(
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_super_command_runs_on_a_simulated_cluster(command: str) -> None:
-    """There is nothing to do on an empty one, which is told."""
+    """An empty cluster has no work, which is reported."""
     groups = ["--simulate=preferred,3,100G,16g,4"] * 2
     plan = json_of(command, *groups)
     assert plan["moves"] == []
@@ -80,7 +80,7 @@ def test_super_command_runs_on_a_simulated_cluster(command: str) -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_super_command_ends_when_time_is_up(command: str, tmp_path: Path) -> None:
-    """Nothing is found in no time; that is no error."""
+    """Without time no move is found; that is not an error."""
     plan = json_of(command, "--time-limit=0", written(tmp_path, uneven()))
     assert (plan["moves"], plan["reason"]) == ([], "time is up")
 
@@ -92,7 +92,7 @@ def test_super_command_rejects_an_unknown_node(tmp_path: Path, capsys: Capture) 
 
 
 def interrupted(monkeypatch: pytest.MonkeyPatch, after: int, asked: str = "relocate") -> None:
-    """Have someone interrupt after so many instances have found a place."""
+    """Interrupt the run after `after` instances have been placed."""
     find, count = getattr(Mover, asked), iter(range(after))
 
     def interrupt(mover: Mover, *rest: object) -> object:
@@ -106,7 +106,7 @@ def interrupted(monkeypatch: pytest.MonkeyPatch, after: int, asked: str = "reloc
 def test_redistribute_interrupted_keeps_the_groups_repaired_until_then(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Exit status 130; of the group that was being repaired nothing moves."""
+    """The exit status is 130; in the group that was being repaired no instance moves."""
     document = uneven()
     document["instances"] |= {f"w{k}": on_shared("node5", memory=512) for k in range(3)}
     document["nodes"]["node5"]["offline"] = True
@@ -121,7 +121,7 @@ def test_redistribute_interrupted_keeps_the_groups_repaired_until_then(
 def test_compress_interrupted_keeps_the_group_found_until_then(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The best that was tried is chosen; the others were not."""
+    """The best group that was tried is chosen; the others were not tried."""
     document = uneven()
     document["instances"]["s"] = on_shared("node8", memory=512)
     interrupted(monkeypatch, after=2, asked="way")
