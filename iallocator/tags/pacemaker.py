@@ -25,7 +25,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from iallocator.model.cluster import Cluster, Node
+    from iallocator.model.cluster import Cluster
     from iallocator.model.constraints import TagFinding
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
@@ -104,8 +104,14 @@ class PacemakerTags:
         self.capacity: list[Amounts] = [{} for _ in cluster.nodes]
         self.maintenance = [False] * len(cluster.nodes)
         for node in cluster.nodes:
-            if node.tags:
-                self._read_node(node)
+            for tag in self._ours(node.tags):
+                if tag.startswith(UTILIZATION):
+                    self._amount(tag, f"node {node.name}", self.capacity[node.index])
+                elif tag.startswith(SCORE):
+                    for score in self._score(tag, SCORE, f"node {node.name}"):
+                        self.weights[node.index] = add(self.weights[node.index], score)
+                elif tag == MAINTENANCE:
+                    self.maintenance[node.index] = True
         self.kept = [
             maintained or not node.vm_capable
             for node, maintained in zip(cluster.nodes, self.maintenance)
@@ -122,16 +128,6 @@ class PacemakerTags:
                 places[index] = place
             self._by_name = places
         return self._by_name
-
-    def _read_node(self, node: Node) -> None:
-        for tag in self._ours(node.tags):
-            if tag.startswith(UTILIZATION):
-                self._amount(tag, f"node {node.name}", self.capacity[node.index])
-            elif tag.startswith(SCORE):
-                for score in self._score(tag, SCORE, f"node {node.name}"):
-                    self.weights[node.index] = add(self.weights[node.index], score)
-            elif tag == MAINTENANCE:
-                self.maintenance[node.index] = True
 
     def _ours(self, tags: Sequence[str]) -> Iterator[str]:
         """Yield the rest of those of `tags` that begin with the prefix."""

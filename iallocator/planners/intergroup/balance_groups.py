@@ -365,6 +365,7 @@ class _Balancing:
 
     def tell(self) -> None:
         """Fill in the rows of the groups."""
+        total = sum(map(self.loads.of, range(len(self.groups))))
         for row in self.done.groups:
             if row.group not in self.groups:
                 row.members = {"before": None, "after": None, "out": 0, "in": 0}
@@ -379,26 +380,19 @@ class _Balancing:
                 "out": gone,
                 "in": come,
             }
-            row.reason = self._reason(position)
-
-    def _reason(self, position: int) -> str:
-        gone, come = self.flows[position]
-        parts = [
-            f"{count} instances {verb}"
-            for count, verb in ((gone, "leave"), (come, "come"))
-            if count
-        ]
-        if not any(self.context.cluster.nodes[i].online for i in self.groups[position].nodes):
-            parts.append("no node of it is online")
-        elif not gone and not self.movable[position]:
-            parts.append("it holds no instance on shared storage that may be moved")
-        if (
-            self.loads.of(position) * len(self.groups)
-            > sum(map(self.loads.of, range(len(self.groups))))
-            and position in self.rejected
-        ):
-            parts.append(self.rejected[position])
-        return "; ".join(parts) or "no move to or from it helps"
+            parts = [
+                f"{count} instances {verb}"
+                for count, verb in ((gone, "leave"), (come, "come"))
+                if count
+            ]
+            if not any(self.context.cluster.nodes[i].online for i in row.group.nodes):
+                parts.append("no node of it is online")
+            elif not gone and not self.movable[position]:
+                parts.append("it holds no instance on shared storage that may be moved")
+            above = self.loads.of(position) * len(self.groups) > total  # loaded above average
+            if above and position in self.rejected:
+                parts.append(self.rejected[position])
+            row.reason = "; ".join(parts) or "no move to or from it helps"
 
 
 def check_group_balance(context: IntergroupContext, done: IntergroupResult) -> list[str]:
