@@ -23,8 +23,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from iallocator.deadline import Deadline
 from iallocator.solver import highs
-from iallocator.solver.budget import Budget
 from iallocator.solver.problem import FOUND, IMPOSSIBLE, Choice, Kind, Problem
 
 REPORT = Path(__file__).with_name("SOLVERS.md")
@@ -87,7 +87,7 @@ def timed(solver: str, task: Problem) -> tuple[str, float]:
     """Return the status and the time in seconds."""
     start = time.perf_counter()
     if solver == "HiGHS":
-        status = highs.solve(task, Budget(LIMIT)).status
+        status = highs.solve(task, Deadline.of_search(LIMIT)).status
     else:
         status = solve_cp_sat(task, LIMIT)
     return status, time.perf_counter() - start

@@ -1,25 +1,33 @@
-"""When a run has to end: time limits, Ctrl-C and SIGTERM.
+"""When a run has to end: time limits, budgets of work, Ctrl-C and SIGTERM.
 
 Nothing is interrupted.  Every loop that may take long calls `check` at its head, which raises
 `Stopped` if a signal has come or the time of the run is up; only this module raises it.  The outer
 function of a planner catches it, and keeps the best plan found until then.  Signal handlers only
 call `interrupt`.  Blocking waits go through `Deadline.wait` or `Deadline.pause`: a signal wakes
 them through a descriptor, because Python begins an interrupted system call again.
+
+Searches and simulations end by work: it is counted, so that what is found follows from the input
+and not from how busy the machine is.  Time is their last resort.
 """
 
 from __future__ import annotations
 
 import os
+from itertools import islice
+from sys import maxsize
 from time import monotonic
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import ClassVar, Self
+    from collections.abc import Iterable, Mapping
+    from typing import ClassVar, Self, TypeVar
+
+    Item = TypeVar("Item")
 
 __all__ = [
-    "SIGNALLED", "TIME_IS_UP", "Deadline", "DeadlineError", "Held", "Running", "Stopped",
-    "check", "due", "interrupt", "interrupted", "limit_reached", "pause",
-    "reading_note",
+    "ITERATIONS", "LISTED", "PLACEMENTS", "SIGNALLED", "SIMULATIONS", "TIME_IS_UP", "TRIALS",
+    "Deadline", "DeadlineError", "Held", "Running", "Stopped", "check", "due", "interrupt",
+    "interrupted", "limit_reached", "pause", "reading_note",
 ]  # fmt: skip
 
 TIME_IS_UP = "time is up"
@@ -36,6 +44,27 @@ LONGEST_WAIT = 3600.0
 """Seconds of one call of ``poll``, whose argument is limited."""
 
 NEVER = float("inf")
+
+ITERATIONS = "iterations"
+"""Steps of the simplex method."""
+
+TRIALS = "trials"
+"""Instances of the solver's answers tried out."""
+
+PLACEMENTS = "placements"
+"""Placements that branch and bound looks at."""
+
+LISTED = "listed"
+"""Placements that are written out for a search; these take memory, too."""
+
+SIMULATIONS = "simulations"
+"""Moves x nodes of simulated failures."""
+
+PER_SECOND = {ITERATIONS: 2000, TRIALS: 150, PLACEMENTS: 10_000, LISTED: 40_000}
+"""The work of a search per second that is allowed: less than an idle machine does."""
+
+LAST_RESORT = 60.0
+"""Seconds by the clock that a search may take on a busy machine, if no limit is set."""
 
 
 class Stopped(Exception):  # noqa: N818  # no error: what was found until then is the result
@@ -210,7 +239,7 @@ class Running:
 
 
 class Deadline:
-    """A moment by which something must have ended.
+    """A moment by which something must have ended, and the work that it may do until then.
 
     Of a run: ``with deadline:`` lets `check` end the loops in the block.  Of an exchange with a
     server: every blocking wait goes through `wait` or `pause`, which end when it passes.
@@ -223,6 +252,11 @@ class Deadline:
         What messages call the deadline, after "within": by default ``60 s``.
     since:
         A value of ``time.monotonic`` from which the time counts; by default now.
+    work:
+        Kind of work -> how much there is; any amount of the kinds that are missing.
+    whole:
+        The deadline of what this is a part of: what is spent here is spent there as well, and it
+        ends this one if `seconds` is None.
 
     Attributes
     ----------
@@ -232,13 +266,29 @@ class Deadline:
         The deadline whose block is around that of this one, or None.
     raises_at:
         The moment from which on `check` raises; infinite if it does not, or has done.
+    work:
+        Kind of work -> how much is left.
+    used:
+        The work of all kinds that was done so far.
+    undecided:
+        How many placements were rejected because the work was spent.
     """
 
     current: ClassVar[Deadline | None] = None
 
-    __slots__ = ("_end", "_most", "_moves", "around", "limit", "raises_at", "seconds")
+    __slots__ = (
+        "_accounts", "_clock", "_end", "_had_work", "_most", "_moves", "around", "limit",
+        "raises_at", "seconds", "undecided", "used", "work",
+    )  # fmt: skip
 
-    def __init__(self, seconds: float | None, limit: str = "", since: float | None = None) -> None:
+    def __init__(
+        self,
+        seconds: float | None,
+        limit: str = "",
+        since: float | None = None,
+        work: Mapping[str, float] | None = None,
+        whole: Deadline | None = None,
+    ) -> None:
         now = monotonic()
         self.seconds = seconds
         self.around: Deadline | None = None
@@ -249,25 +299,90 @@ class Deadline:
         self._most = max(0.0, self._end - now) / 2
         self._moves = 0
         self.raises_at = self._end
+        self._clock: Deadline = self if whole is None or seconds is not None else whole._clock
+        self.work: dict[str, float] = {}
+        self._accounts: tuple[dict[str, float], ...] = ()
+        self._had_work = False
+        if work is not None:
+            self.work.update(work)
+            self._accounts = (self.work, *(() if whole is None else whole._accounts))
+            self._had_work = any(work.values())
+        self.used = 0.0
+        self.undecided = 0
 
     @classmethod
     def of_run(cls, seconds: float | None, limit: str = "") -> Self:
         """Return the deadline of a run that may take `seconds` from its beginning."""
         return cls(seconds, limit, Running.began)
 
+    @classmethod
+    def of_search(
+        cls, seconds: float, whole: Deadline | None = None, shown: float | None = None
+    ) -> Self:
+        """Return the deadline of a search that may do the work of `seconds` seconds.
+
+        It ends by the clock with `whole`, or after `LAST_RESORT`.  `shown`: the seconds that
+        messages name if `whole` ends it, by default `seconds`.
+        """
+        work = {kind: int(seconds * amount) for kind, amount in PER_SECOND.items()}
+        if whole is None:
+            return cls(LAST_RESORT, work=work)
+        shown = seconds if shown is None else shown
+        return cls(None, f"{shown:g} s", work=work, whole=whole)
+
+    def part(self, share: float) -> Deadline:
+        """Return the deadline of what may take that share of the time and the work left here."""
+        work = {kind: int(amount * share) for kind, amount in self.work.items()}
+        return Deadline(max(0.0, self.left * share), self.limit, work=work, whole=self)
+
     def within(self, seconds: float, limit: str = "") -> Deadline:
         """Return the deadline in `seconds`, or this one if it comes earlier."""
-        other = Deadline(seconds, limit)
-        return other if other._end < self._end else self
+        return Deadline(seconds, limit) if seconds < self.left else self
 
     @property
     def left(self) -> float:
         """Seconds that are left, negative afterwards; infinite if there is no end."""
-        return self._end - self._spared() - monotonic()
+        clock = self._clock
+        return clock._end - clock._spared() - monotonic()
 
     def over(self) -> bool:
         """Return whether the time is up."""
         return self.left <= 0
+
+    def spend(self, amount: float, kind: str) -> None:
+        """Count so much work of that `kind` as done."""
+        self.used += amount
+        for work in self._accounts:
+            if kind in work:
+                work[kind] -= amount
+
+    def take(self, items: Iterable[Item], kind: str) -> list[Item]:
+        """Return all `items`, or as many as may be spent of that `kind`; they are spent."""
+        found = list(islice(items, max(0, min(int(self.work[kind]), maxsize))))
+        self.spend(len(found), kind)
+        return found
+
+    @property
+    def spent(self) -> bool:
+        """Whether no work of some kind is left, or the time is up."""
+        for amount in self.work.values():
+            if amount <= 0:
+                return True
+        clock = self._clock
+        return clock._end != NEVER and clock.over()
+
+    @property
+    def must_end(self) -> bool:
+        """Whether a search must end now: as `spent`, or because the run has to end."""
+        return due() or self.spent
+
+    @property
+    def ended(self) -> str:
+        """What ended a search, for messages: ``within 5 s``."""
+        if interrupted():
+            return "before it was interrupted"
+        clock = due() or self._clock.over() or not self._had_work
+        return f"within {self.limit}" if clock else "within its budget of work"
 
     def spare(self, moves: int) -> None:
         """Be over earlier by what so many more moves take; at most by half of the time.

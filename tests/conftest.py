@@ -4,7 +4,7 @@ import os
 
 from hypothesis import HealthCheck, settings
 
-from iallocator.solver import budget
+from iallocator import deadline
 
 os.environ["IALLOCATOR_CONFIG"] = ""
 
@@ -13,4 +13,4 @@ settings.register_profile(
 )
 settings.load_profile("any machine")
 
-budget.LAST_RESORT = 86400.0  # searches are to end by their work
+deadline.LAST_RESORT = 86400.0  # searches are to end by their work

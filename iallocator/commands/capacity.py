@@ -193,8 +193,8 @@ class Filled(Result):
             from iallocator.constraints.affinity_factory import relations_of
 
             relations = relations_of(self._found.before.cluster, (), settings.tag_prefix)
-        over = Deadline.of_run(settings.planning_seconds).over
-        judging = Judging(settings.n1, settings.min_disk, relations, over)
+        deadline = Deadline.of_run(settings.planning_seconds)
+        judging = Judging(settings.n1, settings.min_disk, relations, deadline)
         return capacity_view(self._found, self._document, judging)
 
 

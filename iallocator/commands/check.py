@@ -201,7 +201,7 @@ class Checked(Result):
                     settings.racks,
                     settings.min_disk,
                     _relations(state.cluster, settings),
-                    Deadline.of_run(settings.planning_seconds).over,
+                    Deadline.of_run(settings.planning_seconds),
                 )
         return True
 
@@ -298,7 +298,7 @@ def _health(state: State, settings: Settings, deadline: Deadline) -> Checkup:
         from iallocator.constraints.tag_findings import all_findings
 
         tags = all_findings(cluster, cluster.instances, settings.tag_prefix, relations)
-    groups = examine(state, settings.n1, settings.min_disk, relations, deadline.over)
+    groups = examine(state, settings.n1, settings.min_disk, relations, deadline)
     return Checkup(groups, groups, 0, settings.n1 != "off", tags)
 
 

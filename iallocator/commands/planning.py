@@ -269,6 +269,6 @@ class Planned(Result):
         from iallocator.render.page.standing import Judging
 
         limits = self._limits
-        over = Deadline.of_run(limits.settings.planning_seconds).over
-        judging = Judging(limits.settings.n1, limits.min_disk, limits.relations, over)
+        deadline = Deadline.of_run(limits.settings.planning_seconds)
+        judging = Judging(limits.settings.n1, limits.min_disk, limits.relations, deadline)
         return plan_page(self._done, self._document, judging, [*self.problems, *self._done.remarks])

@@ -197,8 +197,8 @@ class Repaired(Result):
             from iallocator.constraints.affinity_factory import relations_of
 
             relations = relations_of(self._work.before.cluster, (), settings.tag_prefix)
-        over = Deadline.of_run(settings.planning_seconds).over
-        return repair_page(self._work, Judging(settings.n1, relations=relations, over=over))
+        deadline = Deadline.of_run(settings.planning_seconds)
+        return repair_page(self._work, Judging(settings.n1, relations=relations, deadline=deadline))
 
 
 def _door(settings: Settings) -> str:

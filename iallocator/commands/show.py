@@ -125,7 +125,7 @@ class Reported(Result):
         source, settings = self._source, self._settings
         relations = relations_of(source.cluster, (), settings.tag_prefix)
         deadline = Deadline.of_run(settings.planning_seconds)
-        judging = Judging(settings.n1, relations=relations, over=deadline.over)
+        judging = Judging(settings.n1, relations=relations, deadline=deadline)
         page = report_page(State(source.cluster), judging, source.master)
         if deadline.over():
             tell(f"iallocator: {limit_reached(settings.planning_seconds)}")

@@ -13,7 +13,7 @@ from functools import wraps
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from iallocator.deadline import check
+from iallocator.deadline import SIMULATIONS, check
 from iallocator.explain.asked import Asked, Choice, best_of_nodes
 from iallocator.explain.contributions import Contributions, standing
 from iallocator.explain.facts import GroupReport, Placed, Term
@@ -71,11 +71,12 @@ def aside(note: Note) -> Note:
     def noted(recorder: Recorder, *about: Any) -> None:
         check()  # here, and not in the middle of a record
         effort = recorder.context.effort
-        spent = effort.left, effort.undecided, effort.used
+        before = dict(effort.work), effort.undecided, effort.used
         try:
             note(recorder, *about)
         finally:
-            effort.left, effort.undecided, effort.used = spent
+            work, effort.undecided, effort.used = before
+            effort.work.update(work)
 
     return cast("Note", noted)
 
@@ -181,7 +182,8 @@ class Recorder:
         `WORK_OF_CHECKS`.
         """
         effort = self.context.effort
-        effort.left = min(effort.left, WORK_OF_CHECKS)  # `aside` gives it back
+        # `aside` gives it back
+        effort.work[SIMULATIONS] = min(effort.work[SIMULATIONS], WORK_OF_CHECKS)
         left = MOST_CHECKED
         unchecked: set[Nodes] = set()
         for _ in range(MOST_ROUNDS):

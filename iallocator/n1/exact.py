@@ -325,7 +325,7 @@ class EvacuationPart:
         bins = Bins(targets.memory, targets.disk, others, targets.order)
         packing = Packing(self._items, bins, by_memory, most, enough=enough)
         packed = packing.solve()
-        self._evacuation.rules.effort.spend(PACKING + packing.work)
+        self._evacuation.rules.spend(PACKING + packing.work)
         if packed.cost < INFINITE and not (self._memory_alone() or self._holds(packed.places)):
             return INFINITE, packed.least
         return packed.cost, packed.least

@@ -16,8 +16,9 @@ from math import comb
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
+    from iallocator.deadline import Deadline
     from iallocator.model.state import State
     from iallocator.n1.simultaneous import SimultaneousFailures
 
@@ -90,16 +91,16 @@ class InteractingNodes:
 
 
 class ToleratedPairs:
-    """The pairs of interacting nodes that are certainly tolerated; `over`: whether time is up."""
+    """The pairs of interacting nodes that are certainly tolerated, as found within `deadline`."""
 
     def __init__(
         self,
         failures: SimultaneousFailures,
         interacting: InteractingNodes,
-        over: Callable[[], bool] | None,
+        deadline: Deadline,
     ) -> None:
         self._failures = failures
-        self._over = over
+        self._deadline = deadline
         self._bits: dict[int, int] = {}  # node -> a bit for each other node of its pairs
         for part in interacting.parts():
             moving = [index for index in part if failures.moves(index)]  # failovers cost little
@@ -115,7 +116,7 @@ class ToleratedPairs:
         """
         same = some is others
         nodes = some if same else [*some, *others]
-        if len(nodes) <= PAIR or (self._over is not None and self._over()):
+        if len(nodes) <= PAIR or self._deadline.over():
             return
         if not self._failures.saves_all([some[0], others[same]]):
             return

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from iallocator.deadline import SIMULATIONS, Deadline
 from iallocator.model.state import LAST
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from iallocator.model.cluster import Cluster, Group
     from iallocator.model.instance import Instance
@@ -18,7 +19,6 @@ __all__ = [
     "SAFE",
     "UNKNOWN",
     "WORK",
-    "Effort",
     "Rules",
     "UndecidedError",
     "share_of",
@@ -49,47 +49,6 @@ class UndecidedError(Exception):
     """A failure stays undecided, because the work of the request is spent."""
 
 
-class Effort:
-    """The work that simulations and searches of one request may do.
-
-    Attributes
-    ----------
-    left:
-        Moves × nodes that may still be simulated.
-    undecided:
-        How many placements were rejected because the work was spent.
-    used:
-        The work done so far.
-    """
-
-    __slots__ = ("_over", "left", "undecided", "used")
-
-    def __init__(self, left: float = float("inf"), over: Callable[[], bool] | None = None) -> None:
-        self.left = left
-        self._over = over
-        self.undecided = 0
-        self.used = 0
-
-    @property
-    def spent(self) -> bool:
-        """Return whether no work is left, or the time is up."""
-        return self.left <= 0 or (self._over is not None and self._over())
-
-    def spend(self, moves: int, scalar: bool = False) -> None:
-        """Count so many moves × nodes as done.
-
-        Raises
-        ------
-        UndecidedError
-            If no work is left.
-        """
-        work = moves * SCALAR if scalar else moves
-        self.used += work
-        self.left -= work
-        if self.spent:
-            raise UndecidedError
-
-
 MODES = ("strict", "no-worse", "no-new", "off")
 """Values of ``--n1``."""
 
@@ -111,7 +70,7 @@ class Rules:
         Instance -> all members of its colocation group, itself among them, by name; see
         `iallocator.model.constraints.items_of`.
     effort:
-        What checks may cost; None: any amount.
+        When checks must end, and the simulations that they may do; None: there is no limit.
     movers_stay:
         Whether an instance that moves counts where it was before. hail does so by accident.
     namesake:
@@ -136,18 +95,31 @@ class Rules:
         self,
         mode: str,
         units: Mapping[str, Sequence[str]] | None = None,
-        effort: Effort | None = None,
+        effort: Deadline | None = None,
         movers_stay: bool = False,
         namesake: Instance | None = None,
     ) -> None:
         self.namesake = namesake
         self.movers_stay = movers_stay
-        self.effort = effort or Effort()
+        self.effort = Deadline(None) if effort is None else effort
         self.mode = mode
         self.units = units or {}
         self.strict = mode == "strict"
         self.exact = mode == "no-worse"
         self._targets: dict[int, list[int]] = {}
+
+    def spend(self, moves: int) -> None:
+        """Count so many moves × nodes as simulated.
+
+        Raises
+        ------
+        UndecidedError
+            If no work is left, or the time is up.
+        """
+        effort = self.effort
+        effort.spend(moves, SIMULATIONS)
+        if effort.spent:
+            raise UndecidedError
 
     def targets(self, cluster: Cluster, group: Group) -> list[int]:
         """Return the nodes of `group` that may take over."""

@@ -22,6 +22,7 @@ from iallocator.limits.node import (
     checks_for,
     failover_checks,
 )
+from iallocator.n1.rules import SCALAR
 from iallocator.scoring import Kernels
 from iallocator.scoring.candidates import DECIMALS
 
@@ -293,7 +294,7 @@ class Simulation:
         self, node: int, item: Sequence[Instance], targets: Sequence[int], scope: Sequence[int]
     ) -> bool:
         """Move all of `item` to the best node that accepts them; return whether there is one."""
-        self._rules.effort.spend(len(targets), scalar=True)
+        self._rules.spend(len(targets) * SCALAR)
         state, first = self._state, item[0]
         if self._rules.mistaken(first) and not self._rules.recreates(first):
             return self._move_namesake(first, targets, scope)

@@ -91,7 +91,7 @@ class _Batch:
         group: Group,
         failing: Sequence[int],
     ) -> None:
-        self._group, self._effort = group, rules.effort
+        self._group, self._rules = group, rules
         position = {index: k for k, index in enumerate(group.nodes)}
         self.lost: list[int] = []
         rows: list[Floats] = []
@@ -136,7 +136,7 @@ class _Batch:
             self._decide(step)
             if not self._failing.size:
                 break
-            self._effort.spend(self._allowed.size)
+            self._rules.spend(self._allowed.size)
             self._move(step)
         return self.lost
 

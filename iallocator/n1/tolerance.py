@@ -178,7 +178,7 @@ class FailureTolerance:
         """Return whether N+1 holds after `move`. Its instance must be off the state.
 
         `move.before` is empty for an instance that is checked like a new one. The result is False
-        if the work is spent before N+1 is decided; `Effort.undecided` counts these.
+        if the work is spent before N+1 is decided; `Deadline.undecided` counts these.
         """
         if self._rules.mode == "off":
             return True

@@ -18,7 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from iallocator.solver.budget import Budget
+    from iallocator.deadline import Deadline
 
     Places = dict[int, deque[int]]
     """Size -> the bins of its items, a bin as often as it takes one."""
@@ -29,7 +29,9 @@ MOST = 20_000
 """The program has no more patterns than this, of all bins together."""
 
 
-def fill_exactly(sizes: Sequence[int], bins: Mapping[int, float], budget: Budget) -> Places | None:
+def fill_exactly(
+    sizes: Sequence[int], bins: Mapping[int, float], budget: Deadline
+) -> Places | None:
     """Return bins for items of all `sizes`, which are positive.
 
     `bins`: the name of each bin and its free capacity.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from iallocator.constraints.affinity_factory import bonds_for, findings_for
 from iallocator.constraints.no_affinity import NoAffinity
-from iallocator.deadline import Deadline
+from iallocator.deadline import NEVER, SIMULATIONS, Deadline
 from iallocator.model.state import State
-from iallocator.n1.rules import WORK, Effort, Rules
+from iallocator.n1.rules import WORK, Rules
 from iallocator.n1.tolerance import FailureCache, FailureTolerance
 from iallocator.options.settings import PLANNING_SECONDS
 from iallocator.placement.evaluator import Evaluator
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from iallocator.placement.trace import Trace, TracedEvaluator
     from iallocator.ranking.base import ScheduledInstance
     from iallocator.scoring import Kernel
-    from iallocator.solver.budget import Budget
 
 __all__ = ["Context"]
 
@@ -216,12 +215,10 @@ class Context:
         namesake = self.namesake if mode == "strict" else None
         return Rules(mode, units, self.effort, stay, namesake)
 
-    def budget(self) -> Budget:
+    def budget(self) -> Deadline:
         """Return what one exact search may spend."""
-        from iallocator.solver.budget import Budget
-
         limited = self.settings.time_limit is not None
-        return Budget(
+        return Deadline.of_search(
             self.settings.optimum_seconds,
             self.deadline if limited else None,
             self.settings.planning_seconds,
@@ -264,11 +261,10 @@ class Context:
         return self._all_nodes
 
 
-def _effort_until(deadline: Deadline) -> Effort:
+def _effort_until(deadline: Deadline) -> Deadline:
     """Return the work of as many seconds as `deadline` gives, at least by default, and that time.
 
     A shorter limit ends the simulations by the clock only.
     """
-    if deadline.seconds is None:
-        return Effort()
-    return Effort(max(deadline.seconds, PLANNING_SECONDS) * WORK, deadline.over)
+    work = NEVER if deadline.seconds is None else max(deadline.seconds, PLANNING_SECONDS) * WORK
+    return Deadline(None, work={SIMULATIONS: work}, whole=deadline)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from iallocator.deadline import due
+from iallocator.deadline import ITERATIONS, TRIALS, Deadline, due
 from iallocator.solver.problem import FOUND, IMPOSSIBLE, LEFT_OUT, TIME_OUT, UNAVAILABLE, Answer
 
 TYPE_CHECKING = False
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
-    from iallocator.solver.budget import Budget
     from iallocator.solver.problem import Problem
 
     Check = Callable[[Mapping[str, Any]], Sequence[str] | None]
@@ -43,11 +42,11 @@ def available() -> bool:
     return find_spec("highspy") is not None
 
 
-def solve(problem: Problem, budget: Budget, gap: float = GAP) -> Answer:
+def solve(problem: Problem, budget: Deadline, gap: float = GAP) -> Answer:
     """Solve `problem` within `budget`; `gap` 0 asks for the least sum of costs."""
     if any(not kind.choices and kind.penalty is None for kind in problem.kinds):
         return Answer(IMPOSSIBLE)
-    if budget.spent:
+    if budget.must_end:
         return Answer(TIME_OUT)
     if not available():
         return Answer(UNAVAILABLE)
@@ -58,7 +57,7 @@ def solve(problem: Problem, budget: Budget, gap: float = GAP) -> Answer:
     for name, value in (
         ("output_flag", False),
         ("time_limit", float(budget.left)),
-        ("mip_max_nodes", max(1, budget.iterations // ITERATIONS_PER_BRANCH)),
+        ("mip_max_nodes", max(1, int(budget.work[ITERATIONS]) // ITERATIONS_PER_BRANCH)),
         ("mip_rel_gap", gap),
         ("threads", 1),
         ("random_seed", 0),
@@ -71,7 +70,7 @@ def solve(problem: Problem, budget: Budget, gap: float = GAP) -> Answer:
     solver.cbMipInterrupt += may_go_on
     solver.passModel(model.program(highspy))
     solver.run()
-    budget.iterations -= max(0, solver.getInfo().simplex_iteration_count)
+    budget.spend(max(0, solver.getInfo().simplex_iteration_count), ITERATIONS)
     status = solver.getModelStatus()
     values = solver.getSolution().col_value
     proved = status == highspy.HighsModelStatus.kOptimal
@@ -194,7 +193,7 @@ class _Model:
         }
 
 
-def search(problem: Problem, check: Check, budget: Budget, gap: float = GAP) -> Answer:
+def search(problem: Problem, check: Check, budget: Deadline, gap: float = GAP) -> Answer:
     """The first answer that `check` lets pass.
 
     `check` is given member -> value, those left out missing, and returns None, or the
@@ -206,12 +205,12 @@ def search(problem: Problem, check: Check, budget: Budget, gap: float = GAP) -> 
         if answer.status != FOUND:
             return answer
         values = answer.values(problem)
-        budget.trials -= len(values)
+        budget.spend(len(values), TRIALS)
         broken = check(values)
         if broken is None:
             return answer
         problem.cuts.append(_combination(problem, answer, broken))
-        if budget.spent:
+        if budget.must_end:
             return Answer(TIME_OUT)
 
 

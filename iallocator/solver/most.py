@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from typing import Any
 
-    from iallocator.solver.budget import Budget
+    from iallocator.deadline import Deadline
     from iallocator.solver.highs import Check
 
 __all__ = ["Most", "find_all_or_most"]
@@ -77,7 +77,7 @@ class Most:
             self.left_out, self.values = self._left_out_by(values), values
 
 
-def find_all_or_most(problem: Problem, check: Check, budget: Budget, most: Most) -> str:
+def find_all_or_most(problem: Problem, check: Check, budget: Deadline, most: Most) -> str:
     """Find a choice for every member; if there is none, for as many as possible.
 
     The status is that of the search for all.  `most` is improved as far as the budget goes;
@@ -86,11 +86,10 @@ def find_all_or_most(problem: Problem, check: Check, budget: Budget, most: Most)
     """
     part = budget.part(SHARE_OF_ALL)
     answer = search(problem, check, part)
-    budget.pay(part)
     if answer.status == FOUND:
         most.offer(answer.values(problem))
         most.proved = True
-    elif answer.status != UNAVAILABLE and not budget.spent:
+    elif answer.status != UNAVAILABLE and not budget.must_end:
         fewest = 1 if answer.status == IMPOSSIBLE else 0
         counted = _counted(problem, fewest)
         most.proved = True

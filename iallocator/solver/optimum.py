@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from math import sqrt
 
-from iallocator.deadline import check
+from iallocator.deadline import PLACEMENTS, Deadline, check
 from iallocator.model.node_view import NodeView, capacities
 from iallocator.scoring.metrics import DOMAINS, STATISTICS
 from iallocator.scoring.score_delta import NO_CENTRES, after_primary, counting, values
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from iallocator.aliases import Nodes
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
-    from iallocator.solver.budget import Budget
 
     Places = Callable[[], Iterable[tuple[float, float, Nodes]]]
     Check = Callable[[Mapping[str, Nodes]], bool]
@@ -76,7 +75,7 @@ def lowest_cost(
     items: Sequence[Item],
     known: Optimum,
     check: Check,
-    budget: Budget,
+    budget: Deadline,
 ) -> Optimum:
     """The placement of all `items` with the lowest cost, its score over `scope`.
 
@@ -101,7 +100,7 @@ class _Branching:
         items: Sequence[Item],
         known: Optimum,
         check: Check,
-        budget: Budget,
+        budget: Deadline,
     ) -> None:
         self.best = Optimum(known.score, known.price, known.nodes)
         self._state = state
@@ -120,10 +119,10 @@ class _Branching:
         twin = position > 0 and self._items[position - 1].kind == item.kind
         final = position == len(self._items) - 1
         places = list(item.places())
-        self._budget.placements -= 1 + len(places)
+        self._budget.spend(1 + len(places), PLACEMENTS)
         # The cheapest first; of equally cheap places, those with the lower score first
         for score, price, nodes in sorted(places, key=lambda one: (one[0] + one[1], one)):
-            if self._budget.spent:
+            if self._budget.must_end:
                 self.best.proved = False
                 return
             if twin and nodes < last:

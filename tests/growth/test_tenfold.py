@@ -16,7 +16,6 @@ import pytest
 
 from iallocator import deadline
 from iallocator.cli import main
-from iallocator.solver import budget
 from tests.conformance.documents import KINDS, document
 from tests.property.test_clock import PLANS
 from tests.seeds import seeds
@@ -73,8 +72,8 @@ def test_limit_of_ten_times_the_time_gives_the_same_answer(
 
     Searches may do a fiftieth of their work here, so that some end by their budget.
     """
-    for name in ("ITERATIONS", "TRIALS", "PLACEMENTS"):
-        monkeypatch.setattr(budget, name, getattr(budget, name) // 50)
+    for kind in (deadline.ITERATIONS, deadline.TRIALS, deadline.PLACEMENTS):
+        monkeypatch.setitem(deadline.PER_SECOND, kind, deadline.PER_SECOND[kind] // 50)
     path, spent, differing = tmp_path / "doc", 0, []
     for number, (text, words) in enumerate(inputs()):
         path.write_text(text)

@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 
+from iallocator.deadline import Deadline
 from iallocator.packing.patterns import fill_exactly
-from iallocator.solver.budget import Budget
 from iallocator.solver.highs import available
 
 needs_solver = pytest.mark.skipif(not available(), reason="no solver is installed")
@@ -34,7 +34,7 @@ def test_fill_exactly_finds_bins_if_and_only_if_all_items_fit() -> None:
     for _ in range(60):
         rooms = {k: rng.randrange(4, 20) * 64 for k in range(rng.randint(2, 5))}
         sizes = [rng.choice((3, 5, 7, 8)) * 64 for _ in range(rng.randint(2, 8))]
-        places = fill_exactly(sizes, rooms, Budget(5.0))
+        places = fill_exactly(sizes, rooms, Deadline.of_search(5.0))
         assert (places is not None) == _fit(
             tuple(sorted(sizes, reverse=True)), tuple(sorted(rooms.values()))
         )
@@ -50,6 +50,6 @@ def test_fill_exactly_finds_bins_if_and_only_if_all_items_fit() -> None:
 @needs_solver
 def test_fill_exactly_with_too_many_patterns_returns_none(monkeypatch: pytest.MonkeyPatch) -> None:
     """Writing them down would take longer than packing one after the other."""
-    assert fill_exactly([64, 128], {0: 640}, Budget(5.0)) is not None
+    assert fill_exactly([64, 128], {0: 640}, Deadline.of_search(5.0)) is not None
     monkeypatch.setattr("iallocator.packing.patterns.MOST", 3)
-    assert fill_exactly([64, 128], {0: 640}, Budget(5.0)) is None
+    assert fill_exactly([64, 128], {0: 640}, Deadline.of_search(5.0)) is None

@@ -12,7 +12,7 @@ from unittest.mock import Mock
 import pytest
 
 from iallocator.cli import main
-from iallocator.deadline import TIME_IS_UP, Stopped
+from iallocator.deadline import TIME_IS_UP, Deadline, Stopped
 from iallocator.planners.check import joint_failures
 from iallocator.planners.check.findings import KINDS
 from tests import builders
@@ -342,11 +342,10 @@ def test_pairs_that_are_not_analysed_end_check_with_status_3(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The question about pairs is not answered, although each single failure is survived."""
-    monkeypatch.setattr("iallocator.planners.check.joint_failures.Effort.spent", True)
     examined: Any = joint_failures.examine_failures
 
     def late(*asked: Any) -> Any:
-        return examined(*asked[:-1], lambda: True)
+        return examined(*asked[:-1], Deadline(0))
 
     monkeypatch.setattr(joint_failures, "examine_failures", late)
     residents = {"i": builders.instance("node1", "node2")}

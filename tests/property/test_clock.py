@@ -14,7 +14,6 @@ import pytest
 
 from iallocator import deadline
 from iallocator.cli import main
-from iallocator.solver import budget
 from tests.conformance.documents import KINDS, document
 from tests.seeds import seeds
 from tests.solver.test_effort import crowded_batch
@@ -60,8 +59,8 @@ def test_answers_on_a_busy_machine_are_those_on_a_quiet_one(
     tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Sixty requests and plans, with searches that use their budgets, have byte-equal output."""
-    for name in ("ITERATIONS", "TRIALS", "PLACEMENTS"):
-        monkeypatch.setattr(budget, name, getattr(budget, name) // 50)
+    for kind in (deadline.ITERATIONS, deadline.TRIALS, deadline.PLACEMENTS):
+        monkeypatch.setitem(deadline.PER_SECOND, kind, deadline.PER_SECOND[kind] // 50)
     path, spent, differing = tmp_path / "doc", 0, []
     for number, (text, words) in enumerate(inputs()):
         path.write_text(text)

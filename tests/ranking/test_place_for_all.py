@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from iallocator.commands import run_command
+from iallocator.deadline import LISTED, PER_SECOND
 from tests.builders import Json, allocate, as_bytes, cluster, instance
 from tests.command import json_of
 
@@ -60,7 +61,7 @@ def test_place_with_more_places_than_a_search_may_list_says_so_and_keeps_the_rul
     command = ["place", "--json", "--verify-plan", f"--strategy=pacemaker-{kind}"]
     answers = {}
     for each_second, options in ((1, ()), (2, ()), (2, ("--exact-search=no",))):
-        monkeypatch.setattr("iallocator.solver.budget.LISTED", each_second)
+        monkeypatch.setitem(PER_SECOND, LISTED, each_second)
         assert run_command("place", [*command, *options, str(path)]) == 0
         said = capsys.readouterr()
         answers[each_second, *options] = json.loads(said.out), said.err

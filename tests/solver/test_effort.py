@@ -6,9 +6,9 @@ from random import Random
 
 import pytest
 
+from iallocator.deadline import ITERATIONS, LISTED, PER_SECOND, PLACEMENTS, TRIALS
 from iallocator.options.settings import SEARCH_SECONDS
 from iallocator.placement import context
-from iallocator.solver import budget
 from tests import builders
 from tests.builders import Json
 from tests.command import respond
@@ -70,10 +70,10 @@ def test_exact_search_broken_off_anywhere_places_no_fewer_than_greedy(
     for seed, mode in ((2, "no-new"), (18, "no-new"), (26, "no-worse"), (36, "no-worse")):
         asked = crowded_batch(seed)
         for units in (0, 1, 2, 4, 8, 30):
-            for means in (["TRIALS"], ["LISTED"], ["ITERATIONS", "TRIALS", "PLACEMENTS"]):
+            for means in ([TRIALS], [LISTED], [ITERATIONS, TRIALS, PLACEMENTS]):
                 with monkeypatch.context() as patched:
-                    for name in means:
-                        patched.setattr(budget, name, units / SEARCH_SECONDS)
+                    for kind in means:
+                        patched.setitem(PER_SECOND, kind, units / SEARCH_SECONDS)
                     found = respond(asked, f"--n1={mode}")
                 ended += "budget of work" in found["info"]
                 assert placed(found) >= 3, (seed, units, means)
@@ -89,7 +89,7 @@ def test_evacuation_lists_the_places_of_all_only_where_who_failed_has_one(
     On large clusters there are a million pairs for each. Two instances that do not fit together are
     searched for.
     """
-    monkeypatch.setattr(budget, "LISTED", 1 / SEARCH_SECONDS)
+    monkeypatch.setitem(PER_SECOND, LISTED, 1 / SEARCH_SECONDS)
     residents = {
         "a": builders.instance("node1", memory=600, disk_template="rbd"),
         "b": builders.instance("node1", memory=600, disk_template="rbd" if movable else "plain"),

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from iallocator import engine
+from iallocator.deadline import PER_SECOND, TRIALS
 from iallocator.handlers.allocate import allocation_request
 from iallocator.options.parser import parse
 from iallocator.options.settings import Settings
@@ -18,7 +19,6 @@ from iallocator.placement.context import Context
 from iallocator.placement.results import AllocationRequest
 from iallocator.placement.several.joint import broken_rules
 from iallocator.requests import MultiAllocate
-from iallocator.solver import budget
 from tests import builders
 from tests.builders import Json
 from tests.command import respond
@@ -227,7 +227,7 @@ def test_batch_is_never_worse_than_greedy_however_little_work_is_allowed(
         document = _batch(seed, "rbd", priorities=(0, 5))
         greedy = respond(document, "--exact-search=no")
         for trials in (0, 1, 2, 5, 20):
-            monkeypatch.setattr(budget, "TRIALS", trials / 5)
+            monkeypatch.setitem(PER_SECOND, TRIALS, trials / 5)
             response = respond(document)
             assert _counts(document, _placed(response)) >= _counts(document, _placed(greedy))
             limited += response["info"].endswith("within its budget of work")

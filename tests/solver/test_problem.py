@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from iallocator.solver.budget import Budget
+from iallocator.deadline import Deadline
 from iallocator.solver.highs import search
 from iallocator.solver.problem import FOUND, IMPOSSIBLE, TIME_OUT, Choice, Kind, Problem
 from tests.seeds import seeds
@@ -54,7 +54,7 @@ def test_search_finds_the_cheapest_answer_or_proves_that_there_is_none(seed: int
     """The solver's result equals that of trying everything."""
     problem, choices = _random_problem(seed)
     expected = _cheapest(problem, choices)
-    answer = search(problem, lambda values: None, Budget(20), gap=0)
+    answer = search(problem, lambda values: None, Deadline.of_search(20), gap=0)
     if expected is None:
         assert answer.status == IMPOSSIBLE
         return
@@ -78,7 +78,7 @@ def test_search_with_a_check_rules_out_what_it_rejects() -> None:
         seen.append(sorted(values.values()))
         return ["a", "b"] if sum(values.values()) < 3 else None
 
-    answer = search(problem, check, Budget(20), gap=0)
+    answer = search(problem, check, Deadline.of_search(20), gap=0)
     assert sorted(answer.values(problem).values()) == [1, 2]
     assert len({tuple(values) for values in seen}) == len(seen)
 
@@ -87,14 +87,14 @@ def test_search_when_the_check_rejects_everything_is_a_proof() -> None:
     """If every combination is ruled out, the result is a proof that no answer exists."""
     problem = Problem()
     problem.kinds = [Kind(["a", "b"], [Choice(n, 0.0, {}) for n in range(3)])]
-    assert search(problem, lambda values: ["a", "b"], Budget(20)).status == IMPOSSIBLE
+    assert search(problem, lambda values: ["a", "b"], Deadline.of_search(20)).status == IMPOSSIBLE
 
 
 def test_search_without_time_says_that_time_is_out() -> None:
     """Without time, the solver claims no result."""
     problem = Problem()
     problem.kinds = [Kind(["a"], [Choice(1, 0.0, {})])]
-    assert search(problem, lambda values: None, Budget(0)).status == TIME_OUT
+    assert search(problem, lambda values: None, Deadline.of_search(0)).status == TIME_OUT
 
 
 def test_a_penalty_lets_members_be_left_out() -> None:
@@ -105,5 +105,5 @@ def test_a_penalty_lets_members_be_left_out() -> None:
         Kind([name], [Choice(1, 0.0, {("room",): 1})], penalty)
         for name, penalty in (("cheap", 1.0), ("dear", 5.0))
     ]
-    answer = search(problem, lambda values: None, Budget(20), gap=0)
+    answer = search(problem, lambda values: None, Deadline.of_search(20), gap=0)
     assert set(answer.values(problem)) == {"dear"}

@@ -9,7 +9,7 @@ rules that count for any placement.
 from __future__ import annotations
 
 from iallocator.constraints.affinity_rows import AffinityRows
-from iallocator.deadline import Held
+from iallocator.deadline import LISTED, Deadline, Held
 from iallocator.model.columns import MEMORY
 from iallocator.model.constraints import ORDER, TOGETHER
 from iallocator.placement.groups import collect_offers, may_offer, offer_of
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.placement.context import Context
     from iallocator.placement.results import GroupSolution
-    from iallocator.solver.budget import Budget
     from iallocator.solver.problem import Problem
 
 
@@ -57,7 +56,7 @@ def place_together(
         alone = {
             w.instance.name
             for w in allocations
-            if not budget.spent and collect_offers(context, w).best is None
+            if not budget.must_end and collect_offers(context, w).best is None
         }
         others = [w.instance for w in allocations if w.instance.name not in alone]
         chains = context.bonds.dependents_of_failed(others, alone, ordered=True)
@@ -76,7 +75,7 @@ def place_together(
             found.status = find_all_or_most(
                 program, lambda nodes: _checked(context, possible, most, nodes), budget, most
             )
-    found.limit = budget.limit
+    found.limit = budget.ended
     context.interrupted |= held.asked
     return found
 
@@ -85,7 +84,7 @@ def _program(
     context: Context,
     allocations: Sequence[AllocationRequest],
     affinity: AffinityRows,
-    budget: Budget,
+    budget: Deadline,
 ) -> Problem | None:
     """The places of all allocations and the bounds that they share; None if there is no time."""
     lenient = {  # nodes of groups where not all limits are enforced
@@ -96,9 +95,9 @@ def _program(
     }
     problem = PlacementProblem(context.state, lenient, reserves(context), constraints=[affinity])
     for allocation in allocations:
-        if budget.spent:
+        if budget.must_end:
             return None
-        listed = budget.listed(places_of(context, allocation))
+        listed = budget.take(places_of(context, allocation), LISTED)
         places = [(score + price, nodes) for score, price, nodes in listed]
         problem.add(
             allocation.instance,
@@ -106,7 +105,7 @@ def _program(
             distinct=equivalence_key(context, allocation.instance),
             priority=affinity.priority(allocation.instance),
         )
-    if budget.spent:  # the last of them may have more places
+    if budget.must_end:  # the last of them may have more places
         return None
     return problem.problem()
 

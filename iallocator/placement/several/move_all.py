@@ -6,7 +6,7 @@ Whoever is placed only takes room, so what failures lose with some in place is a
 
 from __future__ import annotations
 
-from iallocator.deadline import TIME_IS_UP, Held, Stopped, check
+from iallocator.deadline import PLACEMENTS, TIME_IS_UP, TRIALS, Deadline, Held, Stopped, check
 from iallocator.n1.baseline import NO_GROWTH
 from iallocator.placement.moves import with_nearest
 from iallocator.placement.results import MoveResult
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from iallocator.n1.baseline import Baseline, Growth
     from iallocator.placement.context import Context
     from iallocator.placement.several.sequence import Made, MoveTask
-    from iallocator.solver.budget import Budget
 
 __all__ = ["least_growth", "move_all", "told"]
 
@@ -83,7 +82,7 @@ class _Search:
         tasks: Sequence[MoveTask],
         back: tuple[int, float],
         best: Growth,
-        budget: Budget,
+        budget: Deadline,
     ) -> None:
         self._context = context
         self._baseline = baseline
@@ -127,7 +126,7 @@ class _Search:
         for _, _, nodes in sorted(places_of_move(self._context, task, self._budget)):
             if self._over():
                 break
-            self._budget.placements -= self._price
+            self._budget.spend(self._price, PLACEMENTS)
             with state.trial():
                 state.place(task.instance, nodes)
                 found.append((self._baseline.growth(state, self._back), nodes))
@@ -136,7 +135,7 @@ class _Search:
 
     def _over(self) -> bool:
         """Whether to end, without a proof."""
-        if self._budget.spent or self._baseline.spent():
+        if self._budget.must_end or self._baseline.spent():
             self.proved = False
         return not self.proved
 
@@ -149,7 +148,7 @@ class _Search:
                 state.remove(task.instance, ends[task.instance.name])
                 state.place(task.instance, task.instance.nodes)
             made = try_moves(context, self._tasks, ends)
-        self._budget.trials -= len(self._tasks)
+        self._budget.spend(len(self._tasks), TRIALS)
         if len(made) == len(self._tasks):
             self.found, self._best = made, grown
 

@@ -10,13 +10,12 @@ from contextlib import contextmanager
 from functools import cached_property
 
 from iallocator.constraints.affinity_rows import AffinityRows
-from iallocator.deadline import Held, check
+from iallocator.deadline import LISTED, Deadline, Held, check
 from iallocator.model.constraints import TOGETHER
 from iallocator.placement.results import POLICY_RANK, RELUCTANCE
 from iallocator.placement.several.joint import equivalence_key
 from iallocator.placement.several.sequence import JointResult
 from iallocator.scoring.candidates import ListedCandidates
-from iallocator.solver.budget import Budget
 from iallocator.solver.highs import search
 from iallocator.solver.most import Most, find_all_or_most
 from iallocator.solver.placement_problem import PlacementProblem
@@ -54,7 +53,7 @@ class MovedTogether(JointResult):
 
 
 def move_together(
-    context: Context, tasks: Sequence[MoveTask], failed: Sequence[Instance], budget: Budget
+    context: Context, tasks: Sequence[MoveTask], failed: Sequence[Instance], budget: Deadline
 ) -> MovedTogether:
     """Find a place for every task that can have one at all; the state is left as it is.
 
@@ -63,7 +62,7 @@ def move_together(
     joint = _JointMove(context, tasks, failed, budget)
     if joint.worthwhile(failed):
         answer = search(joint.program, joint.rejected, budget)
-        joint.result.status, joint.result.limit = answer.status, budget.limit
+        joint.result.status, joint.result.limit = answer.status, budget.ended
         if answer.status == FOUND:
             joint.result.moves = joint.moves(answer.values(joint.program))
     return joint.result
@@ -90,7 +89,7 @@ def move_most(
     if found.places:
         found.moves = joint.moves(found.places)
     if found.most or held.asked:
-        found.limit = budget.limit
+        found.limit = budget.ended
     context.interrupted |= held.asked
     return found
 
@@ -103,7 +102,7 @@ class _JointMove:
         context: Context,
         tasks: Sequence[MoveTask],
         failed: Sequence[Instance],
-        budget: Budget,
+        budget: Deadline,
     ) -> None:
         self._context = context
         self._budget = budget
@@ -141,9 +140,9 @@ class _JointMove:
     def worthwhile(self, failed: Sequence[Instance]) -> bool:
         """Whether to search: there is time, and those that `failed` are not all hopeless."""
         names = {instance.name for instance in failed}
-        if self._budget.spent:
+        if self._budget.must_end:
             self.result.hopeless = ()  # not all of them were looked at
-            self.result.limit = self._budget.limit
+            self.result.limit = self._budget.ended
             return False
         return not names.issubset(self.result.hopeless)
 
@@ -198,7 +197,7 @@ def taken_off(context: Context, tasks: Sequence[MoveTask]) -> Iterator[dict[str,
 
 
 def _places_by_task(
-    context: Context, tasks: Sequence[MoveTask], failed: Sequence[Instance], budget: Budget
+    context: Context, tasks: Sequence[MoveTask], failed: Sequence[Instance], budget: Deadline
 ) -> dict[str, Places]:
     """Where each instance may go if all are off their nodes; nowhere once `budget` is spent.
 
@@ -210,20 +209,20 @@ def _places_by_task(
         for task in sorted(tasks, key=lambda one: one.instance.name not in names):
             if task.instance.name not in names and not any(found.values()):
                 break
-            places = () if budget.spent else places_of_move(context, task, budget)
+            places = () if budget.must_end else places_of_move(context, task, budget)
             found[task.instance.name] = [(score + price, nodes) for score, price, nodes in places]
     return found
 
 
 def places_of_move(
-    context: Context, task: MoveTask, budget: Budget | None = None
+    context: Context, task: MoveTask, budget: Deadline | None = None
 ) -> Iterator[tuple[float, float, Nodes]]:
     """The places that the bonds to what is placed allow: score, price, nodes.
 
     The price is as for a new instance; to use its own group is always free.  Not all of them
     if `budget` is spent after it.
     """
-    found = list(task.places()) if budget is None else budget.listed(task.places())
+    found = list(task.places()) if budget is None else budget.take(task.places(), LISTED)
     rejected = context.bonds.rejected(task.instance, {nodes[0] for _, nodes in found})
     row = [place for place in found if place[1][0] not in rejected]
     dear, scores = context.bonds.with_soft_costs(task.instance, ListedCandidates([row], {}))

@@ -145,7 +145,7 @@ def _search(
         f"{one.score:.8f} + price {one.price:g}" if prices else f"{one.score:.8f}"
         for one in (best, greedy)
     )
-    claim = "proved lowest" if best.proved else f"lowest found {budget.limit}, not proved"
+    claim = "proved lowest" if best.proved else f"lowest found {budget.ended}, not proved"
     gap = greedy.cost - best.cost
     note = f"; optimal: score {found}, {claim}; greedy {first}, gap {gap:.8f}"
     return note, best.nodes

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from iallocator.limits.rejection import policy_breach
 from iallocator.model.node_view import NodeView, capacities
-from iallocator.n1.rules import Effort, Rules, UndecidedError
+from iallocator.n1.rules import Rules, UndecidedError
 from iallocator.n1.simulation import Simulation
 from iallocator.n1.tolerance import FailureTolerance
 from iallocator.planners.check.findings import Finding, GroupHealth
@@ -15,9 +15,10 @@ from iallocator.scoring.scalar import score_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from iallocator.constraints.relations import Relations
+    from iallocator.deadline import Deadline
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
@@ -49,7 +50,7 @@ def examine(
     n1: str,
     min_disk: float = 0.0,
     relations: Relations | None = None,
-    over: Callable[[], bool] | None = None,
+    deadline: Deadline | None = None,
 ) -> list[GroupHealth]:
     """Return the health of every group that has nodes, in the order of the groups.
 
@@ -64,11 +65,11 @@ def examine(
         The share of disk to keep free.
     relations:
         The constraints of tags; None if there are none.
-    over:
-        Returns whether time is up; failures that are undecided then are `GroupHealth.not_analysed`.
+    deadline:
+        Failures that are undecided when it passes are `GroupHealth.not_analysed`.
     """
     units = None if relations is None else relations.units()
-    rules = Rules(n1, units, Effort(over=over))
+    rules = Rules(n1, units, deadline)
     musts = None if relations is None else BrokenMusts(state, relations)
     return [
         _Examination(state, group, rules, min_disk, musts).result()

@@ -7,13 +7,14 @@ from heapq import nsmallest
 from itertools import islice
 from math import comb
 
+from iallocator.deadline import Deadline
 from iallocator.n1.failure_pairs import InteractingNodes, ToleratedPairs
-from iallocator.n1.rules import Effort, Rules, UndecidedError
+from iallocator.n1.rules import Rules, UndecidedError
 from iallocator.n1.simultaneous import SimultaneousFailures
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from iallocator.constraints.relations import Relations
     from iallocator.model.cluster import Cluster
@@ -265,25 +266,28 @@ def examine_failures(
     racks: bool,
     min_disk: float = 0.0,
     relations: Relations | None = None,
-    over: Callable[[], bool] | None = None,
+    deadline: Deadline | None = None,
 ) -> FailuresFound:
     """Check all sets of `size` online nodes (0: none), and with `racks` all failure domains.
 
-    `state` is left as it is. What is not decided when `over` returns True is not known.
+    `state` is left as it is. What is not decided when `deadline` passes is not known.
     Cost: see `iallocator.n1.failure_pairs`.
     """
     cluster = state.cluster
+    deadline = Deadline(None) if deadline is None else deadline
     units = None if relations is None else relations.units()
-    failures = SimultaneousFailures(state, Rules(RULES, units, Effort(over=over)), min_disk)
+    failures = SimultaneousFailures(state, Rules(RULES, units, deadline), min_disk)
     inside = _domains(cluster) if racks else {}
-    domains = [DomainFound(name, _failure(failures, some, over)) for name, some in inside.items()]
+    domains = [
+        DomainFound(name, _failure(failures, some, deadline)) for name, some in inside.items()
+    ]
     online = [index for index, node in enumerate(cluster.nodes) if node.online]
     sets = None
     if size == PAIR:
-        sets = _pairs(state, failures, online, over)
+        sets = _pairs(state, failures, online, deadline)
     elif size:
         sets = SetsFound(online, size)
-        sets.add(_failure(failures, (index,), over) for index in online)
+        sets.add(_failure(failures, (index,), deadline) for index in online)
     return FailuresFound(cluster, size, sets, domains if racks else None)
 
 
@@ -291,27 +295,25 @@ def _pairs(
     state: State,
     failures: SimultaneousFailures,
     online: Sequence[int],
-    over: Callable[[], bool] | None,
+    deadline: Deadline,
 ) -> SetsFound:
     """Check all pairs of nodes."""
     interacting = InteractingNodes(state, failures, online)
-    tolerated = ToleratedPairs(failures, interacting, over)
+    tolerated = ToleratedPairs(failures, interacting, deadline)
     apart = comb(len(online), PAIR) > interacting.count(set(online))
-    alone = [_failure(failures, (index,), over) for index in online] if apart else ()
+    alone = [_failure(failures, (index,), deadline) for index in online] if apart else ()
     found = SetsFound(online, PAIR, interacting, alone)
     found.add_survived(tolerated.count())
     found.add(
-        _failure(failures, (first, last), over)
+        _failure(failures, (first, last), deadline)
         for first in online
         for last in tolerated.left(first, interacting.of(first))
     )
     return found
 
 
-def _failure(
-    failures: SimultaneousFailures, nodes: Sequence[int], over: Callable[[], bool] | None
-) -> Failure:
-    if over is not None and over():
+def _failure(failures: SimultaneousFailures, nodes: Sequence[int], deadline: Deadline) -> Failure:
+    if deadline.over():
         return Failure(nodes, None)
     try:
         return Failure(nodes, failures.lost(nodes))

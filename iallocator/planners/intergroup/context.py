@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 
+from iallocator.deadline import SIMULATIONS, Deadline
 from iallocator.model.state import State
 from iallocator.model.storage import EXTERNAL, pool_name, pools_of
 from iallocator.n1.rules import Rules
 from iallocator.placement.context import Context
 from iallocator.placement.limit_policy import LimitPolicies, limit_policies_for
 from iallocator.planners.result import GroupRow, PlanResult
-from iallocator.solver.budget import Budget
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-    from iallocator.deadline import Deadline
     from iallocator.model.cluster import Cluster, Group
     from iallocator.model.instance import Instance, Pool
     from iallocator.options.settings import Settings
@@ -40,7 +39,7 @@ MOVES = 20
 
 
 SIMULATED = 20_000_000
-"""Moves x nodes of simulated failures for all groups, about; see `Effort`."""
+"""Moves x nodes of simulated failures for all groups, about; see `Deadline.work`."""
 
 LEAST = 200_000
 """The minimum of them for each group."""
@@ -85,10 +84,10 @@ class IntergroupContext(Context):
         groups = len(cluster.groups)
         super().__init__(cluster, settings, candidates, deadline=deadline, groups=groups)
         self.tell = tell
-        self.search_budget = Budget(
+        self.search_budget = Deadline.of_search(
             settings.optimum_seconds, self.deadline, settings.planning_seconds
         )
-        self._simulations = min(self.effort.left, SIMULATED)
+        self._simulations = min(self.effort.work[SIMULATIONS], SIMULATED)
 
     @contextmanager
     def share(self, groups: int) -> Iterator[None]:
@@ -97,18 +96,17 @@ class IntergroupContext(Context):
         It may spend an equal part of the budget of exact searches, and half of that of simulations
         of failures, because the first groups matter most.  Each group has a minimum of it.
         """
-        whole, effort = self.search_budget, self.effort
-        self.search_budget = part = whole.part(1 / groups)
+        whole, work = self.search_budget, self.effort.work
+        self.search_budget = whole.part(1 / groups)
         given = self._simulations if groups == 1 else self._simulations / 2
-        given = min(effort.left, max(given, LEAST))
-        rest, effort.left = effort.left - given, given
+        given = min(work[SIMULATIONS], max(given, LEAST))
+        rest, work[SIMULATIONS] = work[SIMULATIONS] - given, given
         try:
             yield
         finally:
-            whole.pay(part)
             self.search_budget = whole
-            self._simulations = max(0.0, self._simulations - (given - effort.left))
-            effort.left += rest
+            self._simulations = max(0.0, self._simulations - (given - work[SIMULATIONS]))
+            work[SIMULATIONS] += rest
 
     def limit_policies(self, settings: Settings) -> LimitPolicies:
         """Return the limits of a new instance for every kind of move."""

@@ -154,7 +154,7 @@ def _at_once(
         why = f"; {choices} places in question are too many for an exact search"
         done.give_up(why, OUT_OF_TIME)
         return []
-    if context.search_budget.spent:
+    if context.search_budget.must_end:
         done.give_up("; nothing was left to spend on an exact search", OUT_OF_TIME)
         return []
     context.tell(f"searching places for {len(instances)} instances at once")

@@ -5,7 +5,7 @@ All exact searches of the request share one budget.
 
 from __future__ import annotations
 
-from iallocator.deadline import TIME_IS_UP, Stopped
+from iallocator.deadline import TIME_IS_UP, Deadline, Stopped
 from iallocator.ganeti.jobs import transition_document
 from iallocator.model.moves import replay
 from iallocator.model.state import State
@@ -23,14 +23,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from iallocator.deadline import Deadline
     from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
     from iallocator.options.settings import Settings
     from iallocator.planners.plan import PlanEntry
     from iallocator.reply import Reply
     from iallocator.requests import Request
-    from iallocator.solver.budget import Budget
 
 __all__ = ["RoomContext", "RoomMade", "add_room", "fits_after", "make_room"]
 
@@ -51,23 +49,22 @@ class RoomContext(Context):
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
-        self._part: Budget | None = None
-        self._whole: Budget | None = None
+        self._part: Deadline | None = None
+        self._whole: Deadline | None = None
         self.undecided = False
 
-    def budget(self) -> Budget:
+    def budget(self) -> Deadline:
         """Return the budget of the next search: a share of what is left."""
-        self.pay_for_search()
+        self.end_search()
         if self._whole is None:
             self._whole = super().budget()
         self._part = self._whole.part(SHARE)
         return self._part
 
-    def pay_for_search(self) -> None:
-        """Subtract the last search from the shared budget."""
+    def end_search(self) -> None:
+        """Note whether the last search had nothing left to spend."""
         if self._whole is not None and self._part is not None:
-            self.undecided |= self._part.spent
-            self._whole.pay(self._part)
+            self.undecided |= self._part.must_end
         self._part = None
 
 
@@ -155,7 +152,7 @@ def make_room(
     try:
         with deadline:
             search.run()
-            context.pay_for_search()
+            context.end_search()
             done.proved = search.proved and not context.undecided
             done.ended = search.ended or WORK_IS_SPENT * context.undecided
     except Stopped as stop:

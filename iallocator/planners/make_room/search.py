@@ -8,7 +8,7 @@ moves, or it is proved that there is no plan.  The search for lower scores has a
 
 from __future__ import annotations
 
-from iallocator.deadline import TIME_IS_UP, check
+from iallocator.deadline import SIMULATIONS, TIME_IS_UP, check
 from iallocator.model.columns import MEMORY
 from iallocator.model.moves import Move
 from iallocator.n1.baseline import Baseline
@@ -78,7 +78,7 @@ class RoomSearch:
         self._stands = stands
         self._moves = Moves(context, goal)
         self._left: float = WORK
-        self._effort = context.effort.left
+        self._effort = context.effort.work[SIMULATIONS]
         self._made: list[PlanEntry] = []
         self._seen: dict[tuple[int, Changed], float] = {}
         self._answers: dict[Changed, bool] = {}
@@ -185,7 +185,7 @@ class RoomSearch:
 
     def _spend(self, amount: int) -> None:
         """Subtract `amount` and the failures simulated since the last call from the budget."""
-        effort = self._context.effort.left
+        effort = self._context.effort.work[SIMULATIONS]
         if effort < self._effort:
             amount += int((self._effort - effort) / SIMULATED)
             self._effort = effort

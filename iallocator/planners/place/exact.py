@@ -10,7 +10,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from iallocator.constraints.affinity_rows import AffinityRows, SoftAffinityRows
-from iallocator.deadline import Held
+from iallocator.deadline import LISTED, Deadline, Held
 from iallocator.model.constraints import ORDER
 from iallocator.model.moves import Move
 from iallocator.placement.several.sequence import JointResult
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from iallocator.aliases import Nodes
     from iallocator.model.instance import Instance
     from iallocator.planners.place.scheduler import PlannedPlace, SchedulingPass
-    from iallocator.solver.budget import Budget
     from iallocator.solver.placement_problem import ConstraintRows
     from iallocator.solver.problem import Problem
 
@@ -53,12 +52,12 @@ def why_not_begun(one: SchedulingPass) -> str:
     """
     order = [place.instance for place in one.in_order if not one.stuck(place.instance)]
     budget = one.context.budget()
-    most = budget.listings
-    if budget.spent:
+    most = int(budget.work[LISTED])
+    if budget.must_end:
         return ""  # the search says so
     with one.context.state.trial():
         one.take_off()
-        counted = budget.listed(_Rows(one, order).all_places())
+        counted = budget.take(_Rows(one, order).all_places(), LISTED)
     if len(counted) < most:
         return ""
     return (
@@ -86,7 +85,7 @@ def place_exactly(one: SchedulingPass, left_out: Collection[str]) -> JointResult
             found.status = find_all_or_most(
                 program, lambda nodes: _broken(one, order, nodes), budget, found.most
             )
-    found.limit = budget.limit
+    found.limit = budget.ended
     context.interrupted |= held.asked
     return found
 
@@ -102,7 +101,7 @@ class _Rows:
         self._unit = TINY / max(1, len(order))
         self._soft = SoftAffinityRows(one.relations, self._names, self._penalty_of)
 
-    def problem(self, budget: Budget) -> Problem | None:
+    def problem(self, budget: Deadline) -> Problem | None:
         """Return the program of all places of all instances; None if there is no budget."""
         one = self._one
         constraints: list[ConstraintRows] = [
@@ -112,7 +111,7 @@ class _Rows:
         ]
         collected = PlacementProblem(one.context.state, one.lenient, constraints=constraints)
         for instance in self._order:
-            if budget.spent:
+            if budget.must_end:
                 return None
             places = list(self._places(instance))
             before = one.places[instance.name].before

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from itertools import islice
 
-from iallocator.deadline import check
+from iallocator.deadline import Deadline, check
 from iallocator.limits.group import missing_migration_tags
 from iallocator.model.columns import CPUS, MEMORY, MEMORY_LATER
 from iallocator.model.moves import FAILOVER_TO, Move, places_after, replay
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from iallocator.planners.balance.move_kinds import MoveKind, MoveRules
     from iallocator.planners.balance.problem import BalanceProblem
     from iallocator.planners.squeeze.headroom import Headroom
-    from iallocator.solver.budget import Budget
     from iallocator.solver.problem import Problem
 
 __all__ = ["PROVED", "Arrangement", "Rooms", "pack"]
@@ -293,7 +292,7 @@ class Arrangement:
         self._blocked = False
 
     def find(
-        self, movable: Sequence[Instance], budget: Budget
+        self, movable: Sequence[Instance], budget: Deadline
     ) -> tuple[list[PlanEntry] | None, bool]:
         """Return moves of those of `movable` that are on shared storage, and False.
 

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from iallocator.compat import Behaviour
     from iallocator.constraints.relations import Relations
+    from iallocator.deadline import Deadline
     from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
     from iallocator.n1.baseline import Baseline
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
     from iallocator.planners.plan import Plan
     from iallocator.planners.plan_limits import StopCriteria
     from iallocator.planners.squeeze.headroom import Headroom
-    from iallocator.solver.budget import Budget
 
 __all__ = ["Aim", "Attempt", "CapacityBounds", "Feasibility", "FeasibilityResult"]
 
@@ -367,7 +367,7 @@ class Feasibility:
         *,
         ignore_soft: bool = False,
         behaviour: Behaviour = OURS,
-        budget: Budget | None = None,
+        budget: Deadline | None = None,
     ) -> None:
         self.aim = aim
         self.behaviour = behaviour
@@ -463,7 +463,7 @@ class Feasibility:
 
     def _exactly(self, near: Attempt) -> FeasibilityResult:
         """What exact search finds instead of `near`, where it may be tried."""
-        if self.budget is None or self.budget.spent:
+        if self.budget is None or self.budget.must_end:
             return near.found()
 
         movable = self._worlds[0]

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from iallocator.constraints.affinity import demands_of
 from iallocator.constraints.affinity_factory import relations_of
-from iallocator.deadline import Stopped
+from iallocator.deadline import Deadline, Stopped
 from iallocator.errors import NotFoundError
 from iallocator.model.moves import replay
 from iallocator.model.node_view import Capacities
@@ -25,7 +25,6 @@ from iallocator.planners.squeeze.node_selection import NodeSelection, balanced
 from iallocator.planners.squeeze.result import SqueezePlan, SqueezeResult
 from iallocator.planners.verify import verify_moves, verify_transition
 from iallocator.scoring.scalar import score_of
-from iallocator.solver.budget import Budget
 from iallocator.tags.standby import is_standby, wake_rank
 
 TYPE_CHECKING = False
@@ -114,10 +113,10 @@ class _Work:
         known = wanted.behaviour.knows_affinity
         self.relations = relations_of(cluster, (), wanted.tag_prefix) if known else None
 
-    def _fresh_budget(self) -> Budget:
+    def _fresh_budget(self) -> Deadline:
         """Return what exact search may spend."""
         wanted = self.wanted
-        return Budget(
+        return Deadline.of_search(
             wanted.settings.optimum_seconds,
             wanted.limits.deadline,
             wanted.settings.planning_seconds,

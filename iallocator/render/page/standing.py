@@ -19,10 +19,11 @@ from iallocator.render.states.listing import common_domain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from iallocator.aliases import Json
     from iallocator.constraints.relations import Relations
+    from iallocator.deadline import Deadline
     from iallocator.model.cluster import Cluster
     from iallocator.model.state import State
     from iallocator.planners.check.findings import GroupHealth, NodeFailure
@@ -38,12 +39,12 @@ class Judging:
     n1: str
     min_disk: float = 0.0
     relations: Relations | None = None
-    over: Callable[[], bool] | None = None
+    deadline: Deadline | None = None
 
     @property
     def late(self) -> bool:
         """Whether there is no time to judge."""
-        return self.over is not None and self.over()
+        return self.deadline is not None and self.deadline.over()
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,9 @@ def standing(
         if health is None and judging.late:
             health = unexamined(state)
         elif health is None:
-            health = examine(state, judging.n1, judging.min_disk, judging.relations, judging.over)
+            health = examine(
+                state, judging.n1, judging.min_disk, judging.relations, judging.deadline
+            )
         return Standing(
             health,
             failures(state, health, judging.n1),
