@@ -16,5 +16,9 @@ STATISTICS = {
 GAINS = {statistic.name: statistic.less for statistic in metrics.STATISTICS}
 """What has improved if a statistic is smaller."""
 
-REASONS = LIMITS | {"FailStrategy": "refused by the strategy"}
-"""What each reason of rejection is about."""
+REASONS = {
+    **{name: words for name, words in LIMITS.items() if name != "FailSpindles"},
+    "FailSpindles": LIMITS["FailSpindles"],
+    "FailStrategy": "refused by the strategy",
+}
+"""What each reason of rejection is about, in the order in which `capacity` explains them."""

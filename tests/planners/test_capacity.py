@@ -18,6 +18,7 @@ from iallocator.n1.headroom import CountedTolerance
 from iallocator.planners.capacity import fill
 from iallocator.planners.capacity.site import CapacityState
 from iallocator.planners.capacity.tiered import Rejections
+from iallocator.render.capacity import capacity_page
 from iallocator.sources.writer import write_text
 from iallocator.wire.document import cluster_policy, read_cluster
 from iallocator.wire.reading import Reading
@@ -184,6 +185,20 @@ def test_capacity_of_documents_by_what_is_remembered_is_that_of_the_plain_comput
         words += chance.choice(([], [], ["--n1=strict"], ["--n1=no-new"], ["--n1=off"]))
         words += chance.choice(([], [], ["--compat=hail"], ["--ignore-soft-errors"], ["-l", "17"]))
         both_ways(monkeypatch, *words)
+
+
+def test_capacity_explains_the_policy_before_spindles() -> None:
+    """The text lists the words for reasons in a fixed order, which programs may rely on."""
+    amounts = {"used": 0, "free": 0, "available": 0}
+    now = {"instances": 0, "score": 0.0, "memory": amounts, "disk": amounts, "cpu": amounts}
+    run = {
+        "start": {"disk_template": "drbd", "memory": 1, "disk": 1, "vcpus": 1},
+        "count": 0, "sizes": [], "after": now, "closest": "",
+        "end": "FailSpindles: 2, FailPolicy: 1",
+    }  # fmt: skip
+    cluster = {"nodes": 1, "memory": 1, "disk": 1, "vcpus": 1, "cpus": 1}
+    text = capacity_page({"cluster": cluster, "before": now, "tiered": run})
+    assert text.index("FailPolicy: rejected") < text.index("FailSpindles: spindles")
 
 
 def test_capacity_page_has_every_figure_a_person_asks_for() -> None:
