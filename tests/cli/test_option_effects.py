@@ -1,4 +1,4 @@
-"""What a command accepts acts: with the option something else is said, or written."""
+"""Every accepted option of a command changes its output or a written file."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from .effects import EFFECTS, NEEDS_A_SERVER, Effect
 Capture = pytest.CaptureFixture[str]
 
 FASTER_ONLY = {("replay", "--jobs")}
-"""Options that change nothing but the time it takes."""
+"""Options that change only the time of the run."""
 
 OF_QUESTIONS = {"--config", "--no-config",
     "--json", "--brief", "--node", "--instance", "--graph", "--html", "--ialloc-src", "--max-input",
 }  # fmt: skip
-"""What explain and ask have in common, and is tried with both."""
+"""Common options of explain and ask, which are tested with both."""
 
 ANSWERED = {0, 1}
-"""Exit statuses of a run that was understood; 1: `check` found something wrong."""
+"""Exit statuses of a valid run; 1: `check` found a problem."""
 
 REJECTS = {"--max-input", "--validate"}
-"""Options that act by refusing something: exit status 2; or that need less than the command."""
+"""Options with a rejection as effect (exit status 2), or that need less than the command."""
 
 Said = tuple[int, str, str, dict[str, bytes]]
 
@@ -44,7 +44,7 @@ Said = tuple[int, str, str, dict[str, bytes]]
 def said_by(
     command: str, effect: Effect, words: tuple[str, ...], folder: Path, capsys: Capture
 ) -> Said:
-    """Status, both streams, and the files that were written."""
+    """Return status, both streams, and the written files."""
     folder.mkdir()
     for name, text in effect.files.items():
         (folder / name).parent.mkdir(exist_ok=True)
@@ -65,7 +65,7 @@ def said_by(
 
 @contextlib.contextmanager
 def _always_the_same_repairs() -> Iterator[None]:
-    """Have records of repairs the same times and numbers each run."""
+    """Give records of repairs equal times and numbers in each run."""
     numbers = count(1)
     with (
         mock.patch.object(repairs, "uuid4", side_effect=lambda: UUID(int=next(numbers))),
@@ -75,11 +75,11 @@ def _always_the_same_repairs() -> Iterator[None]:
 
 
 WITHOUT: dict[str, Said] = {}
-"""What was said without any option; many options of a command act on the same."""
+"""Output without any option; many options of a command use one document."""
 
 
 def said_without(command: str, effect: Effect, folder: Path, capsys: Capture) -> Said:
-    """The same of the words that are given anyway, run once for all options that share them."""
+    """Return the output for the fixed arguments, run once for all options that share them."""
     asked = json.dumps([command, effect.document, effect.words, effect.files])
     if asked not in WITHOUT:
         WITHOUT[asked] = said_by(command, effect, effect.words, folder, capsys)
@@ -90,7 +90,7 @@ def said_without(command: str, effect: Effect, folder: Path, capsys: Capture) ->
 def test_option_that_is_accepted_changes_what_is_said(
     command: str, option: str, tmp_path: Path, capsys: Capture
 ) -> None:
-    """The same document and words, without the option and with it."""
+    """The document and the fixed arguments are equal, without the option and with it."""
     if option == "--html" or command == "report":
         pytest.importorskip("jinja2", reason="the template library is not installed")
     effect = EFFECTS[command, option]
@@ -102,17 +102,17 @@ def test_option_that_is_accepted_changes_what_is_said(
 
 
 def test_table_of_effects_is_complete_for_requests() -> None:
-    """An option that requests take has a document on which it acts."""
+    """Every option of requests has a document on which it has an effect."""
     taken = {option.names[0] for option in COMMON} - NEEDS_A_SERVER
     assert {name for command, name in EFFECTS if not command} == taken
 
 
 @pytest.mark.parametrize("command", sorted(COMMANDS))
 def test_table_of_effects_is_complete(command: str) -> None:
-    """Every option of the command, its own and the common ones, has a document on which it acts."""
+    """Every option of the command, its own and the common ones, has a document with an effect."""
     own = command_of(command).options
     wanted = {option.names[0] for option in (*own, *table_of(command, own))}
-    if command == "ask":  # and explain is asked of a request: the same code answers
+    if command == "ask":  # explain has a request here, and both share code
         wanted -= {name for one, name in EFFECTS if one == "explain"} - OF_QUESTIONS
     seen = {name for one, name in EFFECTS.keys() | FASTER_ONLY if one == command}
     assert seen == wanted - NEEDS_A_SERVER

@@ -1,4 +1,4 @@
-"""Every common option acts in a command, or is rejected there with a reason."""
+"""Every common option has an effect in a command, or is rejected there with a reason."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ VALUES = {
     "strategy": "affinity",
     "simulate": "p,1,1g,1g,1",
 }
-"""A value that can be read, for options that take none of the numbers."""
+"""A valid value, for options that do not accept any of the numbers."""
 
 REJECTED = [
     (command, option)
@@ -35,12 +35,12 @@ REJECTED = [
 
 
 def ids(value: object) -> str:
-    """The words that name a case."""
+    """Return the ID of a case."""
     return value.names[0] if isinstance(value, Option) else str(value)
 
 
 def word(option: Option) -> str:
-    """An option as one would write it."""
+    """Return an option as typed."""
     if option.read is None:
         return option.names[0]
     return f"{option.names[0]}={VALUES.get(option.target, '1')}"
@@ -50,7 +50,7 @@ def word(option: Option) -> str:
 def test_option_that_does_not_act_is_rejected_with_its_reason(
     command: str, option: Option, capsys: Capture
 ) -> None:
-    """One line says which command takes it not, and why; the exit status is 2."""
+    """One line names the command and the reason; the exit status is 2."""
     for name in option.names:
         assert main([command, word(option).replace(option.names[0], name, 1), "-"]) == 2
         said = capsys.readouterr()
@@ -63,7 +63,7 @@ def test_option_that_does_not_act_is_rejected_with_its_reason(
 
 @pytest.mark.parametrize("command", sorted(COMMANDS))
 def test_help_of_a_command_lists_what_acts_there(command: str) -> None:
-    """Its own options and the common ones that act, each once, and no other."""
+    """The help lists the command's own options and the common ones with an effect, each once."""
     own = command_of(command).options
     acting = table_of(command, own)
     said = printed(command, "--help").splitlines()
@@ -74,7 +74,7 @@ def test_help_of_a_command_lists_what_acts_there(command: str) -> None:
 
 
 def test_every_common_option_says_where_it_acts() -> None:
-    """An option that is new has to say it, for every command there is."""
+    """A new option must say this for every command."""
     assert WHERE.keys() == {option.target for option in COMMON}
     for target, (commands, reasons) in WHERE.items():
         assert commands <= COMMANDS.keys(), target
@@ -100,7 +100,7 @@ def test_every_common_option_says_where_it_acts() -> None:
 def test_options_that_cancel_each_other_are_rejected(
     command: str, one: str, other: str, capsys: Capture
 ) -> None:
-    """One line names both; nothing is read."""
+    """One line names both options; no input is read."""
     assert main([command, one, other, "/no/such/file"]) == 2
     said = capsys.readouterr()
     assert said.out == ""
@@ -122,7 +122,7 @@ def test_options_that_cancel_each_other_are_rejected(
 def test_option_that_has_nothing_to_act_on_is_rejected(
     words: list[str], said: str, tmp_path: Path, capsys: Capture
 ) -> None:
-    """A new instance moves nobody; nothing is written."""
+    """A new instance moves no other one; no output is written."""
     path = tmp_path / "request.json"
     path.write_bytes(as_bytes(allocate(cluster())))
     assert main([*words, str(path)]) == 2
@@ -130,14 +130,14 @@ def test_option_that_has_nothing_to_act_on_is_rejected(
 
 
 def test_option_that_nobody_knows_is_unknown(capsys: Capture) -> None:
-    """The complaint names the help of the command."""
+    """The error names the help of the command."""
     assert main(["balance", "--guess=2", "-"]) == 2
     said = capsys.readouterr().err
     assert said == "iallocator: unknown option --guess; iallocator balance --help lists them\n"
 
 
 def test_validate_of_a_planner_looks_at_the_cluster(tmp_path: Path, capsys: Capture) -> None:
-    """A document without a request, or with a damaged one, is valid for who does not read it."""
+    """A document without a valid request is valid for a command that does not read it."""
     path = tmp_path / "cluster.json"
     document = cluster(instances={"a": instance("node1")})
     for request in (None, {"type": "guess"}):
@@ -154,7 +154,7 @@ def test_validate_of_a_planner_looks_at_the_cluster(tmp_path: Path, capsys: Capt
 
 
 def test_validate_looks_at_the_cluster_from_elsewhere_too(tmp_path: Path, capsys: Capture) -> None:
-    """A request is valid only if the cluster that it is put to can be read."""
+    """A request is valid only if the cluster of the other source can be read."""
     path, data = tmp_path / "request.json", tmp_path / "cluster.data"
     path.write_bytes(as_bytes(allocate(cluster())))
     data.write_text("nonsense\n")
@@ -170,7 +170,7 @@ def test_validate_looks_at_the_cluster_from_elsewhere_too(tmp_path: Path, capsys
 def test_validate_with_json_prints_one_document(
     command: str, tmp_path: Path, capsys: Capture
 ) -> None:
-    """Valid or not, stdout has JSON, stderr has nothing, and the exit status is the same."""
+    """There is JSON on stdout, stderr is empty, and the exit status is as without JSON."""
     path = tmp_path / "cluster.json"
     document = allocate(cluster(instances={"a": instance("node1")}))
     path.write_bytes(as_bytes(document))
@@ -198,7 +198,7 @@ def test_validate_with_json_prints_one_document(
 def test_validate_takes_no_option_that_would_not_act(
     command: str, word: str, tmp_path: Path, capsys: Capture
 ) -> None:
-    """Nothing is written; the line names the option."""
+    """No output is written; the line names the option."""
     path = tmp_path / "cluster.json"
     path.write_bytes(as_bytes(allocate(cluster())))
     assert main([*([command] if command else []), "--validate", word, str(path)]) == 2

@@ -1,4 +1,4 @@
-"""What cannot be written is said before the work, or the output is whole and the status tells."""
+"""Unwritable outputs are reported before the work; otherwise the status reports failed writes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ WRITERS = (
 
 @pytest.fixture
 def doc(tmp_path: Path) -> str:
-    """The path of a request about a crowded cluster."""
+    """Return the path of a request about a crowded cluster."""
     path = tmp_path / "doc.json"
     path.write_bytes(as_bytes(allocate(CROWDED, disk_template="rbd")))
     return str(path)
@@ -42,7 +42,7 @@ def doc(tmp_path: Path) -> str:
 def test_output_file_without_a_folder_is_told_before_anything_else(
     words: str, doc: str, capsys: Capture
 ) -> None:
-    """No plan, no answer, one line: nobody has waited for nothing."""
+    """There is no plan and no answer, only one line, so that no time is lost."""
     arguments = words.format(str(Path(doc).parent / "none" / "file")).split()
     assert main([*arguments, doc]) == 2
     out, err = capsys.readouterr()
@@ -54,7 +54,7 @@ def test_output_file_without_a_folder_is_told_before_anything_else(
 def test_output_file_that_is_a_folder_is_told_before_anything_else(
     doc: str, tmp_path: Path, capsys: Capture
 ) -> None:
-    """So is one that must not be written, which a test that runs as root cannot try."""
+    """A file without write permission is rejected, too, but root can write every file."""
     assert main(["balance", f"--graph={tmp_path}", doc]) == 2
     assert capsys.readouterr() == ("", f"iallocator: {tmp_path}: Is a directory\n")
 
@@ -63,7 +63,7 @@ def test_output_file_that_is_a_folder_is_told_before_anything_else(
 def test_output_file_with_too_long_a_name_is_told_before_anything_else(
     words: str, doc: str, tmp_path: Path, capsys: Capture
 ) -> None:
-    """No file can be called that, and the plan is not made first to find that out."""
+    """No file can have such a name, and no plan is made before that is detected."""
     path = tmp_path / ("x" * 300 + ".svg")
     assert main([*words.format(path).split(), doc]) == 2
     out, err = capsys.readouterr()
@@ -72,7 +72,7 @@ def test_output_file_with_too_long_a_name_is_told_before_anything_else(
 
 
 def test_output_file_with_the_longest_name_is_written(doc: str, tmp_path: Path) -> None:
-    """Of 255 bytes in letters of two: the name of the file beside it is short."""
+    """A name of 255 bytes in two-byte letters is written; the temporary file has a short name."""
     path = tmp_path / ("\N{LATIN SMALL LETTER E WITH ACUTE}" * 125 + ".svg")
     assert main(["balance", f"--graph={path}", doc]) == 0
     assert path.read_bytes().startswith(b"<svg")
@@ -81,7 +81,7 @@ def test_output_file_with_the_longest_name_is_written(doc: str, tmp_path: Path) 
 def test_snapshot_with_a_field_that_there_is_not_writes_nothing(
     doc: str, tmp_path: Path, capsys: Capture
 ) -> None:
-    """Neither to stdout nor into a folder: whoever pipes it would have half of what was asked."""
+    """No output goes to stdout or into a folder, because half of the fields would be misleading."""
     for words in (["snapshot"], ["snapshot", f"-d{tmp_path}"]):
         assert main([*words, "--print-nodes=nope", doc]) == 2
         out, err = capsys.readouterr()
@@ -92,7 +92,7 @@ def test_snapshot_with_a_field_that_there_is_not_writes_nothing(
 
 
 def test_output_file_on_a_full_device_leaves_the_plan_and_tells(doc: str, capsys: Capture) -> None:
-    """What cannot be known before: the plan is whole, the status is 2."""
+    """A full device cannot be detected before: the plan is complete, the status is 2."""
     assert main(["balance", "--json", "--print-commands=/dev/full", doc]) == 2
     out, err = capsys.readouterr()
     assert json.loads(out)["command"] == "balance"
@@ -103,7 +103,7 @@ def test_output_file_on_a_full_device_leaves_the_plan_and_tells(doc: str, capsys
 def test_output_file_that_finds_no_room_stays_as_it_was(
     words: str, doc: str, tmp_path: Path
 ) -> None:
-    """The kernel lets no file grow: no file is torn, empty or left beside."""
+    """The kernel lets no file grow: no file is incomplete, empty or left over."""
     folder = tmp_path / "out"
     folder.mkdir()
     old = folder / "file"
@@ -120,7 +120,7 @@ def test_output_file_that_finds_no_room_stays_as_it_was(
 
 
 def test_file_of_a_folder_that_finds_no_room_stays_as_it_was(doc: str, tmp_path: Path) -> None:
-    """Neither a cluster that is kept nor the expected answer of a stored case is torn."""
+    """Neither a stored cluster nor the expected answer of a stored case is incomplete."""
     case = tmp_path / "case"
     case.mkdir()
     (case / "request.json").write_bytes(Path(doc).read_bytes())
@@ -140,7 +140,7 @@ def test_file_of_a_folder_that_finds_no_room_stays_as_it_was(doc: str, tmp_path:
 
 @pytest.mark.parametrize("words", ["", "balance --json", "check --json", "capacity --json -l2"])
 def test_output_to_a_full_device_is_status_1(words: str, doc: str) -> None:
-    """Whoever pipes the plan somewhere learns that it did not arrive."""
+    """The status reports that the plan did not arrive in the pipe."""
     with open("/dev/full", "w") as full:
         done = subprocess.run(
             [*COMMAND, *words.split(), doc], cwd=ROOT, stdout=full, stderr=subprocess.PIPE,
@@ -152,7 +152,7 @@ def test_output_to_a_full_device_is_status_1(words: str, doc: str) -> None:
 
 @pytest.mark.parametrize("words", ["-v", "balance --json -v", "config --json -v"])
 def test_warnings_without_stderr_stay_out_of_the_answer(words: str, doc: str) -> None:
-    """With stderr closed there is nowhere to say them; stdout is for the answer alone."""
+    """Without stderr no warning is written; stdout has the answer only."""
     done = subprocess.run(
         [*COMMAND, *words.split(), doc], cwd=ROOT, stdout=subprocess.PIPE, check=True,
         preexec_fn=lambda: os.close(2),

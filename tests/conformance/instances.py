@@ -1,4 +1,4 @@
-"""Builders for instances, and for settling them on the nodes of a document."""
+"""Builders for instances, and for placing them on the nodes of a document."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ DYNAMIC = (
 
 
 def description(rng: Random, profile: Profile, template: str, wild: float = 0.0) -> Json:
-    """Return what an instance is, wherever it lives.
+    """Return the description of an instance, without nodes.
 
-    Its disk template is `template`; `wild` is the probability of a size that
-    most policies reject.
+    Its disk template is `template`; `wild` is the probability (0 to 1) of a size that most policies
+    reject.
     """
     disks = _disks(rng, profile, template)
     out_of_policy = rng.random() < wild
@@ -124,7 +124,7 @@ def populate(rng: Random, profile: Profile, nodes: Json, nodegroups: Json) -> Js
 
 
 def within(policy: Json, instance: Json) -> bool:
-    """Tell whether an instance lies in an interval of a policy; spindles are ignored."""
+    """Return whether an instance is in an interval of a policy; spindles are ignored."""
     if instance["disk_template"] not in policy["disk-templates"]:
         return False
     return any(
@@ -145,7 +145,7 @@ def _healthy(node: Json) -> bool:
 
 
 def _resident(rng: Random, profile: Profile, nodes: Json, home: str) -> Json:
-    """Return one instance whose primary is `home`."""
+    """Return one instance with its primary on node `home`."""
     peers = [
         name
         for name, node in nodes.items()
@@ -170,7 +170,7 @@ def _resident(rng: Random, profile: Profile, nodes: Json, home: str) -> Json:
 
 
 def settle(rng: Random, profile: Profile, nodes: Json, instances: Json) -> None:
-    """Fill in what `nodes` report, given `instances`; drop what a dead node cannot."""
+    """Set what `nodes` report, given `instances`; remove what a dead node cannot report."""
     for name, node in nodes.items():
         _report(rng, profile, node, _residents(instances, name))
         dark = node["offline"] or not node["vm_capable"]
@@ -179,13 +179,13 @@ def settle(rng: Random, profile: Profile, nodes: Json, instances: Json) -> None:
 
 
 def silence(node: Json) -> None:
-    """Remove what only a node that could be asked tells."""
+    """Remove the fields that only a node that answers can report."""
     for field in DYNAMIC:
         node.pop(field, None)
 
 
 def break_down(rng: Random, node: Json) -> None:
-    """Let a node fail, or be drained by its administrator."""
+    """Mark a node as failed, or as drained by its administrator."""
     ailment = rng.choice(("offline", "drained"))
     node[ailment] = True
     if ailment == "offline":
@@ -193,13 +193,13 @@ def break_down(rng: Random, node: Json) -> None:
 
 
 def _residents(instances: Json, name: str) -> Residents:
-    """Return the primaries of a node, and all that keep data on it."""
+    """Return the primaries of a node, and all instances with data on it."""
     primaries = [i for i in instances.values() if i["nodes"][0] == name]
     return primaries, [i for i in instances.values() if name in i["nodes"]]
 
 
 def _report(rng: Random, profile: Profile, node: Json, residents: Residents) -> None:
-    """Write what a node reports, with some drift from what its instances explain."""
+    """Set the report of a node, with some drift from the sum of its instances."""
     primaries, holders = residents
     memory = sum(i["memory"] for i in primaries)
     running = sum(i["memory"] for i in primaries if _runs(i))
@@ -220,7 +220,7 @@ def _runs(instance: Json) -> bool:
 
 
 def _drift(rng: Random, profile: Profile, most: int) -> int:
-    """Return what the instances do not explain: reported more (+) or less (-)."""
+    """Return the amount that instances do not explain: reported more (+) or less (-)."""
     if profile.drift == "none" or rng.random() < 0.3:
         return 0
     sign = {"less": -1, "more": 1}.get(profile.drift) or rng.choice((-1, 1))

@@ -1,4 +1,4 @@
-"""Compare many generated documents, and count."""
+"""Compare many generated documents, and count the results."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Program = Callable[[Json, tuple[str, ...]], Answer]
 
 @dataclass(frozen=True)
 class Mode:
-    """How a document is put to both sides.
+    """Represent the options for both programs.
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ MODES = {
 
 @dataclass(frozen=True)
 class Case:
-    """One document, by its number, under one mode."""
+    """Represent one document, by its number, in one mode."""
 
     seed: int
     kind: str
@@ -57,7 +57,7 @@ class Case:
 
     @property
     def reproduce(self) -> str:
-        """The command that runs this case alone."""
+        """Return the command that runs this case alone."""
         return (
             f"python -m tests.conformance --kind {self.kind} --mode {self.mode} "
             f"--start {self.seed} --seeds 1"
@@ -66,7 +66,7 @@ class Case:
 
 @dataclass
 class Summary:
-    """What came of many cases."""
+    """Count the results of many cases."""
 
     equal: int = 0
     left_out: Counter[str] = field(default_factory=Counter)
@@ -104,16 +104,16 @@ def theirs(request: Json, options: tuple[str, ...]) -> Answer:
 
 
 def check(case: Case, program: Program = ours) -> str | list[str]:
-    """Return the differences of one case, or why it is left out."""
+    """Return the differences of one case, or why it is excluded."""
     return check_document(document(case.seed, case.kind), MODES[case.mode], program)
 
 
 def check_document(request: Json, mode: Mode, program: Program = ours) -> str | list[str]:
-    """Put one document to both sides; see `check`."""
+    """Send one document to both programs; see `check`."""
     reason = _left_out(request, mode)
     if reason:
         return reason
-    # Without --compat ties go to the first by name, with hail to the last in the document.
+    # Without --compat, ties go to the first by name; in hail, to the last in the document.
     shown = request if mode.same_place else last_by_name_first(request)
     expected = hail(shown, *mode.theirs)
     if "score: NaN" in expected.info:
@@ -133,13 +133,13 @@ def _left_out(request: Json, mode: Mode) -> str:
 
 
 def _whole_batch_rejected(request: Json, expected: Answer) -> bool:
-    """Tell whether hail's rejection hides which instances could be placed."""
+    """Return whether hail's rejection hides which instances could be placed."""
     several = request["request"]["type"] == "multi-allocate"
     return several and expected.status == 0 and not expected.success
 
 
 def last_by_name_first(request: Json) -> Json:
-    """Return the same document with every table in descending order of names."""
+    """Return the document with every table in descending order of names."""
     tables = ("nodes", "instances", "nodegroups")
     sorted_ = {table: dict(sorted(request[table].items(), reverse=True)) for table in tables}
     groups = sorted(request["nodegroups"].items(), key=lambda item: item[1]["name"], reverse=True)

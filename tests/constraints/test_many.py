@@ -1,4 +1,4 @@
-"""Rules between many instances: counts say what pairs would, and nothing grows with the pairs."""
+"""Rules between many instances: counts equal sums over pairs, but take no time per pair."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ DOMAINS = ("", "", ":rack", ":row", ":nobody", ":nowhere")
 
 
 def _tags(chances: random.Random) -> list[str]:
-    """Return up to three bonds of one instance; several of one name among them."""
+    """Return up to three affinity tags of one instance, of which several may have one name."""
     tags = []
     for _ in range(chances.randint(0, 3)):
         kind, domain = chances.choice(["separate", "colocate"]), chances.choice(DOMAINS)
@@ -44,7 +44,7 @@ def _tags(chances: random.Random) -> list[str]:
 
 
 def _world(chances: random.Random) -> tuple[State, Relations]:
-    """Return a few instances on nodes that are in several, overlapping failure domains."""
+    """Return a few instances on nodes in several, overlapping failure domains."""
     instances = {
         f"inst{k:02}": builders.instance(
             f"node{chances.randint(1, 5)}", disk_template="rbd", tags=_tags(chances)
@@ -63,7 +63,7 @@ def _world(chances: random.Random) -> tuple[State, Relations]:
 
 
 def _pairs(relations: Relations, name: str, homes: Mapping[str, int]) -> Iterator[Pair]:
-    """Every bond of an instance, written out: it, the other, the failure domain."""
+    """Yield every constraint of an instance: instance, other, failure domain."""
     for rule in relations.rules:
         for one, other in itertools.permutations(rule.members, 2):
             if one.instance == name != other.instance and other.instance in homes:
@@ -72,7 +72,7 @@ def _pairs(relations: Relations, name: str, homes: Mapping[str, int]) -> Iterato
 
 
 def _broken(relations: Relations, pair: Pair, node: int, home: int) -> bool:
-    """Whether one on `node` and the other at `home` break their bond."""
+    """Return whether one on `node` and the other at `home` violate their constraint."""
     nodes, (one, _, domain) = relations.cluster.nodes, pair
     sites = [
         {tag for tag in nodes[index].tags if domain and tag.startswith(domain + ":")}
@@ -85,7 +85,10 @@ def _broken(relations: Relations, pair: Pair, node: int, home: int) -> bool:
 def _sums(
     relations: Relations, instance: str, node: int, homes: Mapping[str, int]
 ) -> tuple[int, float]:
-    """How many musts an instance on a node breaks, and what the shoulds cost, pair by pair."""
+    """Return how many hard constraints an instance on a node violates, and the soft penalties.
+
+    Both are summed pair by pair.
+    """
     musts, cost = 0, 0.0
     for pair in _pairs(relations, instance, homes):
         if _broken(relations, pair, node, homes[pair[1].instance]):
@@ -96,7 +99,7 @@ def _sums(
 
 @pytest.mark.parametrize("seed", range(12))
 def test_counts_say_what_pairs_say(seed: int) -> None:
-    """Musts, prices and what moves newly break, in the scalar and in the array form."""
+    """Hard constraints, penalties and new violations, in the scalar and in the array form."""
     chances = random.Random(seed)
     state, relations = _world(chances)
     rule_counts = relations.live(state)
@@ -138,7 +141,7 @@ def _same_sums(relations: Relations, state: State, arrays: MoveBonds, names: lis
 def _same_breaks(
     relations: Relations, state: State, before: Mapping[str, int], moved: list[Instance]
 ) -> None:
-    """What is newly broken between instances that moved and all others."""
+    """Return the new violations between moved instances and all others."""
     now = {name: nodes[0] for name, nodes in state.where.items()}
     was: dict[str, int | None] = {instance.name: before[instance.name] for instance in moved}
     expected = {
@@ -155,7 +158,7 @@ def _same_breaks(
 
 
 def _many(count: int, *tags: str) -> Json:
-    """Return `count` instances with the same tags on eight nodes in two racks."""
+    """Return `count` instances with equal tags on eight nodes in two racks."""
     instances = {
         f"inst{k:03}": builders.instance(
             f"node{k % 8 + 1}", memory=64, disk_template="rbd",
@@ -188,7 +191,7 @@ TAGS = {
 def test_work_grows_with_members_not_with_pairs(
     case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Twice the members: at most about twice the bonds that are made, and the listing."""
+    """With twice the members: at most about twice the constraints, and twice the listing."""
     made = [0]
     init = Constraint.__init__
 
@@ -216,7 +219,7 @@ def test_work_grows_with_members_not_with_pairs(
 
 
 def test_chain_of_orders_is_told_in_few_links() -> None:
-    """Many who wait for each other, the last for nobody: each chain is named by its ends."""
+    """In a long chain of dependencies, each chain is named by its ends."""
     tags = {k: [f"iallocator:order:after:inst{k + 1:04}"] for k in range(1500)}
     instances = {
         f"inst{k:04}": builders.instance("node1", memory=1, disk_template="rbd", tags=tags[k])
@@ -232,7 +235,7 @@ def test_chain_of_orders_is_told_in_few_links() -> None:
 
 
 def test_layers_of_orders_are_walked_once() -> None:
-    """Ten layers of ten, each after all of the one before, have ten billion ways and no fault."""
+    """Ten layers of ten, each after the whole layer before, have ten billion paths, no error."""
     instances = {
         f"inst{layer}{k}": builders.instance(
             "node1", memory=1, disk_template="rbd",

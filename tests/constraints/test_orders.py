@@ -23,7 +23,7 @@ def _evacuated(instances: dict[str, Json], *names: str, nodes: int = 3) -> Json:
 
 
 def _waits(transition: Json) -> dict[str, set[str]]:
-    """Return whom the steps of each instance wait for."""
+    """Return for each instance the instances that its steps depend on."""
     steps = {step["number"]: step for step in transition["steps"]}
     waits: dict[str, set[str]] = {}
     for step in steps.values():
@@ -34,7 +34,7 @@ def _waits(transition: Json) -> dict[str, set[str]]:
 
 @pytest.mark.parametrize("kind", ["after", "should-after"])
 def test_evacuation_lets_the_follower_wait(kind: str) -> None:
-    """The step of what comes after waits for that of what comes before, and so does its job."""
+    """The step and the job of the follower depend on those of the leader."""
     instances = {
         "app": _shared("node1", f"iallocator:order:{kind}:db"),
         "db": _shared("node1"),
@@ -53,7 +53,7 @@ def test_evacuation_lets_the_follower_wait(kind: str) -> None:
 
 
 def test_evacuation_says_which_wish_of_order_it_drops() -> None:
-    """Of a circle of wishes the last is dropped, with a remark."""
+    """Of a circle of soft orders, the last is dropped, with a remark."""
     instances = {
         "a": _shared("node1", "iallocator:order:should-after:b"),
         "b": _shared("node1", "iallocator:order:should-after:a"),
@@ -64,7 +64,7 @@ def test_evacuation_says_which_wish_of_order_it_drops() -> None:
 
 
 def test_an_instance_that_cannot_be_stopped_stays_or_has_its_node_fenced() -> None:
-    """Only for something that must keep running and comes after it the node is fenced."""
+    """The node is fenced only for a follower that must keep running."""
     stuck = ("iallocator:cannot-stop", "iallocator:no-force-stop")
     instances = {"db": _shared("node1", *stuck), "other": _shared("node1")}
     response = _evacuated(instances, "db", "other")
@@ -84,7 +84,7 @@ def test_an_instance_that_cannot_be_stopped_stays_or_has_its_node_fenced() -> No
 
 
 def test_one_of_the_two_marks_alone_changes_nothing() -> None:
-    """What cannot be stopped may still be stopped by force, unless the tags forbid that too."""
+    """An instance that cannot be stopped may be stopped by force, unless a tag forbids it."""
     for tag in ("iallocator:cannot-stop", "iallocator:no-force-stop"):
         response = _evacuated({"db": _shared("node1", tag)}, "db")
         assert response["result"][1] == []
@@ -95,7 +95,7 @@ def _plan(document: Json, *arguments: str) -> Json:
 
 
 def test_balance_rearranges_its_moves_for_an_order() -> None:
-    """Whichever moves first for the score, the transition has the follower wait."""
+    """Whichever instance moves first for the score, the follower waits in the transition."""
     for first, second in (("a", "b"), ("b", "a")):
         instances = {
             first: _shared("node1", f"iallocator:order:after:{second}"),
@@ -109,7 +109,7 @@ def test_balance_rearranges_its_moves_for_an_order() -> None:
 
 
 def test_place_passes_the_orders_to_its_transition() -> None:
-    """Instances that are placed anew and new ones start in order."""
+    """Moved and new instances start in order."""
     instances = {
         "a": _shared("node1", "iallocator:order:after:b", "iallocator:score:node2:9"),
         "b": _shared("node1", "iallocator:score:node3:9"),
@@ -120,7 +120,7 @@ def test_place_passes_the_orders_to_its_transition() -> None:
 
 
 def test_an_order_without_room_is_dropped_with_a_remark() -> None:
-    """Moves stay legal: an order that room forbids is named, not forced."""
+    """Moves stay legal: an order that free capacity forbids is reported, not enforced."""
     from iallocator.model.moves import FAILOVER_TO, Move
     from iallocator.model.state import State
     from iallocator.transition.assemble import transition_of_moves
@@ -140,11 +140,11 @@ def test_an_order_without_room_is_dropped_with_a_remark() -> None:
 
 
 OFF = {"node1": {"offline": True}, "node3": {"offline": True}}
-"""In `_after_dead` both nodes on which something has to start again."""
+"""In `_after_dead`, both nodes on which an instance must start again."""
 
 
 def _after_dead() -> Json:
-    """Instances on dead nodes: one after what is down, one after what will start as well."""
+    """Return instances on dead nodes: one after a stopped one, one after one that will start."""
     instances = {
         "app": _shared("node1", "iallocator:order:after:db"),
         "base": _shared("node3"),
@@ -179,14 +179,14 @@ def _after_dead() -> Json:
 def test_move_off_a_dead_node_says_what_the_instance_waits_for_in_vain(
     request_: Json, told: list[str]
 ) -> None:
-    """It has to start there, after something that is down, or on a dead node itself."""
+    """The instance must start there after one that is down, or on a dead node itself."""
     info = respond(_after_dead() | {"request": request_})["info"]
     assert all(text in info for text in told)
     assert info.count("starts after") == len(told)
 
 
 def test_place_starts_what_follows_something_that_it_starts() -> None:
-    """Base runs again on a node that is up, and so does web; app waits for what is down."""
+    """Base runs again on a node that is up, and so does web; app waits for a stopped instance."""
     options = ("--strategy=minimal", "--exact-search=no")
     placement = json_of("place", "--verify-plan", *options, document=_after_dead())["placement"]
     assert {placement["web"], placement["base"]} <= {"node2", "node4"}

@@ -1,4 +1,4 @@
-"""Bonds between instances in the answers to requests."""
+"""Affinity constraints in the answers to requests."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _evacuate(document: Json, *names: str) -> Json:
 
 
 def _places(document: Json, *options: str) -> tuple[dict[str, str], Json]:
-    """Return where each instance goes, its primary, and the whole response."""
+    """Return the primary of each instance, and the whole response."""
     response = respond(document, "--n1=off", *options)
     first = response["result"][0] if response["success"] else []
     moves = len(response["result"]) > 2
@@ -33,7 +33,7 @@ def _places(document: Json, *options: str) -> tuple[dict[str, str], Json]:
 
 
 def test_together_must_keeps_a_batch_on_one_node_that_holds_all() -> None:
-    """The first takes a node where the others fit too, though another would score better."""
+    """The first uses a node where the others fit too, though another node scores better."""
     document = builders.cluster(nodes=3, memory=16384)
     document["nodes"]["node1"]["free_memory"] = 4097
     document["nodes"]["node2"]["free_memory"] = 3073
@@ -45,7 +45,7 @@ def test_together_must_keeps_a_batch_on_one_node_that_holds_all() -> None:
 
 
 def test_together_must_without_room_for_all_fails_all_and_names_the_chain() -> None:
-    """What depends on an instance without a place has none either; the info says through whom."""
+    """An instance that depends on a rejected one is rejected; the info names the chain."""
     document = builders.cluster(nodes=2, memory=8192)
     for node in document["nodes"].values():
         node["free_memory"] = 3073
@@ -57,7 +57,7 @@ def test_together_must_without_room_for_all_fails_all_and_names_the_chain() -> N
 
 
 def test_separate_must_puts_a_batch_on_different_nodes() -> None:
-    """Three that keep apart take three nodes; the fourth has none and is told why."""
+    """Three separated instances use three nodes; the fourth is rejected with the reason."""
     document = builders.cluster(nodes=3, memory=16384)
     tags = ["iallocator:separate:must:db"]
     batch = _batch(document, *((name, 512, tags) for name in "abcd"))
@@ -68,7 +68,7 @@ def test_separate_must_puts_a_batch_on_different_nodes() -> None:
 
 
 def test_separate_must_by_domain_keeps_racks_apart() -> None:
-    """Two of one name never share a rack."""
+    """Two instances of one name never share a rack."""
     document = builders.cluster(nodes=4, memory=16384)
     for number, name in enumerate(document["nodes"]):
         document["nodes"][name]["tags"] = [f"rack:{number // 2}"]
@@ -80,7 +80,7 @@ def test_separate_must_by_domain_keeps_racks_apart() -> None:
 
 
 def test_should_is_kept_if_it_is_worth_it_and_reported_if_not() -> None:
-    """A should decides between nodes that score alike; broken, it is listed with its price."""
+    """A soft constraint decides between nodes with equal scores; a violation has its penalty."""
     document = builders.cluster(nodes=2, memory=16384)
     document["nodes"]["node2"]["free_memory"] = 600
     tags = ["iallocator:separate:should:db"]
@@ -96,7 +96,7 @@ def test_should_is_kept_if_it_is_worth_it_and_reported_if_not() -> None:
 
 
 def test_priority_chooses_first() -> None:
-    """Of two that both need the last place the more important one gets it."""
+    """Of two instances for the last place, the one with higher priority gets it."""
     document = builders.cluster(nodes=1, memory=8192)
     document["nodes"]["node1"]["free_memory"] = 2049
     batch = _batch(document, ("a", 2048, []), ("b", 2048, ["iallocator:priority:5"]))
@@ -106,7 +106,7 @@ def test_priority_chooses_first() -> None:
 
 
 def test_what_starts_after_a_failed_one_fails_with_it() -> None:
-    """An order that must hold makes the follower depend on the leader."""
+    """A hard order constraint makes the follower depend on the leader."""
     document = builders.cluster(nodes=1, memory=8192)
     batch = _batch(
         document,
@@ -122,7 +122,7 @@ def test_what_starts_after_a_failed_one_fails_with_it() -> None:
 
 
 def test_evacuation_moves_those_that_belong_together_to_one_node() -> None:
-    """Partners that both leave do not hold each other back, and end on one node."""
+    """Two members that are both evacuated do not block each other, and end on one node."""
     tags = ["iallocator:colocate:must:web"]
     instances = {
         name: builders.instance("node1", memory=2048, disk_template="rbd", tags=tags)
@@ -135,7 +135,7 @@ def test_evacuation_moves_those_that_belong_together_to_one_node() -> None:
 
 
 def test_evacuation_of_one_does_not_leave_its_partner() -> None:
-    """An instance that must be with one that stays cannot leave; the reason says so."""
+    """A member of a colocation group cannot leave a member that stays; the reason says so."""
     tags = ["iallocator:colocate:must:web"]
     instances = {
         name: builders.instance("node1", memory=2048, disk_template="rbd", tags=tags)
@@ -149,7 +149,7 @@ def test_evacuation_of_one_does_not_leave_its_partner() -> None:
 
 
 def test_exact_search_keeps_bonds() -> None:
-    """Where greedy fails, what the solver finds keeps apart what must be apart."""
+    """If greedy placement fails, the solver's answer respects separation."""
     document = builders.cluster(nodes=3, memory=16384)
     for name, free in (("node1", 4097), ("node2", 2049), ("node3", 2049)):
         document["nodes"][name]["free_memory"] = free
@@ -164,7 +164,7 @@ def test_exact_search_keeps_bonds() -> None:
 
 
 def test_hails_ways_know_no_bonds() -> None:
-    """With --compat hail our own tags mean nothing."""
+    """With ``--compat hail`` our own tags are ignored."""
     document = builders.cluster(nodes=1, memory=16384)
     tags = ["iallocator:separate:must:db"]
     batch = _batch(document, ("a", 512, tags), ("b", 512, tags))

@@ -1,4 +1,4 @@
-"""Instances that must be together move as one unit, and broken musts are mended."""
+"""Colocation groups move as a unit, and violated hard constraints are repaired."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ APART = ["iallocator:separate:must:db"]
 
 
 def homes_after(document: Json, plan: Json) -> dict[str, str]:
-    """Return the primaries once all moves of `plan` are made."""
+    """Return the primaries after all moves of `plan`."""
     homes = {name: one["nodes"][0] for name, one in document["instances"].items()}
     return homes | {move["instance"]: move["to"][0] for move in plan["moves"]}
 
@@ -30,12 +30,12 @@ def shared(node: str, memory: int = 2048, **members: Any) -> Json:
 
 
 def drbd(primary: str, secondary: str, memory: int = 1024, **members: Any) -> Json:
-    """Return a mirrored instance."""
+    """Return a drbd instance."""
     return builders.instance(primary, secondary, memory=memory, disk_template="drbd", **members)
 
 
 def test_balance_moves_a_unit_with_consecutive_moves() -> None:
-    """What must be together leaves the full node together: two moves, one unit."""
+    """A colocation group leaves the full node together: two moves, one unit."""
     document = builders.cluster(
         nodes=2, memory=16384,
         instances={"a": shared("node1", tags=PAIR), "b": shared("node1", tags=PAIR),
@@ -52,7 +52,7 @@ def test_balance_moves_a_unit_with_consecutive_moves() -> None:
 
 @pytest.mark.parametrize("mirrors", [("node2", "node2"), ("node2", "node3")])
 def test_balance_takes_a_mirrored_unit_off_a_drained_node(mirrors: tuple[str, str]) -> None:
-    """Common secondary: they fail over to it; else they are mirrored to a common node first."""
+    """With a common secondary the group fails over; otherwise it is mirrored to one node first."""
     document = builders.cluster(
         nodes=3,
         instances={name: drbd("node1", mirror, tags=PAIR) for name, mirror in zip("ab", mirrors)},
@@ -68,7 +68,7 @@ def _last_nodes(plan: Json) -> dict[str, list[str]]:
 
 
 def test_balance_with_cost_counts_all_of_a_unit() -> None:
-    """A budget for one of two is none for the unit."""
+    """A budget for one of two instances is not enough for the group."""
     document = builders.cluster(
         nodes=2, memory=16384,
         instances={name: shared("node1", tags=PAIR) for name in "ab"}
@@ -79,7 +79,7 @@ def test_balance_with_cost_counts_all_of_a_unit() -> None:
 
 
 def test_balance_does_not_move_half_of_a_unit_that_is_excluded() -> None:
-    """One of two must stay: so does the other, even on a drained node."""
+    """If one of two must stay, the other stays, too, even on a drained node."""
     document = builders.cluster(nodes=2, instances={n: shared("node1", tags=PAIR) for n in "ab"})
     document["nodes"]["node1"]["drained"] = True
     assert plan_of("balance", document, "--exclude-instances=b")["moves"] == []
@@ -87,7 +87,7 @@ def test_balance_does_not_move_half_of_a_unit_that_is_excluded() -> None:
 
 
 def test_balance_brings_a_rack_bound_pair_to_another_rack() -> None:
-    """Two that must be in one rack leave a drained rack together."""
+    """Two instances that must be in one rack leave a drained rack together."""
     bound = ["iallocator:colocate:must:app:rack"]
     document = builders.cluster(
         nodes=4, instances={"a": shared("node1", tags=bound), "b": shared("node2", tags=bound)}
@@ -101,7 +101,7 @@ def test_balance_brings_a_rack_bound_pair_to_another_rack() -> None:
 
 
 def test_balance_mends_a_broken_must_though_the_score_rises() -> None:
-    """First musts, then the score; hbal's way knows no musts."""
+    """Hard constraints come before the score; hbal's moves ignore them."""
     document = builders.cluster(
         nodes=2, instances={"a": shared("node1", tags=PAIR), "b": shared("node2", tags=PAIR)}
     )
@@ -112,7 +112,7 @@ def test_balance_mends_a_broken_must_though_the_score_rises() -> None:
 
 
 def test_balance_mends_no_must_by_breaking_another() -> None:
-    """`a` should leave `b`, but wherever it could go somebody is whom it must not meet."""
+    """`a` should leave `b`, but must be separated from an instance on each other node."""
     document = builders.cluster(
         nodes=2,
         instances={
@@ -124,7 +124,7 @@ def test_balance_mends_no_must_by_breaking_another() -> None:
 
 
 def test_balance_leaves_no_must_broken_that_it_can_mend() -> None:
-    """On roomy clusters every broken must of tags ends mended, and none that held is broken."""
+    """With free capacity, all violated hard constraints are repaired, and none is added."""
     chances = random.Random(23)
     mended = units = 0
     for _ in range(25):
@@ -144,7 +144,7 @@ def test_balance_leaves_no_must_broken_that_it_can_mend() -> None:
 
 @pytest.mark.parametrize("template", ["rbd", "drbd"])
 def test_balance_takes_an_instance_off_a_node_that_is_closed_to_it(template: str) -> None:
-    """A score of minus infinity is a must: it is mended, though the score rises."""
+    """A score of minus infinity is a hard constraint: it is repaired, though the score rises."""
     tags = ["iallocator:score:node1:-INFINITY"]
     nodes = ["node1", "node2"] if template == "drbd" else ["node1"]
     document = builders.cluster(
@@ -159,7 +159,7 @@ def test_balance_takes_an_instance_off_a_node_that_is_closed_to_it(template: str
 
 @pytest.mark.parametrize("tag", ["iallocator:score:-INFINITY", "iallocator:maintenance"])
 def test_balance_brings_nothing_to_a_closed_node(tag: str) -> None:
-    """Neither a primary nor a mirror comes to a node that tags close."""
+    """Neither a primary nor a secondary is placed on a node that tags close."""
     document = builders.cluster(
         nodes=4, instances={f"i{k}": drbd("node1", "node2") for k in range(6)}
     )
@@ -170,7 +170,7 @@ def test_balance_brings_nothing_to_a_closed_node(tag: str) -> None:
 
 
 def test_balance_leaves_what_runs_on_a_node_in_maintenance() -> None:
-    """Its primaries stay; their mirrors may move."""
+    """Its primaries stay; their secondaries may move."""
     document = builders.cluster(
         nodes=4, instances={f"i{k}": drbd("node1", "node2") for k in range(6)}
     )
@@ -181,7 +181,7 @@ def test_balance_leaves_what_runs_on_a_node_in_maintenance() -> None:
 
 
 def test_balance_moves_a_unit_of_which_a_must_cannot_be_mended() -> None:
-    """Wherever the pair goes, it shares a rack with what it should not: it leaves all the same."""
+    """On each node the pair violates a separation by rack, so it leaves nevertheless."""
     apart = "iallocator:separate:must:db:rack"
     document = builders.cluster(
         nodes=3,
@@ -196,7 +196,7 @@ def test_balance_moves_a_unit_of_which_a_must_cannot_be_mended() -> None:
 
 
 def test_lookahead_exchanges_a_unit_for_another_instance() -> None:
-    """The pair alone, or `y` alone, would make it worse; both together help."""
+    """The pair alone, or `y` alone, would raise the score; both together lower it."""
     document = builders.cluster(
         nodes=2, memory=16384,
         instances={name: shared("node1", 3072, tags=PAIR) for name in "ab"}

@@ -1,4 +1,4 @@
-"""A made-up cluster with a job queue as Ganeti has one, whose faults a random source decides."""
+"""A simulated cluster with a job queue like Ganeti's, and random faults."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ __all__ = ["FakeCluster", "FakeGround", "FakeQueue", "Killed"]
 
 
 class Killed(BaseException):
-    """The process that carries the plan out ends at this moment."""
+    """The process that executes the plan ends at this moment."""
 
 
 @dataclass
 class QueuedJob:
-    """One job in the queue."""
+    """Represent one job in the queue."""
 
     opcodes: list[Json]
     status: str = "queued"
@@ -29,14 +29,14 @@ class QueuedJob:
 
 @dataclass
 class FakeCluster:
-    """Where everything is, and the queue; `fails` are the steps whose opcode fails.
+    """Represent the placement and the queue; `fails` are the steps with a failing opcode.
 
     Attributes
     ----------
     executed:
-        The numbers of the steps that were done, in order.
+        The numbers of the executed steps, in order.
     most_waiting:
-        How many jobs waited in the queue at most.
+        Highest number of waiting jobs in the queue.
     held:
         Jobs that do not begin.
     """
@@ -55,7 +55,7 @@ class FakeCluster:
     held: list[QueuedJob] = field(default_factory=list)
 
     def submit(self, opcodes: Sequence[Json]) -> int:
-        """A new job."""
+        """Add a new job, and return its ID."""
         job_id = 100 + len(self.jobs)
         self.jobs[job_id] = QueuedJob([dict(code) for code in opcodes])
         waiting = sum(job.status == "queued" for job in self.jobs.values())
@@ -63,7 +63,7 @@ class FakeCluster:
         return job_id
 
     def pass_time(self) -> None:
-        """Something happens to every job, or not; first to those that wait for others."""
+        """Advance each job or not, at random; first the jobs with dependencies."""
         for job_id, job in reversed(list(self.jobs.items())):
             if self.rng.random() < 0.6:
                 self._advance(job)
@@ -92,7 +92,7 @@ class FakeCluster:
                 job.status = "success"
 
     def cancel(self, job_id: int) -> None:
-        """As Ganeti does: a job that runs may end between two of its opcodes."""
+        """Cancel a job. As in Ganeti, a running job may end between two of its opcodes."""
         job = self.jobs[job_id]
         if job.status == "queued" and len(job.opcodes) > 1 and self.rng.random() < 0.5:
             self._advance(job)  # it began at this moment
@@ -102,7 +102,7 @@ class FakeCluster:
 
 
 class FakeQueue:
-    """The queue's door; `trip` may end the process or lose an answer at each call."""
+    """Give access to the queue; `trip` may end the process or lose an answer at each call."""
 
     def __init__(
         self, cluster: FakeCluster, singly: bool, trip: Callable[[str], None] = lambda where: None
@@ -112,18 +112,18 @@ class FakeQueue:
         self._trip = trip
 
     def able(self, opcode: Json) -> bool:
-        """It takes everything."""
+        """Return true: all opcodes are supported."""
         return True
 
     def submit(self, jobs: Sequence[Sequence[Json]]) -> list[int | str]:
-        """Take the jobs; the answer may get lost."""
+        """Submit the jobs; the answer may get lost."""
         self._trip("before submission")
         ids = [self.cluster.submit(opcodes) for opcodes in jobs]
         self._trip("after submission")
         return list(ids)
 
     def statuses(self, ids: Sequence[int]) -> dict[int, JobStatus]:
-        """How they are."""
+        """Return the states of jobs."""
         self._trip("statuses")
         found = {}
         for job_id in ids:
@@ -133,28 +133,28 @@ class FakeQueue:
         return found
 
     def wait(self, ids: Sequence[int], seconds: float) -> None:
-        """Time passes."""
+        """Let time pass."""
         self._trip("wait")
         self.cluster.pass_time()
 
     def hurry(self, number: int, priority: int) -> None:
-        """It has no priorities."""
+        """Do nothing: the queue has no priorities."""
 
     def cancel(self, number: int) -> None:
-        """Cancel one."""
+        """Cancel one job."""
         self._trip("cancel")
         self.cluster.cancel(number)
 
     def unfinished(self) -> list[tuple[int, list[Json]]]:
-        """Nobody asks."""
+        """Return no jobs: no test calls this."""
         return []
 
     def answering(self, nodes: Collection[str]) -> set[str]:
-        """All of them answer."""
+        """Return all nodes: each of them answers."""
         return set(nodes)
 
     def find(self, run: str) -> Mapping[str, int]:
-        """Jobs by their marks."""
+        """Return jobs by their marks."""
         self._trip("find")
         return {
             mark: job_id
@@ -164,24 +164,24 @@ class FakeQueue:
 
 
 class LostAnswerError(UnknownOutcomeError):
-    """No answer came."""
+    """No answer arrived."""
 
 
 class FakeGround:
-    """Looks at the made-up cluster."""
+    """Inspect the simulated cluster."""
 
     def __init__(self, cluster: FakeCluster, expected: Json) -> None:
         self._cluster = cluster
         self._expected = expected
 
     def places(self) -> Places:
-        """Where everything is."""
+        """Return the nodes of all instances."""
         places = self._cluster.places
         return Places(
             dict(places.instances), set(places.offline), set(places.drained), set(places.nodes)
         )
 
     def look(self, jobs: Sequence[Job], waiting: Sequence[Job]) -> dict[int, str]:
-        """What speaks against jobs."""
+        """Return the reasons against jobs."""
         found = rejections(waiting, self.places(), self._expected)
         return found | rejections(jobs, self.places(), self._expected)

@@ -1,4 +1,4 @@
-"""A running cluster at a socket: answers questions, and carries jobs out as soon as it can."""
+"""A simulated running cluster at a socket: answers questions, and executes jobs when possible."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ from tests.live.worlds import instance, luxi_answer, node, rapi_answers
 __all__ = ["Running", "running", "shared_cluster"]
 
 CLOSED = b""
-"""An answer that never comes: the connection ends."""
+"""An answer that is never sent, because the connection ends."""
 
 
 class Running:
-    """The cluster, its queue, and its faults.
+    """Represent the cluster, its queue, and its faults.
 
     Attributes
     ----------
     answers:
-        What is known of groups, nodes, instances, as RAPI tells it.
+        Groups, nodes and instances, as RAPI reports them.
     submitted:
-        Lists of jobs, as they were submitted.
+        Lists of jobs, as submitted.
     fails:
-        Instances and nodes whose opcodes fail.
+        Instances and nodes with opcodes that fail.
     booting:
-        Node -> how often it does not answer yet: to be set online, or to say its memory.
+        Node -> how many more queries it does not answer: to be set online, or for its memory.
     read_while_booting:
-        How often all instances were asked for while a node did not answer.
+        Number of queries for all instances while a node did not answer.
     broken_power:
-        Nodes whose out-of-band program fails.
+        Nodes with an out-of-band program that fails.
     syncing:
-        Instance -> what its secondary says of its disk, one status per query; then in sync.
+        Instance -> the states of its disk, one per query; afterwards it is in sync.
     held:
-        Whether jobs stay in the queue.
+        True if jobs stay in the queue.
     meddle:
-        Called with the method before every answer; what it returns but None is the answer.
+        Called with the method before every answer; a result other than None is the answer.
     """
 
     def __init__(self, answers: Json) -> None:
@@ -57,7 +57,7 @@ class Running:
         self.path = ""
 
     def answer(self, method: str, arguments: list[Any]) -> Any:
-        """The answer to one question."""
+        """Return the answer to one question."""
         said = self.meddle(method)
         if said is not None:
             return said
@@ -74,7 +74,7 @@ class Running:
             self.pass_time()
             return "nochange"
         if method == "Query" and arguments[0] == "job":
-            return {"data": []}  # nothing has been archived
+            return {"data": []}  # no job has been archived
         if method == "Query" and arguments[0] == "instance":
             self.read_while_booting += any(left > 0 for left in self.booting.values())
         if method == "Query" and arguments[1] == ["name", "mtotal"]:
@@ -116,7 +116,7 @@ class Running:
         return [waiting, ""]
 
     def pass_time(self) -> None:
-        """Carry out every job that waits for nothing, unless they are held."""
+        """Execute every job without unfinished dependencies, unless jobs are held."""
         for job in self.jobs.values():
             before = {self.jobs[other]["status"] for other in job["after"]}
             if job["status"] != "queued" or self.held:
@@ -153,7 +153,7 @@ class Running:
         return self.booting[node] >= 0
 
     def _disks(self, name: str) -> Json:
-        """Return what Ganeti says of the one disk of an instance."""
+        """Return Ganeti's report about the one disk of an instance."""
         here = self.found(name)
         well = ["/dev/drbd0", 147, 0, None, None, False, 0]
         later = self.syncing.get(name) or [well]
@@ -182,18 +182,18 @@ class Running:
             one["tags"] = rest + (code["tags"] if code["OP_ID"] == "OP_TAGS_SET" else [])
 
     def found(self, name: str | None) -> Json:
-        """What is known of a node or an instance."""
+        """Return the facts of a node or an instance."""
         known: list[Json] = [*self.answers["nodes"], *self.answers["instances"]]
         return next(one for one in known if one["name"] == name)
 
     def places(self) -> dict[str, list[str]]:
-        """Where every instance is."""
+        """Return the nodes of every instance."""
         return {one["name"]: [one["pnode"], *one["snodes"]] for one in self.answers["instances"]}
 
 
 @contextmanager
 def running(folder: Path, answers: Json | None = None) -> Iterator[Running]:
-    """A running cluster; its socket is `path`."""
+    """Yield a running cluster; its socket is `path`."""
     cluster = Running(rapi_answers() if answers is None else answers)
     with fake_luxi(folder, cluster.answer) as server:
         cluster.path = server.path
@@ -201,7 +201,7 @@ def running(folder: Path, answers: Json | None = None) -> Iterator[Running]:
 
 
 def shared_cluster() -> Json:
-    """Two groups on shared storage; one is crowded, and a node of it offline."""
+    """Return two groups on shared storage; one is crowded, and a node of it is offline."""
     answers = rapi_answers()
     answers["nodes"] = [node(f"node{n}") for n in (1, 2, 3)]
     answers["nodes"] += [node(f"node{n}", **{"group.uuid": "uuid-two"}) for n in (4, 5)]

@@ -1,4 +1,4 @@
-"""Nodes that take their time to come back: after power-on, and after a reboot."""
+"""Nodes that return only after some time: after power-on, and after a reboot."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DOORS = ("luxi", "rapi")
 
 @pytest.fixture(autouse=True)
 def _folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Locks of a test in its own folder; short pauses."""
+    """Keep the locks of a test in its own folder, and shorten pauses."""
     monkeypatch.setattr("iallocator.execution.lock.run_directory", lambda: str(tmp_path / "run"))
     monkeypatch.setattr("iallocator.execution.session.PAUSES", (0, 0))
     monkeypatch.setattr("iallocator.execution.doors.pause", lambda seconds: None)
@@ -35,7 +35,7 @@ def _folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @contextmanager
 def at(door: str, folder: Path, answers: Json) -> Iterator[tuple[Running, list[str]]]:
-    """A running cluster, and the words that name its door."""
+    """Yield a running cluster, and the arguments for LUXI or RAPI."""
     if door == "luxi":
         with running(folder, answers) as world:
             yield world, [f"-L{world.path}"]
@@ -46,7 +46,7 @@ def at(door: str, folder: Path, answers: Json) -> Iterator[tuple[Running, list[s
 
 
 def standby_cluster(oob: str = "") -> tuple[Json, Json]:
-    """A crowded cluster whose third node is powered off, and what the node says once it is on."""
+    """Return a crowded cluster with a powered-off third node, and the later report of that node."""
     answers = shared_cluster()
     answers["instances"].append({**answers["instances"][0], "name": "i4"})
     answers["nodes"][0]["mfree"] -= 2048
@@ -58,7 +58,7 @@ def standby_cluster(oob: str = "") -> tuple[Json, Json]:
 
 
 def tell_when_online(world: Running, figures: Json) -> None:
-    """Let node3 say its figures once it is online."""
+    """Make node3 report its amounts when it is online."""
     world.meddle = lambda method: world.found("node3").update(
         {} if world.found("node3")["offline"] else figures
     )
@@ -70,7 +70,7 @@ SQUEEZE = ("squeeze", "-X", "--minimal-resources=10", "--target-resources=1")
 def test_node_that_boots_slowly_is_waited_for_before_it_is_set_online(
     tmp_path: Path, capsys: Capture
 ) -> None:
-    """The job that sets it online fails until the node answers; then instances come."""
+    """The job that sets it online fails until the node answers; then instances are moved to it."""
     answers, figures = standby_cluster("/sbin/oob")
     with at("luxi", tmp_path, answers) as (world, door):
         tell_when_online(world, figures)
@@ -87,7 +87,7 @@ def test_node_that_boots_slowly_is_waited_for_before_it_is_set_online(
 
 @pytest.mark.parametrize("door", DOORS)
 def test_node_that_was_powered_on_by_hand_is_waited_for(door: str, tmp_path: Path) -> None:
-    """A person switches it on, and says so before it has booted."""
+    """An administrator powers it on, and confirms that before it has booted."""
     answers, figures = standby_cluster()
     with at(door, tmp_path, answers) as (world, words):
         journal = tmp_path / "journal"
@@ -102,7 +102,7 @@ def test_node_that_was_powered_on_by_hand_is_waited_for(door: str, tmp_path: Pat
 def test_node_that_does_not_boot_in_time_is_named_and_the_journal_goes_on(
     tmp_path: Path, capsys: Capture
 ) -> None:
-    """The status is 1, and what to look at is said; once it has booted, --resume does the rest."""
+    """The status is 1 and the cause is named; after the boot, --resume executes the rest."""
     answers, figures = standby_cluster("/sbin/oob")
     with at("luxi", tmp_path, answers) as (world, door):
         journal = tmp_path / "journal"
@@ -121,7 +121,7 @@ def test_node_that_does_not_boot_in_time_is_named_and_the_journal_goes_on(
 
 
 def test_out_of_band_program_that_fails_fails_its_job(tmp_path: Path, capsys: Capture) -> None:
-    """Ganeti calls such a job a success; the node is not set online then."""
+    """Ganeti reports such a job as a success; the node is not set online then."""
     answers, _ = standby_cluster("/sbin/oob")
     with at("luxi", tmp_path, answers) as (world, door):
         world.broken_power = {"node3"}
@@ -131,7 +131,7 @@ def test_out_of_band_program_that_fails_fails_its_job(tmp_path: Path, capsys: Ca
 
 
 def mirrored_cluster() -> Json:
-    """Three nodes with drbd instances between them; the master is elsewhere."""
+    """Return three nodes with drbd instances between them; the master is another node."""
     answers = shared_cluster()
     answers["instances"] = [
         {**instance("i1", "node1", "node2"), "nic.networks": []},
@@ -153,7 +153,7 @@ REBOOT = ("reboot", "-X", "--node-tags=now")
 def test_instances_go_back_when_nodes_answer_and_disks_are_in_sync(
     door: str, tmp_path: Path, capsys: Capture
 ) -> None:
-    """A disk that is not active is activated; a sync is waited for, however long it takes."""
+    """An inactive disk is activated; the end of a sync is awaited for any time."""
     degraded = ["/dev/drbd0", 147, 0, None, None, True, 0]
     half = ["/dev/drbd0", 147, 0, 50.0, 0, True, 1]
     with at(door, tmp_path, mirrored_cluster()) as (world, words):
@@ -184,7 +184,7 @@ def test_instances_go_back_when_nodes_answer_and_disks_are_in_sync(
 def test_disks_that_stay_degraded_are_named_and_the_journal_goes_on(
     tmp_path: Path, capsys: Capture
 ) -> None:
-    """Nothing migrates back; what a person confirmed needs no second word."""
+    """No instance migrates back; a confirmed reboot is not confirmed again."""
     with at("luxi", tmp_path, mirrored_cluster()) as (world, door):
         journal = tmp_path / "journal"
         assert main([*REBOOT, *door, f"--journal={journal}"]) == 0
@@ -202,7 +202,7 @@ def test_disks_that_stay_degraded_are_named_and_the_journal_goes_on(
 
 
 def test_by_hand_lists_only_the_nodes_whose_turn_it_is(tmp_path: Path, capsys: Capture) -> None:
-    """The nodes of later groups still have instances; a planned stop is no failure."""
+    """The nodes of later groups still have instances; a planned stop is not a failure."""
     answers = mirrored_cluster()
     for one in answers["nodes"][:3]:
         one["tags"] = ["now"]

@@ -19,11 +19,11 @@ from tests.patience import PATIENCE
 from .fakes import FakeRapi, Raw, fake_rapi
 
 _LATE = Event()
-"""Until then a slow answer does not come."""
+"""Set when a slow answer may be sent."""
 
 
 def _reply(method: str, path: str, body: Any) -> Any:
-    """What the server of these tests says."""
+    """Return the answer of the server in these tests."""
     known = {
         "/2/broken": Raw(200, b'{"a": '),
         "/2/secret": Raw(401, b""),
@@ -38,14 +38,14 @@ def _reply(method: str, path: str, body: Any) -> Any:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeRapi]:
-    """A server for the tests of this module."""
+    """Run a server for the tests of this module."""
     with fake_rapi(tmp_path_factory.mktemp("rapi"), _reply) as server:
         yield server
 
 
 @pytest.fixture(autouse=True)
 def _no_credentials(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """What the person who runs the tests has does not count."""
+    """Ignore the credentials of the user running the tests."""
     monkeypatch.setenv("NETRC", str(tmp_path / "no-netrc"))
     monkeypatch.delenv("IALLOCATOR_RAPI_USER", raising=False)
 
@@ -72,7 +72,7 @@ def test_rapi_methods_send_path_query_and_body_and_bring_the_value(server: FakeR
 def test_rapi_call_that_is_rejected_raises_what_the_server_says(
     server: FakeRapi, path: str, problem: str, status: int
 ) -> None:
-    """With the HTTP status; whoever points elsewhere is not followed with a password."""
+    """The error has the HTTP status; redirections are not followed with a password."""
     with pytest.raises(ServerError, match=problem) as caught:
         RapiClient(server.address, cacert=server.cacert).get(path)
     assert caught.value.status == status
@@ -80,20 +80,20 @@ def test_rapi_call_that_is_rejected_raises_what_the_server_says(
 
 
 def test_rapi_answer_that_is_no_json_is_an_error(server: FakeRapi) -> None:
-    """It names the address."""
+    """The error names the address."""
     with pytest.raises(LiveError, match="/2/broken: invalid JSON"):
         RapiClient(server.address, cacert=server.cacert).get("/2/broken")
 
 
 def test_rapi_answer_that_is_late_is_an_error(server: FakeRapi) -> None:
-    """It names the limit."""
+    """The error names the limit."""
     with pytest.raises(LiveError, match=r"/2/slow: no answer within 0\.05 s"):
         RapiClient(server.address, cacert=server.cacert).get("/2/slow", Deadline(0.05))
     _LATE.set()
 
 
 def test_rapi_answer_that_is_cut_off_is_an_error(tmp_path: Path) -> None:
-    """Fewer bytes than announced are no answer, whatever they say."""
+    """Fewer bytes than announced are an incomplete answer."""
 
     def cut(*_: Any) -> Raw:
         return Raw(200, b"[1, 2]", announced=100)
@@ -106,7 +106,7 @@ def test_rapi_answer_that_is_cut_off_is_an_error(tmp_path: Path) -> None:
 
 
 def test_rapi_certificate_that_nobody_vouches_for_is_rejected(server: FakeRapi) -> None:
-    """Unless --insecure says that it does not matter."""
+    """With --insecure the certificate is accepted."""
     with pytest.raises(LiveError, match="certificate is not trusted"):
         RapiClient(server.address).get("/2/a")
     address = server.address.replace("localhost", "127.0.0.1")
@@ -116,14 +116,14 @@ def test_rapi_certificate_that_nobody_vouches_for_is_rejected(server: FakeRapi) 
 
 
 def test_rapi_certificate_that_is_the_servers_own_may_have_any_name(server: FakeRapi) -> None:
-    """As the one that Ganeti makes, which has no name: it is known by what it is."""
+    """Ganeti's own certificate has no name, and is identified by its content."""
     address = server.address.replace("localhost", "127.0.0.1")
     client = RapiClient(address, cacert=server.own_certificate)
     assert [client.get("/2/a")[0], client.get("/2/b")[1]] == ["GET", "/2/b"]
 
 
 def test_rapi_cacert_that_is_no_certificate_is_a_usage_error(tmp_path: Path) -> None:
-    """Neither a missing file nor one with something else in it."""
+    """The file is missing, or contains something else."""
     (tmp_path / "text").write_text("hello")
     for name in ("text", "missing"):
         with pytest.raises(UsageError, match=name):
@@ -131,7 +131,7 @@ def test_rapi_cacert_that_is_no_certificate_is_a_usage_error(tmp_path: Path) -> 
 
 
 def test_rapi_host_that_does_not_answer_is_an_error(tmp_path: Path) -> None:
-    """Nobody listens there any more."""
+    """No server listens at that port any more."""
     with fake_rapi(tmp_path, _reply) as server:
         pass
     with pytest.raises(LiveError, match="Connection refused"):
@@ -148,13 +148,13 @@ def test_rapi_host_that_does_not_answer_is_an_error(tmp_path: Path) -> None:
     ],
 )
 def test_base_address_completes_what_is_given(address: str, base: str) -> None:
-    """HTTPS and port 5080, unless something else is said."""
+    """The default is HTTPS and port 5080."""
     assert base_address(address) == base
 
 
 @pytest.mark.parametrize("address", ["", "ftp://x", "https://", "a b", "x:y", "https://u:p@x"])
 def test_base_address_rejects_what_is_none(address: str) -> None:
-    """An address with a password in it, too."""
+    """An address with a password in it is rejected, too."""
     with pytest.raises(UsageError):
         base_address(address)
 
@@ -166,7 +166,7 @@ def _authorization(user: str, password: str) -> str:
 def test_rapi_credentials_come_from_file_environment_or_netrc(
     server: FakeRapi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In this order."""
+    """The sources are read in this order."""
 
     def heard(credentials: str = "") -> str:
         client = RapiClient(server.address, cacert=server.cacert, credentials=credentials)
@@ -190,7 +190,7 @@ def test_rapi_credentials_come_from_file_environment_or_netrc(
 def test_rapi_credentials_that_are_unusable_are_a_usage_error(
     tmp_path: Path, name: str, text: str | None
 ) -> None:
-    """A file that should say user and password, and does not."""
+    """The file lacks user and password."""
     if text is not None:
         (tmp_path / name).write_text(text)
     with pytest.raises(UsageError, match=name):
@@ -200,7 +200,7 @@ def test_rapi_credentials_that_are_unusable_are_a_usage_error(
 def test_rapi_netrc_that_is_damaged_is_a_usage_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With the line."""
+    """The error names the line."""
     (tmp_path / "netrc").write_text("machine\n")
     monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
     with pytest.raises(UsageError, match="netrc:2"):

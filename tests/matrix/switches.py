@@ -1,8 +1,8 @@
-"""A switch for each feature of the matrix: it takes the feature out where the program carries it.
+"""A switch for each feature of the matrix: it disables the feature where the program implements it.
 
-What is switched off is the one place through which the feature comes to all paths: a row of the
-table of limits, the reading of a kind of tag, a property of an instance.  It is never a path: a
-cell that stays green with its feature switched off has not seen it.
+A switch disables the one place through which the feature reaches all paths: a row of the table of
+limits, the reading of a kind of tag, a property of an instance. It never disables a path: a case
+that passes with its feature disabled does not test the feature.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = ["SWITCHES", "switched_off"]
 Switch = Callable[[ExitStack], None]
 
 SWITCHES: dict[str, Switch] = {}
-"""Feature → what takes it out."""
+"""Feature → the switch that disables it."""
 
 
 def _switch(*features: str) -> Callable[[Switch], Switch]:
@@ -49,7 +49,7 @@ def _switch(*features: str) -> Callable[[Switch], Switch]:
 
 @contextmanager
 def switched_off(feature: str) -> Iterator[None]:
-    """The program without a feature."""
+    """Run the block without a feature."""
     with ExitStack() as stack:
         SWITCHES[feature](stack)
         yield
@@ -57,14 +57,14 @@ def switched_off(feature: str) -> Iterator[None]:
 
 @cache
 def _load_all() -> None:
-    """Load the whole program: a module that comes later would keep what is there for a while."""
+    """Load the whole program, because a module loaded later would keep the changed objects."""
     for module in pkgutil.walk_packages(iallocator.__path__, "iallocator."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
 
 
 def _everywhere(stack: ExitStack, old: Any, new: Any) -> None:
-    """Put `new` into every module of the program that knows `old` by a name."""
+    """Put `new` into every module of the program that has `old` under a name."""
     _load_all()
     for name, module in list(sys.modules.items()):
         if name.startswith("iallocator"):
@@ -74,7 +74,7 @@ def _everywhere(stack: ExitStack, old: Any, new: Any) -> None:
 
 
 def _after_init(stack: ExitStack, owner: type, change: Callable[[Any], None]) -> None:
-    """Let every new object of a class be changed at once."""
+    """Change every new object of a class at once."""
     old = owner.__init__  # type: ignore[misc]
 
     def made(self: Any, *words: Any, **members: Any) -> None:
@@ -140,12 +140,12 @@ def _pools(stack: ExitStack) -> None:
 
 
 def _passes(fails: Callable[..., Any], *views: Any) -> Any:
-    """No for one node, or for each of many."""
+    """Return false for one node, or for each of many."""
     return fails(*views) * 0 > 0
 
 
 def _rows(*words: str) -> Switch:
-    """The rows of the table of limits that say so never fail."""
+    """Make the rows of the table of limits with these words never fail."""
 
     def switch(stack: ExitStack) -> None:
         rows = {*node_limits.PRIMARY.checks, *node_limits.SECONDARY.checks}
@@ -157,7 +157,7 @@ def _rows(*words: str) -> Switch:
 
 
 def _unweighed(*names: str) -> Switch:
-    """The statistics of these names add nothing to a score, which would avoid the same places."""
+    """Remove the statistics with these names from the score, which would avoid equal places."""
 
     def switch(stack: ExitStack) -> None:
         for one in (one for one in metrics.STATISTICS if one.name in names):
@@ -205,7 +205,7 @@ def _locations(stack: ExitStack) -> None:
 
 
 def _setting(stack: ExitStack, name: str, taken: Callable[[Any], Any]) -> None:
-    """Whatever is set, something else is read."""
+    """Replace a setting when it is read."""
     default = getattr(Settings, name)
 
     def read(self: Any) -> Any:
@@ -250,7 +250,7 @@ for _name in ("n1", "soft errors", "strategy"):
 
 
 def _leaking(settings: Any) -> None:
-    """What one group says of soft errors holds for all."""
+    """Apply the soft errors setting of one group to all."""
     for own in settings.by_group.values():
         settings.ignore_soft_errors = settings.ignore_soft_errors or own.ignore_soft_errors
 
@@ -292,7 +292,7 @@ def _running(stack: ExitStack) -> None:
 
 
 def _unread(*starts: str) -> Switch:
-    """Tags of ours that begin so bind nobody."""
+    """Ignore our tags that begin with one of these words."""
 
     def switch(stack: ExitStack) -> None:
         old = affinity._relation

@@ -1,7 +1,7 @@
-"""``iallocator place`` puts everything where Pacemaker's scheduler puts it.
+"""``iallocator place`` uses the nodes that Pacemaker's scheduler uses.
 
-Where its comparison of free capacity goes round in a circle, its answer is a matter of
-hash order; such problems are left out, see `circular`.
+If the scheduler's comparison of free capacity is circular, its answer depends on hash order. Such
+problems are excluded, see `circular`.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ Free = dict[str, Counter[str]]
 INFINITY = 1_000_000
 
 PER_KIND = len(seeds(12, 42))
-"""Problems for each strategy; twice as many and more have been compared by hand."""
+"""Problems for each strategy; more than twice as many have been compared by hand."""
 
 LEAST = len(seeds(30, 120))
-"""How many of all must be without a circle: enough to mean something."""
+"""Minimum number of problems without a circle, so that the test is meaningful."""
 
 
 def placed(given: Json, kind: str) -> Json:
-    """Return what the command prints."""
+    """Return the output of the command."""
     words = ("place", "--exact-search=no", f"--strategy=pacemaker-{kind}")
     return json_of(*words, document=document(given))
 
@@ -39,17 +39,17 @@ def votes(one: Counter[str], other: Counter[str]) -> int:
 
 
 def before(a: str, b: str, free: Free, count: Counter[str], home: str | None = None) -> bool:
-    """Whether node `a` comes before `b` by ``balanced``, at equal score."""
+    """Return whether node `a` comes before `b` by ``balanced``, at equal score."""
     difference = votes(free[a], free[b])
     mine, other = (count[a], a != home, a.encode()), (count[b], b != home, b.encode())
     return difference > 0 or (difference == 0 and mine < other)
 
 
 def circular(given: Json, kind: str, answer: Json) -> bool:
-    """Whether some choice of `answer` depends on a circle, or on which of equals comes first.
+    """Return whether some choice of `answer` depends on a circle, or on the order of equal nodes.
 
-    Only two things do: the order of nodes by ``balanced``, and which node has most free
-    capacity where none holds a whole group.
+    Two choices can: the order of nodes by ``balanced``, and the node with most free capacity if no
+    node holds a whole group.
     """
     if kind == "default":
         return False
@@ -97,7 +97,7 @@ def circular(given: Json, kind: str, answer: Json) -> bool:
 
 
 def _not_in_line(nodes: Json, free: Free) -> bool:
-    """Whether nodes of one score, each before or after each other, are in no line."""
+    """Return whether nodes with one score have no linear order."""
     classes: dict[object, list[str]] = {}
     for name, one in nodes.items():
         classes.setdefault(None if "state" in one else one.get("score", 0), []).append(name)
@@ -109,7 +109,7 @@ def _not_in_line(nodes: Json, free: Free) -> bool:
 
 
 def _whole_group_is_too_much(needs: list[Json], where: str, usable: list[str], free: Free) -> bool:
-    """Whether `where` does not hold all members, and is not clearly the node with most room."""
+    """Return whether `where` is too small for all members, and not clearly the largest."""
     whole: Counter[str] = Counter()
     for one in needs:
         whole.update(one)
@@ -119,7 +119,7 @@ def _whole_group_is_too_much(needs: list[Json], where: str, usable: list[str], f
 
 
 def _score(nodes: Json, one: Json, name: str) -> int:
-    """The score of an instance on a node."""
+    """Return the score of an instance on a node."""
     summands = [nodes[name].get("score", 0), one.get("scores", {}).get(name, 0)]
     if name == one.get("home"):
         summands.append(one.get("stickiness", 0))
@@ -131,7 +131,7 @@ def _score(nodes: Json, one: Json, name: str) -> int:
 
 @pytest.mark.skipif(TOOL is None, reason="crm_simulate (pacemaker-cli-utils) is not installed")
 def test_place_answers_as_the_scheduler_of_pacemaker() -> None:
-    """All four strategies, with scores, stickiness, priorities, groups, nodes of every state."""
+    """All four strategies, with scores, stickiness, priorities, groups, nodes in every state."""
     compared = 0
     for kind in KINDS:
         for number in range(PER_KIND):

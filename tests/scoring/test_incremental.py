@@ -1,4 +1,4 @@
-"""Scores that stay while equal instances are placed are those of a kernel made anew."""
+"""Scores that are kept while equal instances are placed equal those of a new kernel."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TEMPLATES = ("drbd", "drbd", "plain", "rbd")
 
 
 def crowd(seed: int, count: int) -> Json:
-    """Nodes of different sizes, some alike, some with a location, with a few instances."""
+    """Return nodes of different sizes, some equal, some with a location, with a few instances."""
     chance = Random(seed)
     names = [f"node{k}" for k in range(1, count + 1)]
     held = {}
@@ -54,12 +54,12 @@ def crowd(seed: int, count: int) -> Json:
 
 
 def newcomer(template: str, number: int) -> Instance:
-    """One of many that are equal."""
+    """Return one of many equal instances."""
     return Instance(f"new-{number}", Backend(256), Disks(template, 1024, [1024], spindles=1))
 
 
 def plainly(state: State, kernels: Kernels, template: str) -> list[tuple[float, tuple[int, ...]]]:
-    """Every placement that the kernel allows, best first; pairs within one group."""
+    """Return every placement that the kernel allows, best first; pairs within one group."""
     kernel = kernels.make(state, range(len(state.cluster.nodes)))
     one = newcomer(template, 0)
     if template != "drbd":
@@ -80,7 +80,7 @@ def incremental_for(state: State, kernels: Kernels, template: str) -> Incrementa
 def test_incremental_scores_names_the_place_that_the_kernel_ranks_first(
     seed: int, template: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One instance after the other, until no node takes one more; few are too close to tell."""
+    """Equal instances are placed until no node accepts one more; few are too close to decide."""
     monkeypatch.setattr(incremental_pairs, "FEW", 1 + seed % 2)
     monkeypatch.setattr(incremental_pairs, "LIFETIME", 16)
     monkeypatch.setattr(incremental, "LIFETIME", 32)
@@ -108,7 +108,7 @@ def test_incremental_scores_names_the_place_that_the_kernel_ranks_first(
 def test_incremental_scores_are_right_after_a_copy_followed_other_placements(
     seed: int, template: str
 ) -> None:
-    """The original names the node that the kernel ranks first, whatever the copy followed."""
+    """The original names the node that the kernel ranks first, whatever its copy has followed."""
     state = State(read_cluster(crowd(seed, 7), Reading(static_kvm_memory=0)))
     kernels, rng = Kernels(state, [(9999, 9999)] * 100), Random(seed)
     equal = incremental_for(state, kernels, template)
@@ -130,7 +130,7 @@ def test_incremental_scores_are_right_after_a_copy_followed_other_placements(
 def test_incremental_scores_scores_are_those_of_the_kernel(
     template: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The lowest score differs by less than is taken for noise."""
+    """The difference of the lowest score is below the threshold for noise."""
     seen: list[float] = []
 
     def noting(scores: Any) -> int | None:
@@ -154,7 +154,7 @@ def test_incremental_scores_scores_are_those_of_the_kernel(
 def test_incremental_scores_pairs_have_the_scores_of_the_kernel_and_none_is_below_its_bounds(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One by one and all at once, for every pair; the best agrees but for noise."""
+    """Scores are computed one by one and together, for every pair, and agree but for noise."""
     monkeypatch.setattr(incremental_pairs, "LIFETIME", 20)
     state = State(read_cluster(crowd(seed, 7), Reading(static_kvm_memory=0)))
     kernels = Kernels(state, [(9999, 9999)] * 100)
@@ -185,7 +185,7 @@ def test_incremental_scores_pairs_have_the_scores_of_the_kernel_and_none_is_belo
 
 
 def test_pick_goes_by_rounded_scores() -> None:
-    """The first of those that are equal then; none, where rounding is in doubt."""
+    """The first of equal rounded scores is picked; none, if rounding is in doubt."""
     assert pick(np.array([2.0, 1.00000000004, 1.0])) == 1
     assert pick(np.array([1.0000000002, 1.0])) == 1
     assert pick(np.array([1.00000000005, 1.0])) is None
@@ -197,7 +197,7 @@ def test_pick_goes_by_rounded_scores() -> None:
 def test_a_path_leads_where_the_kernel_ranks_first_step_by_step(
     seed: int, template: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Until no node takes one more; where nothing is told, the kernel decides; most is told."""
+    """Placements go on until no node accepts one more; without a result, the kernel decides."""
     monkeypatch.setattr(incremental, "LIFETIME", 64)
     state = State(read_cluster(crowd(seed, 4 + seed % 5), Reading(static_kvm_memory=0)))
     kernels = Kernels(state, [(9999, 9999)] * 100)
@@ -220,7 +220,7 @@ def test_a_path_leads_where_the_kernel_ranks_first_step_by_step(
 
 
 def test_picks_are_those_of_each_row() -> None:
-    """Ties, rounding, doubts, and what cannot be."""
+    """Ties, rounding, doubts, and impossible places."""
     chance, near = Random(5), (0.0, 0.4e-10, 0.5e-10, 1e-10, 3e-10, 1.0, np.inf)
     rows = np.array([[1.0 + chance.choice(near) for _ in range(6)] for _ in range(200)])
     rows = rows[np.isfinite(rows).any(axis=1)]

@@ -1,4 +1,4 @@
-"""``--optimal`` counts what a single instance is ranked by: prices and allocation policies."""
+"""``--optimal`` counts the terms that rank a single instance: penalties and allocation policies."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _wanted(document: Json, name: str, memory: int, *tags: str) -> Json:
 
 
 def _batch(seed: int) -> Json:
-    """Return a cluster with tagged instances, and a batch that should be apart or together."""
+    """Return a cluster with tagged instances, and a batch with soft affinity."""
     rng = random.Random(seed)
     names = ("a:0.5", "b:0.05", "c:2")
 
@@ -57,7 +57,7 @@ def _batch(seed: int) -> Json:
 
 
 def _broken(response: Json) -> float:
-    """Return the prices of all that the answer says is broken."""
+    """Return the sum of the penalties of violations in the answer."""
     broken = [text for entry in response["solutions"] for text in entry.get("broken", ())]
     return sum(float(found[1]) for text in broken if (found := WEIGHT.search(text)))
 
@@ -65,7 +65,7 @@ def _broken(response: Json) -> float:
 def _cost(
     context: Context, instances: Sequence[Instance], nodes: Mapping[str, tuple[int, ...]]
 ) -> float:
-    """Return the score with `nodes` placed, what that breaks, and its groups of last resort."""
+    """Return the score with `nodes` placed, the penalties, and the groups of last resort."""
     relations = context.bonds.relations
     cost = sum(
         LAST_RESORT
@@ -107,7 +107,7 @@ def _lowest(document: Json) -> float:
 
 
 def test_optimal_batch_ends_with_the_lowest_sum_of_score_and_prices() -> None:
-    """Of all choices of places none costs less, and what it breaks is reported with its price."""
+    """No choice of places costs less, and its violations are reported with their penalties."""
     better = priced = 0
     for seed in range(24):
         document = _batch(seed)
@@ -127,7 +127,7 @@ def test_optimal_batch_ends_with_the_lowest_sum_of_score_and_prices() -> None:
 
 
 def test_optimal_batch_uses_no_group_of_last_resort_where_the_preferred_has_room() -> None:
-    """The emptier group would lower the score, and is of the next allocation policy."""
+    """The emptier group would lower the score, but has the worse allocation policy."""
     instances = {"old": builders.instance("node1", memory=8192, disk_template="rbd")}
     document = builders.cluster(nodes={"default": 1, "far": 1}, memory=16384, instances=instances)
     document["nodegroups"]["uuid-far"]["alloc_policy"] = "last_resort"
@@ -138,7 +138,7 @@ def test_optimal_batch_uses_no_group_of_last_resort_where_the_preferred_has_room
 
 
 def test_optimal_batch_lists_the_other_nodes_of_shared_storage() -> None:
-    """An optimum that is not what greedy found has `secondaries` like any other answer."""
+    """An optimum that differs from the greedy answer has `secondaries`, too."""
     for seed in range(24):
         document = _batch(seed)
         for one in document["request"]["instances"]:
@@ -156,7 +156,7 @@ def test_optimal_batch_lists_the_other_nodes_of_shared_storage() -> None:
 
 @pytest.mark.parametrize("strategy", ["affinity", "pacemaker-balanced", "lost-allocations"])
 def test_optimal_under_another_strategy_is_rejected_in_info(strategy: str) -> None:
-    """What ranks by something else has no lowest score: the answer is that of the strategy."""
+    """Another strategy has no lowest score: the answer is that of the strategy."""
     document = _batch(3)
     plain = respond(document, f"--strategy={strategy}")
     response = respond(document, f"--strategy={strategy}", "--optimal")
@@ -168,7 +168,7 @@ def test_optimal_under_another_strategy_is_rejected_in_info(strategy: str) -> No
 
 
 def test_optimal_evacuation_under_another_strategy_is_rejected_in_info() -> None:
-    """The same for moves."""
+    """Moves under another strategy are not optimised either."""
     instances = {
         f"i{n}": builders.instance("node1", memory=1024, disk_template="rbd") for n in range(2)
     }
@@ -192,7 +192,7 @@ def test_optimal_with_an_empty_batch_answers() -> None:
 
 
 def test_optimal_batch_where_not_all_fit_optimises_those_that_do() -> None:
-    """One that fits nowhere does not keep the others from their best places."""
+    """An instance that fits nowhere does not prevent the best places of the others."""
     document = _batch(0)
     rest = respond(document, "--optimal", "--n1=off")
     document["request"]["instances"].append(_wanted(document, "huge", 60000))
@@ -202,7 +202,7 @@ def test_optimal_batch_where_not_all_fit_optimises_those_that_do() -> None:
 
 
 def _evacuation(seed: int) -> Json:
-    """Return a cluster whose first node is to be evacuated of instances with allocations."""
+    """Return a cluster in which the first node must be evacuated, with allocations."""
     rng = random.Random(seed)
     instances = {
         f"i{n}": builders.instance(
@@ -219,7 +219,7 @@ def _evacuation(seed: int) -> Json:
 
 
 def test_optimal_evacuation_counts_and_reports_what_it_breaks() -> None:
-    """The price is that of `broken`, and the cost is the lowest of all targets."""
+    """The penalty is that of `broken`, and the cost is the lowest of all targets."""
     priced = 0
     for seed in range(12):
         document = _evacuation(seed)

@@ -1,4 +1,4 @@
-"""Reading no more than there is room for; writing files whole, or not at all."""
+"""Reading at most the allowed size; writing files completely or not at all."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_read_file_of_the_largest_size_is_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("size", [1001, 5_000_000])
 def test_read_file_beyond_the_limit_is_rejected(size: int, tmp_path: Path) -> None:
-    """One line that names the file and the limit."""
+    """The error is one line that names the file and the limit."""
     path = tmp_path / "document"
     path.write_bytes(b"x" * size)
     with pytest.raises(UsageError, match=r"document: more than 1000 bytes"):
@@ -45,13 +45,13 @@ def test_read_file_of_a_huge_hole_reads_nothing(tmp_path: Path) -> None:
 
 
 def test_read_file_that_never_ends_is_rejected() -> None:
-    """A device has no size: it is read until the limit."""
+    """A device has no size: it is read up to the limit."""
     with pytest.raises(UsageError, match=r"/dev/zero: more than"):
         files.read_file("/dev/zero", limit=10_000_000)
 
 
 def test_read_file_that_expands_beyond_the_limit_is_rejected(tmp_path: Path) -> None:
-    """A few bytes of gzip may stand for very many."""
+    """A few bytes of gzip may expand to very many."""
     path = tmp_path / "bomb.gz"
     path.write_bytes(gzip.compress(bytes(20_000_000)))
     with pytest.raises(UsageError, match=r"bomb\.gz: more than 1000000 bytes"):
@@ -59,7 +59,7 @@ def test_read_file_that_expands_beyond_the_limit_is_rejected(tmp_path: Path) -> 
 
 
 def test_read_file_with_a_nul_in_its_name_is_rejected() -> None:
-    """No such name can exist."""
+    """No file can have such a name."""
     with pytest.raises(UsageError, match="null byte"):
         files.read_file("a\0b")
 
@@ -67,7 +67,7 @@ def test_read_file_with_a_nul_in_its_name_is_rejected() -> None:
 def test_write_file_to_a_full_disk_leaves_what_was_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither an empty file nor half of one, and no litter."""
+    """The old file is kept, no part of the new one, and no temporary file."""
     path = tmp_path / "plan"
     path.write_text("before")
 
@@ -82,13 +82,13 @@ def test_write_file_to_a_full_disk_leaves_what_was_there(
 
 
 def test_write_file_to_a_full_device_is_an_error() -> None:
-    """What is no regular file is written to as it is."""
+    """A file that is not regular is written directly."""
     with pytest.raises(UsageError, match="/dev/full: No space left"):
         files.write_file("/dev/full", "plan")
 
 
 def test_write_file_keeps_permissions_and_links(tmp_path: Path) -> None:
-    """A link stays one, and what it points to keeps its mode."""
+    """A link stays a link, and its target keeps its mode."""
     path, link = tmp_path / "plan", tmp_path / "link"
     path.write_text("before")
     path.chmod(0o640)
@@ -99,7 +99,7 @@ def test_write_file_keeps_permissions_and_links(tmp_path: Path) -> None:
 
 
 def test_write_file_by_two_writers_is_never_torn(tmp_path: Path) -> None:
-    """Whoever reads sees all of one or all of the other."""
+    """Each reader sees the complete content of one writer."""
     path = tmp_path / "plan"
     files.write_file(str(path), "a" * 100_000)
     seen = set()
@@ -125,14 +125,14 @@ ANSWERS = (
     "balance-groups -t data", "balance -U loads small", "place -t data", "squeeze doc",
     "compress doc", "redistribute doc", "doc.gz", "-t data small",
 )  # fmt: skip
-"""Words that read something of more than 3000 bytes, expanded."""
+"""Arguments that read a file of more than 3000 bytes, expanded."""
 
 
 @pytest.mark.parametrize("words", ANSWERS)
 def test_max_input_holds_for_everything_that_is_read(
     words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One line that names what is too large, and the option."""
+    """The error is one line that names the file and the option."""
     raw = as_bytes(allocate(cluster(99)))
     contents = {
         "doc": raw, "doc.gz": gzip.compress(raw), "data": b"x" * 3001, "loads": b"x" * 3001,
@@ -150,7 +150,7 @@ def test_max_input_holds_for_everything_that_is_read(
 
 
 def test_max_input_holds_for_replayed_cases(tmp_path: Path) -> None:
-    """Requests and commands alike; the others are run."""
+    """The limit applies to requests and commands; the other cases are run."""
     (tmp_path / "a.request.json").write_bytes(as_bytes(allocate(cluster(99))))
     (tmp_path / "b.request.json").write_bytes(as_bytes(allocate(cluster(99))))
     (tmp_path / "b.args").write_text("balance --json")
@@ -165,12 +165,12 @@ def test_max_input_holds_for_replayed_cases(tmp_path: Path) -> None:
     ("text", "size"), [("1", 1), ("7k", 7168), ("64M", 2**26), ("2g", 2**31), ("1t", 2**40)]
 )
 def test_max_input_takes_sizes(text: str, size: int) -> None:
-    """Bytes, or a unit behind the number."""
+    """A size is in bytes, or has a unit."""
     assert byte_size(text) == size
 
 
 @pytest.mark.parametrize("text", ["", "0", "g", "-1", "1.5g", "1gb", "9" * 400, "١"])
 def test_max_input_of_another_form_is_rejected(text: str) -> None:
-    """With what is expected."""
+    """The error names the expected form."""
     with pytest.raises(ValueError, match="a size like"):
         byte_size(text)

@@ -1,4 +1,4 @@
-"""Plans carried out by the program itself, with ``-X``, while things go wrong."""
+"""Plans executed by the program itself with ``-X``, while faults happen."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from scenario.runner import Runner
 CROWD = ("ex1", "ex2", "ex3", "ex4")
 _DAEMONS = "/usr/lib/ganeti/daemon-util"
 _KILL = 'p=$(cat "$0"); kill -KILL $p; while kill -0 $p 2>/dev/null; do sleep 0.1; done; rm "$0"'
-"""Ends a daemon at once; as long as it is there, or its file, no other is started."""
+"""Kills a daemon at once; as long as it or its file exists, no other is started."""
 
 
 def faults(run: Runner) -> None:
-    """Carry plans out, through both doors, and with everything that may go wrong on the way.
+    """Execute plans through LUXI and RAPI, with all faults.
 
     Parameters
     ----------
@@ -64,9 +64,9 @@ def _try(
     fault: Fault | None = None,
     whole: bool = True,
 ) -> None:
-    """Crowd one node, balance it, let `fault` happen at a moment, and judge.
+    """Crowd one node, balance it, let `fault` happen at a moment, and check the result.
 
-    `whole`: in the end, resumed if need be, everything has been done.
+    `whole`: at the end, after `--resume` if needed, all steps have been executed.
     """
     crowd(run)
     execution = Execution(run, door, re.sub(r"[^a-z]+", "-", label.lower()))
@@ -87,7 +87,7 @@ def _try(
 
 
 def _failure_retried(run: Runner, door: Words) -> None:
-    """Disks cannot be made on one node; once they can be, `--resume` does the rest."""
+    """Disks cannot be created on one node; after the repair, `--resume` executes the rest."""
     through = _through(door)
     crowd(run)
     third = run.cluster.nodes[run.nodes_of(FIRST_GROUP)[2]]
@@ -109,7 +109,7 @@ def _failure_retried(run: Runner, door: Words) -> None:
 
 
 def _waiting_jobs_cancelled(run: Runner, door: Words) -> None:
-    """With one job at a time in Ganeti, Ctrl-C cancels the others and completes that one."""
+    """With one job at a time in Ganeti, Ctrl-C cancels the waiting jobs and completes that one."""
     through = _through(door)
     crowd(run)
     run.arrange("gnt-cluster", "modify", "--max-running-jobs=1")
@@ -133,7 +133,7 @@ def _waiting_jobs_cancelled(run: Runner, door: Words) -> None:
 
 
 def _queue_drained(run: Runner) -> None:
-    """A queue that takes no jobs is reported at once, and the plan carried out later."""
+    """A drained queue is reported at once, and the plan is executed later."""
     crowd(run)
     run.arrange("gnt-cluster", "queue", "drain")
     execution = Execution(run, THROUGH_RAPI, "closed-queue")
@@ -165,7 +165,7 @@ def _interrupted(run: Runner, execution: Execution) -> None:
 
 
 def _interrupted_twice(run: Runner, execution: Execution) -> None:
-    execution.interrupt()  # two at the same moment would be one
+    execution.interrupt()  # two signals at one moment would count as one
     execution.kill("INT")
 
 
@@ -192,19 +192,19 @@ def _offline(run: Runner, execution: Execution) -> None:
 
 
 def take_offline(run: Runner, node: str) -> Done:
-    """Mark a node as offline, though it is a candidate for master."""
+    """Mark a node as offline, although it is a candidate for master."""
     words = ("--force", "--auto-promote", "--offline=yes", node)
     return run.cluster.gnt("gnt-node", "modify", *words)
 
 
 def _repair(run: Runner) -> None:
-    """Everything as it was, for the next."""
+    """Restore the initial state for the next test."""
     third = run.nodes_of(FIRST_GROUP)[2]
     run.cluster.gnt("gnt-node", "modify", "--force", "--offline=no", third)
 
 
 def crowd(run: Runner) -> None:
-    """Four instances on two nodes, where a third one has room."""
+    """Create four instances on two nodes, while a third node has capacity."""
     run.drop(*CROWD)
     first, second, _ = run.nodes_of(FIRST_GROUP)
     words = ("--no-install", "--no-wait-for-sync", f"--node={second}:{first}")
@@ -219,7 +219,7 @@ def crowd(run: Runner) -> None:
 
 
 def allow_rapi(run: Runner) -> None:
-    """A user of RAPI who may write."""
+    """Create a user of RAPI with write access."""
     users = Path(run.cluster.master.path("/var/lib/ganeti/rapi/users"))
     users.write_text("e2e secret write\n", encoding="utf-8")
     run.cluster.master.run("chown", "gnt-rapi:gnt-masterd", "/var/lib/ganeti/rapi/users")

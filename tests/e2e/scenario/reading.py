@@ -1,4 +1,4 @@
-"""A running cluster read through both doors, beside hbal, and as a file that hbal reads."""
+"""A running cluster read through LUXI and RAPI, compared with hbal, and saved for hbal."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _VARIANTS = {
     "one move": ("--max-length=1",),
     "no disk moves": ("--no-disk-moves",),
 }
-"""What the plans are made with, once more."""
+"""Variants of the options for plans."""
 
 _ON_KVM = {
     "kvm": (),
@@ -39,7 +39,7 @@ for node in sys.argv[2:]:
         found.append({"node": node, "reports": [json.load(answer)]})
 json.dump(found, open(sys.argv[1], "w"))
 """
-"""Runs on the master: what the monitoring daemons say at one moment, for both programs."""
+"""Script on the master: reads all monitoring daemons at one moment, for both programs."""
 
 Rows = dict[str, list[str]]
 Words = tuple[str, ...]
@@ -76,12 +76,12 @@ def doors(run: Runner) -> None:
 
 
 def program() -> str:
-    """The program inside the nodes."""
+    """Return the path of the program inside the nodes."""
     return str(json.loads(stage.SETTINGS.read_text(encoding="utf-8"))["plugin"])
 
 
 def _plans(run: Runner, file: str, variants: dict[str, Words]) -> None:
-    """Tables and plan of the first group, through every door, beside hbal's with the same words."""
+    """Compare tables and plan of the first group, from every source, with hbal's."""
     for label, words in variants.items():
         for door, ours, theirs in (
             ("LUXI", ("-L",), ("-L",)),
@@ -93,7 +93,7 @@ def _plans(run: Runner, file: str, variants: dict[str, Words]) -> None:
 
 
 def _on_kvm(run: Runner, folder: str) -> None:
-    """With kvm first among the hypervisors nodes need memory of their own."""
+    """With kvm as first hypervisor, nodes need memory of their own."""
     kvm = "--hypervisor-parameters=kvm:kvm_path=/usr/local/sbin/kvm,kernel_path="
     run.arrange("gnt-cluster", "modify", "--enabled-hypervisors=kvm,fake", kvm)
     for label, words in _ON_KVM.items():
@@ -103,13 +103,13 @@ def _on_kvm(run: Runner, folder: str) -> None:
 
 
 def _compare(run: Runner, door: str, ours: Words, theirs: Words) -> None:
-    """Tables and plan of each group, ours on `ours` and hbal's on `theirs`."""
+    """Compare tables and plan of each group, ours with `ours` and hbal's with `theirs`."""
     for group in (FIRST_GROUP, SECOND_GROUP):
         run.record(f"{door}: hbal's tables and plan, {group}", _beside(run, ours, theirs, group))
 
 
 def _beside(run: Runner, ours: Words, theirs: Words, group: str) -> list[str]:
-    """What differs of tables and plan of one group."""
+    """Return the differences in tables and plan of one group."""
     words = ("-G", group, *_LISTS)
     hbal = run.cluster.master.run("hbal", *theirs, *words)
     balance = (program(), "balance", "--compat=hail", *ours, *words)
@@ -124,7 +124,7 @@ def _beside(run: Runner, ours: Words, theirs: Words, group: str) -> list[str]:
 
 
 def _rows(output: str) -> Rows:
-    """Name of a node or instance -> its lines of the tables."""
+    """Return the name of a node or instance -> its lines in the tables."""
     found: Rows = {}
     for line in output.splitlines():
         words = line.split()
@@ -140,7 +140,7 @@ def _lines(rows: Rows, names: Rows) -> str:
 
 
 def _moves(plan: str) -> str:
-    """Instance and score of every move of a plan of ours."""
+    """Return instance and score of every move of a plan of ours."""
     try:
         moves: list[dict[str, Any]] = json.loads(plan)["moves"]
     except (ValueError, KeyError):
@@ -149,13 +149,13 @@ def _moves(plan: str) -> str:
 
 
 def _hbal_moves(output: str) -> str:
-    """The same of hbal, which leaves the domain out."""
+    """Return instance and score of every move of hbal, which omits the domain."""
     lines = [line.split() for line in output.splitlines() if " => " in line]
     return "\n".join(f"{instance(words[1])} {words[words.index('=>') + 2]}" for words in lines)
 
 
 def _different(ours: str, theirs: str) -> list[str]:
-    """What is not the same, word by word."""
+    """Return the differences, word by word."""
     mine, others = ([line.split() for line in text.splitlines()] for text in (ours, theirs))
     if mine == others:
         return []
@@ -163,7 +163,7 @@ def _different(ours: str, theirs: str) -> list[str]:
 
 
 def _monitored(run: Runner) -> None:
-    """Every node says how busy it is; what it says at one moment is kept for both programs."""
+    """Every node reports its load; the values of one moment are stored for both programs."""
     done = run.cluster.master.run(
         program(), "check", "-L", "--mond", "--exit-on-missing-mond-data", "--json"
     )

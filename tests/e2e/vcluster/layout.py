@@ -1,35 +1,35 @@
-"""What the cluster consists of: names, addresses and sizes."""
+"""The names, addresses and sizes of the cluster."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
 
-# A benchmarking network (RFC 2544) and a reserved top-level domain (RFC 2606): neither can
-# be meant by anything else, although nothing ever leaves the cluster's own network anyway.
+# A benchmarking network (RFC 2544) and a reserved top-level domain (RFC 2606): nothing else can
+# have these addresses, and no packet leaves the cluster's own network.
 SUBNET = "198.18.77"
 DOMAIN = "e2e.example"
 CLUSTER_NAME = f"cluster.{DOMAIN}"
 CLUSTER_IP = f"{SUBNET}.1"
 
-FIRST_GROUP = "default"  # the name Ganeti gives to the group it starts with
+FIRST_GROUP = "default"  # the name of Ganeti's initial group
 SECOND_GROUP = "annex"
 
 VOLUME_GROUP = "xenvg"
 BRIDGE = "gntbr"
 
-# The first template is the one whose free space Ganeti reports when a request names none.
+# Ganeti reports the free space of the first template when a request names none
 TEMPLATES = ("drbd", "plain", "sharedfile", "file", "diskless")
 
-# Lives on a memory file system that only the cluster's processes see.
+# On a memory file system that only the cluster's processes see
 STORE = Path("/srv/e2e")
-# Each node has its own /run; this is where the fake tools keep what they remember.
+# Each node has its own /run; the fake tools store their state here
 NODE_STATE = Path("/run/e2e")
 
 
 @dataclass(frozen=True)
 class NodeSpec:
-    """One node of the cluster.
+    """Represent one node of the cluster.
 
     Attributes
     ----------
@@ -63,7 +63,7 @@ class NodeSpec:
 
 
 def default_nodes() -> tuple[NodeSpec, ...]:
-    """Describe the standard cluster: two groups of three, no two nodes of a group alike.
+    """Return the standard cluster: two groups of three different nodes.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""One node: its namespaces, and commands that run inside them."""
+"""Represent one node: its namespaces, and commands inside them."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Node:
     Parameters
     ----------
     spec : NodeSpec
-        What it is.
+        The description of the node.
     log : IO
         Where its first process writes errors.
     """
@@ -65,7 +65,7 @@ class Node:
             "vcluster.nodeinit",
             json.dumps(dataclasses.asdict(spec)),
         ]
-        # A session of its own: Ctrl-C shall reach us, and we shall end the nodes.
+        # A session of its own, because Ctrl-C must reach this process, which then stops the nodes
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -139,7 +139,7 @@ class Node:
         return Done(done.returncode, done.stdout)
 
     def path(self, inside: str) -> Path:
-        """Return where a path of the node's can be reached from here.
+        """Return the path in this namespace of a file of the node.
 
         Parameters
         ----------
@@ -155,11 +155,11 @@ class Node:
 
     @property
     def pid(self) -> int:
-        """Process whose namespaces are the node's."""
+        """Return the ID of a process in the node's namespaces."""
         return self._process.pid
 
     def stop(self) -> None:
-        """Tell the node to end."""
+        """Stop the node."""
         assert self._process.stdin is not None
         self._process.stdin.close()
 

@@ -1,4 +1,4 @@
-"""What breaks a document: references, types, numbers, structure; always near what was right."""
+"""Break a document slightly: references, types, numbers, structure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["AGAIN", "RAW", "broken"]
 
 
 RAW, AGAIN = "\x01", "\x02"
-"""In a string: what follows is to be written as it is; in a key: the same key once more."""
+"""Marks. In a string: the rest is written unescaped; in a key: the key is repeated."""
 
 Spot = tuple[Any, Any]
 
@@ -27,7 +27,7 @@ NUMBERS = (
 
 
 def broken(rng: Random, document: Json, most: int = 3) -> list[str]:
-    """Break `document` in up to `most` ways; their names, for people."""
+    """Break `document` in up to `most` ways; return their names, for people."""
     done = []
     for _ in range(rng.choice((0, 1, 1, 1, 2, most))):
         way = rng.choice(WAYS)
@@ -46,7 +46,7 @@ def _spots(value: Any, found: list[Spot]) -> list[Spot]:
 
 
 def _spot(rng: Random, document: Json, *kinds: type) -> Spot | None:
-    """Somewhere a value of one of these kinds stands; paths are drawn before their members."""
+    """Return a place with a value of one of these types; paths are drawn before their members."""
     found = [
         (holder, key)
         for holder, key in _spots(document, [])
@@ -56,7 +56,7 @@ def _spot(rng: Random, document: Json, *kinds: type) -> Spot | None:
 
 
 def _number(rng: Random, document: Json) -> None:
-    """A number beyond, or beside, what is sensible."""
+    """Set a number beyond or near sensible values."""
     if spot := _spot(rng, document, int, float):
         holder, key = spot
         value = holder[key]
@@ -65,7 +65,7 @@ def _number(rng: Random, document: Json) -> None:
 
 
 def _kind(rng: Random, document: Json) -> None:
-    """A value in the dress of another type."""
+    """Set a value of another type that looks similar."""
     if spot := _spot(rng, document):
         holder, key = spot
         holder[key] = _dressed(rng, holder[key])
@@ -96,7 +96,7 @@ def _dressed(rng: Random, value: Any) -> Any:
 
 
 def _reference(rng: Random, document: Json) -> None:
-    """Something named where another thing is meant."""
+    """Set a reference to an object of another type."""
     names = [name for table in TABLES for name in document.get(table) or ()]
     names += [one["name"] for one in _members(document, "nodegroups") if "name" in one]
     used = [
@@ -110,7 +110,7 @@ def _reference(rng: Random, document: Json) -> None:
 
 
 def _exchange(rng: Random, document: Json) -> None:
-    """Two values of one kind change places."""
+    """Swap two values of one type."""
     one = _spot(rng, document)
     if one is None:
         return
@@ -130,7 +130,7 @@ TABLES = ("nodes", "instances", "nodegroups")
 
 
 def _same_nodes(rng: Random, document: Json) -> None:
-    """Instances on the same node twice, on three, on none, on nodes of two groups."""
+    """Place instances on one node twice, on three, on none, or on nodes of two groups."""
     some = _members(document, "instances")
     nodes = list(document.get("nodes") or ())
     if some and nodes:
@@ -138,7 +138,7 @@ def _same_nodes(rng: Random, document: Json) -> None:
 
 
 def _template(rng: Random, document: Json) -> None:
-    """A disk template that does not suit the nodes or the disks."""
+    """Set a disk template that does not fit the nodes or the disks."""
     some = [*_members(document, "instances"), document.get("request")]
     one = rng.choice(some)
     if isinstance(one, dict):
@@ -146,7 +146,7 @@ def _template(rng: Random, document: Json) -> None:
 
 
 def _again(rng: Random, document: Json) -> None:
-    """The same key once more in one object, with another value."""
+    """Repeat a key in one object, with another value."""
     if spot := _spot(rng, document, dict):
         table = spot[0][spot[1]]
         if table:
@@ -155,7 +155,7 @@ def _again(rng: Random, document: Json) -> None:
 
 
 def _deep(rng: Random, document: Json) -> None:
-    """Nested far deeper than anything that is meant."""
+    """Nest a value far deeper than in any real document."""
     if spot := _spot(rng, document):
         depth = rng.choice((2, 60, 900, 1100, 40_000))
         left, right = rng.choice((("[", "]"), ('{"a":', "}")))
@@ -163,13 +163,13 @@ def _deep(rng: Random, document: Json) -> None:
 
 
 def _gone(rng: Random, document: Json) -> None:
-    """A member less."""
+    """Remove a member."""
     if spot := _spot(rng, document):
         del spot[0][spot[1]]
 
 
 def _longer(rng: Random, document: Json) -> None:
-    """A list, or a table, with many more members of the same kind."""
+    """Extend a list, or an object, by many members of its type."""
     if spot := _spot(rng, document, list, dict):
         held = spot[0][spot[1]]
         if isinstance(held, list) and held:
@@ -180,7 +180,7 @@ def _longer(rng: Random, document: Json) -> None:
 
 
 def _tags(rng: Random, document: Json) -> None:
-    """Tags by the grammar, and wrong by a step of it."""
+    """Set tags that follow the grammar, and tags with one error."""
     owners = [("instance", one) for one in _members(document, "instances")]
     owners += [("node", one) for one in _members(document, "nodes")]
     owners += [("group", one) for one in _members(document, "nodegroups")]
@@ -193,7 +193,7 @@ def _tags(rng: Random, document: Json) -> None:
 
 
 def _name(rng: Random, document: Json) -> None:
-    """Another name for something, wherever it stands: odd, long, or that of another."""
+    """Rename an object everywhere: to an odd or long name, or to that of another."""
     table = document.get(rng.choice(TABLES))
     if not isinstance(table, dict) or not table:
         return

@@ -1,7 +1,7 @@
-"""The table of features: what may decide where an instance goes.
+"""The table of features: facts that may decide the placement of an instance.
 
-Each is a generator over a `Scene`: up to its ``yield`` it prepares what holds anyway, after
-it it sets the one fact that decides.  The preparation alone is the control.
+Each feature is a generator over a `Scene`. Before its ``yield`` it prepares the common facts, after
+it it sets the one deciding fact. The preparation alone is the control.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ __all__ = [
 ]  # fmt: skip
 
 AWAY = "away"
-"""With the feature the subject goes to `next`, or nowhere; without it to `best`."""
+"""With the feature the subject goes to `next`, or is not placed; without it to `best`."""
 
 HERE = "here"
-"""With the feature the subject goes to `best`; without it not."""
+"""With the feature the subject goes to `best`; without it, elsewhere."""
 
 WAITS = "waits"
-"""With the feature the step of the subject comes after that of its rival; without it not."""
+"""With the feature the step of the subject comes after that of its rival; otherwise not."""
 
 FAILS_OVER = "fails over"
-"""With the feature the subject fails over; without it it is migrated."""
+"""With the feature the subject fails over; otherwise it is migrated."""
 
 STAYS = "stays"
-"""With the feature the subject is not stopped; without it it is."""
+"""With the feature the subject is not stopped; otherwise it is stopped."""
 
 EVERY = (SHARED, PLAIN, MIRROR, PAIR)
 PRIMARIES = (SHARED, PLAIN, PAIR)
@@ -48,7 +48,7 @@ Build = Callable[[Scene], Iterator[None]]
 
 @dataclass(frozen=True)
 class Feature:
-    """One row of the matrix.
+    """Represent one row of the matrix.
 
     Attributes
     ----------
@@ -77,17 +77,17 @@ class Feature:
     build: Build
 
     def leaves_nothing(self, scene: Scene) -> bool:
-        """Whether not even `next` is left."""
+        """Return whether not even `next` is left."""
         return self.nowhere or scene.node(NEXT)["drained"]
 
     def applied(self, scene: Scene) -> Scene:
-        """`scene` with the feature."""
+        """Return `scene` with the feature."""
         for _ in self.build(scene):
             pass
         return scene
 
     def prepared(self, scene: Scene) -> Scene:
-        """`scene` with all but the deciding fact."""
+        """Return `scene` with all but the deciding fact."""
         next(self.build(scene))
         return scene
 
@@ -105,7 +105,7 @@ def feature(
     expect: str = AWAY,
     nowhere: bool = False,
 ) -> Callable[[Build], Build]:
-    """Put what is decorated into the table."""
+    """Return a decorator that adds a feature to the table."""
 
     def put(build: Build) -> Build:
         assert name not in FEATURES

@@ -1,4 +1,4 @@
-"""The verdict on every group: found, proved impossible, out of time, undecided, nothing to do."""
+"""The result for every group: found, proved impossible, out of time, undecided, nothing to do."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ OFFLINE = {"node1": {"offline": True}}
 
 
 def _crowded(east: int) -> Json:
-    """Return three instances of so many MiB on one node, and two nodes with 5 GiB free each."""
+    """Return three instances of `east` MiB on one node, and two nodes with 5 GiB free each."""
     instances = {name: on_shared("node1", memory=east) for name in "abc"}
     instances |= {f"w{k}": on_shared(f"node{k}", memory=3192) for k in (2, 3)}
     document = cluster({"east": 1, "west": 2}, instances=instances)
@@ -23,7 +23,7 @@ def _crowded(east: int) -> Json:
 
 
 def _quarrelsome() -> Json:
-    """The same, but two are short of memory on one node, and the third of cpus beside either."""
+    """Return three instances of which two lack memory on one node, and the third lacks cpus."""
     document = _crowded(3000)
     for name, memory, vcpus in (("a", 3000, 17), ("b", 3000, 17), ("c", 1000, 15)):
         document["instances"][name] |= {"memory": memory, "vcpus": vcpus}
@@ -49,7 +49,7 @@ def _verdict(plan: Json, group: str = "east") -> str:
 def test_compress_says_a_verdict_for_each_group(
     document: Json, options: tuple[str, ...], verdict: str
 ) -> None:
-    """Two fit on each node, or one, or none; what no sum tells is not known without a search."""
+    """Two fit on each node, or one, or none; a case that sums do not decide needs a search."""
     plan = plan_of("compress", document, "--n1=off", *options)
     assert _verdict(plan) == verdict
 
@@ -69,7 +69,7 @@ def _interlocking() -> Json:
 
 @pytest.mark.parametrize("command", ["compress", "redistribute"])
 def test_exact_search_tag_of_the_group_that_is_left_decides(command: str) -> None:
-    """Only an exact search finds the places; the tag of a group acts as the option does."""
+    """Only an exact search finds the places; the tag of a group has the effect of the option."""
     pytest.importorskip("highspy")
     document = _interlocking()
     document["nodes"]["node1"]["offline"] = command == "redistribute"
@@ -102,7 +102,7 @@ def test_exact_search_tag_of_the_group_that_is_left_decides(command: str) -> Non
 def test_compress_with_nothing_left_to_spend_tries_quickly(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Then who is not packed at once is out of time, with the reason; nothing of it moves."""
+    """A group that is not packed at once is out of time, with the reason; no instance moves."""
     monkeypatch.setattr(compress, "THOROUGH", 0)
     plan = plan_of("compress", _crowded(2400), "--n1=off")
     assert _verdict(plan) == "found"
@@ -115,7 +115,7 @@ def test_compress_with_nothing_left_to_spend_tries_quickly(
 def test_compress_where_a_search_would_be_too_large_is_out_of_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A search that cannot end is not begun, and its size is said."""
+    """A search that cannot end is not started, and its size is reported."""
     monkeypatch.setattr(evacuation, "SEARCHED", 5)
     plan = plan_of("compress", _quarrelsome(), "--n1=off")
     assert _verdict(plan) == "out of time"
@@ -126,7 +126,7 @@ def test_compress_where_a_search_would_be_too_large_is_out_of_time(
 def test_groups_that_time_does_not_suffice_for_are_out_of_time(
     command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Time is up with the first instance; each group that something has to leave says so."""
+    """Time ends with the first instance; each group with instances to move reports it."""
     from iallocator.deadline import TIME_IS_UP, Stopped
 
     def stop(self: Mover, *_: object) -> None:
@@ -143,7 +143,7 @@ def test_groups_that_time_does_not_suffice_for_are_out_of_time(
 
 
 def test_redistribute_says_a_verdict_for_each_group() -> None:
-    """East is repaired; west would be lost with more; nobody is left who has nothing to do."""
+    """East is repaired; more moves would break west; every other group has nothing to do."""
     instances = {"a": on_shared("node1", memory=5000)}
     document = cluster({"east": 2, "west": 2}, instances=instances, changes=OFFLINE)
     plan = plan_of("redistribute", document)
@@ -157,7 +157,7 @@ def test_redistribute_says_a_verdict_for_each_group() -> None:
 
 @pytest.mark.parametrize("command", ["compress", "redistribute"])
 def test_verdicts_agree_with_what_is_planned(command: str) -> None:
-    """Found is what could be emptied or is repaired; there is a reason for all else."""
+    """A group is found if it can be emptied or is repaired; all other results have a reason."""
     seen: set[str] = set()
     for seed in range(25):
         document = random_super_cluster(seed)

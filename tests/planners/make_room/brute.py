@@ -1,4 +1,4 @@
-"""Every way to make room by moves of others on shared storage, tried out by memory alone."""
+"""Enumerate all ways to make room by moves on shared storage, checking memory only."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ POOL = "iallocator:pool:external:fast"
 
 
 class World:
-    """Nodes, instances that are bound to each other, and who reaches the pool.
+    """Represent nodes, related instances, and access to the pool.
 
     Attributes
     ----------
     sizes, homes:
-        MiB and node, by position.
+        MiB and node of each instance, by position.
     units:
-        Positions of those that move together; of most only one.
+        Positions of each colocation group; most have one member.
     apart:
-        Positions of those that must not meet.
+        Positions of instances that must be on different nodes.
     pooled:
-        Positions of those that need a node that reaches the pool; those are `reaching`.
+        Positions of instances that need a node with access to the pool, one of `reaching`.
     racks, pairs:
-        The rack of each node; positions of two that must be in one.
+        The rack of each node; positions of two instances that must be in one rack.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class World:
         self.pairs: list[tuple[int, int]] = self._paired(rng) if racked else []
 
     def _paired(self, rng: Random) -> list[tuple[int, int]]:
-        """Some of those that nothing else binds, two by two, of the same rack."""
+        """Return pairs of otherwise unrelated instances in one rack."""
         free = [u[0] for u in self.units if len(u) == 1 and u[0] not in self.apart]
         rng.shuffle(free)
         inside = [[k for k in free if self.racks[self.homes[k]] == rack] for rack in "ab"]
@@ -80,7 +80,7 @@ class World:
             left -= size
 
     def document(self, homes: Homes | None = None) -> Json:
-        """The cluster with everybody where `homes` has them."""
+        """Return the cluster with the instances at `homes`."""
         unit_of = {k: unit for unit in self.units if len(unit) > 1 for k in unit}
         instances = {}
         for k, (home, size) in enumerate(zip(homes or self.homes, self.sizes)):
@@ -99,14 +99,14 @@ class World:
         return cluster(self.groups, memory=MEMORY, instances=instances, changes=changes)
 
     def free(self, homes: Homes) -> dict[str, int]:
-        """MiB left on each node."""
+        """Return the free MiB of each node."""
         left = dict.fromkeys(self.names, MEMORY)
         for home, size in zip(homes, self.sizes):
             left[home] -= size
         return left
 
     def group_of(self, node: str) -> list[str]:
-        """The nodes of its group."""
+        """Return the nodes of the group of `node`."""
         first = 0
         for count in self.groups.values():
             some = self.names[first : first + count]
@@ -118,7 +118,7 @@ class World:
     def steps(
         self, homes: Homes, fixed: Sequence[int], left: Sequence[str]
     ) -> Iterator[tuple[int, int, Homes]]:
-        """Moves, MiB and homes after each legal move; not of `fixed`, not to nodes in `left`."""
+        """Yield moves, MiB and homes after each legal move, without `fixed` and `left`."""
         free = self.free(homes)
         for unit in self.units:
             if not set(unit).isdisjoint(fixed):
@@ -141,7 +141,7 @@ class World:
         return all(self.racks[homes[a]] == self.racks[homes[b]] for a, b in self.pairs)
 
     def _both(self, homes: Homes, one: int, other: int) -> Iterator[tuple[int, int, Homes]]:
-        """Two that must be in one rack go to the other at once."""
+        """Yield the moves of two instances to the other rack together."""
         abroad = [n for n in self.names if self.racks[n] != self.racks[homes[one]]]
         for places in product(abroad, repeat=2):
             moved = dict(zip((one, other), places))
@@ -152,7 +152,7 @@ class World:
 
 
 def all_fit(free: dict[str, int], sizes: Sequence[int], reach: Sequence[Sequence[str]]) -> bool:
-    """Whether all `sizes` find room at once, each on one of its nodes."""
+    """Return whether all `sizes` fit at once, each on one of its nodes."""
     for places in product(*reach):
         left = dict(free)
         for size, place in zip(sizes, places):
@@ -169,7 +169,7 @@ def fewest(
     fixed: Sequence[int] = (),
     left: Sequence[str] = (),
 ) -> tuple[int, int] | None:
-    """How many moves it takes until the homes are as wished, and the least MiB of so many."""
+    """Return the fewest moves until `reached` is true, and the least MiB of so many moves."""
     layers: list[dict[Homes, int]] = [{} for _ in range(most + 1)]
     layers[0][world.homes] = 0
     for count, layer in enumerate(layers):
