@@ -34,7 +34,7 @@ from iallocator.scoring.scalar import score_of
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from iallocator.compat import Behaviour
     from iallocator.constraints.relations import Relations
@@ -64,23 +64,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Aim:
-    """What every attempt is held to.
+    """The requirements of every attempt.
 
     Attributes
     ----------
     scope, reserve:
-        The nodes of the group, in the order that breaks ties; what each that is online must be
-        able to take in the end.
+        The nodes of the group, in the order that breaks ties; the reserve of each online node in
+        the end.
     limits:
         When balancing stops.
     baseline:
-        The failures that must be survivable in the end.
+        The failures that must be tolerated in the end.
     evacuate:
         Whether every instance must be on an online node in the end.
     full:
-        Nodes that may lack memory for failovers to them: they do now, or it does not count.
+        Nodes that may lack memory for failovers: they do now, or soft limits are ignored.
     relations:
-        The bonds between instances.
+        The affinity constraints of the instances.
     """
 
     cluster: Cluster
@@ -95,22 +95,22 @@ class Aim:
 
 
 class FeasibilityResult:
-    """What was found for a set of nodes.
+    """The result for a set of nodes.
 
     Attributes
     ----------
     entries, score:
         The moves, and the score of the group after them with those nodes switched.
     problem:
-        Why they do not do; "" if they do.
+        Why the moves do not suffice; "" if they do.
     loses_n1:
-        Whether a failure that must be survivable is not, once they are made; looked at only
-        where there is a problem and nothing has to leave.
+        Whether a failure that must be tolerated is not tolerated after the moves. Checked only if
+        there is a problem and no node is freed.
     shortage:
-        How much the online nodes lack of the reserve in all, in MiB of memory and virtual cpus;
-        looked at only there, too.
+        How much the online nodes lack of the reserve in all, in MiB of memory and virtual cpus.
+        Computed only in this case, too.
     packed:
-        Whether nothing is balanced, and no scores are known; see `Feasibility.score`.
+        Whether the moves only pack, and no scores are known; see `Feasibility.score`.
     """
 
     __slots__ = ("entries", "loses_n1", "packed", "problem", "score", "shortage")
@@ -141,7 +141,7 @@ class Attempt:
         self.problem = ""
 
     def found(self) -> FeasibilityResult:
-        """What came of it."""
+        """Return the result of the attempt."""
         asked = bool(self.problem) and not self._aim.evacuate
         loses_n1 = asked and self._aim.baseline.first_broken(self._state) is not None
         found = FeasibilityResult(self.entries, self._score, self.problem, loses_n1)
@@ -150,7 +150,7 @@ class Attempt:
         return found
 
     def follow(self, way: Sequence[Phase]) -> None:
-        """Make the moves of every phase; if not `tidy`, only until they do."""
+        """Make the moves of every phase; if not `tidy`, only until they suffice."""
         aim = self._aim
         centres: Sequence[float] | None = None
         for number, (rules, instances) in enumerate(way, start=1):
@@ -159,7 +159,7 @@ class Attempt:
                 self._state, aim.scope, self._fixed, instances, now, aim.relations,
                 centres=centres,
             )  # fmt: skip
-            if self._tidy:  # however many phases: the scores of one
+            if self._tidy:  # all phases compute scores relative to the centres of the first
                 centres = self._balancing.means()
             plan = Descent(self._balancing, aim.limits, aim.progress).run()
             replay(self._state, plan.moves)
@@ -170,7 +170,7 @@ class Attempt:
                     return
 
     def pack(self, rules: MoveRules, instances: Sequence[Instance], careful: bool = False) -> None:
-        """Empty the nodes at once, and repair what that lacks."""
+        """Pack the instances of the freed nodes, and then repair a shortage of the reserve."""
         aim = self._aim
         balancing = self._balancing = BalanceProblem(
             self._state, aim.scope, self._fixed, instances, rules, aim.relations
@@ -181,26 +181,26 @@ class Attempt:
             self.repair()
 
     def judge(self, score: float) -> None:
-        """Say what is wrong as things are, at this score."""
+        """Set `problem` to what is wrong in the present state, which has this score."""
         self._score = score
         self.problem = self._homeless() or self._lacking() or self._lost()
 
     def overbooks(self) -> bool:
-        """Whether a node comes to lack the memory for failovers to it, where that counts."""
+        """Return whether a node lacks memory for failovers, except those of `Aim.full`."""
         nodes, aim = self._aim.cluster.nodes, self._aim
         stay = [index for index in aim.scope if nodes[index].online]
         return any(self._state.fails_n1(index) for index in stay if index not in aim.full)
 
     def distance(self) -> tuple[bool, float]:
-        """How far it is from what is wanted, for comparison."""
+        """Return how far the state is from the requirements; smaller is better."""
         aim = self._aim
         return bool(self._homeless()), aim.reserve.shortage(self._state, aim.scope)
 
     def repair(self) -> None:
         """Make moves that reduce the shortage of the reserve, if nothing else is wrong.
 
-        A local search, whose objective is the shortage: of some moves with low scores, it takes the
-        one that reduces the shortage most.
+        This is a local search with the shortage as its objective: of some moves with low scores, it
+        makes the one that reduces the shortage most.
         """
         problem, aim, state = self._balancing, self._aim, self._state
         if problem is None or self._homeless():
@@ -244,7 +244,7 @@ class Attempt:
             self.problem = self._lacking() or self._lost()
 
     def _homeless(self) -> str:
-        """An instance that should be on online nodes and is not, or ""."""
+        """Return an instance that must be on online nodes and is not, or ""."""
         aim, nodes = self._aim, self._aim.cluster.nodes
         for index in aim.scope if aim.evacuate else ():
             held = [] if nodes[index].online else list(self._state.primaries[index].values())
@@ -258,7 +258,7 @@ class Attempt:
         return ""
 
     def _lacking(self) -> str:
-        """A node without the reserve, or ""."""
+        """Return a node without the reserve, or ""."""
         aim = self._aim
         for index, reason in aim.reserve.missing(self._state, aim.scope).items():
             name = aim.cluster.nodes[index].name
@@ -266,14 +266,14 @@ class Attempt:
         return ""
 
     def _lost(self) -> str:
-        """A node whose failure must be survivable and is not, or ""."""
+        """Return a failure that must be tolerated and is not, or ""."""
         return self._aim.baseline.problem(self._state)
 
 
 class CapacityBounds:
-    """The sums over the nodes of `scope`, which are kept: asking costs one pass over the nodes.
+    """Bounds from sums over the nodes of `scope`; each call costs one pass over the nodes.
 
-    Nodes count as online or not as they are when one asks.
+    Each call uses the present condition of the nodes: online or not.
     """
 
     def __init__(
@@ -288,7 +288,7 @@ class CapacityBounds:
         self._first = {index: next(iter(state.primaries[index]), "") for index in scope}
 
     def hopeless(self, off: Collection[int]) -> str:
-        """Why the instances of the nodes `off` cannot all be on online ones; "" if they may be."""
+        """Return why instances of the nodes `off` cannot all move to online ones, or ""."""
         online = [index for index in self._scope if self._nodes[index].online]
         if not online:
             held = next((self._first[index] for index in off if self._first[index]), "")
@@ -297,7 +297,7 @@ class CapacityBounds:
         return self._short(online, leaving) or self._lost(online, leaving)
 
     def _short(self, online: Sequence[int], leaving: Sequence[int]) -> str:
-        """What the online nodes lack with the reserve of each, or ""."""
+        """Return what the online nodes lack, each with its reserve, or ""."""
         memory, later, cpus = (
             sum(self._slack[index][k] for index in online)
             - sum(self._held[index][k] for index in leaving)
@@ -308,7 +308,7 @@ class CapacityBounds:
         return f"the online nodes would lack {-cpus:.1f} virtual cpus in all" if cpus < 0 else ""
 
     def _lost(self, online: Sequence[int], leaving: Sequence[int]) -> str:
-        """Which failure the online nodes could not survive, however all is spread, or ""."""
+        """Return a failure that no placement on the online nodes tolerates, or ""."""
         baseline = self._baseline
         failing = [index for index in online if baseline.strict or index in baseline.tolerated]
         if not failing:
@@ -323,12 +323,12 @@ class CapacityBounds:
         return f"the failure of {name} would not be survived: {others}"
 
     def _empty(self, index: int) -> float:
-        """MiB of memory that a node has for instances when none is there."""
+        """Return MiB of memory for instances on a node without any."""
         return self._free[index] + self._held[index][0]
 
 
 def _held(state: State, index: int) -> tuple[float, float, float]:
-    """MiB of memory, now and with all instances running, and virtual cpus of the primaries."""
+    """Return MiB of memory of primaries now, and with all running, and their virtual cpus."""
     instances = state.primaries[index].values()
     running = sum(one.memory for one in instances if one.uses_memory)
     cpus = sum(one.vcpus for one in instances if not one.admin_offline)
@@ -336,10 +336,10 @@ def _held(state: State, index: int) -> tuple[float, float, float]:
 
 
 EFFORT = 6_000_000
-"""What all balancing of sets that packing did not free may cost: moves × instances × nodes."""
+"""Budget for balancing sets of nodes that packing did not free: moves × instances × nodes."""
 
 CLASSES = 12
-"""Into how many classes of memory instances are put to be moved, the largest first."""
+"""How many classes of memory are formed to move instances, the largest first."""
 
 
 class Feasibility:
@@ -348,14 +348,14 @@ class Feasibility:
     Parameters
     ----------
     aim:
-        What every attempt is held to.
+        The requirements of every attempt.
     instances:
-        Those of the group that may move, in the order that breaks ties.
+        The instances of the group that may move, in the order that breaks ties.
     lighter:
-        Those of `instances` that are cheap to move; they are tried alone first.
+        Those of `instances` that move without copying disks; they are tried alone first.
     budget:
-        What exact search may spend in all, where moving one instance after the
-        other does not do; None: it is not tried.
+        The budget of exact search, which is tried if moving one instance after the other does not
+        suffice; None: no exact search.
     """
 
     def __init__(
@@ -388,15 +388,15 @@ class Feasibility:
         tidy: bool = False,
         thorough: bool = False,
     ) -> FeasibilityResult:
-        """A plan with the nodes `off` offline and `on` online.
+        """Return a plan with the nodes `off` offline and `on` online.
 
-        The quickest way that leads there, with `tidy` the one that balances best, with
-        `thorough` none that only packs.
+        By default, the method that is fastest. `tidy`: the one that balances best; `thorough`:
+        without packing.
 
         Raises
         ------
         Stopped
-            As soon as someone interrupts.
+            If the run is interrupted.
         """
         off = frozenset(off)
         with Switched(self.aim.cluster, off, on):
@@ -420,7 +420,7 @@ class Feasibility:
             return self._exactly(near) if near.problem else near.found()
 
     def _packed(self, off: frozenset[int]) -> FeasibilityResult:
-        """What packing finds, one world of instances after the other."""
+        """Return what packing finds, first for `lighter` instances alone."""
         rules = self._whole.while_leaving(off)
         for instances in self._worlds:
             attempt = Attempt(self.aim, off, False)
@@ -455,14 +455,14 @@ class Feasibility:
             return last
 
     def _pays(self, off: frozenset[int]) -> bool:
-        """Whether balancing may be tried where packing does not do; each time costs of `EFFORT`."""
+        """Return whether balancing after packing is within the budget `EFFORT`, and pay for it."""
         instances = self._worlds[-1]
         leaving = sum(not off.isdisjoint(instance.nodes) for instance in instances)
         self._effort -= leaving * len(instances) * len(self.aim.scope)
         return self._effort >= 0
 
     def _exactly(self, near: Attempt) -> FeasibilityResult:
-        """What exact search finds instead of `near`, where it may be tried."""
+        """Return what exact search finds, or `near` if it finds nothing or is not tried."""
         if self.budget is None or self.budget.must_end:
             return near.found()
 
@@ -486,32 +486,29 @@ class Feasibility:
         return FeasibilityResult(entries, score, "")
 
     def without_moves(self, on: Collection[int]) -> FeasibilityResult:
-        """What comes of switching the nodes `on` online, and nothing else."""
+        """Return the result of switching the nodes `on` online without any moves."""
         with Switched(self.aim.cluster, on=on):
             attempt = Attempt(self.aim, frozenset(), False)
             attempt.judge(score_of(State(self.aim.cluster), self.aim.scope))
             return attempt.found()
 
     def hopeless(self, off: Collection[int]) -> str:
-        """Why the nodes `off` cannot be freed, if amounts alone say so; "" if they do not."""
+        """Return why the nodes `off` cannot be freed, by the bounds alone, or ""."""
         with Switched(self.aim.cluster, off):
             return self._bounds.hopeless(off)
 
     def _ways(self, off: frozenset[int], tidy: bool) -> Iterator[list[Phase]]:
-        """Several ways to move the instances, each in phases."""
+        """Yield several ways to move the instances, each in phases."""
         for instances in self._worlds:
             whole: Phase = (self._whole, instances)
             first: Phase = (self._first, instances)
             yield [first, whole]
             if tidy or self._cheap:
                 yield [whole]
-            largest_first = [(self._first, some) for some in self._by_size(instances, off)]
-            if len(largest_first) > 1:
-                yield [*largest_first, whole]
-
-    def _by_size(self, instances: Iterable[Instance], off: frozenset[int]) -> list[list[Instance]]:
-        """The instances on the nodes `off`, in classes of memory, the largest first."""
-        leaving = [i for i in instances if not off.isdisjoint(i.nodes)]
-        leaving.sort(key=lambda instance: -instance.memory)
-        every = max(1, -(-len(leaving) // CLASSES))
-        return [leaving[k : k + every] for k in range(0, len(leaving), every)]
+            # the instances on freed nodes in classes of memory, the largest first
+            leaving = [i for i in instances if not off.isdisjoint(i.nodes)]
+            leaving.sort(key=lambda instance: -instance.memory)
+            size = max(1, -(-len(leaving) // CLASSES))
+            classes = [leaving[k : k + size] for k in range(0, len(leaving), size)]
+            if len(classes) > 1:
+                yield [*((self._first, some) for some in classes), whole]

@@ -45,9 +45,9 @@ class Headroom:
         )
 
     def lacks(self, state: State, index: int) -> str:
-        """Why the node cannot take it, as things are; "" if it can.
+        """Return why the node cannot hold the reserve now; "" if it can.
 
-        A node that is short of memory for failovers already is not judged by that.
+        If a node already lacks memory for failovers, this alone is no reason.
         """
         node = state.cluster.nodes[index]
         before = NodeView.of(state, index, capacities(node))
@@ -127,11 +127,11 @@ class SqueezeOptions:
 
     @property
     def behaviour(self) -> Behaviour:
-        """Where the planners of other programs differ."""
+        """Return the differences between this program and htools."""
         return self.settings.behaviour
 
     def n1_of(self, group: Group) -> str:
-        """How global N+1 is judged in `group`."""
+        """Return the mode of global N+1 in `group`."""
         return self.settings.plan_n1(group.index)
 
     def searches(self, group: Group) -> bool:
@@ -139,5 +139,5 @@ class SqueezeOptions:
         return self.settings.by_group.get(group.index, self.settings).searches
 
     def ignores_soft(self, group: Group) -> bool:
-        """Whether soft limits do not count in `group`."""
+        """Return whether soft limits are ignored in `group`."""
         return self.settings.by_group.get(group.index, self.settings).ignore_soft_errors

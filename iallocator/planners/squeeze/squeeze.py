@@ -1,4 +1,4 @@
-"""From a cluster and wishes to what is to be powered down or on."""
+"""Choose the nodes of a cluster to power down or on."""
 
 from __future__ import annotations
 
@@ -78,14 +78,14 @@ def squeeze_cluster(
                     done = more
     except Stopped as stop:
         work.stopped(stop, done)
-    done.before = State(cluster)  # sizes that nobody told are known by now
+    done.before = State(cluster)  # unknown sizes of nodes have been estimated
     done.demands = demands_of(work.relations)
     done.reserves = {group.index: work.reserve(group, wanted.target) for group in groups}
     return done
 
 
 class _Open(NamedTuple):
-    """A group that is being searched: where its plan goes, and its reason if all is well."""
+    """A group that is being searched, with its result, and its reason if nothing is wrong."""
 
     done: SqueezeResult
     group: Group
@@ -94,7 +94,7 @@ class _Open(NamedTuple):
 
 
 class _Work:
-    """One squeezing of a cluster, group by group; each finds those before it where they went."""
+    """One run on a cluster, group by group; each group starts after the moves of those before."""
 
     def __init__(
         self,
@@ -123,7 +123,7 @@ class _Work:
         )
 
     def reserve(self, group: Group, factor: float) -> Headroom:
-        """The reserve; on local disks where drbd instances of the group are taken along."""
+        """Return the reserve; it has local disks if instances with local disks move."""
         local = self.wanted.kinds != SHARED and any(i.local for i in self._movable(group))
         return Headroom(self._standard, factor, local)
 
@@ -161,7 +161,7 @@ class _Work:
         )
 
     def run(self, groups: Sequence[Group], done: SqueezeResult) -> None:
-        """Power nodes down; or on, where a group needs it."""
+        """Power nodes down; or on, if a group needs it."""
         state, factor = State(self.cluster), self.wanted.minimal
         short = [g for g in groups if self.reserve(g, factor).missing(state, g.nodes)]
         if short:
@@ -170,7 +170,7 @@ class _Work:
             self._free(groups, done)
 
     def _free(self, groups: Sequence[Group], done: SqueezeResult) -> None:
-        """Power down what can be."""
+        """Power down the nodes that can be freed."""
         done.aim = "offline"
         for group in groups:
             candidates = self._candidates(group, done)
@@ -189,7 +189,7 @@ class _Work:
             self._close()
 
     def _close(self, stop: Stopped | None = None) -> None:
-        """Add what has been found for the group in hand; `stop`: what has ended the search."""
+        """Add the result for the present group; `stop`: what has ended the search."""
         assert self._open is not None
         done, group, search, reason = self._open
         search.end(stop)
@@ -205,7 +205,7 @@ class _Work:
         self._open = None
 
     def stopped(self, stop: Stopped, done: SqueezeResult) -> None:
-        """Keep in `done` what has been found until `stop` ended the search."""
+        """Keep in `done` the result until `stop` ended the search."""
         if self._open is not None and self._open.done is done:
             self._close(stop)
         else:
@@ -270,7 +270,7 @@ class _Work:
         order = {one.index: number for number, one in enumerate(groups)}
         off, on = further.leaving_of(group), further.coming_of(group)
         joined = copy(done)
-        joined.before = State(self.cluster)  # sizes that nobody told are known by now
+        joined.before = State(self.cluster)  # unknown sizes of nodes have been estimated
         joined.demands = demands_of(self.relations)
         joined.aim = further.aim
         joined.plans = [*(one for one in done.plans if one is not old), GroupPlan(group, plan)]
@@ -340,13 +340,13 @@ class _Work:
 
     @staticmethod
     def _leave_to_next_run(done: SqueezeResult, group: Group) -> None:
-        """Say that another run does more in `group`."""
+        """Add a remark that another run does more in `group`."""
         remark = f"group {group.name}: {NEXT_RUN}"
         if remark not in done.remarks:
             done.remarks.append(remark)
 
     def _candidates(self, group: Group, done: SqueezeResult) -> list[int]:
-        """The nodes that come into question, in the order in which to try them."""
+        """Return the nodes that can be tried, in order."""
         found = []
         state = State(self.cluster)
         movable_names = {instance.name for instance in self._movable(group)}
@@ -357,17 +357,18 @@ class _Work:
                     done.kept[index] = reason
                 else:
                     found.append(index)
-        return sorted(found, key=lambda index: self._rank(state, index))
 
-    def _rank(self, state: State, index: int) -> tuple[int, int]:
-        held = len(state.primaries[index]) + len(state.secondaries[index])
-        return self._liking(self.cluster.nodes[index]), held
+        def rank(index: int) -> tuple[int, int]:
+            held = len(state.primaries[index]) + len(state.secondaries[index])
+            return self._liking(self.cluster.nodes[index]), held
+
+        return sorted(found, key=rank)
 
     def _liking(self, node: Node) -> int:
         return (node.name in self.wanted.avoid) - (node.name in self.wanted.prefer)
 
     def _unfit(self, state: State, index: int, movable_names: Collection[str]) -> str:
-        """Why the node cannot be powered down at all, or ""."""
+        """Return why the node cannot be powered down at all, or ""."""
         if self.cluster.nodes[index].name == self.wanted.master:
             return "it is the master node"
         if self.wanted.kinds == SHARED:
@@ -380,7 +381,7 @@ class _Work:
         return f"its instances cannot be moved: {_some(fixed)}" if fixed else ""
 
     def _stranded(self, group: Group) -> str:
-        """The instance on a node that is not online and that nothing can move, or ""."""
+        """Return an instance that cannot be moved off a node that is not online, or ""."""
         names = {instance.name for instance in self._movable(group)}
         state = State(self.cluster)
         for index in group.nodes:
@@ -391,7 +392,7 @@ class _Work:
         return ""
 
     def _wake(self, groups: Sequence[Group], short: Sequence[Group], done: SqueezeResult) -> None:
-        """Power on what the groups in `short` need."""
+        """Power on the nodes that the groups in `short` need."""
         done.aim = "online"
         for group in groups:
             if group not in short:
@@ -406,7 +407,7 @@ class _Work:
             self._close()
 
     def _standby(self, group: Group, done: SqueezeResult) -> list[int]:
-        """The standby nodes of the group, in the order in which to power them on."""
+        """Return the standby nodes of the group, in the order in which to power them on."""
         nodes = [self.cluster.nodes[i] for i in in_order(group.nodes, self.wanted.behaviour)]
         found = [node for node in nodes if is_standby(node)]
         for node in found:
@@ -420,7 +421,7 @@ class _Work:
 
 
 def _some(names: Iterable[str]) -> str:
-    """Some of the names, if there are many."""
+    """Return the names, or the first three and the number of the others."""
     every = list(names)
     rest = len(every) - 3
     return ", ".join(every[:3]) + (f" and {rest} more" if rest > 0 else "")
