@@ -1,4 +1,4 @@
-"""The captured calls as a table, and each of them explained and replayed."""
+"""Captured calls as a table, and their explanations and replays."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BUSY = cluster(3, instances={"old": instance("node1", disk_template="rbd")})
 
 
 class Desk:
-    """A folder with captured calls."""
+    """Represent a folder with captured calls."""
 
     def __init__(self, folder: Path, capsys: Capture) -> None:
         self.calls = folder / "calls"
@@ -27,20 +27,20 @@ class Desk:
         self._capsys = capsys
 
     def asked(self, document: dict[str, Any], *words: str) -> dict[str, Any]:
-        """A captured call; its answer."""
+        """Capture a call, and return its answer."""
         path = self._folder / "request.json"
         path.write_bytes(as_bytes(document))
         answer = self.said(f"--capture={self.calls}", *words, str(path))[1]
         return json.loads(answer) if answer else {}
 
     def said(self, *words: str) -> tuple[int, str, str]:
-        """Exit status and both streams."""
+        """Return exit status and both streams."""
         status = main(list(words))
         said = self._capsys.readouterr()
         return status, said.out, said.err
 
     def history(self, *words: str) -> list[dict[str, Any]]:
-        """The calls that are listed."""
+        """Return the listed calls."""
         status, out, _ = self.said("history", "--json", str(self.calls), *words)
         assert status == 0
         calls: list[dict[str, Any]] = json.loads(out)["calls"]
@@ -49,7 +49,7 @@ class Desk:
 
 @pytest.fixture
 def desk(tmp_path: Path, capsys: Capture) -> Desk:
-    """A desk with a call that succeeded, one that failed, one in error, one that was killed."""
+    """Return a desk with four calls: successful, failed, in error, and killed."""
     desk = Desk(tmp_path, capsys)
     desk.asked(allocate(BUSY, "web", disk_template="rbd"), "--top=2")
     desk.asked(allocate(BUSY, "huge", memory=10**6, disk_template="rbd"))
@@ -62,7 +62,7 @@ def desk(tmp_path: Path, capsys: Capture) -> Desk:
 
 
 def test_history_lists_every_call_with_what_came_of_it(desk: Desk) -> None:
-    """Oldest first; what was asked is known of a call that was killed, too."""
+    """The oldest is first; the request is known of a killed call, too."""
     status, out, err = desk.said("history", str(desk.calls))
     assert (status, err) == (0, "")
     rows = [line.split("  ") for line in out.splitlines()]
@@ -94,12 +94,12 @@ def test_history_lists_every_call_with_what_came_of_it(desk: Desk) -> None:
 def test_history_lists_what_is_wanted(
     words: tuple[str, ...], numbers: list[int], desk: Desk
 ) -> None:
-    """Filters count together, the last of what is left."""
+    """All filters apply; the limit keeps the last calls of the result."""
     assert [call["number"] for call in desk.history(*words)] == numbers
 
 
 def test_history_of_damaged_calls_is_a_history(desk: Desk) -> None:
-    """What cannot be read is not known; other files are no calls."""
+    """Damaged files are listed without their content; other files are not calls."""
     (desk.calls / "000001.call.json").write_text("[3]")
     (desk.calls / "000002.call.json").write_text('{"time": "x", "seconds": [], "error": 4}')
     (desk.calls / "000004.request.json.gz").write_bytes(b"\x1f\x8bhalf")
@@ -111,14 +111,14 @@ def test_history_of_damaged_calls_is_a_history(desk: Desk) -> None:
 
 
 def test_history_without_a_folder_is_rejected(desk: Desk) -> None:
-    """One line says what is wrong."""
+    """One line names the error."""
     for words in (("history",), ("history", "a", "b"), ("history", str(desk.calls / "none"))):
         status, out, err = desk.said(*words)
         assert (status, out, err.count("\n")) == (2, "", 1)
 
 
 def test_call_is_explained_with_the_settings_that_it_had(desk: Desk, tmp_path: Path) -> None:
-    """Those of its command line and of its configuration file; not those of today's."""
+    """The settings are those of its command line and its configuration file at that time."""
     file = tmp_path / "conf"
     file.write_text('top = 3\nstrategy = "pacemaker-minimal"\n')
     then = desk.asked(allocate(BUSY, "app", disk_template="rbd"), "--top=2", f"--config={file}")
@@ -135,7 +135,7 @@ def test_call_is_explained_with_the_settings_that_it_had(desk: Desk, tmp_path: P
 
 
 def test_explanation_says_if_the_answer_was_another_then(desk: Desk) -> None:
-    """With other options now, or if there was none."""
+    """The options have changed, or there was no answer."""
     call = f"{desk.calls}#1"
     assert "answer then" not in desk.said("explain", call)[1]
     node = desk.asked(allocate(BUSY, "web", disk_template="rbd"))["result"][0]
@@ -149,7 +149,7 @@ def test_explanation_says_if_the_answer_was_another_then(desk: Desk) -> None:
 
 
 def test_calls_are_replayed_by_number_and_all_together(desk: Desk) -> None:
-    """Errors, too; a call without an answer has nothing to be compared with."""
+    """Errors are replayed, too; a call without an answer has no comparison."""
     status, out, _ = desk.said("replay", f"{desk.calls}#1", f"{desk.calls}#3")
     assert (status, out.splitlines()[-1]) == (0, "2 passed, 0 failed")
     assert f"ok                  {desk.calls}#1" in out
@@ -160,7 +160,7 @@ def test_calls_are_replayed_by_number_and_all_together(desk: Desk) -> None:
 
 
 def test_captured_calls_are_not_updated(desk: Desk) -> None:
-    """They are what was answered."""
+    """Captured calls are records."""
     before = (desk.calls / "000001.response.json.gz").read_bytes()
     status, out, _ = desk.said("replay", "--update", "--n1=strict", f"{desk.calls}#1")
     assert status == 1
@@ -169,7 +169,7 @@ def test_captured_calls_are_not_updated(desk: Desk) -> None:
 
 
 def test_number_that_is_no_call_is_rejected(desk: Desk) -> None:
-    """The complaint says where the numbers are."""
+    """The error says where the numbers are listed."""
     for command in ("explain", "replay"):
         status, _, err = desk.said(command, f"{desk.calls}#77")
         assert status == 2
@@ -178,14 +178,14 @@ def test_number_that_is_no_call_is_rejected(desk: Desk) -> None:
 
 
 def test_planners_take_the_cluster_of_a_call(desk: Desk) -> None:
-    """Wherever a file with a cluster is taken."""
+    """Every planner accepts a call instead of a file with a cluster."""
     status, _, err = desk.said("balance", "-v", f"{desk.calls}#1")
     assert status == 0
     assert err.startswith("read 1 groups, 3 nodes")
 
 
 def test_words_of_any_kind_are_asked_again_as_they_were(desk: Desk) -> None:
-    """Options with blanks and quotes in them stand so that they can be read again."""
+    """Options with blanks and quotes are quoted so that they can be parsed again."""
     document = {**BUSY, "cluster_tags": ["it's a #tag:strategy:pacemaker-minimal"]}
     desk.asked(allocate(document, "app", disk_template="rbd"), "--tag-prefix", "it's a #tag:")
     assert desk.said("replay", f"{desk.calls}#5")[0] == 0
@@ -194,7 +194,7 @@ def test_words_of_any_kind_are_asked_again_as_they_were(desk: Desk) -> None:
 
 
 def test_what_is_no_file_among_the_calls_is_let_alone(desk: Desk) -> None:
-    """A pipe would be waited for; a folder, or a number that is none, is nobody's call."""
+    """A pipe would block; a folder, or an invalid number, is not a call."""
     for name in ("000002.call.json", "000001.response.json.gz"):
         (desk.calls / name).unlink()
         os.mkfifo(desk.calls / name)
@@ -214,7 +214,7 @@ def test_what_is_no_file_among_the_calls_is_let_alone(desk: Desk) -> None:
 def test_history_of_a_folder_without_calls_is_an_error(
     words: tuple[str, ...], tmp_path: Path, capsys: Capture
 ) -> None:
-    """Most likely it is the wrong folder."""
+    """It is probably the wrong folder."""
     (tmp_path / "notes.txt").write_text("no call")
     assert main(["history", *words, str(tmp_path)]) == 2
     said = capsys.readouterr()
@@ -223,7 +223,7 @@ def test_history_of_a_folder_without_calls_is_an_error(
 
 
 def test_history_where_no_call_matches_shows_no_header(desk: Desk) -> None:
-    """The number of calls there are is on stderr."""
+    """The number of existing calls is on stderr."""
     status, out, err = desk.said("history", "--text=nowhere", str(desk.calls))
     assert (status, out, err) == (0, "", "none of 4 captured calls matches\n")
     assert desk.history("--text=nowhere") == []
@@ -234,7 +234,7 @@ def test_history_where_no_call_matches_shows_no_header(desk: Desk) -> None:
 def test_file_with_a_long_number_hides_no_later_call(
     digits: str, kind: str, tmp_path: Path, capsys: Capture
 ) -> None:
-    """Calls are listed, in their order, whatever else is in the folder."""
+    """Calls are listed in order, whatever other files the folder contains."""
     desk = Desk(tmp_path, capsys)
     desk.asked(allocate(BUSY, "first", disk_template="rbd"))
     (desk.calls / f"{digits}.{kind}").touch()

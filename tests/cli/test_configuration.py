@@ -1,4 +1,4 @@
-"""The configuration file: what counts of it, and what is wrong with it."""
+"""The configuration file: its effects, and its errors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Capture = pytest.CaptureFixture[str]
 
 
 class Desk:
-    """A folder with a request and a configuration file, and what is said of them."""
+    """Represent a folder with a request and a configuration file, and run commands on them."""
 
     def __init__(self, folder: Path, capsys: Capture) -> None:
         self.request = folder / "request.json"
@@ -25,20 +25,20 @@ class Desk:
         self.put()
 
     def put(self, **changes: Any) -> None:
-        """Let the request be about a cluster with these members."""
+        """Replace the request by one about a cluster with these members."""
         old = {"old": instance("node1", disk_template="rbd")}
         document = {**allocate(cluster(3, instances=old), disk_template="rbd"), **changes}
         self.request.write_bytes(as_bytes(document))
 
     def said(self, text: str, *words: str) -> tuple[int, str, str]:
-        """Exit status and both streams of a command line with this configuration."""
+        """Return exit status and both streams of a command line with this configuration."""
         self.file.write_text(text)
         status = main([*words, f"--config={self.file}"])
         said = self._capsys.readouterr()
         return status, said.out, said.err.replace(str(self.file), "FILE")
 
     def settings(self, text: str, *words: str) -> dict[str, tuple[Any, str]]:
-        """What ``config`` shows: name -> value and origin."""
+        """Return what ``config`` shows: name -> value and origin."""
         status, out, _ = self.said(text, "config", "--json", str(self.request), *words)
         assert status == 0
         rows = json.loads(out.replace(str(self.file), "FILE"))["settings"]
@@ -47,12 +47,12 @@ class Desk:
 
 @pytest.fixture
 def desk(tmp_path: Path, capsys: Capture) -> Desk:
-    """A desk of one's own."""
+    """Return a desk in a folder of its own."""
     return Desk(tmp_path, capsys)
 
 
 def test_file_sets_what_nobody_else_says(desk: Desk) -> None:
-    """Less than tags of the cluster, which is less than the command line; `no` clears a flag."""
+    """Tags of the cluster override the file, and the command line overrides tags; `no` clears."""
     desk.put(cluster_tags=["iallocator:strategy:affinity"])
     text = 'n1 = "off"\nstrategy = "pacemaker-minimal"\ntop = 3\noptimal = true\nseed = 4\n'
     found = desk.settings(text, "--top=5", "--optimal=no")
@@ -64,7 +64,7 @@ def test_file_sets_what_nobody_else_says(desk: Desk) -> None:
 
 
 def test_file_changes_answers_of_requests_and_what_explains_them(desk: Desk) -> None:
-    """The plugin's call, explain and the table of that command."""
+    """The file applies to the plugin's call and explain, and to the command of its table."""
     assert len(json.loads(desk.said("top = 2", str(desk.request))[1])["solutions"][0]) > len(
         json.loads(desk.said("", str(desk.request))[1])["solutions"][0]
     )
@@ -88,12 +88,12 @@ def test_file_changes_answers_of_requests_and_what_explains_them(desk: Desk) -> 
 def test_n1_follows_who_says_most(
     text: str, words: tuple[str, ...], expected: str, desk: Desk
 ) -> None:
-    """Who asks for hail's ways asks for its N+1, above what a file says."""
+    """Hail's compatibility implies its N+1, above the value in a file."""
     assert desk.settings(text, *words)["n1"][0] == expected
 
 
 def test_cluster_on_the_command_line_takes_the_place_of_that_in_the_file(desk: Desk) -> None:
-    """A file, or another source, instead of the one that the table of the command names."""
+    """A file or another source replaces the source in the table of the command."""
     table = '[balance]\nrapi = "nowhere.invalid"\ncredentials = "/none"\nverbose = 1\n'
     for words in ((str(desk.request),), ("--simulate=p,2,10g,4g,2",)):
         status, _, err = desk.said(table, "balance", *words)
@@ -102,7 +102,7 @@ def test_cluster_on_the_command_line_takes_the_place_of_that_in_the_file(desk: D
 
 
 def test_words_of_a_question_are_no_cluster(desk: Desk) -> None:
-    """What `ask` is asked leaves the cluster standing that its table names."""
+    """The words for `ask` do not replace the cluster in its table."""
     words = ["ask", "allocate", "--memory=1G", "--disk=1G", "--template=plain", "-v"]
     status, _, err = desk.said('[ask]\nsimulate = "p,7,100g,8g,4"\n', *words)
     assert status == 0
@@ -135,7 +135,7 @@ def test_words_of_a_question_are_no_cluster(desk: Desk) -> None:
 def test_file_that_is_wrong_is_one_line_and_status_2(
     text: str, expected: str, command: str, desk: Desk
 ) -> None:
-    """No answer is given by other settings than were written down."""
+    """An invalid file never gives an answer with other settings."""
     status, out, err = desk.said(text, *filter(None, [command]), str(desk.request))
     assert (status, out) == (2, "")
     assert err.startswith(f"iallocator: FILE: {expected}")
@@ -152,7 +152,7 @@ def test_file_that_is_wrong_is_one_line_and_status_2(
     ],
 )
 def test_table_that_is_wrong_is_told_where_it_counts(text: str, expected: str, desk: Desk) -> None:
-    """By the command itself and by `config`; requests do not look at it."""
+    """The command itself and `config` report it; requests ignore the table."""
     text = text if text.startswith("[") else f"[balance]\n{text}"
     for command in ("balance", "config"):
         status, _, err = desk.said(text, command, str(desk.request))
@@ -164,10 +164,10 @@ def test_table_that_is_wrong_is_told_where_it_counts(text: str, expected: str, d
 def test_file_is_found_by_environment_or_in_its_place(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
-    """The usual file need not be there; one that is named must."""
+    """The default file is optional; a file that is named must exist."""
     desk.file.write_text("nonsense = 1")
     monkeypatch.setattr(options, "CONFIGURATION", str(desk.file))
-    assert main([str(desk.request)]) == 0  # the environment says: none
+    assert main([str(desk.request)]) == 0  # the environment names no file
     monkeypatch.delenv(options.NAMED_BY)
     assert main([str(desk.request)]) == 2
     assert main([str(desk.request), "--no-config"]) == 0
@@ -180,7 +180,7 @@ def test_file_is_found_by_environment_or_in_its_place(
 
 
 def test_cases_are_replayed_without_the_settings_of_this_machine(desk: Desk) -> None:
-    """What stands beside a case says all; the table of `replay` is its own."""
+    """The file beside a case is complete; the table of `replay` is from the machine's file."""
     folder = str(desk.request.parent)
     assert desk.said("", "replay", "--update", folder)[0] == 0
     assert desk.said("top = 3", "replay", folder)[0] == 0
@@ -192,7 +192,7 @@ def test_cases_are_replayed_without_the_settings_of_this_machine(desk: Desk) -> 
 def test_file_beside_a_case_is_the_one_that_counts(
     arguments: str, desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """For requests and for commands; that of the machine does not."""
+    """The file beside the case applies to requests and commands; the machine's does not."""
     folder = desk.request.parent
     (folder / "args").write_text(arguments)
     assert desk.said("", "replay", "--update", str(folder))[0] == 0
@@ -205,7 +205,7 @@ def test_file_beside_a_case_is_the_one_that_counts(
 
 
 def test_strategy_in_the_table_of_capacity_is_rejected_where_it_cannot_act(desk: Desk) -> None:
-    """At the top it is skipped, as the example of the manual needs."""
+    """In the top table it is skipped, as in the example of the manual."""
     status, _, err = desk.said('[capacity]\nstrategy = "score"', "capacity", str(desk.request))
     assert (status, err) == (
         2, "iallocator: --strategy is for requests (--replay): sizes are placed by score\n",

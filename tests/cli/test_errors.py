@@ -1,4 +1,4 @@
-"""What a person gets wrong on the command line or in a file, and what is said of it."""
+"""Errors of users on the command line or in a file, and their messages."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DOMAIN = ".example.com"
 
 @pytest.fixture
 def document(tmp_path: Path) -> str:
-    """A request about nodes and instances with long names."""
+    """Return the path of a request about nodes and instances with long names."""
     world = cluster(nodes=3, instances={"web.example.com": instance("node1")})
     text = as_bytes(allocate(world, "new.example.com")).decode()
     for name in ("node1", "node2", "node3"):
@@ -68,7 +68,7 @@ def document(tmp_path: Path) -> str:
     ],
 )
 def test_what_cannot_be_meant_is_told_with_a_guess(words: str, told: str, document: str) -> None:
-    """Commands, options, names, forms and numbers: one line says what is wrong, status 2."""
+    """Commands, options, names, forms and numbers: one line names the error, the status is 2."""
     arguments = words.replace("FILE", document).split()
     found = complaint(run(*arguments)).replace("-l:", "--max-length:")
     assert found.replace("-O:", "--offline:").replace(document, "FILE").startswith(told)
@@ -79,7 +79,7 @@ def test_what_cannot_be_meant_is_told_with_a_guess(words: str, told: str, docume
     ["--prefer", "unknown", "--min-disk", "--exclude-instances"],
 )
 def test_overlong_words_are_cut_in_messages(words: str, document: str) -> None:
-    """Whatever is handed in, the line that quotes it is short."""
+    """The line that quotes an argument of any length is short."""
     long = "y" * 5000
     arguments = {
         "--prefer": ["squeeze", f"--prefer={long}", document],
@@ -103,14 +103,14 @@ def test_overlong_words_are_cut_in_messages(words: str, document: str) -> None:
 def test_bytes_that_are_no_document_are_told_in_plain_words(
     raw: bytes, told: str, tmp_path: Path
 ) -> None:
-    """Neither codecs nor parsers speak, and the place is named."""
+    """The message has no terms of codecs or parsers, and names the place."""
     path = tmp_path / "document"
     path.write_bytes(raw)
     assert told in complaint(run(str(path)))
 
 
 def test_double_member_of_a_large_document_is_an_error(tmp_path: Path) -> None:
-    """The faster parser for large documents drops it; nevertheless it is noticed."""
+    """The faster parser for large documents drops the first member, but the error is reported."""
     path = tmp_path / "document"
     blank = b" " * 3_000_000
     path.write_bytes(b'{"a": {"b": 1, "b": 1}, "c": "' + blank + b'"}')
@@ -118,7 +118,7 @@ def test_double_member_of_a_large_document_is_an_error(tmp_path: Path) -> None:
 
 
 def test_double_member_that_decides_nothing_is_a_warning(document: str, capsys: Capture) -> None:
-    """As in a document that Ganeti itself is tested with; the last one counts."""
+    """A test document of Ganeti itself has such a member; the last one counts."""
     path = Path(document)
     assert main([document]) == 0
     plain = capsys.readouterr()
@@ -131,7 +131,7 @@ def test_double_member_that_decides_nothing_is_a_warning(document: str, capsys: 
 
 
 def test_byte_order_mark_before_a_document_is_left_out(document: str) -> None:
-    """What an editor puts there changes no answer."""
+    """The mark of an editor changes no answer."""
     plain = printed(document)
     path = Path(document)
     path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
@@ -151,7 +151,7 @@ def test_byte_order_mark_before_a_document_is_left_out(document: str) -> None:
 def test_odd_document_is_rejected_with_the_place_but_not_as_hail(
     change: dict[str, object], told: str, checks: tuple[str, ...], tmp_path: Path
 ) -> None:
-    """An unknown version, two groups of one name; hail looks at neither."""
+    """Unknown version, or two groups of one name; hail checks neither."""
     document = allocate(cluster()) | {"nodegroups": {"u1": group("one")}} | change
     for node in document["nodes"].values():
         node["group"] = "u1"
@@ -163,7 +163,7 @@ def test_odd_document_is_rejected_with_the_place_but_not_as_hail(
 
 
 def test_policy_of_the_cluster_that_is_partly_there_is_completed(tmp_path: Path) -> None:
-    """Members of its sizes that are left out are those of the default policy."""
+    """Sizes that are missing in the policy are those of the default policy."""
     document = allocate(cluster())
     document["ipolicy"] = {"min": {"disk-size": 1024}, "max": {"memory-size": 2048}, "std": {}}
     path = tmp_path / "document"
@@ -178,7 +178,7 @@ def test_policy_of_the_cluster_that_is_partly_there_is_completed(tmp_path: Path)
 
 
 def test_policy_of_the_cluster_that_is_partly_there_binds_groups_without_one() -> None:
-    """What it does say counts."""
+    """The members that are present apply."""
     document = allocate(cluster(nodes=2), memory=4096)
     for one in document["nodegroups"].values():
         one.pop("ipolicy", None)
@@ -189,7 +189,7 @@ def test_policy_of_the_cluster_that_is_partly_there_binds_groups_without_one() -
 def test_nothing_on_a_terminal_shows_the_usage(
     monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
-    """Who only types the name is not left waiting; status 2."""
+    """The command does not wait for input; the status is 2."""
 
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
@@ -223,7 +223,7 @@ def test_nothing_on_a_terminal_shows_the_usage(
 def test_short_names_and_options_mean_the_whole_ones(
     short: str, whole: str, document: str, capsys: Capture
 ) -> None:
-    """As with htools: a host up to a dot, an option up to where no other begins so."""
+    """As in htools: a host name up to a dot, an option up to a unique prefix."""
     said = []
     for words in (short, whole):
         assert main([*words.split(), document]) == 0
@@ -233,7 +233,7 @@ def test_short_names_and_options_mean_the_whole_ones(
 
 
 def test_short_name_that_several_may_be_is_rejected(tmp_path: Path) -> None:
-    """All that it may be are named."""
+    """All possible names are listed."""
     text = as_bytes(cluster(nodes=2)).decode()
     text = text.replace('"node1"', '"node.a.org"').replace('"node2"', '"node.b.org"')
     path = tmp_path / "document"
@@ -244,7 +244,7 @@ def test_short_name_that_several_may_be_is_rejected(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("command", ["", *sorted(COMMANDS)])
 def test_help_command_is_the_help_of_that_command(command: str) -> None:
-    """``iallocator help balance`` says what ``iallocator balance --help`` says."""
+    """``iallocator help balance`` prints what ``iallocator balance --help`` prints."""
     words = [command] if command else []
     asked = printed("help", *words)
     assert printed(*words, "--help") == asked

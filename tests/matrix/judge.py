@@ -1,8 +1,8 @@
-"""What no answer and no plan may do, judged by the document alone.
+"""Check answers and plans by the document alone: which constraints do they violate?
 
-Written from the description of the constraints, not from the package: a list of places
-before, a list of places after, and what must not be between the two.  What is broken
-already may stay broken; nobody may break anything anew.
+The checks are written from the description of the constraints, not from the package. They compare
+the placement before with the placement after. What is violated before may stay violated; no answer
+may add a violation.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from tests.property.limits import admits, broken_hard
 from tests.property.plain import Plain
 
 Homes = Mapping[str, list[str]]
-"""Instance -> nodes, primary first; [] for one that is nowhere."""
+"""Instance -> nodes, primary first; [] for an instance that is not placed."""
 
 __all__ = ["judged"]
 
 LOWEST = -1_000_000
-"""Minus infinity, of scores."""
+"""The score of minus infinity."""
 
 
 def judged(document: Json, answer: Json, powered: Collection[str] = ()) -> list[str]:
-    """What `answer`, a response or a plan, breaks; `powered` nodes are switched on by it."""
+    """Return what `answer`, a response or a plan, violates; it powers on the `powered` nodes."""
     document = copy.deepcopy(document)
     for name in powered:
         document["nodes"][name]["offline"] = False
@@ -39,7 +39,7 @@ def judged(document: Json, answer: Json, powered: Collection[str] = ()) -> list[
 
 
 def _homes(document: Json, answer: Json) -> dict[str, list[str]]:
-    """Where every instance is after `answer`, of those that it moves or creates."""
+    """Return the nodes of every instance after `answer`."""
     return {name: nodes for name, nodes in _told(document, answer).items() if nodes}
 
 
@@ -66,7 +66,7 @@ def _told(document: Json, answer: Json) -> dict[str, list[str]]:
 
 
 def _wanted(document: Json) -> dict[str, Json]:
-    """The new instances of the request, as described."""
+    """Return the new instances of the request, as described."""
     request = document.get("request", {})
     asked = [request, *(one for one in request.get("instances", ()) if isinstance(one, dict))]
     new = {one["name"]: one for one in asked if "memory" in one}
@@ -77,7 +77,7 @@ def _wanted(document: Json) -> dict[str, Json]:
 
 
 class _Case:
-    """Places before and after, and the questions about them; what is `out` takes nothing."""
+    """Compare the placement before and after; nodes that are `out` accept no instances."""
 
     def __init__(self, document: Json, after: Homes, out: Collection[str]) -> None:
         self.document = document
@@ -94,7 +94,7 @@ class _Case:
             self.plain.put(name, self.raw[name], nodes)
 
     def problems(self, name: str) -> Iterator[str]:
-        """What an instance that moved or is new breaks by itself."""
+        """Yield the constraints that a moved or new instance violates by itself."""
         before, after = self.before.get(name, []), self.after[name]
         for role, node in enumerate(after):
             if before[role : role + 1] == [node] or (role and node in before):
@@ -143,7 +143,7 @@ class _Case:
             yield f"{name}: not on the nodes that it is restricted to"
 
     def new_conflicts(self) -> list[str]:
-        """Pairs with a common exclusion tag that share a node only now."""
+        """Return pairs with a common exclusion tag that share a node only after the answer."""
         now, then = (self._sharing(where) for where in (self.after, self.before))
         return [
             f"{one} and {other}: new conflict of exclusion tags"
@@ -152,7 +152,7 @@ class _Case:
         ]
 
     def _forgiven(self, name: str) -> bool:
-        """Whether the group where it is now minds no soft errors."""
+        """Return whether the instance's group after the answer ignores soft errors."""
         group = self.groups[self.nodes[self.after[name][0]]["group"]]
         return "iallocator:ignore-soft-errors:yes" in group["tags"]
 
@@ -173,18 +173,18 @@ class _Case:
         return {tag for tag in self.raw[name]["tags"] if tag.startswith(start)}
 
     def _forced(self, name: str) -> bool:
-        """Whether it had to leave a node that is not online."""
+        """Return whether the instance had to leave a node that is not online."""
         before = self.before.get(name, [])
         moved = before != self.after[name]
         return moved and any(not self.plain.online(node) for node in before)
 
     def new_musts(self) -> list[str]:
-        """Musts between instances that are broken only now."""
+        """Return hard constraints between instances that are violated only after the answer."""
         now, then = (set(self._broken(where)) for where in (self.after, self.before))
         return [f"{one} and {other}: must: {kind} {d}" for kind, one, other, d in now - then]
 
     def _broken(self, where: Homes) -> Iterator[tuple[str, str, str, str]]:
-        """(colocate or separate, one, other, domain) of what does not hold."""
+        """Yield (colocate or separate, one, other, domain) of each violated constraint."""
         named: dict[tuple[str, str], list[tuple[str, str]]] = {}
         for name in sorted(where):
             for words in (tag.split(":")[1:] for tag in self.raw[name]["tags"]):
@@ -201,14 +201,14 @@ class _Case:
                         yield kind, one, other, domain
 
     def _sites(self, node: str, domain: str) -> set[str]:
-        """The failure domains of a node; without any it is its own."""
+        """Return the failure domains of a node; without any, the node itself."""
         tags = self.nodes[node]["tags"]
         return {tag for tag in tags if domain and tag.startswith(domain + ":")} or {node}
 
     def migrations(self, answer: Json) -> Iterator[str]:
-        """Steps, or moves, from one node to another that may not receive from it.
+        """Yield steps or moves to nodes that cannot receive migrations from the source.
 
-        What `place` starts elsewhere without having run is not migrated.
+        An instance that `place` starts elsewhere without having run is not migrated.
         """
         steps = answer.get("transition", {}).get("steps", ())
         ways = [(s["instance"], s["from"], s["to"]) for s in steps if s.get("from")]

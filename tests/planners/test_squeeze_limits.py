@@ -1,4 +1,4 @@
-"""What squeezing may not do to empty a node: its moves are live moves, held to every limit."""
+"""Limits on squeezing: its moves are live moves, checked against every limit."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SEEDS = seeds(14, 40)
 
 
 def _tagged(seed: int, migration: bool = False, exclusion: bool = False) -> Json:
-    """Return a cluster with room for some nodes to be freed, and tags that stand in the way."""
+    """Return a cluster in which nodes can be freed, with tags that prevent some moves."""
     rng = Random(f"squeeze limits/{seed}")
     count = rng.randint(3, 6)
     names = [f"node{k}" for k in range(1, count + 1)]
@@ -47,13 +47,13 @@ def _tagged(seed: int, migration: bool = False, exclusion: bool = False) -> Json
 
 
 def _squeeze(document: Json, *options: str) -> Json:
-    """Return the plan, which the model has verified."""
+    """Return the plan, verified by the model."""
     return json_of("squeeze", *OPTIONS, *options, document=document)
 
 
 @pytest.mark.parametrize("search", ["--exact-search=yes", "--exact-search=no"])
 def test_squeeze_keeps_to_migration_tags_when_nodes_are_freed(search: str) -> None:
-    """What runs on an old system moves to a node with that system only."""
+    """An instance from an old system moves only to a node with that system."""
     moves = 0
     for seed in SEEDS:
         document = _tagged(seed, migration=True)
@@ -67,7 +67,7 @@ def test_squeeze_keeps_to_migration_tags_when_nodes_are_freed(search: str) -> No
 
 @pytest.mark.parametrize("search", ["--exact-search=yes", "--exact-search=no"])
 def test_squeeze_keeps_to_soft_limits_when_nodes_are_freed(search: str) -> None:
-    """No move breaks an exclusion tag or the cpu ratio on a node that takes an instance."""
+    """No move violates an exclusion tag or the cpu ratio on the target node."""
     moves = 0
     for seed in SEEDS:
         document = _tagged(seed, exclusion=True)
@@ -81,7 +81,7 @@ def test_squeeze_keeps_to_soft_limits_when_nodes_are_freed(search: str) -> None:
 
 
 def test_squeeze_ignores_soft_limits_on_request() -> None:
-    """With --ignore-soft-errors two instances of one exclusion tag may come together."""
+    """With --ignore-soft-errors two instances of one exclusion tag may share a node."""
     held = {f"i{k}": instance(f"node{k}", disk_template="rbd", tags=["service:a"]) for k in (1, 2)}
     document = cluster(2, instances=held, tags=("htools:iextags:service",))
     plan = _squeeze(document, "--n1=off")
@@ -92,7 +92,7 @@ def test_squeeze_ignores_soft_limits_on_request() -> None:
 
 
 def test_squeeze_off_a_dead_node_ignores_soft_limits() -> None:
-    """A node that is offline already is left whatever an exclusion tag says, as always."""
+    """An offline node is evacuated regardless of exclusion tags, as always."""
     held = {f"i{k}": instance(f"node{k}", disk_template="rbd", tags=["service:a"]) for k in (1, 2)}
     document = cluster(
         3, instances=held, tags=("htools:iextags:service",), changes={"node2": {"offline": True}}
@@ -119,7 +119,7 @@ def _carried_out(document: Json, plan: Json) -> Json:
     "search", [pytest.param("--exact-search=yes", marks=pytest.mark.slow), "--exact-search=no"]
 )
 def test_squeeze_leaves_every_failure_survivable_that_was(search: str) -> None:
-    """In the end no node that stays is worse off; with strict none may be in danger at all."""
+    """At the end no remaining node is worse; with strict every failure is tolerated."""
     freed = {"no-new": 0, "strict": 0, "off": 0}
     for seed in SEEDS:
         document = _tagged(seed)
@@ -134,7 +134,7 @@ def test_squeeze_leaves_every_failure_survivable_that_was(search: str) -> None:
 
 
 def test_squeeze_says_whose_failure_keeps_a_node_on() -> None:
-    """The reason names the node in danger and the instance that would have no place."""
+    """The reason names the node and the instance that could not be restarted."""
     held = {f"i{k}": instance(f"node{k}", disk_template="rbd") for k in (1, 2)}
     document = cluster(2, instances=held)
     plan = _squeeze(document)
@@ -145,7 +145,7 @@ def test_squeeze_says_whose_failure_keeps_a_node_on() -> None:
 
 
 def test_squeeze_judges_each_group_by_its_own_tags() -> None:
-    """A group whose tag says so is squeezed without N+1; the other is not."""
+    """A group with the tag is squeezed without N+1; the other group is not."""
     held = {f"i{k}": instance(f"node{k}", disk_template="rbd") for k in (1, 2, 3, 4)}
     document = cluster({"careful": 2, "careless": 2}, instances=held)
     document["nodegroups"]["uuid-careless"]["tags"] = ["iallocator:n1:off"]
@@ -153,7 +153,7 @@ def test_squeeze_judges_each_group_by_its_own_tags() -> None:
 
 
 def test_squeeze_like_hsqueeze_knows_no_n1() -> None:
-    """With --compat hail the last node takes everything, unless N+1 is asked for."""
+    """With --compat hail the last node takes all instances, unless N+1 is requested."""
     held = {f"i{k}": instance(f"node{k}", disk_template="rbd") for k in (1, 2)}
     document = cluster(2, instances=held)
     assert _squeeze(document, "--compat=hail")["nodes"] == ["node2"]
@@ -162,7 +162,7 @@ def test_squeeze_like_hsqueeze_knows_no_n1() -> None:
 
 
 def test_squeeze_moves_what_was_on_a_standby_node_once_that_is_on() -> None:
-    """It does not run there, so it fails over; nothing moves before the node is online."""
+    """It does not run there, so it fails over; no move begins before the node is online."""
     full = {f"full{k}": instance("node1", memory=1900, disk_template="rbd") for k in range(4)}
     left = {f"left{k}": instance("node2", memory=900, disk_template="rbd") for k in range(6)}
     asleep = {"node2": {"offline": True, "tags": ["htools:standby:auto"]}}
@@ -177,7 +177,7 @@ def test_squeeze_moves_what_was_on_a_standby_node_once_that_is_on() -> None:
 
 
 def test_squeeze_heeds_where_instances_of_other_groups_go() -> None:
-    """Each alone could come to the third room; two that must be in different rooms cannot."""
+    """Each alone could move to the third room; two that must be in different rooms cannot."""
     apart = ["iallocator:separate:must:web:room"]
     rooms = {"node1": "room:1", "node2": "room:3", "node3": "room:2", "node4": "room:3"}
     at = {"web1": 1, "a": 2, "b": 2, "web2": 3, "c": 4, "d": 4}
@@ -200,7 +200,7 @@ def test_squeeze_heeds_where_instances_of_other_groups_go() -> None:
 
 
 def _mirrored(seed: int) -> Json:
-    """Return a cluster of drbd instances in which migrations go in one direction only."""
+    """Return a cluster of drbd instances with migrations in one direction only."""
     rng = Random(f"squeeze steps/{seed}")
     count = rng.randint(3, 6)
     names = [f"node{k}" for k in range(1, count + 1)]
@@ -219,7 +219,7 @@ def _mirrored(seed: int) -> Json:
 
 @pytest.mark.parametrize("mode", ["off", "no-worse", "strict"])
 def test_squeeze_moves_of_several_steps_keep_the_limits_at_every_step(mode: str) -> None:
-    """Every step of a move keeps migration tags; the verifier rejects no plan."""
+    """Every step of a move respects migration tags; the verifier rejects no plan."""
     freed = 0
     for seed in seeds(60, 400, 500):
         plan = _squeeze(_mirrored(seed), "--drbd", f"--n1={mode}")
@@ -228,7 +228,7 @@ def test_squeeze_moves_of_several_steps_keep_the_limits_at_every_step(mode: str)
 
 
 def test_squeeze_takes_another_way_where_a_step_is_not_allowed() -> None:
-    """The mirror cannot receive the instance: the new primary gets the disks first."""
+    """The secondary cannot receive the instance: the new primary gets the disks first."""
     tags = {"node1": "os:new", "node2": "os:new", "node3": "os:old"}
     document = cluster(
         3,

@@ -1,4 +1,4 @@
-"""``iallocator place``: what it does beside Pacemaker's rules."""
+"""``iallocator place``: behaviour in addition to Pacemaker's rules."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def place(document: Json, kind: str = "balanced", *options: str) -> Json:
 
 
 def world(seed: int) -> Json:
-    """Return a cluster of two groups that is rather full."""
+    """Return a nearly full cluster of two groups."""
     random = Random(seed)
     instances = {}
     for number in range(random.randint(6, 16)):
@@ -49,7 +49,7 @@ def world(seed: int) -> Json:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("seed", range(8))
 def test_places_are_within_hard_limits_and_reached_step_by_step(kind: str, seed: int) -> None:
-    """No node is given more than it has; everyone stays in its group; the steps lead there."""
+    """No node exceeds its capacity; every instance stays in its group; the steps lead there."""
     document = world(seed)
     found = place(document, kind, "--n1=off")
     model = read_cluster(document, Reading())
@@ -61,7 +61,7 @@ def test_places_are_within_hard_limits_and_reached_step_by_step(kind: str, seed:
         nodes = tuple(index[name] for name in entry["to"])
         if entry["from"] == entry["to"] or not (one.kind.planners_move and one.auto_balance):
             assert entry["to"] in ([], entry["from"])
-            continue  # it takes what it takes now
+            continue  # it uses what it uses now
         ends[one.name] = nodes
         assert {model.nodes[i].group for i in nodes} <= {model.group_of(one)}
         state.remove(one, state.where[one.name])
@@ -89,7 +89,7 @@ def test_places_are_within_hard_limits_and_reached_step_by_step(kind: str, seed:
 
 
 def test_moves_are_elementary_and_lead_where_the_placement_says() -> None:
-    """drbd: the mirror first, then the failover; each move as the schema has it."""
+    """drbd: the secondary first, then the failover; each move is as in the schema."""
     document = cluster(nodes=4, instances={"mail": instance("node1", "node2", memory=512)})
     tags = ["iallocator:score:node1:-INFINITY", "iallocator:score:node2:-INFINITY"]
     document["instances"]["mail"]["tags"] = tags
@@ -103,7 +103,7 @@ def test_moves_are_elementary_and_lead_where_the_placement_says() -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_moves_have_the_score_of_their_group_as_it_is_then(seed: int) -> None:
-    """Worked out anew after each of them, and not from what was known before."""
+    """The score is computed anew after each move."""
     document = world(seed)
     model = read_cluster(document, Reading())
     index, state = {node.name: node.index for node in model.nodes}, State(model)
@@ -118,7 +118,7 @@ def test_moves_have_the_score_of_their_group_as_it_is_then(seed: int) -> None:
 
 
 def test_placement_is_in_the_order_of_the_document_with_new_ones_last() -> None:
-    """Who comes first in the document chooses first, whatever its name."""
+    """The first instance of the document is placed first, whatever its name."""
     instances = {name: instance("node1", disk_template="rbd") for name in ("zebra", "ant")}
     found = place(allocate(cluster(nodes=3, instances=instances), name="bee", disk_template="rbd"))
     assert list(found["placement"]) == ["zebra", "ant", "bee"]
@@ -126,7 +126,7 @@ def test_placement_is_in_the_order_of_the_document_with_new_ones_last() -> None:
 
 
 def test_apart_instances_are_kept_apart() -> None:
-    """What must be apart is no matter of rank."""
+    """Separation is a hard constraint, not a matter of rank."""
     tags = ["iallocator:separate:must:web"]
     instances = {
         name: instance("node1", disk_template="rbd", tags=tags) for name in ("a", "b", "c")
@@ -137,7 +137,7 @@ def test_apart_instances_are_kept_apart() -> None:
 
 
 def test_failures_are_kept_survivable_as_asked() -> None:
-    """strict: one stays out; no-new: no failure can be survived now, so nothing is lost."""
+    """strict: one instance is left out; no-new: no failure is tolerated now, so nothing is lost."""
     instances = {
         f"i{n}": instance(f"node{1 + n % 2}", disk_template="rbd", memory=2500) for n in range(4)
     }
@@ -151,7 +151,7 @@ def test_failures_are_kept_survivable_as_asked() -> None:
 
 
 def test_failure_that_can_be_survived_now_can_be_survived_then() -> None:
-    """Minimal would like both on node1, but then the new one could not move to node2."""
+    """Minimal would use node1 for both, but then the new one could not fail over to node2."""
     document = cluster(
         nodes=2, memory=8000, instances={"a": instance("node1", disk_template="rbd", memory=3000)}
     )
@@ -162,7 +162,7 @@ def test_failure_that_can_be_survived_now_can_be_survived_then() -> None:
 
 
 def test_place_without_a_strategy_of_pacemaker_is_an_error(tmp_path: Path) -> None:
-    """The rules are Pacemaker's; the message names the four."""
+    """The rules are Pacemaker's; the message names the four strategies."""
     path = tmp_path / "document.json"
     path.write_bytes(as_bytes(cluster(nodes=1)))
     with pytest.raises(UsageError, match="pacemaker-default, -utilization"):
@@ -172,7 +172,7 @@ def test_place_without_a_strategy_of_pacemaker_is_an_error(tmp_path: Path) -> No
 def test_strategy_of_place_may_come_by_tag(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As for any request."""
+    """The tag works as for any request."""
     path = tmp_path / "document.json"
     document = cluster(nodes=1, tags=("iallocator:strategy:minimal",))
     path.write_bytes(as_bytes(document))
@@ -181,7 +181,7 @@ def test_strategy_of_place_may_come_by_tag(
 
 
 def test_circle_of_free_capacity_is_told() -> None:
-    """Where b has more than c, c more than d, d more than b, the names of equals decide."""
+    """If b has more than c, c more than d, and d more than b, names decide."""
     document = cluster(nodes={"default": 4})
     amounts = {"node1": (0, 0, 0), "node2": (1, 2, 3), "node3": (3, 1, 2), "node4": (2, 3, 1)}
     for name, found in amounts.items():
@@ -194,7 +194,7 @@ def test_circle_of_free_capacity_is_told() -> None:
 
 
 def test_place_keeps_what_cannot_be_stopped_in_place() -> None:
-    """It is counted where it is, and nobody who must be apart from it comes there."""
+    """It is counted where it is, and separated instances avoid its node."""
     stuck = ["iallocator:cannot-stop", "iallocator:no-force-stop"]
     apart = "iallocator:separate:must:web"
     instances = {
@@ -210,7 +210,7 @@ def test_place_keeps_what_cannot_be_stopped_in_place() -> None:
 @pytest.mark.parametrize("exactly", ["yes", "no"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_place_leaves_a_dead_mirror_where_no_other_node_takes_it(kind: str, exactly: str) -> None:
-    """Nothing stops because its mirror is down, and off a dead node the failover is enough."""
+    """No instance stops because its secondary is down; off a dead node a failover is enough."""
     down = {"node2": {"offline": True}}
     instances = {"a": instance("node1", "node2"), "b": instance("node2", "node1")}
     option = f"--exact-search={exactly}"
@@ -222,7 +222,7 @@ def test_place_leaves_a_dead_mirror_where_no_other_node_takes_it(kind: str, exac
 
 
 def test_group_of_one_node_takes_nothing_new_that_its_failure_would_lose() -> None:
-    """As in an allocation; where nobody could take over, the new one goes to another group."""
+    """As in an allocation: if no node could take over, the new instance goes to another group."""
     document = cluster({"pair": 2, "single": 1}, instances={})
     for name in ("node1", "node2"):
         document["nodes"][name] |= {"total_memory": 4096, "free_memory": 4096}
@@ -233,7 +233,7 @@ def test_group_of_one_node_takes_nothing_new_that_its_failure_would_lose() -> No
 
 
 def test_strict_does_not_stop_for_a_failure_that_is_lost_anyway() -> None:
-    """Two plain ones too large for the other node: nobody else is stopped because of them."""
+    """Two plain instances are too large for the other node: no other instance stops for them."""
     pinned = {f"p{k}": instance(f"node{k}", memory=5000) for k in (1, 2)}
     others = {f"i{k}": instance("node4", disk_template="rbd") for k in (1, 2)}
     here = {"i0": instance("node1", disk_template="rbd")}

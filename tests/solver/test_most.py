@@ -1,4 +1,4 @@
-"""Where not all fit: as many as possible by priority, against all subsets and all places."""
+"""If not all fit: as many as possible by priority, compared with all subsets and places."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ PROOF = re.compile(r"proved that(?:, higher priority first,)? no more than (\d+)
 
 
 def _batch(seed: int, template: str, priorities: Sequence[int] = (0,)) -> Json:
-    """Return a small cluster and a batch that is mostly too much for it."""
+    """Return a small cluster and a batch that usually does not fit."""
     rng = random.Random(seed)
     document = builders.cluster(nodes=rng.randint(2, 3), memory=8192)
     for node in document["nodes"].values():
@@ -59,7 +59,7 @@ def _placed(response: Json) -> set[str]:
 
 
 def _counts(document: Json, names: set[str]) -> Counts:
-    """How many of `names` there are of each priority, the highest first."""
+    """Return how many of `names` there are per priority, the highest first."""
     priorities = {one["name"]: _priority(one) for one in document["request"]["instances"]}
     levels = sorted(set(priorities.values()), reverse=True)
     return tuple(sum(1 for name in names if priorities[name] == level) for level in levels)
@@ -71,7 +71,7 @@ def _priority(wanted: Json) -> int:
 
 
 def _best(document: Json, options: Sequence[str]) -> Counts:
-    """Return the best counts that any choice of places comes to, by trying every one."""
+    """Return the best counts of all choices of places, by brute force."""
     settings = Settings()
     parse(options, settings)
     cluster, request = engine.read(json.dumps(document).encode(), settings)
@@ -92,7 +92,7 @@ def _best(document: Json, options: Sequence[str]) -> Counts:
 def _choices(
     allocations: Sequence[AllocationRequest], count: int
 ) -> Iterator[dict[str, tuple[int, ...]]]:
-    """Every choice of places, none among them, for every allocation."""
+    """Yield every choice of places for every allocation; an allocation may be left out."""
     single = allocations[0].instance.required_nodes == 1
     places: list[tuple[int, ...]] = [(node,) for node in range(count)]
     if not single:
@@ -106,7 +106,7 @@ def _choices(
 
 
 def _lacking(context: Context, names: set[str]) -> bool:
-    """Whether one of `names` must be with, or after, a new one that is left out."""
+    """Return whether one of `names` depends on a new instance that is left out."""
     relations = context.bonds.relations
     coming = {instance.name for instance in context.coming}
     if relations is None:
@@ -120,7 +120,7 @@ def _lacking(context: Context, names: set[str]) -> bool:
 
 
 def _agrees(document: Json, options: Sequence[str], expected: Counts) -> str:
-    """Check the answer against the best there is and against greedy; return its info."""
+    """Check the answer against the optimum and the greedy answer; return its info."""
     response = respond(document, *options)
     greedy = respond(document, *options, "--exact-search=no")
     counts = _counts(document, _placed(response))
@@ -158,7 +158,7 @@ def test_batch_too_large_is_placed_as_far_as_any_choice_goes(
 def test_batch_with_priorities_never_leaves_out_a_higher_one_for_lower_ones(
     options: list[str],
 ) -> None:
-    """Counts by priority, the highest first, are the best there are in lexicographic order."""
+    """Counts by priority, the highest first, are the best in lexicographic order."""
     improved = 0
     for seed in seeds(12, 20, 103):
         document = _batch(seed, "rbd", priorities=(0, 5, 10))
@@ -168,7 +168,7 @@ def test_batch_with_priorities_never_leaves_out_a_higher_one_for_lower_ones(
 
 
 def test_batch_one_large_of_high_priority_is_placed_before_three_small_ones() -> None:
-    """However many lower ones would fit in its place, the higher one has it."""
+    """One instance of high priority wins against any number of lower ones."""
     document = builders.cluster(nodes=1, memory=8192)
     document["nodes"]["node1"]["free_memory"] = 4097
     small = [_wanted(document, f"small{n}", 1024) for n in range(3)]
@@ -180,7 +180,7 @@ def test_batch_one_large_of_high_priority_is_placed_before_three_small_ones() ->
 
 
 def test_batch_with_musts_leaves_out_what_depends_on_one_left_out() -> None:
-    """Together, apart and after: what is placed needs nobody who is not, by all subsets."""
+    """Colocated, separated and ordered: no placed instance depends on one that is left out."""
     improved = 0
     for seed in seeds(10, 30, 200):
         rng = random.Random(seed)
@@ -197,7 +197,7 @@ def test_batch_with_musts_leaves_out_what_depends_on_one_left_out() -> None:
 
 
 def test_batch_what_follows_one_without_a_place_is_failed_by_its_chain() -> None:
-    """The base has no place anywhere: its followers are named with the chain, the rest placed."""
+    """The base cannot be placed: its followers are rejected with the chain, the rest is placed."""
     document = builders.cluster(nodes=3, memory=8192)
     for name, free in (("node1", 2049), ("node2", 4097), ("node3", 1024)):
         document["nodes"][name]["free_memory"] = free
@@ -221,7 +221,7 @@ def test_batch_what_follows_one_without_a_place_is_failed_by_its_chain() -> None
 def test_batch_is_never_worse_than_greedy_however_little_work_is_allowed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Each budget of work gives an answer that places at least as many, by priority."""
+    """With each budget of work, at least as many are placed, by priority."""
     limited = 0
     for seed in seeds(6, 20):
         document = _batch(seed, "rbd", priorities=(0, 5))
@@ -241,7 +241,7 @@ def test_batch_is_never_worse_than_greedy_however_little_work_is_allowed(
 def test_answer_that_n1_rejects_in_part_is_taken_for_the_part_that_is_better(
     nodes: int, count: int, seed: int
 ) -> None:
-    """Where the solver's answer breaks N+1, what can be placed of it counts, proof or not."""
+    """If the solver's answer violates N+1, the part that can be placed counts."""
     rng = random.Random(seed)
     document = builders.cluster(nodes=nodes, memory=65536, cpus=64)
     sizes = [

@@ -1,4 +1,4 @@
-"""N+1 of shared storage whose partitions overlap on the same nodes, against brute force."""
+"""N+1 of shared storage with partitions that overlap on nodes, compared with brute force."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ CHUNKS = [range(start, start + 200) for start in range(0, 1000, 200)]
 POOLS = ("nas", "san", "ceph")
 
 MOST_SLOW = [CHUNKS[0], *(pytest.param(one, marks=pytest.mark.slow) for one in CHUNKS[1:])]
-"""The first of them in every run, the others where there is time."""
+"""The first chunk is in every run, the others only in slow runs."""
 
 
 def tight(rng: Random, local: bool = False) -> Json:
-    """A few nodes with tens of MiB that reach some of three pools, and a request.
+    """Return nodes with tens of MiB and access to some of three pools, and a request.
 
     With `local` there are also plain instances in volume groups, and drbd ones.
     """
@@ -57,7 +57,7 @@ def tight(rng: Random, local: bool = False) -> Json:
 def resident(
     rng: Random, home: str, nodes: list[str], pools: list[str], size: int, local: bool
 ) -> Json:
-    """An instance on `home` of that size."""
+    """Return an instance on `home` of that size."""
     kind = rng.choice(("rbd", "rbd", "plain", "drbd")) if local else "rbd"
     if kind == "drbd":
         return instance(home, rng.choice([n for n in nodes if n != home]), memory=size, disk=1)
@@ -70,11 +70,11 @@ def resident(
 
 
 class Brute:
-    """The document alone, moved about in lists: what a failure leads to, by definition.
+    """Simulate the document in lists: the effect of a failure, by definition.
 
-    All instances are external and run, so a score is three spreads over the nodes that
-    are online: of free memory, of virtual cpus and, four times, of the primaries; and
-    of what runs on others, 4 for being there and 16 for being a primary.
+    All instances are external and run. So a score is three spreads over the online nodes: of free
+    memory, of virtual cpus and, four times, of the primaries. Each instance on another node adds 4,
+    and each primary there 16.
     """
 
     def __init__(self, document: Json, strict: bool) -> None:
@@ -86,17 +86,17 @@ class Brute:
         self.free = {name: raw["free_memory"] for name, raw in self.nodes.items()}
 
     def put(self, name: str, raw: Json, node: str) -> None:
-        """A new instance."""
+        """Add a new instance."""
         self.raw[name], self.where[name] = raw, node
         self.free[node] -= raw["memory"]
 
     def reaches(self, node: str, name: str) -> bool:
-        """Whether the node reaches the pool of the instance."""
+        """Return whether the node has access to the pool of the instance."""
         pool = external(self.raw[name]["storage_pool"])
         return pool in self.nodes[node]["storage_pools"]
 
     def survives(self, failing: str) -> bool:
-        """Whether all on `failing` find a place, one after the other in the order of names."""
+        """Return whether all on `failing` can be restarted, one after the other by name."""
         where, free = dict(self.where), dict(self.free)
         for name in sorted(n for n, node in where.items() if node == failing):
             size = self.raw[name]["memory"]
@@ -117,7 +117,7 @@ class Brute:
         return True
 
     def score(self, where: dict[str, str], free: dict[str, int]) -> float:
-        """The cluster score, as far as anything differs."""
+        """Return the cluster score without constant terms."""
         counts = Counter(where.values())
         online = [node for node in self.nodes if self.online[node]]
         total = int(next(iter(self.nodes.values()))["total_memory"])
@@ -130,7 +130,7 @@ class Brute:
 @pytest.mark.parametrize("seeds", MOST_SLOW, ids=str)
 @pytest.mark.parametrize("mode", ["strict", "no-new"])
 def test_judge_of_overlapping_partitions_equals_brute_force(mode: str, seeds: range) -> None:
-    """Every place for the new instance is judged as the definition judges it."""
+    """The result for every place of the new instance equals that of the definition."""
     told: Counter[bool] = Counter()
     for seed in seeds:
         document = tight(Random(f"pools/{seed}"))
@@ -154,14 +154,14 @@ def test_judge_of_overlapping_partitions_equals_brute_force(mode: str, seeds: ra
 
 
 def cases(mode: str, seeds: range) -> Iterator[tuple[str, Case]]:
-    """Tight clusters with external, plain and drbd instances."""
+    """Yield nearly full clusters with external, plain and drbd instances."""
     for seed in seeds:
         yield f"{mode} {seed}", context_of(tight(Random(f"mixed/{seed}"), local=True), mode)
 
 
 @pytest.mark.parametrize("mode", ["strict", "no-new"])
 def test_cheap_verdict_on_shares_is_that_of_the_simulation(mode: str) -> None:
-    """What is called safe is survived, what is called lost is not; little remains unknown."""
+    """A failure called safe is tolerated, one called lost is not; few results are unknown."""
     counts: Counter[int] = Counter()
     restricted = 0
     for name, case in cases(mode, seeds(80, 350)):
@@ -181,7 +181,7 @@ def test_cheap_verdict_on_shares_is_that_of_the_simulation(mode: str) -> None:
 
 
 def assert_spare(case: Case, node: int, spare: float, targets: list[int]) -> None:
-    """The spare memory may vanish from any one node."""
+    """Assert that the spare memory can vanish from any one node."""
     memory, failovers = case.state.columns[0], demand_of(case.state, node, case.rules).failovers
     for target in targets:
         if target not in failovers:
@@ -194,7 +194,7 @@ def assert_spare(case: Case, node: int, spare: float, targets: list[int]) -> Non
 def test_failures_played_through_at_once_respect_pools(
     mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The array form of the simulation loses the same failures as one by one."""
+    """The array form of the simulation loses the failures of the plain one."""
     monkeypatch.setattr(simulation, "WORTH_ARRAYS", -1)
     lost = 0
     for seed in seeds(35, 150):

@@ -1,4 +1,4 @@
-"""Documents of older Ganetis are answered as the modern ones that say the defaults."""
+"""Documents of older versions of Ganeti get the answers of modern ones with default values."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DEFAULTS: Json = policy(LOW, HIGH, **{"vcpu-ratio": 4, "spindle-ratio": 32}) | {
         "blockdev", "diskless", "drbd", "ext", "file", "gluster", "plain", "rbd", "sharedfile",
     ],
 }  # fmt: skip
-"""The policy of documents that have none, as documented."""
+"""The documented policy of documents without one."""
 
 INSTANCES = {
     "web": instance("node1", "node2", memory=2048),
@@ -62,7 +62,7 @@ every_request = pytest.mark.parametrize("name", REQUESTS)
 
 
 def modern(name: str) -> Json:
-    """Return the document in which everything is said, with one of `REQUESTS`."""
+    """Return the document with all members, with one of `REQUESTS`."""
     document = cluster(4, memory=65536, cpus=4, instances=INSTANCES)
     document["nodegroups"]["uuid-default"]["ipolicy"] = DEFAULTS
     document["ipolicy"] = DEFAULTS
@@ -82,13 +82,13 @@ def with_group_policy_only(document: Json) -> None:
 
 
 def with_cluster_policy_only(document: Json) -> None:
-    """Groups without a policy have that of the cluster."""
+    """Groups without a policy use that of the cluster."""
     for group in document["nodegroups"].values():
         del group["ipolicy"]
 
 
 def with_limits_in_policy(document: Json) -> None:
-    """Before 2.11 a policy had one interval, and no list of them."""
+    """Before 2.11 a policy had one interval instead of a list."""
     for owner in (document, *document["nodegroups"].values()):
         own = owner["ipolicy"] = dict(owner["ipolicy"])
         (interval,) = own.pop("minmax")
@@ -96,13 +96,13 @@ def with_limits_in_policy(document: Json) -> None:
 
 
 def with_should_run(document: Json) -> None:
-    """Before 2.6 an instance should run or not; there was no third state."""
+    """Before 2.6 an instance had to run or not; there was no third state."""
     for one in document["instances"].values():
         one["should_run"] = one.pop("admin_state") == "up"
 
 
 def without_spindle_use(document: Json) -> None:
-    """Before 2.6 nobody counted spindles."""
+    """Before 2.6 spindles were not counted."""
     described = [document["request"], *document["request"].get("instances", [])]
     for one in (*document["instances"].values(), *described):
         if isinstance(one, dict):
@@ -119,14 +119,14 @@ def without_node_parameters(document: Json) -> None:
 
 
 def without_groups(document: Json) -> None:
-    """Before 2.4 there were no groups: one holds all nodes."""
+    """Before 2.4 there were no groups: one group has all nodes."""
     del document["nodegroups"]
     for node in document["nodes"].values():
         del node["group"]
 
 
 def as_in_the_beginning(document: Json) -> None:
-    """All of it at once."""
+    """Apply all changes at once."""
     with_should_run(document)
     without_spindle_use(document)
     without_node_parameters(document)
@@ -143,7 +143,7 @@ every_age = pytest.mark.parametrize("age", AGES)
 
 
 def response_to(document: Json) -> Json:
-    """Return the response, but for the uuid of the group, which old documents have not."""
+    """Return the response without the UUID of the group, which old documents do not have."""
     response: Json = _without_uuid(respond(document))
     return response
 
@@ -157,7 +157,7 @@ def _without_uuid(value: Any) -> Any:
 @every_age
 @every_request
 def test_old_document_has_the_answer_of_the_modern_one(name: str, age: Any) -> None:
-    """What an older Ganeti does not say is what it meant."""
+    """Missing members have the values that an older Ganeti used."""
     old = modern(name)
     age(old)
     if name == "allocate-many-spindles" and age in (without_spindle_use, as_in_the_beginning):
@@ -184,7 +184,7 @@ def test_old_document_validated_has_no_problem(name: str, age: Any) -> None:
     ],
 )
 def test_document_without_policy_has_the_documented_limits(name: str, excess: str) -> None:
-    """One MiB, cpu or spindle beyond the default is rejected on all 12 pairs."""
+    """One MiB, cpu or spindle above the default is rejected on all 12 pairs."""
     old = modern(name)
     without_policy(old)
     info = response_to(old)["info"]
@@ -194,14 +194,14 @@ def test_document_without_policy_has_the_documented_limits(name: str, excess: st
 
 @pytest.mark.parametrize("name", ["allocate", "allocate-cpu-ratio"])
 def test_document_without_policy_accepts_what_is_within(name: str) -> None:
-    """Usual sizes, and 8 virtual cpus on 4 at a ratio of 4."""
+    """Usual sizes are accepted, and 8 virtual cpus on 4 at a ratio of 4."""
     old = modern(name)
     without_policy(old)
     assert response_to(old)["success"]
 
 
 def test_document_without_any_state_takes_instances_for_running() -> None:
-    """Neither admin_state nor should_run: up, so that it migrates."""
+    """Without admin_state and should_run the instance is up, so it migrates."""
     old = modern("node-evacuate")
     del old["instances"]["web"]["admin_state"]
     (job, *_) = response_to(old)["result"][2]
@@ -209,7 +209,7 @@ def test_document_without_any_state_takes_instances_for_running() -> None:
 
 
 def test_stopped_instance_of_old_document_fails_over() -> None:
-    """should_run is false: it cannot be migrated."""
+    """should_run is false, so the instance cannot be migrated."""
     old = modern("node-evacuate")
     with_should_run(old)
     jobs = response_to(old)["result"][2]
@@ -225,7 +225,7 @@ def test_stopped_instance_of_old_document_fails_over() -> None:
 def test_figures_of_a_node_that_cannot_be_asked_count_not_to_hail(
     health: dict[str, Any], read: int
 ) -> None:
-    """Ganeti tells none of such nodes; where a document does, hail looks past them, we do not."""
+    """Ganeti reports no amounts of such nodes; if a document has some, only hail ignores them."""
     document = cluster(1, changes={"node1": health | {"reserved_cpus": 2}})
     like_hail = read_cluster(document, Reading(behaviour_of("hail"))).nodes[0]
     ours = read_cluster(document, Reading()).nodes[0]

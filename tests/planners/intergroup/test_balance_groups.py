@@ -1,4 +1,4 @@
-"""Balancing groups: load against capacity, moved from the most to the least loaded."""
+"""Balancing groups: instances move from the most to the least loaded, per capacity."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .worlds import by_group, on_shared, plan_of
 
 
 def crowd(*counts: int, per: int = 2, **members: str) -> Json:
-    """Return groups of `per` nodes with so many instances on shared storage, each of one load."""
+    """Return groups of `per` nodes with so many instances on shared storage, of equal load."""
     names = [f"g{k}" for k in range(len(counts))]
     instances = {
         f"i{k}{number}": on_shared(f"node{1 + k * per + number % per}", memory=256)
@@ -25,7 +25,7 @@ def crowd(*counts: int, per: int = 2, **members: str) -> Json:
 
 
 def score(plan: Json, moment: str) -> float:
-    """Return the score that follows from the loads that a plan tells."""
+    """Return the score that follows from the loads in a plan."""
     loads = [one[moment] for one in plan["groups"] if one[moment] is not None]
     return sum(
         float(pstdev(load[kind] for load in loads)) for kind in ("cpu", "memory", "disk", "net")
@@ -33,7 +33,7 @@ def score(plan: Json, moment: str) -> float:
 
 
 def test_balance_groups_evens_loads_out() -> None:
-    """From the most to the least loaded, until all are level; each move lowers the score."""
+    """Instances move until all groups are level; each move lowers the score."""
     plan = plan_of("balance-groups", crowd(6, 3, 0))
     scores = [plan["scores"]["before"], *(move["score"] for move in plan["moves"])]
     assert scores == sorted(set(scores), reverse=True)
@@ -47,7 +47,7 @@ def test_balance_groups_evens_loads_out() -> None:
 
 
 def test_balance_groups_divides_by_capacity() -> None:
-    """A group with twice the nodes carries twice the load, and is level with the other."""
+    """A group with twice the nodes has twice the load at the end."""
     instances = {f"a{k}": on_shared("node1", memory=256) for k in range(2)}
     instances |= {f"b{k}": on_shared(f"node{2 + k % 2}", memory=256) for k in range(4)}
     document = cluster({"small": 1, "large": 2}, instances=instances)
@@ -56,7 +56,7 @@ def test_balance_groups_divides_by_capacity() -> None:
 
 
 def test_balance_groups_reads_dynamic_utilisation(tmp_path: Path) -> None:
-    """As many instances in both groups, but all the cpu load in one; the busiest goes."""
+    """The groups have equally many instances, but one has all the cpu load."""
     loads = tmp_path / "loads"
     loads.write_text("i00 4 0 0 0\ni01 2 0 0 0\ni10 0 0 0 0\ni11 0 0 0 0\n")
     plan = plan_of("balance-groups", crowd(2, 2), "-U", str(loads))
@@ -68,7 +68,7 @@ def test_balance_groups_reads_dynamic_utilisation(tmp_path: Path) -> None:
 
 
 def test_balance_groups_moves_only_what_is_on_shared_storage() -> None:
-    """Local disks stay, though they carry load."""
+    """Instances with local disks stay, though they have load."""
     document = crowd(1, 0)
     document["instances"] |= {f"d{k}": instance("node1", "node2", memory=256) for k in range(4)}
     plan = plan_of("balance-groups", document)
@@ -95,7 +95,7 @@ def test_balance_groups_keeps_to_partitions() -> None:
 
 
 def test_balance_groups_stops_where_it_is_told() -> None:
-    """After so many moves, for so much traffic, for so little gain."""
+    """Limits are the number of moves, the traffic, and the gain."""
     for options, count, reason in (
         (["--max-length=1"], 1, "the limit of 1 moves is reached"),
         (["--cost=0.6"], 2, "no move that helps is within --cost"),
@@ -106,7 +106,7 @@ def test_balance_groups_stops_where_it_is_told() -> None:
 
 
 def test_balance_groups_keeps_n1() -> None:
-    """The least loaded group has no memory to spare for a failure."""
+    """The least loaded group has no memory for the failover."""
     document = crowd(4, 0)
     document["instances"] |= {
         f"w{k}": on_shared(f"node{k}", memory=4050, vcpus=1, auto_balance=False) for k in (3, 4)
@@ -118,14 +118,14 @@ def test_balance_groups_keeps_n1() -> None:
 
 
 def test_balance_groups_needs_external_storage() -> None:
-    """Where nothing is on shared storage nothing is cheap to move."""
+    """Without shared storage every move would copy disks."""
     document = cluster({"a": 2, "b": 2}, instances={"d": instance("node1", "node2")})
     plan = plan_of("balance-groups", document)
     assert plan["reason"] == "no two groups share external storage"
 
 
 def test_group_that_must_survive_everything_may_be_left() -> None:
-    """Strict holds who comes or moves there; what a plain one loses anyway keeps nobody back."""
+    """Strict N+1 checks arrivals and moves in a group, but no departures of plain instances."""
     document = crowd(4, 0)
     document["instances"] |= {"big": instance("node1", memory=7000)}
     document["nodes"]["node1"]["free_memory"] -= 7000
@@ -137,7 +137,7 @@ def test_group_that_must_survive_everything_may_be_left() -> None:
 
 
 def test_unit_whose_second_is_tied_to_others_first_is_moved() -> None:
-    """Which of those that must be together stands first in a rule makes no difference."""
+    """The order of the members of a colocation group in a rule has no effect."""
     document = crowd(4, 0)
     for number, words in enumerate((["c:rack"], ["u"], ["c:rack", "u"], [])):
         one = document["instances"][f"i0{number}"]
@@ -163,7 +163,7 @@ def _score(loads: dict[str, tuple[float, ...]], homes: dict[str, int], groups: i
 
 
 def _level(loads: dict[str, tuple[float, ...]], homes: dict[str, int], group: int) -> float:
-    """Return how loaded a group is: its share of each kind of load, added up."""
+    """Return the load of a group: the sum of its shares of each kind of load."""
     shares = []
     for kind in range(4):
         whole = sum(one[kind] for one in loads.values())

@@ -1,4 +1,4 @@
-"""Redistribution: who is unhealthy, who leaves, in which order, and when a group is repaired."""
+"""Redistribution: unhealthy groups, leaving instances, their order, and repaired groups."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def moved(plan: Json) -> list[str]:
 
 
 def drbd_short_of_memory() -> Json:
-    """Return a cluster where node2 cannot take over what node1 has.
+    """Return a cluster in which node2 cannot take over the instances of node1.
 
     ``s1`` and ``s2`` reserve 2 + 3 GiB there, ``p`` fills it up: 4 GiB are left.
     """
@@ -33,7 +33,7 @@ def test_redistribute_moves_what_is_on_offline_nodes() -> None:
     instances = {"a": on_shared("node1"), "b": on_shared("node2"), "c": on_shared("node1")}
     plan = plan_of("redistribute", cluster(TWO, instances=instances, changes=OFFLINE))
     groups = by_group(plan)
-    # b would be lost if node2 failed, the only one left: it goes as well
+    # b could not be restarted if node2, the only other node, failed, so b moves, too
     assert moved(plan) == ["a", "c", "b"]
     assert (groups["east"]["state"], groups["east"]["repaired"]) == ("unhealthy", True)
     assert (groups["west"]["state"], groups["west"]["repaired"]) == ("healthy", False)
@@ -43,7 +43,7 @@ def test_redistribute_moves_what_is_on_offline_nodes() -> None:
 
 
 def test_redistribute_takes_secondaries_of_failing_nodes_before_their_primaries() -> None:
-    """A group with nodes that fail N+1 is weakly unhealthy; the first secondary is enough."""
+    """A group with nodes that fail N+1 is weakly unhealthy; one moved secondary is enough."""
     plan = plan_of("redistribute", drbd_short_of_memory())
     assert moved(plan) == ["s1"]
     east = by_group(plan)["east"]
@@ -52,7 +52,7 @@ def test_redistribute_takes_secondaries_of_failing_nodes_before_their_primaries(
 
 
 def test_redistribute_takes_primaries_where_secondaries_are_not_enough() -> None:
-    """On shared storage nobody is secondary: the primaries of the doomed node leave, by name."""
+    """Shared storage has no secondaries: the primaries of the failing node leave, by name."""
     instances = {"big": on_shared("node1", memory=6000), "other": on_shared("node2", memory=5000)}
     plan = plan_of("redistribute", cluster(TWO, instances=instances))
     assert moved(plan) == ["big"]
@@ -62,7 +62,7 @@ def test_redistribute_takes_primaries_where_secondaries_are_not_enough() -> None
 
 
 def test_redistribute_takes_offline_nodes_before_nodes_that_fail_n1() -> None:
-    """The three kinds of victims in their order: offline, secondaries, primaries."""
+    """The victims are in order: on offline nodes, secondaries, primaries."""
     instances = {
         "z": on_shared("node1"),
         "s": instance("node2", "node3", memory=5000),
@@ -70,12 +70,12 @@ def test_redistribute_takes_offline_nodes_before_nodes_that_fail_n1() -> None:
     }
     document = cluster({"east": 3, "west": 3}, instances=instances, changes=OFFLINE)
     plan = plan_of("redistribute", document)
-    assert moved(plan)[:2] == ["z", "a"]  # a is secondary on node2, which comes first
+    assert moved(plan)[:2] == ["z", "a"]  # a is secondary on node2, which is first
     assert by_group(plan)["east"]["repaired"]
 
 
 def test_redistribute_leaves_out_groups_alone_in_their_partition() -> None:
-    """No other group reaches its pools: it is not repaired, and does not count as healthy."""
+    """No other group has access to its pools: it is not repaired, and does not count as healthy."""
     instances = {"a": on_shared("node1", "nas1"), "b": on_shared("node3", "nas2")}
     document = cluster({"east": 2, "west": 2, "south": 1}, instances=instances, changes=OFFLINE)
     pools = {"node1": "nas1", "node2": "nas1", "node3": "nas2", "node4": "nas2", "node5": "nas2"}
@@ -89,13 +89,13 @@ def test_redistribute_leaves_out_groups_alone_in_their_partition() -> None:
 
 
 def test_redistribute_stops_if_no_group_is_unhealthy() -> None:
-    """It says so, and moves nothing."""
+    """The plan reports it, and moves no instance."""
     plan = plan_of("redistribute", cluster(TWO))
     assert (plan["reason"], plan["moves"]) == ("no group is unhealthy", [])
 
 
 def test_redistribute_stops_if_no_group_is_healthy() -> None:
-    """There is nobody to help."""
+    """No group can receive instances."""
     document = cluster(
         TWO,
         instances={"a": on_shared("node1"), "b": on_shared("node3")},
@@ -107,13 +107,13 @@ def test_redistribute_stops_if_no_group_is_healthy() -> None:
 
 
 def test_redistribute_stops_where_there_is_one_group() -> None:
-    """A regular cluster is no super cluster."""
+    """A regular cluster is not a super cluster."""
     plan = plan_of("redistribute", cluster(2))
     assert plan["reason"] == "no super cluster: there is one group only"
 
 
 def test_redistribute_repairs_a_group_as_a_whole_or_not_at_all() -> None:
-    """One victim without a place, and none of its group moves; the other group is repaired."""
+    """If one victim cannot be placed, its group is not repaired; the other group is."""
     instances = {
         "huge": on_shared("node1", memory=7000),
         "small": on_shared("node1", memory=256),
@@ -134,7 +134,7 @@ def test_redistribute_repairs_a_group_as_a_whole_or_not_at_all() -> None:
 
 
 def test_redistribute_cannot_repair_a_group_with_plain_disks_on_offline_nodes() -> None:
-    """What cannot move makes the whole group stay, and is named."""
+    """An instance that cannot move prevents the repair of its group, and is named."""
     instances = {"a": on_shared("node1"), "b": instance("node1")}
     document = cluster(TWO, instances=instances, changes=OFFLINE)
     plan = plan_of("redistribute", document)
@@ -144,7 +144,7 @@ def test_redistribute_cannot_repair_a_group_with_plain_disks_on_offline_nodes() 
 
 
 def test_redistribute_keeps_to_the_partition_of_each_instance() -> None:
-    """East shares one NAS with west and another with south; all go where their pool is."""
+    """East shares one NAS with west and another with south; each instance moves within its pool."""
     instances = {
         "a": on_shared("node1", "nas1"),
         "b": on_shared("node1", "nas2"),
@@ -164,7 +164,7 @@ def test_redistribute_keeps_to_the_partition_of_each_instance() -> None:
 
 
 def test_redistribute_takes_external_pools_for_opaque() -> None:
-    """What an external pool has free is not looked at; what an internal one has, is."""
+    """Free space of an external pool is ignored; that of an internal pool counts."""
     for kind, repaired in (("external", True), ("internal", False)):
         members = {"storage_type": kind, "storage_pool": "box"}
         one = instance("node1", **({"disk_template": "ext"} if kind == "external" else {}))
@@ -178,7 +178,7 @@ def test_redistribute_takes_external_pools_for_opaque() -> None:
 
 
 def test_redistribute_never_makes_a_healthy_group_unhealthy() -> None:
-    """West has the memory, but could not survive a failure then: nothing moves."""
+    """West has the memory, but would not tolerate a failure then: no instance moves."""
     instances = {"a": on_shared("node1", memory=5000)}
     instances |= {f"w{k}": on_shared(f"node{k}", memory=2000) for k in (3, 4)}
     document = cluster({"east": 2, "west": 2}, instances=instances, changes=OFFLINE)
@@ -189,7 +189,7 @@ def test_redistribute_never_makes_a_healthy_group_unhealthy() -> None:
 
 
 def test_redistribute_packs_where_one_after_the_other_fails() -> None:
-    """The first takes the only place of the second; placed together both have one."""
+    """The first takes the only place of the second; placed together, both fit."""
     document = cluster(
         {"east": 1, "west": 1, "south": 1},
         instances={
@@ -211,7 +211,7 @@ def test_redistribute_packs_where_one_after_the_other_fails() -> None:
 
 
 def test_redistribute_asks_whether_moves_between_groups_are_allowed() -> None:
-    """The command line or a tag of the cluster may say no; the default does not."""
+    """The command line or a tag of the cluster can forbid the moves; the default allows them."""
     document = cluster(TWO, instances={"a": on_shared("node1")}, changes=OFFLINE)
     plan = plan_of("redistribute", document, "--inter-group=no")
     assert plan["reason"] == "moves between groups are not allowed: --inter-group=no"
