@@ -1,4 +1,4 @@
-"""The page of a plan: what stands in it, and how a browser shows it."""
+"""The page of a plan: its content, and how a browser shows it."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ HELD = {
     EVIL: instance("node1", "node2", memory=512),
     "\"'&</script><script>alert(2)</script>": instance("node1", disk_template="rbd", memory=256),
 }
-"""Nearly everything on one node, and names that would be markup."""
+"""Nearly all instances on one node, with names that look like markup."""
 
 
 def crowded(nodes: int = 4, **members: Any) -> Any:
-    """A cluster whose first node holds all."""
+    """Return a cluster with all instances on the first node."""
     return cluster(nodes, instances=HELD, **members)
 
 
 class Outline(HTMLParser):
-    """The elements of a page, and whether they are closed as they were opened."""
+    """Collect the elements of a page, and check that they are closed in order."""
 
     VOID = ("meta", "input", "link", "br", "img")
 
@@ -42,7 +42,7 @@ class Outline(HTMLParser):
         assert self.open == []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Note an element."""
+        """Record an element."""
         self.elements.append((tag, dict(attrs)))
         if tag not in self.VOID:
             self.open.append(tag)
@@ -54,7 +54,7 @@ class Outline(HTMLParser):
 
 
 def test_page_of_a_plan_is_one_file_that_needs_nothing_else(write: Write) -> None:
-    """Well-formed, no address of anything to fetch, no element that a name brought in."""
+    """The page is well-formed, loads nothing, and has no element that a name created."""
     text = write("balance", crowded()).read_text()
     found = Outline(text)
     tags = [tag for tag, _ in found.elements]
@@ -71,7 +71,7 @@ def test_page_of_a_plan_is_one_file_that_needs_nothing_else(write: Write) -> Non
 
 
 def test_page_of_a_plan_tells_every_move_with_a_reason(write: Write) -> None:
-    """The cell below `Why` is never empty."""
+    """The cells in the column `Why` are never empty."""
     text = write("balance", crowded()).read_text()
     rows = re.findall(r'<tr id="move-\d+">(.*?)</tr>', text)
     assert rows
@@ -81,7 +81,7 @@ def test_page_of_a_plan_tells_every_move_with_a_reason(write: Write) -> None:
 
 
 def test_page_of_squeeze_names_the_node_that_is_freed(write: Write) -> None:
-    """It is the reason of the moves, and a mark of the node."""
+    """The node is the reason of the moves, and is marked."""
     held = {"a": instance("node3", disk_template="rbd", memory=256)}
     document = cluster(3, instances=held, tags=())
     for name in ("node1", "node2"):
@@ -94,7 +94,7 @@ def test_page_of_squeeze_names_the_node_that_is_freed(write: Write) -> None:
 def test_page_without_the_template_library_is_rejected_at_once(
     tmp_path: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One line, before any work; it says what to install."""
+    """One line is printed before any work; it says what to install."""
     monkeypatch.setattr("iallocator.render.page.html.find_spec", lambda name: None)
     source = tmp_path / "document.json"
     source.write_bytes(as_bytes(crowded()))
@@ -106,7 +106,7 @@ def test_page_without_the_template_library_is_rejected_at_once(
 
 
 def test_browser_shows_names_as_text_and_runs_no_other_script(write: Write, show: Show) -> None:
-    """A name that would be an image is read as it is; see `show` for what must not happen."""
+    """A name that looks like an image is shown as text; `show` fails on anything else."""
     page = show(write("balance", crowded()))
     assert page.locator("img").count() == 0
     assert page.locator("#moves").get_by_text(EVIL).count() > 0
@@ -115,7 +115,7 @@ def test_browser_shows_names_as_text_and_runs_no_other_script(write: Write, show
 
 @pytest.mark.slow
 def test_browser_finds_a_node_among_a_thousand(write: Write, show: Show) -> None:
-    """Rows without all the words vanish; an empty field brings them back."""
+    """Rows without all the words are hidden; an empty field shows them again."""
     path = write("balance", crowded(1000, memory=16384))
     assert path.stat().st_size < 5_000_000
     page = show(path)
@@ -130,7 +130,7 @@ def test_browser_finds_a_node_among_a_thousand(write: Write, show: Show) -> None
 def test_browser_without_scripts_switches_between_before_and_after(
     write: Write, show: Show
 ) -> None:
-    """By radio buttons; the field that only scripts serve is not there."""
+    """Radio buttons switch; the field that needs scripts is hidden."""
     page = show(write("balance", crowded()), java_script_enabled=False)
     before, after = (page.locator(f"table.nodes tbody tr .meter.m{k}").first for k in (0, 1))
     assert before.is_visible()
@@ -142,7 +142,7 @@ def test_browser_without_scripts_switches_between_before_and_after(
 
 
 def test_browser_is_used_by_keyboard_alone(write: Write, show: Show) -> None:
-    """Tab comes to the switch, whose label shows it; arrows choose; Enter and Space sort."""
+    """Tab focuses the switch, and its label shows that; arrows select; Enter and Space sort."""
     page = show(write("balance", crowded()))
     focus = "document.activeElement.id || document.activeElement.textContent.trim()"
     reached: list[str] = []
@@ -165,7 +165,7 @@ def test_browser_is_used_by_keyboard_alone(write: Write, show: Show) -> None:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_browser_shows_text_with_enough_contrast(write: Write, show: Show, scheme: str) -> None:
-    """Every colour of text against what is behind it, at least 4.5 to 1."""
+    """The contrast of every text with its background is at least 4.5 to 1."""
     page = show(write("balance", crowded()), color_scheme=scheme)
     assert page.evaluate(CONTRAST) == []
 
@@ -200,7 +200,7 @@ ASKED = {"report": (), "check": (), "capacity": ("-l3", "--disk-template=rbd"), 
 def test_page_of_a_command_is_well_formed_and_runs_in_a_browser(
     write: Write, show: Show, command: str
 ) -> None:
-    """Names stay text; every link of its contents leads to a section."""
+    """Names stay text; every link of the contents leads to a section."""
     document = allocate(crowded(), disk_template="drbd", required_nodes=2, name=f"n{EVIL}")
     path = write(command, document, *ASKED[command])
     found = Outline(path.read_text())
@@ -215,7 +215,7 @@ def test_page_of_a_command_is_well_formed_and_runs_in_a_browser(
 
 
 def test_page_of_capacity_says_what_would_be_survived_and_why_it_ends(write: Write) -> None:
-    """Failures, score and groups as they are and once it is full; who came closest to one more."""
+    """Failures, score and groups now and when full; the node that is closest to one more."""
     text = write(
         "capacity", allocate(cluster(3)), "--standard-alloc=30g,1g,1", "--n1=off"
     ).read_text()
@@ -225,7 +225,7 @@ def test_page_of_capacity_says_what_would_be_survived_and_why_it_ends(write: Wri
 
 
 def test_page_of_capacity_counts_new_instances_by_group(write: Write) -> None:
-    """One is there, and one more fits on each of two nodes without N+1."""
+    """One new instance exists, and one more fits on each of two nodes without N+1."""
     one = {"a": instance("node1", memory=512, disk_template="rbd")}
     text = write(
         "capacity", cluster(2, memory=8192, instances=one), "--n1=off", "--disk-template=rbd",
@@ -236,7 +236,7 @@ def test_page_of_capacity_counts_new_instances_by_group(write: Write) -> None:
 
 
 def test_page_of_capacity_has_the_forecast(write: Write, tmp_path: Path) -> None:
-    """Order by order, with the median."""
+    """The forecast is listed per order, with the median."""
     (tmp_path / "past").mkdir()
     asked = allocate(cluster(2, memory=8000), memory=2500, disk_template="rbd")
     (tmp_path / "past" / "one.json").write_bytes(as_bytes(asked))
@@ -248,7 +248,7 @@ def test_page_of_capacity_has_the_forecast(write: Write, tmp_path: Path) -> None
 
 
 def test_parts_of_a_page_that_scroll_have_names_of_their_own(write: Write) -> None:
-    """Who moves from part to part by keyboard hears which is which; no column is without title."""
+    """Screen readers can name each part; no column is without title."""
     path = write("capacity", allocate(cluster(3)), "-l3")
     found = Outline(path.read_text())
     labels = [a["aria-label"] for _, a in found.elements if a.get("role") == "region"]

@@ -1,4 +1,4 @@
-"""With hbal's rules our plans are hbal's: the same scores, step by step."""
+"""With hbal's rules, plans equal hbal's: equal scores, step by step."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _peer_files(pattern: str) -> list[Path]:
 
 
 def ours(*arguments: str) -> Json:
-    """Return our plan in hbal's way; every plan is executed on the model, too."""
+    """Return our plan with hbal's rules; every plan is also executed on the model."""
     done = run("balance", "--compat=hail", "--json", "--verify-plan", *arguments)
     assert (done.returncode, done.stderr) == (0, b"")
     plan: Json = json.loads(done.stdout)
@@ -55,7 +55,7 @@ def ours(*arguments: str) -> Json:
 
 
 def difference(plan: Json, peer: Any) -> str:
-    """Say how our plan differs from the peer's; "" if it does not, or a tie explains it."""
+    """Return how our plan differs from the peer's; "" if it does not, or a tie explains it."""
     mine = [plan["scores"]["before"], *(move["score"] for move in plan["moves"])]
     theirs = peer.scores
     for step, (a, b) in enumerate(zip(mine, theirs)):
@@ -73,10 +73,11 @@ def difference(plan: Json, peer: Any) -> str:
 
 
 def comparable(raw: Json) -> bool:
-    """Tell whether hbal, through hail's text file, sees what we see.
+    """Return whether hbal, through hail's text file, reads the facts that we read.
 
-    Not if a node's N+1 is judged by another figure at the start; and to hbal an instance
-    without local disks takes spindles of exclusive storage, and stays if it does not say how many.
+    It does not if N+1 of a node is checked with another figure at the start. In hbal, an instance
+    without local disks also takes spindles of exclusive storage, and stays if their number is
+    unknown.
     """
     exclusive = any(node["ndparams"]["exclusive_storage"] for node in raw["nodes"].values())
     shared = any(
@@ -117,14 +118,14 @@ def test_balance_of_generated_clusters_scores_as_hbal(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("options", OPTIONS, ids=" ".join)
 def test_balance_with_an_option_scores_as_hbal(options: tuple[str, ...], tmp_path: Path) -> None:
-    """Every option means what it means to hbal."""
+    """Every option has hbal's meaning."""
     groups, wrong = compare(range(100, 130), tmp_path, *options)
     assert not wrong, "\n".join(wrong)
     assert groups >= 20
 
 
 def test_balance_with_an_offline_node_scores_as_hbal(tmp_path: Path) -> None:
-    """Nodes given by -O are left, as hbal leaves them."""
+    """Nodes given by -O are evacuated, as in hbal."""
     wrong, count = [], 0
     for seed in seeds(12, 30, 200):
         raw = document(seed, "relocate")
@@ -143,7 +144,7 @@ def test_balance_with_an_offline_node_scores_as_hbal(tmp_path: Path) -> None:
 
 
 def test_balance_of_a_group_without_online_nodes_scores_as_hbal(tmp_path: Path) -> None:
-    """Its score is 0, whatever is on its nodes; -O leaves none online in the second group."""
+    """Its score is 0, with any instances; -O leaves no online node in the second group."""
     held = {f"i{k}": instance(f"node{k}", disk_template="rbd") for k in (1, 2, 3)}
     raw = cluster({"a": 1, "b": 1, "c": 2}, instances=held, changes={"node1": {"offline": True}})
     raw = allocate(raw, disk_template="rbd")
@@ -157,7 +158,7 @@ def test_balance_of_a_group_without_online_nodes_scores_as_hbal(tmp_path: Path) 
 
 
 def test_balance_with_chosen_instances_scores_as_hbal(tmp_path: Path) -> None:
-    """--select-instances and --exclude-instances choose what hbal chooses."""
+    """--select-instances and --exclude-instances select as in hbal."""
     wrong = []
     for seed in seeds(6, 15, 230):
         raw = document(seed, "relocate")
@@ -177,7 +178,7 @@ def test_balance_with_chosen_instances_scores_as_hbal(tmp_path: Path) -> None:
 
 
 def test_balance_with_utilisation_scores_as_hbal(tmp_path: Path) -> None:
-    """-U weighs instances as hbal weighs them."""
+    """-U weighs instances as in hbal."""
     wrong = []
     for seed in seeds(8, 15, 245):
         raw = document(seed, "relocate")
@@ -242,14 +243,14 @@ htools:iextags:svc
 
 |128,1,1024,1,1,1|128,1,1024,1,1,1;32768,8,1048576,16,8,12|drbd,plain,ext|4.0|32.0
 """
-"""An instance that does not name its spindles, on nodes with exclusive storage."""
+"""An instance with unknown spindles, on nodes with exclusive storage."""
 
 
 @pytest.mark.parametrize("options", [("--ignore-soft-errors",), ()])
 def test_plan_with_hidden_spindles_is_printed_as_by_hbal(
     options: tuple[str, ...], tmp_path: Path
 ) -> None:
-    """Htools check spindles move by move: another order of the steps must not reject the plan."""
+    """Spindles are checked per move in htools: the order of steps must not reject the plan."""
     path = tmp_path / "cluster.data"
     path.write_text(EXCLUSIVE)
     peer = hbal(path, *options)
@@ -287,7 +288,7 @@ htools:iextags:svc
 def test_soft_limits_of_a_copy_off_an_offline_primary_are_those_of_hbal(
     values: dict[str, str], tmp_path: Path
 ) -> None:
-    """Copying disks and then failing over is checked against soft limits, a failover is not."""
+    """Copying disks with a failover is checked against soft limits, a failover alone is not."""
     path = tmp_path / "cluster.data"
     path.write_text(BUSY_SECONDARY.format(**values))
     peer = hbal(path)

@@ -1,4 +1,4 @@
-"""``iallocator capacity --replay``: how many more like those of the past fit."""
+"""``iallocator capacity --replay``: how many more instances like past ones fit."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ Output = pytest.CaptureFixture[str]
 
 
 def modest(now: Json) -> Json:
-    """`now`, with a policy that tiers go down from in no time."""
+    """Return `now` with a policy that makes tiers short."""
     now["ipolicy"]["minmax"][0]["max"] |= {"memory-size": 16384, "disk-size": 102400}
     return now
 
 
 def forecast(folder: Path, sizes: list[int], *words: str) -> Json:
-    """Return what is forecast for two empty nodes of 8000 MiB after requests of these sizes."""
+    """Return the forecast for two empty nodes of 8000 MiB after requests of these sizes."""
     empty = cluster(2, memory=8000)
     (folder / "past").mkdir(exist_ok=True, parents=True)
     for number, memory in enumerate(sizes):
@@ -43,13 +43,13 @@ def forecast(folder: Path, sizes: list[int], *words: str) -> Json:
 
 
 def test_forecast_of_equal_sizes_is_as_many_as_fit(tmp_path: Path) -> None:
-    """Three of 2500 MiB on each node, in any order."""
+    """Three instances of 2500 MiB fit on each node, in any order."""
     found = forecast(tmp_path, [2500])
     assert (found["asked"], found["counts"], found["reasons"]) == (1, [6] * 9, ["FailMem"] * 9)
 
 
 def test_forecast_of_several_sizes_has_a_range(tmp_path: Path) -> None:
-    """The order matters; the same orders each time, and none holds more than the memory."""
+    """The order matters; the orders are fixed, and no order exceeds the memory."""
     found = forecast(tmp_path, [500, 1000, 5000])
     assert found["lowest"] < found["highest"]
     assert found["lowest"] <= found["median"] <= found["highest"]
@@ -58,19 +58,19 @@ def test_forecast_of_several_sizes_has_a_range(tmp_path: Path) -> None:
 
 
 def test_forecast_ends_at_the_limit(tmp_path: Path) -> None:
-    """``--max-length`` holds for each order."""
+    """``--max-length`` applies to each order."""
     assert forecast(tmp_path, [100], "-l2")["counts"] == [2] * 9
 
 
 def test_folder_without_new_instances_is_rejected(tmp_path: Path, capsys: Output) -> None:
-    """Exit status 2."""
+    """The exit status is 2."""
     (tmp_path / "now.json").write_bytes(as_bytes(cluster(2)))
     assert main(["capacity", f"--replay={tmp_path}", str(tmp_path / "now.json")]) == 2
     assert "no request for new instances" in capsys.readouterr().err
 
 
 def replayed(folder: Path, now: Json, requests: list[Json], *words: str) -> tuple[Json, str]:
-    """Return what is forecast for the cluster `now` after `requests`, and what stderr has."""
+    """Return the forecast for the cluster `now` after `requests`, and stderr."""
     past = folder / "asked"
     past.mkdir()
     for number, request in enumerate(requests):
@@ -86,7 +86,7 @@ def asking(**members: Any) -> Json:
 
 
 def test_forecast_keeps_to_the_networks_of_the_requests(tmp_path: Path) -> None:
-    """Only the two nodes of the group that is connected are filled."""
+    """Only the two nodes of the connected group are filled."""
     now = cluster({"east": 2, "west": 2}, memory=8000)
     now["nodegroups"]["uuid-west"]["networks"] = ["net-9"]
     nics = [{"mac": "auto", "ip": None, "network": "net-9"}]
@@ -95,7 +95,7 @@ def test_forecast_keeps_to_the_networks_of_the_requests(tmp_path: Path) -> None:
 
 
 def test_forecast_keeps_those_apart_that_tags_keep_apart(tmp_path: Path) -> None:
-    """One on each of three nodes, then no node may take another."""
+    """One instance is on each of three nodes, then no node accepts another."""
     request = asking(memory=100, tags=["iallocator:separate:must:web"])
     found, _ = replayed(tmp_path, cluster(3, memory=8000), [request], "--n1=off")
     assert (found["counts"], found["reasons"]) == ([3] * 9, ["FailTags"] * 9)
@@ -103,7 +103,7 @@ def test_forecast_keeps_those_apart_that_tags_keep_apart(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("by", ["request", "group", "option"])
 def test_forecast_goes_by_the_strategy_that_counts(by: str, tmp_path: Path) -> None:
-    """Capacities that tags tell end it after one per node, whoever names the strategy."""
+    """Capacities in tags end the forecast after one per node, for each source of the strategy."""
     slots = {f"node{k}": {"tags": ["iallocator:utilization:slots:1"]} for k in (1, 2)}
     now = cluster(2, memory=8000, changes=slots)
     request = asking(memory=100, tags=["iallocator:utilization:slots:1"])
@@ -117,7 +117,7 @@ def test_forecast_goes_by_the_strategy_that_counts(by: str, tmp_path: Path) -> N
 
 
 def test_forecast_keeps_to_the_nodes_and_groups_that_requests_name(tmp_path: Path) -> None:
-    """Of a batch, too; what names a group that is gone is left out, and said."""
+    """Batches are included; a request that names a missing group is skipped and reported."""
     now = cluster({"east": 2, "west": 2}, memory=8000)
     named = {**asking(memory=2500), "group_name": "west", "restrict-to-nodes": ["node3"]}
     gone = {**asking(memory=2500), "group_name": "north"}
@@ -128,7 +128,7 @@ def test_forecast_keeps_to_the_nodes_and_groups_that_requests_name(tmp_path: Pat
 
 
 def test_forecast_asks_a_cluster_that_is_not_n_plus_1_as_requests_do(tmp_path: Path) -> None:
-    """Where hspace fills nothing, requests are answered, and so they are here."""
+    """Requests to a cluster without N+1 are answered, and so is the forecast, unlike hspace."""
     full = {"old": instance("node1", memory=7000, disk_template="rbd"),
             "other": instance("node2", memory=4000, disk_template="rbd")}  # fmt: skip
     now = cluster(2, memory=8000, instances=full)
@@ -138,7 +138,7 @@ def test_forecast_asks_a_cluster_that_is_not_n_plus_1_as_requests_do(tmp_path: P
 
 @pytest.mark.parametrize("seed", range(12))
 def test_forecast_counts_what_a_batch_of_the_same_order_gets(seed: int, tmp_path: Path) -> None:
-    """Order by order as many as ``multi-allocate`` places before the first that fails."""
+    """Each order has as many as ``multi-allocate`` places before the first failure."""
     rng = Random(f"forecast/{seed}")
     template = rng.choice(["rbd", "drbd", "plain"])
     tags = [[], ["iallocator:separate:should:web"], ["iallocator:separate:must:web"]]
@@ -161,21 +161,21 @@ def test_forecast_counts_what_a_batch_of_the_same_order_gets(seed: int, tmp_path
 
 
 def _order(asked: list[Json], number: int) -> Any:
-    """The requests in the order with this number, endlessly."""
+    """Yield the requests in the order with this number, endlessly."""
     rng = Random(number)
     while True:
         yield from rng.sample(asked, len(asked))
 
 
 def test_strategy_without_a_past_is_rejected(tmp_path: Path, capsys: Output) -> None:
-    """Sizes are placed by score, as hspace does: exit status 2."""
+    """Sizes are placed by score, as in hspace: the exit status is 2."""
     (tmp_path / "now.json").write_bytes(as_bytes(cluster(2)))
     assert main(["capacity", "--strategy=affinity", str(tmp_path / "now.json")]) == 2
     assert "--strategy is for requests (--replay)" in capsys.readouterr().err
 
 
 def test_forecast_with_a_size_that_never_fits_says_so(tmp_path: Path) -> None:
-    """Orders end with it wherever it stands; those that end for lack of room are told apart."""
+    """Orders end at that size; those that end without capacity are reported separately."""
     found = forecast(tmp_path, [500, 50000])
     assert found["hopeless"] == len(found["counts"]) == 9
     assert set(found["counts"]) == {0, 1}
@@ -183,7 +183,7 @@ def test_forecast_with_a_size_that_never_fits_says_so(tmp_path: Path) -> None:
 
 
 def test_forecast_reads_compressed_files_among_others(tmp_path: Path, capsys: Output) -> None:
-    """One of 900 and one of 1700 MiB: both count, whatever the files are called."""
+    """One request of 900 and one of 1700 MiB count, whatever the names of the files."""
     past = tmp_path / "past"
     past.mkdir()
     for name, memory in (("0.json.gz", 900), ("1.json", 1700)):
@@ -197,7 +197,7 @@ def test_forecast_reads_compressed_files_among_others(tmp_path: Path, capsys: Ou
 
 
 def test_forecast_leaves_damaged_files_out_by_name(tmp_path: Path, capsys: Output) -> None:
-    """One good request among files that are cut off, no JSON, or badly compressed."""
+    """One good request is among files that are truncated, not JSON, or badly compressed."""
     past = tmp_path / "past"
     past.mkdir()
     (past / "cut.json").write_text('{"request": {"type"')
@@ -221,7 +221,7 @@ def test_forecast_leaves_damaged_files_out_by_name(tmp_path: Path, capsys: Outpu
 def test_forecast_waits_for_nobody_to_write_into_a_pipe(
     tmp_path: Path, capsys: Output, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is no file of the folder is left out by name, and not opened."""
+    """An entry that is not a regular file is skipped by name, and not opened."""
     past = tmp_path / "past"
     past.mkdir()
     os.mkfifo(past / "pipe.json")

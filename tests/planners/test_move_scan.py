@@ -1,4 +1,4 @@
-"""The scan of all moves against the scalar kernel, and against itself from scratch."""
+"""The scan of all moves compared with the scalar kernel, and with a new scan."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .worlds import problem_of, worlds
 
 
 def test_scan_scores_are_those_of_the_scalar_kernel() -> None:
-    """The score that a move promises is the score of the cluster once it is made."""
+    """The predicted score of a move is the score of the cluster after it."""
     compared = 0
     for name, cluster, group in worlds(seeds(8, 30, 300)):
         place = problem_of(cluster, group)
@@ -46,7 +46,7 @@ def test_scan_scores_are_those_of_the_scalar_kernel() -> None:
     ],
 )
 def test_scan_refreshed_finds_what_a_new_one_finds(rules: MoveRules) -> None:
-    """After any moves, good or bad, the refreshed scan ranks as one made from scratch."""
+    """After any moves, good or bad, the refreshed scan ranks like a new one."""
     rng = Random(5)
     for name, cluster, group in worlds(seeds(6, 15, 330)):
         place = problem_of(cluster, group, rules)
@@ -69,7 +69,7 @@ def test_scan_refreshed_finds_what_a_new_one_finds(rules: MoveRules) -> None:
 
 
 def test_scan_best_is_the_lowest_of_all_moves() -> None:
-    """The bound that spares most moves the exact score never loses the best one."""
+    """The bound that avoids most exact scores never excludes the best move."""
     for name, cluster, group in worlds(seeds(6, 20, 345)):
         scan = problem_of(cluster, group).scan()
         best = scan.best()
@@ -80,7 +80,7 @@ def test_scan_best_is_the_lowest_of_all_moves() -> None:
 
 
 def test_scan_best_after_moves_is_the_lowest_of_all_moves() -> None:
-    """What is kept of instances' bounds while others move never hides the best move."""
+    """Kept bounds of instances never exclude the best move while others move."""
     rng, compared = Random(7), 0
     for name, cluster, group in worlds(seeds(6, 20, 365)):
         problem = problem_of(cluster, group)
@@ -99,7 +99,7 @@ def test_scan_best_after_moves_is_the_lowest_of_all_moves() -> None:
 
 
 def test_scan_renewed_is_a_new_one() -> None:
-    """What is kept from one search for exchanges to the next ranks as a scan from scratch."""
+    """Values kept between searches for swaps rank like a new scan."""
     rng, compared = Random(11), 0
     for name, cluster, group in worlds(seeds(3, 20, 460)):
         problem = problem_of(cluster, group)
@@ -121,7 +121,7 @@ def test_scan_renewed_is_a_new_one() -> None:
 def test_scores_of_pairs_are_those_of_the_state_after_both_moves(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Some rows at a time; of moves that have no node in common, whose changes just add up."""
+    """Some rows are computed at a time; the changes of moves without common nodes are added."""
     monkeypatch.setattr(scans, "PAIRS_AT_ONCE", 20)
     compared = 0
     for name, cluster, group in worlds(seeds(3, 20, 460)):
@@ -142,7 +142,7 @@ def test_scores_of_pairs_are_those_of_the_state_after_both_moves(
 
 
 def test_relaxed_moves_after_others_are_those_of_a_new_scan() -> None:
-    """What soft limits and bonds forbid, too, is as the moves that were made have left it."""
+    """Soft limits and affinity constraints follow the moves that were made."""
     rng, compared = Random(13), 0
     for name, cluster, group in worlds(seeds(2, 10, 460)):
         problem = problem_of(cluster, group)
@@ -157,7 +157,7 @@ def test_relaxed_moves_after_others_are_those_of_a_new_scan() -> None:
 
 
 def test_scan_trial_leaves_every_number_as_it_was() -> None:
-    """What a trial overwrites, moves that it bars too, is written back."""
+    """All values that a trial overwrites are restored, and so are barred moves."""
     changed = 0
     for name, cluster, group in worlds(seeds(4, 20, 470)):
         problem = problem_of(cluster, group)
@@ -175,7 +175,7 @@ def test_scan_trial_leaves_every_number_as_it_was() -> None:
 
 
 def test_scan_best_below_a_limit_is_the_best() -> None:
-    """With a limit the best move is found if it is within it, else none that is."""
+    """With a limit, the best move is found if it is within it, else no such move."""
     within = 0
     for name, cluster, group in worlds(seeds(4, 20, 480)):
         scan = problem_of(cluster, group).scan()
@@ -191,7 +191,7 @@ def test_scan_best_below_a_limit_is_the_best() -> None:
 
 
 def test_scan_leaves_out_only_limits_that_no_move_breaks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With every limit tested for every move the same moves are found."""
+    """With every limit tested for every move, equal moves are found."""
     found = [_moves(cluster, group) for _, cluster, group in worlds(seeds(6, 20, 365))]
     monkeypatch.setattr(
         RelevantChecks,
@@ -209,7 +209,7 @@ def test_scan_leaves_out_only_limits_that_no_move_breaks(monkeypatch: pytest.Mon
 def test_balance_without_room_for_moves_makes_the_same_plan(
     monkeypatch: pytest.MonkeyPatch, limits: dict[str, Any]
 ) -> None:
-    """Moves that are made anew when they are looked at are those that would have been kept."""
+    """Moves that are computed on demand equal those that would have been stored."""
     found = [_plan(cluster, group, limits) for _, cluster, group in worlds(seeds(4, 40, 400))]
     monkeypatch.setattr(scans, "KEPT", 0)
     monkeypatch.setattr(move_table, "PAGE", 50)
@@ -219,7 +219,7 @@ def test_balance_without_room_for_moves_makes_the_same_plan(
 
 
 def test_scan_without_room_for_moves_ranks_and_bars_alike(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Barred moves stay away until a node of them changes, and trials are forgotten."""
+    """Barred moves stay barred until one of their nodes changes, and trials are forgotten."""
     rng, compared = Random(9), 0
     for name, cluster, group in worlds(seeds(3, 20, 430)):
         problem = problem_of(cluster, group)
@@ -254,7 +254,7 @@ def test_scan_without_room_for_moves_ranks_and_bars_alike(monkeypatch: pytest.Mo
 def test_scan_without_room_for_moves_forgets_sums_that_they_change_no_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """New moves of an instance that leave all sums as they are end what was known before."""
+    """New moves of an instance that change no sum discard the stored values."""
     monkeypatch.setattr(scans, "KEPT", 0)
     _, cluster, group = next(iter(worlds(seeds(1, 20, 430))))
     scan, forgot = problem_of(cluster, group).scan(), 0
@@ -269,7 +269,7 @@ def test_scan_without_room_for_moves_forgets_sums_that_they_change_no_more(
 
 
 def _key(found: ScoredMoves | None) -> tuple[float, str, tuple[ElementaryMove, ...]] | None:
-    """What distinguishes a move from others."""
+    """Return what distinguishes a move from others."""
     if found is None:
         return None
     (move,) = found.moves
@@ -277,7 +277,7 @@ def _key(found: ScoredMoves | None) -> tuple[float, str, tuple[ElementaryMove, .
 
 
 def _numbers(scan: scans.MoveScan) -> list[bytes]:
-    """All that is known of moves."""
+    """Return all stored values of moves."""
     found = []
     for _, store in scan._stores():
         arrays = [store.squares, store.linear, *store.sums.values(), store.rows._floor]
@@ -288,7 +288,7 @@ def _numbers(scan: scans.MoveScan) -> list[bytes]:
 def _plan(
     cluster: Cluster, group: Group, limits: dict[str, Any]
 ) -> tuple[float, str, list[tuple[object, ...]]]:
-    """The end, the reason and the moves of a plan for `group`."""
+    """Return the final score, the reason and the moves of a plan for `group`."""
     plan = GroupBalancer(problem_of(cluster, group), StopCriteria(**limits)).run()
     moves = [
         (one.move.instance.name, *one.move.before, *one.move.after, one.score)
@@ -298,5 +298,5 @@ def _plan(
 
 
 def _moves(cluster: Cluster, group: Group) -> list[object]:
-    """All moves of a group, those that soft limits do not forbid."""
+    """Return all moves of a group that soft limits allow."""
     return [_key(found) for found in problem_of(cluster, group).scan().lowest(10**6, 10**6)]

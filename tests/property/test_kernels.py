@@ -1,4 +1,4 @@
-"""Both forms of the kernel say the same, and what they say is the score of the state."""
+"""Both forms of the kernel give equal results, and these are the scores of the state."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LIMITS = (ALL_LIMITS, HARD_LIMITS, FORCED_LIMITS)
 
 
 class Setting(NamedTuple):
-    """What both kernels are asked about."""
+    """Represent the question for both kernels."""
 
     nodes: Sequence[int]
     rejections: dict[int, str]
@@ -38,31 +38,31 @@ class Setting(NamedTuple):
 
 
 def singles(kernel: Kernel, instance: Instance, setting: Setting) -> Candidates:
-    """Single nodes."""
+    """Return the candidates that are single nodes."""
     return kernel.singles(instance, setting.nodes, setting.rejections, setting.limits)
 
 
 def pairs(kernel: Kernel, instance: Instance, setting: Setting) -> Candidates:
-    """Pairs of nodes."""
+    """Return the candidates that are pairs of nodes."""
     nodes = setting.nodes
     return kernel.pairs(instance, nodes, nodes, setting.rejections, setting.limits)
 
 
 def uneven_pairs(kernel: Kernel, instance: Instance, setting: Setting) -> Candidates:
-    """Pairs whose nodes come from different lists, with limits of their own for secondaries."""
+    """Return pairs of nodes from different lists, with separate limits for secondaries."""
     nodes = setting.nodes
     first, second = nodes[: len(nodes) // 2 + 1], nodes[len(nodes) // 2 :]
     return kernel.pairs(instance, first, second, setting.rejections, setting.limits, FORCED_LIMITS)
 
 
 def secondaries(kernel: Kernel, instance: Instance, setting: Setting) -> Candidates:
-    """Secondaries of an instance whose primary stays."""
+    """Return the secondaries of an instance with a fixed primary."""
     nodes = setting.nodes
     return kernel.secondaries(instance, nodes[0], nodes[1:], setting.limits)
 
 
 def subjects(seed: int) -> Iterator[tuple[Context, Instance]]:
-    """A new instance, and two that exist, taken off their nodes."""
+    """Yield a new instance, and two existing ones that are removed from their nodes."""
     context, wanted = context_for(seeded(seed, "allocate"))
     (new,) = newcomers(wanted)
     yield context, new
@@ -73,7 +73,7 @@ def subjects(seed: int) -> Iterator[tuple[Context, Instance]]:
 
 
 def questions(seed: int) -> Iterator[tuple[Kernel, Kernel, Instance, Setting]]:
-    """Both kernels over the same scope, an instance, and where it might go."""
+    """Yield both kernels on one scope, an instance, and its possible nodes."""
     for context, instance in subjects(seed):
         limits = LIMITS[seed % 3]
         for group in context.cluster.groups:
@@ -85,7 +85,7 @@ def questions(seed: int) -> Iterator[tuple[Kernel, Kernel, Instance, Setting]]:
 
 
 def both(context: Context, scope: Sequence[int]) -> tuple[Kernel, Kernel]:
-    """The kernel in its two forms, as the state is now."""
+    """Return the kernel in its two forms, for the current state."""
     context.kernels.arrays = False
     scalar = context.kernel(scope)
     context.kernels.arrays = True
@@ -97,7 +97,7 @@ def both(context: Context, scope: Sequence[int]) -> tuple[Kernel, Kernel]:
 @pytest.mark.parametrize("ask", [singles, pairs, uneven_pairs, secondaries])
 @pytest.mark.parametrize("seeds", CHUNKS, ids=str)
 def test_kernels_of_both_forms_agree(seeds: range, ask: Ask) -> None:
-    """Candidates, scores, failures and ranks are the same, one by one or all at once."""
+    """Candidates, scores, failures and ranks are equal, one by one or all at once."""
     feasible = 0
     for seed in seeds:
         for scalar, arrays, instance, setting in questions(seed):
@@ -114,7 +114,7 @@ def test_kernels_of_both_forms_agree(seeds: range, ask: Ask) -> None:
 
 @pytest.mark.parametrize(("nodes", "template"), [(60, "drbd"), (90, "drbd"), (60, "rbd")])
 def test_kernels_of_both_forms_agree_on_many_nodes(nodes: int, template: str) -> None:
-    """Also where many candidates are nearly as good, on nodes that are full or not."""
+    """The kernels agree, too, if many candidates are nearly equal, on full and other nodes."""
     for fullness, memory in ((0.4, 2048), (0.9, 9000)):
         shape = Shape(nodes, template, fullness=fullness)
         context, wanted = context_for(clusters.allocate(shape, memory=memory))
@@ -132,7 +132,7 @@ def test_kernels_of_both_forms_agree_on_many_nodes(nodes: int, template: str) ->
 def test_scores_of_some_rows_at_a_time_are_those_of_all_at_once(
     ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """To the last bit, however few rows."""
+    """The scores are equal to the last bit, for any number of rows."""
     for seed in seeds(8, 40, 900):
         for _, arrays, instance, setting in questions(seed):
             found = []
@@ -148,7 +148,7 @@ def test_scores_of_some_rows_at_a_time_are_those_of_all_at_once(
 def test_most_promising_pairs_come_in_the_order_of_all_pairs(
     ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """To the last bit and the last pair, though only some rows are scored at a time."""
+    """The order is equal to the last pair, though only some rows are scored at a time."""
     monkeypatch.setattr("iallocator.scoring.array_pairs.FIRST", 1)
     for seed in seeds(12, 150, 300):
         for _, arrays, instance, setting in questions(seed):
@@ -162,7 +162,7 @@ def test_most_promising_pairs_come_in_the_order_of_all_pairs(
 
 
 def test_pairs_are_those_of_the_time_they_were_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Though scores are worked out when the kernel has been renewed since."""
+    """Scores are correct, though they are computed after an update of the kernel."""
     monkeypatch.setattr("iallocator.scoring.arrays.MANY", -1)
     for seed in seeds(3, 20, 70):
         for _, arrays, instance, setting in questions(seed):
@@ -183,7 +183,7 @@ def test_pairs_are_those_of_the_time_they_were_asked_for(monkeypatch: pytest.Mon
 
 
 def test_best_pair_of_many_nodes_is_found_by_scoring_few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A bound of each primary tells who may be better; of 200 no more than 24 are."""
+    """A bound per primary excludes most: of 200 primaries at most 24 are scored."""
     scored = []
     whole = PairScores.scores
 
@@ -207,7 +207,7 @@ def test_best_pair_of_many_nodes_is_found_by_scoring_few(monkeypatch: pytest.Mon
 def test_soft_constraint_lets_few_pairs_of_many_nodes_be_scored(
     tagged: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No pair is scored before it is asked for, whether the constraint is about the instance."""
+    """No pair is scored before it is requested, with a constraint on the instance or without."""
     scored = []
     whole = PairScores.scores
 
@@ -240,7 +240,7 @@ def test_soft_constraint_lets_few_pairs_of_many_nodes_be_scored(
 def compare(
     one: list[tuple[float, tuple[int, ...]]], other: list[tuple[float, tuple[int, ...]]], seed: int
 ) -> None:
-    """Check that two lists of placements name the same nodes with the same scores."""
+    """Check that two lists of placements have equal nodes and scores."""
     assert [nodes for _, nodes in one] == [nodes for _, nodes in other], seed
     gaps = [abs(a - b) for (a, _), (b, _) in zip(one, other, strict=True)]
     assert max(gaps, default=0) < 1e-9, seed
@@ -250,7 +250,7 @@ def compare(
 
 @pytest.mark.parametrize("ask", [singles, pairs])
 def test_kernel_score_of_a_candidate_equals_score_after_placing_it(ask: Ask) -> None:
-    """What is foreseen in constant time is what comes about."""
+    """The score computed in constant time is correct."""
     for seed in seeds(30, 60):
         for context, instance in subjects(seed):
             context.kernels.arrays = bool(seed % 2)
@@ -263,7 +263,7 @@ def test_kernel_score_of_a_candidate_equals_score_after_placing_it(ask: Ask) -> 
 
 
 def test_kernel_scores_of_both_forms_agree_as_things_are() -> None:
-    """The score without any change is the same in both forms."""
+    """The score of the current state is equal in both forms."""
     for seed in seeds(50, 200):
         for scalar, arrays, *_ in questions(seed):
             assert scalar.score() == pytest.approx(arrays.score(), abs=1e-9), seed

@@ -1,4 +1,4 @@
-"""The state: what is done can be undone, and counting again gives the same."""
+"""The state: all changes can be undone, and counting again gives equal values."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from .plain import Plain
 
 
 def picture(state: State) -> dict[str, Any]:
-    """Everything that a state holds, in its order."""
+    """Return all that a state holds, in its order."""
     return {
         "columns": deepcopy(state.columns),
         "reserved": copy(state.reserved),
@@ -45,7 +45,7 @@ def picture(state: State) -> dict[str, Any]:
 
 
 def substance(state: State) -> dict[str, Any]:
-    """The same without what only says that nothing is there, or who came first."""
+    """Return all that a state holds, without empty entries and without order."""
     found = picture(state)
     found["exclusion"] = [_counted(tags) for tags in found["exclusion"]]
     found["domains"] = _counted(found["domains"])
@@ -59,13 +59,13 @@ def _counted(counts: dict[Any, int]) -> dict[Any, int]:
 
 
 def settled(seed: int) -> tuple[Context, list[Instance]]:
-    """A generated cluster with its state, and new instances that are on no node."""
+    """Return a generated cluster with its state, and new instances without nodes."""
     context, wanted = context_for(seeded(seed, "multi-allocate"))
     return context, newcomers(wanted)
 
 
 def somewhere(context: Context, instance: Instance, rng: Random) -> tuple[int, ...]:
-    """Nodes for `instance`, good or not; none if the cluster is too small."""
+    """Return nodes for `instance`, good or not; none if the cluster is too small."""
     nodes = context.all_nodes()
     if len(nodes) < instance.required_nodes:
         return ()
@@ -73,7 +73,7 @@ def somewhere(context: Context, instance: Instance, rng: Random) -> tuple[int, .
 
 
 def any_move(context: Context, instance: Instance, rng: Random) -> Move:
-    """A move that `instance` can make from where it is."""
+    """Return a possible move of `instance` from its current nodes."""
     nodes = context.state.where[instance.name]
     others = [index for index in context.all_nodes() if index not in nodes]
     if instance.template != "drbd":
@@ -88,7 +88,7 @@ def any_move(context: Context, instance: Instance, rng: Random) -> Move:
 
 
 def disturb(context: Context, new: list[Instance], rng: Random, count: int) -> None:
-    """Do `count` things: place, remove or move an instance."""
+    """Make `count` changes: place, remove or move an instance."""
     state = context.state
     for _ in range(count):
         instance = rng.choice([*new, *context.cluster.instances])
@@ -105,7 +105,7 @@ def disturb(context: Context, new: list[Instance], rng: Random, count: int) -> N
 @settings(max_examples=150, deadline=None, derandomize=True)
 @given(seed=st.integers(0, 400), rng=st.randoms(use_true_random=False), count=st.integers(1, 12))
 def test_trial_of_any_moves_restores_the_state_exactly(seed: int, rng: Random, count: int) -> None:
-    """After a trial everything is as it was, in the same order, trials inside it too."""
+    """After a trial the state is as before, in the same order, with nested trials, too."""
     context, new = settled(seed)
     before = picture(context.state)
     with context.state.trial():
@@ -121,7 +121,7 @@ def test_trial_of_any_moves_restores_the_state_exactly(seed: int, rng: Random, c
 @settings(max_examples=100, deadline=None, derandomize=True)
 @given(seed=st.integers(0, 400), rng=st.randoms(use_true_random=False))
 def test_place_then_remove_restores_the_state(seed: int, rng: Random) -> None:
-    """New instances that come and go, in whatever order, leave nothing behind."""
+    """New instances that are placed and removed, in any order, leave no trace."""
     context, new = settled(seed)
     before = substance(context.state)
     placed = [(one, nodes) for one in new if (nodes := somewhere(context, one, rng))]
@@ -135,7 +135,7 @@ def test_place_then_remove_restores_the_state(seed: int, rng: Random) -> None:
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(seed=st.integers(0, 400), rng=st.randoms(use_true_random=False))
 def test_instances_placed_alike_are_as_if_placed_one_by_one(seed: int, rng: Random) -> None:
-    """Loads are the same to the last digit, stamps tell the same; a trial takes all of it back."""
+    """Loads are equal to the last digit, and so are stamps; a trial undoes all of it."""
     state = settled(seed)[0].state
     one = Instance(
         "new",
@@ -161,7 +161,7 @@ def test_instances_placed_alike_are_as_if_placed_one_by_one(seed: int, rng: Rand
 @settings(max_examples=100, deadline=None, derandomize=True)
 @given(seed=st.integers(0, 400), rng=st.randoms(use_true_random=False))
 def test_moves_there_and_back_restore_the_state(seed: int, rng: Random) -> None:
-    """An instance that returns to its nodes finds everything as it left it."""
+    """After an instance returns to its nodes, the state is as before."""
     context, _ = settled(seed)
     before = substance(context.state)
     moved = rng.sample(context.cluster.instances, min(5, len(context.cluster.instances)))
@@ -176,7 +176,7 @@ def test_moves_there_and_back_restore_the_state(seed: int, rng: Random) -> None:
 
 @pytest.mark.parametrize("count", [0, 1, 8])
 def test_state_after_any_moves_equals_counting_again(count: int) -> None:
-    """Every column of every node is what the document and the present places amount to."""
+    """Every column of every node follows from the document and the current placement."""
     for seed in seeds(30, 80):
         context, new = settled(seed)
         rng = Random(seed)
@@ -191,7 +191,7 @@ def test_state_after_any_moves_equals_counting_again(count: int) -> None:
 
 
 def counted_again(context: Context, seed: int) -> Plain:
-    """The plain cluster with the instances where they are in the state."""
+    """Return the plain cluster with the placement of the state."""
     request = seeded(seed, "multi-allocate")
     plain = Plain(request)
     described = dict(request["instances"])
@@ -204,7 +204,7 @@ def counted_again(context: Context, seed: int) -> Plain:
 
 
 def figures(plain: Plain, node: str) -> Iterator[tuple[str, float]]:
-    """The columns of a node, counted again; spindles only where they mean something."""
+    """Yield the columns of a node, counted again; spindles only if they are used."""
     real = [one for one in plain.primaries(node) if not one.forthcoming]
     mirrors = [one for one in plain.secondaries(node) if not one.forthcoming]
     yield "memory", plain.free_memory(node)
@@ -226,7 +226,7 @@ def figures(plain: Plain, node: str) -> Iterator[tuple[str, float]]:
 @settings(max_examples=20, deadline=None, derandomize=True)
 @given(seed=st.integers(0, 400), rng=st.randoms(use_true_random=False))
 def test_copy_of_a_state_is_equal_and_changes_by_itself(seed: int, rng: Random) -> None:
-    """It holds the same in the same order; what is done to one is not done to the other."""
+    """The copy has equal content in equal order; a change of one does not affect the other."""
     context, new = settled(seed)
     twin = context.state.copy()
     before = picture(twin)
@@ -238,7 +238,7 @@ def test_copy_of_a_state_is_equal_and_changes_by_itself(seed: int, rng: Random) 
 
 
 def node_pictures(state: State) -> list[Any]:
-    """What each node holds, in its order."""
+    """Return what each node holds, in its order."""
     roles = (state.peers, state.primaries, state.secondaries, state.exclusion)
     return [
         (state.row(index), amount, *(list(role[index].items()) for role in roles))
@@ -247,7 +247,7 @@ def node_pictures(state: State) -> list[Any]:
 
 
 def pretended(state: State, rng: Random) -> Iterator[None]:
-    """What trials change besides: who is taken for whom, memory and disks that are gone."""
+    """Apply the other changes of trials: swapped identities, missing memory and disks."""
     placed = [one for one in state.cluster.instances if one.name in state.where]
     if placed:
         one, other = rng.choice(placed), rng.choice(placed)
@@ -262,7 +262,7 @@ def pretended(state: State, rng: Random) -> Iterator[None]:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_stamps_and_version_of_a_state_tell_what_differs(seed: int) -> None:
-    """A node is as it was wherever its stamp is; all are where the version is; trials included."""
+    """Equal stamps mean unchanged nodes; equal versions mean an unchanged state, in trials, too."""
     context, new = settled(seed)
     state, rng = context.state, Random(seed)
     seen: dict[tuple[int, int], Any] = {}
@@ -288,7 +288,7 @@ def test_stamps_and_version_of_a_state_tell_what_differs(seed: int) -> None:
 
 
 def test_state_drops_mirrors_of_instances_without_memory() -> None:
-    """Two instances of 0 MiB with the same nodes reserve nothing, and can go one by one."""
+    """Two instances of 0 MiB on equal nodes reserve nothing, and can be removed one by one."""
     ours = {f"i{k}": builders.instance("node1", "node2", memory=0) for k in range(2)}
     cluster = read_cluster(builders.cluster(2, instances=ours), Reading())
     state = State(cluster)

@@ -1,4 +1,4 @@
-"""Those that must not meet never do: not at any moment that a transition allows."""
+"""Separated instances never share a node, at any moment that a transition allows."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Where = Mapping[str, Nodes]
 
 
 class Case:
-    """A world in which some must not meet, who they are, and where everybody is wanted."""
+    """Represent a cluster with separated instances, and the target placement."""
 
     def __init__(self, seed: int, drbd: bool = False) -> None:
         rng = Random(f"apart/{seed}/{drbd}")
@@ -42,7 +42,7 @@ class Case:
         self.state = State(make_cluster(count, made, memory=100))
 
     def _places(self, rng: Random, count: int, names: list[str], drbd: bool) -> dict[str, Nodes]:
-        """Where nobody meets whom it must not, as far as there are nodes."""
+        """Return a placement in which separations hold, if there are enough nodes."""
         found: dict[str, Nodes] = {}
         for name in names:
             nodes = list(range(count))
@@ -53,7 +53,7 @@ class Case:
         return found
 
     def meets(self, name: str, node: int, where: Where) -> list[str]:
-        """Whom `name` would meet on `node`, and must not."""
+        """Return the instances on `node` from which `name` is separated."""
         return [
             other
             for other, nodes in where.items()
@@ -66,7 +66,7 @@ class Case:
 
     @property
     def peaceful(self) -> bool:
-        """Whether nobody meets anybody, at first and in the end."""
+        """Return whether all separations hold in the initial and the target placement."""
         return not any(
             self.meets(name, nodes[0], where)
             for where in (self.state.where, self.wanted)
@@ -75,7 +75,7 @@ class Case:
 
 
 def moments(transition: Transition) -> Iterator[tuple[frozenset[int], frozenset[int]]]:
-    """The steps that are begun, and done, at every moment that the waits allow."""
+    """Yield the started and the completed steps, at every moment that the dependencies allow."""
     waits = {step.number: set(step.after) for step in transition.steps}
     waiting = [(frozenset[int](), frozenset[int]())]
     seen = set(waiting)
@@ -91,7 +91,7 @@ def moments(transition: Transition) -> Iterator[tuple[frozenset[int], frozenset[
 
 
 def meetings(case: Case, transition: Transition) -> list[str]:
-    """Who may run on one node at some moment, and must not; looks at all of them."""
+    """Return the separated instances that may share a node at some moment, checking all moments."""
     tasks = {step.number: step.action for step in transition.steps}
     found = []
     for begun, done in moments(transition):
@@ -99,7 +99,7 @@ def meetings(case: Case, transition: Transition) -> list[str]:
             name: {nodes[0]}
             for name, nodes in case.state.where.items()
         }  # fmt: skip
-        for number in sorted(begun):  # a step of an instance has a higher number than those before
+        for number in sorted(begun):  # a later step of an instance has a higher number
             task = tasks[number]
             after = _homes(task.after)
             at[task.name] = after if number in done else after | _homes(task.before)
@@ -119,7 +119,7 @@ CASES = [(seed, drbd) for drbd in (False, True) for seed in seeds(20, 60)]
 
 @pytest.mark.parametrize(("seed", "drbd"), CASES)
 def test_planned_transition_lets_nobody_meet_at_any_moment(seed: int, drbd: bool) -> None:
-    """Where all are apart at first and in the end they are all the time, however steps overlap."""
+    """Separations that hold at the beginning and the end hold always, in any overlap."""
     case = Case(seed, drbd)
     transition = plan_transition(case.state, case.wanted, demands=case.demands)
     if case.peaceful and len(transition.steps) <= 9:
@@ -128,7 +128,7 @@ def test_planned_transition_lets_nobody_meet_at_any_moment(seed: int, drbd: bool
 
 
 def test_peaceful_cases_are_many_and_some_of_them_need_waits() -> None:
-    """The test above is about something: without the demands some do meet."""
+    """The test above has effect: without the separations some instances do share a node."""
     cases = [case for case in (Case(*one) for one in CASES) if case.peaceful]
     assert len(cases) > 12
     met = 0
@@ -142,7 +142,7 @@ def test_peaceful_cases_are_many_and_some_of_them_need_waits() -> None:
 
 @pytest.mark.parametrize("seed", seeds(20, 60))
 def test_moves_that_are_legal_in_turn_meet_nobody_side_by_side(seed: int) -> None:
-    """Moves made in an order in which nobody meets wait for each other where they would."""
+    """Moves in an order that keeps separations depend on each other where they would overlap."""
     case = Case(seed)
     moves, where = [], dict(case.state.where)
     for one in case.state.cluster.instances:
@@ -162,7 +162,7 @@ def test_moves_that_are_legal_in_turn_meet_nobody_side_by_side(seed: int) -> Non
 
 
 def test_two_on_two_nodes_that_must_be_apart_change_places_with_a_stop() -> None:
-    """There is no third node: one of them is stopped while the other comes."""
+    """There is no third node: one of them is stopped while the other moves."""
     one, other = machine("vm1", (0,), 1), machine("vm2", (1,), 1)
     one.exclusion = other.exclusion = ("role:a",)
     state = State(make_cluster(2, [one, other]))
@@ -173,7 +173,7 @@ def test_two_on_two_nodes_that_must_be_apart_change_places_with_a_stop() -> None
 
 
 def test_a_wait_for_an_exclusion_tag_says_so() -> None:
-    """The one who comes waits for the one who goes, and for which tag."""
+    """The arriving instance waits for the leaving one, and the step names the tag."""
     one, other = machine("vm1", (0,), 1), machine("vm2", (1,), 1)
     one.exclusion = other.exclusion = ("role:a",)
     state = State(make_cluster(3, [one, other]))
@@ -184,7 +184,7 @@ def test_a_wait_for_an_exclusion_tag_says_so() -> None:
 
 
 def test_those_apart_by_failure_domain_wait_for_each_other() -> None:
-    """Another node of the same room is no place for it either, until the first has left it."""
+    """Another node of the same room is not allowed either, until the first instance has left it."""
     one, other = machine("vm1", (0,), 1), machine("vm2", (2,), 1)
     state = State(make_cluster(4, [one, other]))
     demands = Demands(
@@ -197,7 +197,7 @@ def test_those_apart_by_failure_domain_wait_for_each_other() -> None:
 
 
 def test_each_who_shares_a_node_for_a_while_is_told() -> None:
-    """Two come to their mirror off a dead node, one after the other; a third stays there."""
+    """Two fail over to one node off a dead node, one after the other; a third stays there."""
     stays, one, other = (
         machine(name, nodes, 1) for name, nodes in (("a", (1, 3)), ("b", (0, 1)), ("c", (0, 1)))
     )
@@ -218,7 +218,7 @@ def test_each_who_shares_a_node_for_a_while_is_told() -> None:
 
 
 def test_only_who_shares_a_node_meets_others_there() -> None:
-    """One passes before another comes to stay, a third after that: only the third meets it."""
+    """One instance passes through before another arrives; only a third one meets that one."""
     first, stays, third = (machine(name, (0, 1), 1) for name in "abc")
     for each in (first, stays, third):
         each.exclusion = ("role:a",)
@@ -242,7 +242,7 @@ def test_only_who_shares_a_node_meets_others_there() -> None:
 def test_ways_round_are_looked_for_unless_the_rooms_are_too_many(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Then only those where somebody begins or ends are; each tag has a room on each node."""
+    """If there are too many rooms, only initial and target nodes are tried."""
     held = [machine(f"vm{k}", (k % 2,), 1) for k in range(4)]
     for k, one in enumerate(held):
         one.exclusion = (f"role:{k // 2}",)
@@ -256,7 +256,7 @@ def test_ways_round_are_looked_for_unless_the_rooms_are_too_many(
 
 
 def test_those_who_share_a_node_in_the_end_have_room_for_as_many() -> None:
-    """Where they are now, they are too many; who is stopped for good comes nowhere."""
+    """On the initial nodes there are too many; an instance that stays stopped is placed nowhere."""
     held = [machine(name, (0,), 1) for name in ("vm1", "vm2", "vm3")]
     for one in held:
         one.exclusion = ("role:a",)

@@ -1,7 +1,7 @@
-"""Mounting, by way of mount(2).
+"""Mount file systems with mount(2).
 
-Everything here is meant for a process in a mount namespace of its own: none of it can be
-seen from outside, and all of it is gone when the last process of the namespace ends.
+All functions are for a process in its own mount namespace. Other processes do not see the mounts,
+and they vanish when the last process of the namespace ends.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 _READ_ONLY, _REMOUNT, _BIND, _RECURSIVE, _PRIVATE = 0x1, 0x20, 0x1000, 0x4000, 0x40000
 _libc = ctypes.CDLL(None, use_errno=True)
 
-# File systems that hold no one's data.
+# File systems without user data
 _VIRTUAL = {
     "proc", "sysfs", "tmpfs", "devtmpfs", "devpts", "mqueue", "cgroup", "cgroup2", "bpf",
     "debugfs", "tracefs", "securityfs", "pstore", "configfs", "fusectl", "hugetlbfs",
@@ -37,14 +37,14 @@ def _mount(source: str, target: Path, kind: str = "", flags: int = 0, data: str 
 
 
 def bind(source: Path | str, target: Path) -> None:
-    """Show `source`, with all that is mounted below it, at `target` too.
+    """Mount `source`, with all mounts below it, at `target`, too.
 
     Parameters
     ----------
     source : pathlib.Path or str
-        File or directory to show.
+        File or directory to mount.
     target : pathlib.Path
-        Where; must exist and be of the same kind.
+        Mount point; must exist and have the type of `source`.
     """
     _mount(str(source), target, flags=_BIND | _RECURSIVE)
 
@@ -57,22 +57,22 @@ def filesystem(kind: str, target: Path, options: str = "") -> None:
     kind : str
         ``tmpfs``, ``proc`` or ``sysfs``.
     target : pathlib.Path
-        Where.
+        Mount point.
     options : str
-        As after ``mount -o``.
+        Options as after ``mount -o``.
     """
     _mount(kind, target, kind=kind, data=options)
 
 
 def replace_file(target: Path, text: str, store: Path) -> None:
-    """Put other content in the place of a file.
+    """Mount other content over a file.
 
     Parameters
     ----------
     target : pathlib.Path
         The file to cover.
     text : str
-        What to read there from now on.
+        The new content.
     store : pathlib.Path
         Directory that may hold the text.
     """
@@ -114,7 +114,7 @@ def _all_of_them(_: str) -> bool:
 
 
 def shadow(target: Path, keep: Callable[[str], bool] = _all_of_them) -> None:
-    """Make a directory writable without changing what is there.
+    """Make a directory writable without changing its content.
 
     Covers the directory with an empty one and shows the old entries inside it, so that new
     entries stay in memory.
@@ -124,7 +124,7 @@ def shadow(target: Path, keep: Callable[[str], bool] = _all_of_them) -> None:
     target : pathlib.Path
         The directory.
     keep : callable, optional
-        Tells from an entry's name whether to show it.
+        Return whether to show the entry with this name.
     """
     with _OpenDirectory(target) as old:
         entries = [e for e in os.scandir(old.path) if keep(e.name)]
@@ -142,7 +142,7 @@ def shadow(target: Path, keep: Callable[[str], bool] = _all_of_them) -> None:
 
 
 def make_private() -> None:
-    """Cut the tie that would carry our mounts to the rest of the machine."""
+    """Prevent that mounts spread to the rest of the machine."""
     _mount("none", Path("/"), flags=_PRIVATE | _RECURSIVE)
 
 
@@ -152,7 +152,7 @@ def seal(*writable: Path) -> None:
     Parameters
     ----------
     *writable : pathlib.Path
-        Directories that stay as they are.
+        Directories that stay writable.
     """
     for directory in writable:
         bind(directory, directory)
@@ -166,7 +166,7 @@ def seal(*writable: Path) -> None:
         try:
             _mount("none", place, flags=_REMOUNT | _BIND | _READ_ONLY)
         except OSError:
-            continue  # a guard only: a mount that is hidden or locked can do without
+            continue  # a guard only: a hidden or locked mount needs none
 
 
 class _OpenDirectory:
