@@ -1,7 +1,7 @@
-"""For every option of every command a document on which the option changes what is said.
+"""For every option of every command, a document on which the option changes the output.
 
-A case is a document, the words that are given anyway, and the option as it is typed.
-``{folder}`` in a word stands for a folder that holds what the case wants to read or write.
+A case is a document, the fixed arguments, and the option as typed. ``{folder}`` in an argument
+stands for a folder that has the files to read or write.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NEEDS_A_SERVER = {
     "--luxi", "--cacert", "--insecure", "--credentials", "--read-timeout", "--even-if-short",
     *(option.names[0] for option in (*EXECUTION_OPTIONS, BOOT_OPTION, UNDO_OPTION)),
 }  # fmt: skip
-"""What acts only where a cluster runs: tests/live and tests/execution have one."""
+"""Options that need a running cluster; tests/live and tests/execution have one."""
 
 FEWER = "".join(line for line in TEXT.splitlines(True) if not line.startswith("db1|"))
 
@@ -41,7 +41,7 @@ ANSWERED = {
     for folder, count in (("rapi", 6), ("fewer", 3))
     for name, answer in rapi_answers().items()
 }
-"""What two running clusters answered, by file."""
+"""Recorded answers of two running clusters, by file."""
 
 FEWER_ANSWERED = "--rapi=file://{folder}/fewer"
 
@@ -53,7 +53,7 @@ READ_FROM = {
 
 
 def from_file(document: Json, *words: str) -> Effect:
-    """The document by option, instead of one with an empty cluster."""
+    """Return the effect of giving the document by option, instead of one with an empty cluster."""
     other = {**document, "instances": {}}
     if "request" in document:
         other = allocate(cluster(1), disk_template="plain")
@@ -62,7 +62,7 @@ def from_file(document: Json, *words: str) -> Effect:
 
 
 def measured(document: Json) -> str:
-    """What monitoring daemons said of the nodes of `document`: one of them is busy."""
+    """Return reports of monitoring daemons about the nodes of `document`: one of them is busy."""
     return json.dumps(
         [
             {"node": name, "reports": [
@@ -77,7 +77,7 @@ def measured(document: Json) -> str:
 
 
 def measuring(document: Json, *words: str) -> dict[str, Effect]:
-    """The options about monitoring daemons, which nobody runs here; with them, files say it."""
+    """Return the effects of the options for monitoring daemons, with reports from files."""
     files = {"mond.json": measured(document), "none.json": "[]"}
     told = "--mond-data={folder}/mond.json"
     return {
@@ -98,7 +98,7 @@ ROOMY = allocate(
                           "c": rbd("node3", memory=4500)}),
     memory=6000, disk_template="rbd",
 )  # fmt: skip
-"""Without N+1 one migration makes the room that the request lacks."""
+"""Without N+1, one migration makes the room for the request."""
 
 KVM = "allocate/kvm-node-memory"
 EXACT = "strategies/pacemaker-balanced-exactly"
@@ -162,7 +162,7 @@ CALLS = {
 
 
 def listing(option: str, *words: str) -> Effect:
-    """An option of `history`, for a folder with two calls."""
+    """Return the effect of an option of `history`, for a folder with two calls."""
     return Effect(None, option, (*words, "{folder}"), CALLS)
 
 
@@ -198,7 +198,7 @@ CONFIGURED = {
     "--mond-xen": Effect(NEW, "--mond-xen"),
     "--exit-on-missing-mond-data": Effect(NEW, "--exit-on-missing-mond-data"),
 }  # fmt: skip
-"""What changes what `config` shows."""
+"""Options that change the output of `config`."""
 
 BOUND = cluster(
     3,
@@ -239,7 +239,7 @@ SHOWN_ALWAYS = ("--json", "--print-commands", "--graph", "--verbose", "--version
 
 
 def planned(document: Json, *words: str) -> dict[str, Effect]:
-    """What every planner has."""
+    """Return the options of every planner."""
     return {
         **{name: Effect(document, name, words) for name in SHOWN_ALWAYS},
         "--validate": Effect(document, "--validate"),
@@ -257,10 +257,10 @@ def planned(document: Json, *words: str) -> dict[str, Effect]:
 
 
 QUICKLY = ("--tiered-alloc=10g,1g,1", "-l3")
-"""For `capacity`: from the largest size that a policy without bounds allows it is a long way."""
+"""For `capacity`: without bounds in the policy, the largest size needs many steps."""
 
 LOADED = measuring(CROWDED, "--print-instances")
-"""What counts in planners that look at how busy instances are."""
+"""Options of planners that use the load of instances."""
 
 EXCLUDING = {
     command: Effect(document, "--exclusion-tags=srv", words)
@@ -278,7 +278,7 @@ TOLD = {
 
 
 def replayed(effect: Effect) -> Effect:
-    """A case of what `effect` is on; its answer, which is stored, is another with the option."""
+    """Return a stored case of `effect`, with a stored answer that the option changes."""
     case = {
         "case.request.json": json.dumps(effect.document),
         "case.args": "\n".join(effect.words),
@@ -313,7 +313,7 @@ GROUPS = stored("change-group/named-target", "").document or {}
 
 
 def asking(option: str, *words: str, document: Json = BARE) -> Effect:
-    """A question about `document`, with and without `option`."""
+    """Return the effect of `option` on a question about `document`."""
     return Effect(None, option, (*words, "-I", "{folder}/it"), {"it": json.dumps(document)})
 
 
@@ -344,7 +344,7 @@ ASKED = {
                       "--mode=secondary-only", document=EVACUATED),
     "--html": asking("--html={folder}/page.html", *PLAIN),
 }  # fmt: skip
-"""What `ask` has beside what `explain` has, which it does the same with."""
+"""Options of `ask` that `explain` does not have; it shares the others."""
 ASKED["--ialloc-src"] = Effect(
     None,
     "--ialloc-src={folder}/it",
@@ -363,7 +363,7 @@ NODES_OF_KVM = stored(KVM, "").document or {}
 
 APART = rbd("node1", tags=["iallocator:separate:must:db"])
 SEPARATED = cluster(2, instances={"a": APART, "b": APART})
-"""Two on one node that must be apart."""
+"""Two separated instances on one node."""
 
 _add("ask", ASKED)
 WITH_SCORES = ("--n1=off", "--json")
@@ -458,7 +458,7 @@ LOST["nodegroups"]["uuid-default"]["ipolicy"]["vcpu-ratio"] = 0.01
 
 
 def lost(memory: int = 512, /, **others: Json) -> Json:
-    """An instance whose only node is offline, beside others; it may be made anew."""
+    """Return an instance with an offline node, beside others; it may be recreated."""
     mine = instance("node3", disk_template="plain", memory=memory)
     return cluster(
         3, instances={"lost": mine, **others}, changes={"node3": {"offline": True}},
@@ -467,11 +467,11 @@ def lost(memory: int = 512, /, **others: Json) -> Json:
 
 
 TIGHT = lost(5000, r=rbd("node2", memory=5000))
-"""Made anew, it leaves no room for the other, should its node fail."""
+"""Recreated, the instance leaves no capacity for the other one if its node fails."""
 QUIET = lost(r=rbd("node2", memory=16))
-"""Where nobody is busy it goes to the first node."""
+"""Without load, the instance goes to the first node."""
 EITHER = lost(q=rbd("node1", memory=8), r=rbd("node2", memory=16))
-"""The same, but where those are measured the first node may be the busier one."""
+"""If loads are measured, the first node may be the busier one."""
 BUSY = lost(
     large=instance("node1", memory=2048, vcpus=6, disk_template="plain"),
     **{f"t{k}": instance("node2", memory=16, disk_template="plain") for k in range(6)},
@@ -526,7 +526,7 @@ for command, short in (("check", ()), ("capacity", QUICKLY)):
 _add("check", LOADED)
 _add("reboot", measuring(CROWDED, "--force", "--print-instances"))
 for command, effect in EXCLUDING.items():
-    if command != "ask":  # which explain stands for
+    if command != "ask":  # explain tests it
         _add(command, {"--exclusion-tags": effect})
 for command in ("", *COMMANDS):
     _add(command, {"--max-input": Effect(NEW, "--max-input=9")})

@@ -69,7 +69,7 @@ def findings(document: Json) -> list[tuple[str, str | None, str | None]]:
 
 
 def test_check_of_a_healthy_cluster_finds_nothing(tmp_path: Path) -> None:
-    """Exit status 0, every number 0."""
+    """The exit status is 0, and every number is 0."""
     path = stored(tmp_path, [node("n1"), node("n2")], [instance("a", "n1", "n2")])
     status, document = check(path)
     assert (status, document["healthy"], findings(document)) == (0, True, [])
@@ -169,7 +169,7 @@ SICK: dict[str, tuple[list[str], list[str], str, list[tuple[str, str, str | None
 
 @pytest.mark.parametrize("kind", SICK)
 def test_check_finds_what_is_wrong_and_names_it(kind: str, tmp_path: Path) -> None:
-    """Each kind by itself: who, and the numbers; exit status 1."""
+    """Each kind alone: names and numbers are correct; the exit status is 1."""
     nodes, instances, tags, expected, text = SICK[kind]
     path = stored(tmp_path, nodes, instances, tags)
     status, document = check(path)
@@ -189,7 +189,7 @@ def test_text_of_check_names_up_to_five_instances_with_one_problem(tmp_path: Pat
 
 
 def test_check_says_what_balancing_would_mend(tmp_path: Path) -> None:
-    """Two instances that exclude each other part; with --no-simulation nobody tries."""
+    """Two instances that exclude each other are separated; with --no-simulation they are not."""
     nodes, instances, tags, *_ = SICK["conflicts"]
     path = stored(tmp_path, nodes, instances, tags)
     document = check(path)[1]
@@ -203,14 +203,14 @@ def test_check_says_what_balancing_would_mend(tmp_path: Path) -> None:
 
 
 def test_check_with_no_capacity_checks_leaves_failures_out(tmp_path: Path) -> None:
-    """Whoever does not want global N+1 is not told of it."""
+    """Global N+1 is not checked or reported."""
     nodes, instances, *_ = SICK["global_n1"]
     path = stored(tmp_path, nodes, instances)
     assert check(path, "--no-capacity-checks")[0] == 0
 
 
 def test_check_of_a_split_instance_in_hchecks_way_does_not_die(tmp_path: Path) -> None:
-    """Where hcheck ends with an error."""
+    """The command `hcheck` ends with an error here."""
     nodes, instances, *_ = SICK["split"]
     path = stored(tmp_path, nodes, instances)
     lines = printed("check", "--machine-readable", "-t", path).splitlines()
@@ -219,7 +219,7 @@ def test_check_of_a_split_instance_in_hchecks_way_does_not_die(tmp_path: Path) -
 
 
 def test_check_in_hails_way_knows_no_musts(tmp_path: Path) -> None:
-    """Tags of this program mean nothing to hcheck, nor do they with another prefix."""
+    """Tags of this program mean nothing to hcheck, and so do tags with another prefix."""
     nodes, instances, *_ = SICK["together"]
     path = stored(tmp_path, nodes, instances)
     assert check(path, "--compat=hail")[0] == 0
@@ -232,7 +232,7 @@ def test_check_reads_simulated_clusters() -> None:
 
 
 def test_check_without_simulation_scans_no_moves(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What takes instances times nodes is left out where no move may be made."""
+    """If no move may be made, the work of instances times nodes is skipped."""
 
     def scanned(*arguments: object) -> None:
         raise AssertionError
@@ -250,7 +250,7 @@ def test_check_without_simulation_scans_no_moves(monkeypatch: pytest.MonkeyPatch
 def test_check_in_hchecks_way_scans_no_moves_of_a_healthy_cluster(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Hcheck balances only what is not healthy, and so nothing is looked for."""
+    """Only an unhealthy cluster is balanced in hcheck, so no moves are searched."""
 
     def scanned(*arguments: object) -> None:
         raise AssertionError
@@ -263,7 +263,7 @@ def test_check_in_hchecks_way_scans_no_moves_of_a_healthy_cluster(
 
 
 def test_check_without_simulation_loads_no_array_library(tmp_path: Path) -> None:
-    """It would take longer than all the rest where the cluster is small."""
+    """Loading the library would take longer than the rest for a small cluster."""
     path = tmp_path / "cluster.json"
     residents = {"i": builders.instance("node1", "node2")}
     path.write_bytes(builders.as_bytes(builders.cluster(5, instances=residents)))
@@ -279,7 +279,7 @@ def test_check_without_simulation_loads_no_array_library(tmp_path: Path) -> None
 def test_check_out_of_time_before_balancing_begins_still_tells_what_is_wrong(
     tmp_path: Path, capsys: Output, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The health is shown, nothing is planned, and stderr says why; not 130, as after Ctrl-C."""
+    """Health is shown, no plan is made, and stderr has the reason; the status is not 130."""
     monkeypatch.setattr(
         "iallocator.planners.balance.balance._groups", Mock(side_effect=Stopped(TIME_IS_UP))
     )
@@ -292,7 +292,7 @@ def test_check_out_of_time_before_balancing_begins_still_tells_what_is_wrong(
 
 
 def tight() -> Json:
-    """Return a healthy cluster whose failures sums do not decide: they must be simulated."""
+    """Return a healthy cluster with failures that sums do not decide, only simulation."""
     sizes = {"node1": (3000, 1500), "node2": (2000, 2700), "node3": (3000, 3000, 1500),
              "node4": (2700,)}  # fmt: skip
     residents = {
@@ -304,7 +304,7 @@ def tight() -> Json:
 
 
 def test_check_out_of_time_says_what_is_not_analysed() -> None:
-    """A healthy cluster is neither healthy nor broken if time did not suffice: exit status 3."""
+    """If time is too short, the cluster is neither healthy nor broken: exit status 3."""
     assert json_of("check", document=tight())["healthy"] is True
     found = json_of("check", "--time-limit=0", document=tight(), status=3)
     conforms(found, "plan")
@@ -322,7 +322,7 @@ def test_check_out_of_time_says_what_is_not_analysed() -> None:
 
 @pytest.mark.parametrize(("command", "status"), [("check", 3), ("report", 0)])
 def test_page_out_of_time_calls_nothing_healthy(command: str, status: int) -> None:
-    """Neither the sentence at the top, nor the tiles, nor the lists of a page call it healthy."""
+    """Neither the sentence at the top, nor the tiles, nor the lists call it healthy."""
     page = printed(command, "--html=-", "--time-limit=0", document=tight(), status=status)
     assert "Healthy: nothing is wrong" not in page
     assert "4 nodes whose failure was not analysed for lack of time" in page
@@ -331,7 +331,7 @@ def test_page_out_of_time_calls_nothing_healthy(command: str, status: int) -> No
 
 
 def test_check_out_of_time_with_something_wrong_ends_with_status_1() -> None:
-    """What is wrong is known, whatever else is not analysed."""
+    """The problem is known, although other parts are not analysed."""
     document = tight()
     document["nodes"]["node4"]["offline"] = True
     found = json_of("check", "--time-limit=0", document=document, status=1)
@@ -341,7 +341,7 @@ def test_check_out_of_time_with_something_wrong_ends_with_status_1() -> None:
 def test_pairs_that_are_not_analysed_end_check_with_status_3(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The question about pairs is not answered, although each single failure is survived."""
+    """The pairs are not analysed, although each single failure is tolerated."""
     examined: Any = joint_failures.examine_failures
 
     def late(*asked: Any) -> Any:

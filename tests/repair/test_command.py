@@ -1,4 +1,4 @@
-"""The command, on documents and on a running cluster that this process plays."""
+"""The command `repair`, on documents and on a running cluster that this process simulates."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ Capture = pytest.CaptureFixture[str]
 
 @pytest.fixture(autouse=True)
 def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Locks in the folder of the test."""
+    """Keep locks in the folder of the test."""
     monkeypatch.setattr("iallocator.execution.lock.run_directory", lambda: str(tmp_path / "run"))
     monkeypatch.setattr("iallocator.execution.session.Orders.pause", staticmethod(lambda _: None))
     monkeypatch.setattr("iallocator.execution.doors.pause", lambda seconds: None)
 
 
 def _of_document(document: Json) -> tuple[int, Json]:
-    """Exit status, and what is said of repairs."""
+    """Return exit status, and the repairs in the output."""
     done = run("repair", "--json", stdin=as_bytes(document))
     found: Json = json.loads(done.stdout)
     conforms(found, "repair")
@@ -44,7 +44,7 @@ def _kinds(entry: Json) -> list[str]:
 
 
 def test_every_kind_of_damage_gets_its_repair_and_a_place() -> None:
-    """What is offline decides what is done; nobody goes to a node that is not online."""
+    """The offline node decides the repair; no instance moves to a node that is not online."""
     document = cluster(5, instances={
         "both": instance("node1", "node2"),
         "mirror": instance("node3", "node1"),
@@ -69,7 +69,7 @@ def test_every_kind_of_damage_gets_its_repair_and_a_place() -> None:
 
 
 def test_repair_that_is_not_allowed_is_told_and_marked() -> None:
-    """A tag says that permission lacks; without any tag of ours nothing is written."""
+    """A tag says that permission lacks; if an instance has no tag of ours, none is written."""
     document = cluster(3, instances={"a": instance("node1", "node2")})
     document["nodes"]["node1"]["offline"] = True
     status, found = _of_document(document)
@@ -85,7 +85,7 @@ def test_repair_that_is_not_allowed_is_told_and_marked() -> None:
 
 @pytest.mark.parametrize("option", ["--undo=journal", "--und=journal"])
 def test_repair_rejects_undo_and_names_the_command_that_does_it(option: str) -> None:
-    """The way back is planned by another planner."""
+    """Another planner plans the way back."""
     text = complaint(run("repair", "-L", option))
     assert text == (
         "repair takes no --undo: a journal of repair is undone by "
@@ -115,13 +115,13 @@ def _sick(kind: str) -> Json:
 
 
 def _results(world: Running) -> list[str]:
-    """What the tags say of repairs: ``pending`` or a result."""
+    """Return the states of repairs in tags: ``pending`` or a result."""
     words = [tag[len(PREFIX) :].split(":") for tag in world.found("a")["tags"]]
     return [word[0] if word[0] == "pending" else word[4] for word in words if len(word) > 1]
 
 
 def _replaced(world: Running) -> list[int]:
-    """The jobs that replace disks."""
+    """Return the jobs that replace disks."""
     return [
         number
         for number, job in world.jobs.items()
@@ -132,7 +132,7 @@ def _replaced(world: Running) -> list[int]:
 
 @pytest.mark.parametrize("fails", [False, True], ids=["succeeds", "fails"])
 def test_repair_is_carried_out_and_remembered_in_tags(fails: bool, tmp_path: Path) -> None:
-    """A failure is left alone until somebody removes its tag."""
+    """A failed repair is not repeated until its tag is removed."""
     with running(tmp_path, _sick("fix-storage")) as world:
         carry_out = world._carry_out
 
@@ -163,7 +163,7 @@ class Killed(BaseException):
 def test_repair_that_was_killed_is_not_repaired_twice(
     tagged: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
-    """Another round leaves it alone; resumed, the tags say what became of it."""
+    """Another round does not repeat it; after resuming, the tags have the result."""
     from iallocator.execution.repairs import RepairJobs
 
     retag, calls = RepairJobs.retag, [0]
@@ -192,7 +192,7 @@ def test_repair_that_was_killed_is_not_repaired_twice(
 
 
 def test_repair_through_rapi_takes_every_step_in_turn(tmp_path: Path) -> None:
-    """Failover, then another secondary; the tag names both jobs."""
+    """The instance fails over, then gets another secondary; the tag names both jobs."""
     answers = _sick("failover")
     answers["instances"][0] |= {"pnode": "node2", "snodes": ["node1"]}
     cluster = Running(answers)
@@ -208,7 +208,7 @@ def test_repair_through_rapi_takes_every_step_in_turn(tmp_path: Path) -> None:
 
 
 def test_journal_of_a_repair_is_of_repair_only(tmp_path: Path, capsys: Capture) -> None:
-    """Another command would leave its tags as they are, and the other way round."""
+    """Another command would not update the tags, and `repair` does not resume other journals."""
     with running(tmp_path, _sick("fix-storage")) as world:
         _repaired(world, tmp_path)
         journal = f"--resume={tmp_path / 'first'}"
@@ -228,7 +228,7 @@ def test_dry_run_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_reinstallation_is_carried_out_in_order(tmp_path: Path) -> None:
-    """Disks are made anew where the model has room, and the report names every step."""
+    """Disks are created on the node that the model selected, and the report names every step."""
     answers = _sick("reinstall")
     answers["instances"][0] |= {"pnode": "node2", "snodes": [], "disk_template": "plain"}
     with running(tmp_path, answers) as world:
@@ -249,7 +249,7 @@ def test_reinstallation_is_carried_out_in_order(tmp_path: Path) -> None:
 
 
 def test_page_of_repairs_tells_everybody_and_both_ends(tmp_path: Path) -> None:
-    """Who is repaired, who is not and why; nodes before and after; the steps; names are text."""
+    """All instances with reasons, nodes before and after, and the steps; names are text."""
     pytest.importorskip("jinja2", reason="the template library is not installed")
     evil = "<img src=x>"
     document = cluster(4, instances={
@@ -284,7 +284,7 @@ def test_page_of_repairs_tells_everybody_and_both_ends(tmp_path: Path) -> None:
 def test_those_that_must_be_together_are_repaired_as_one(
     homes: dict[str, str], kinds: str, together: bool
 ) -> None:
-    """All of them on one node; none where one has no way there, or is not allowed to."""
+    """All members are repaired to one node; none, if one has no way there or no permission."""
     bond = "iallocator:colocate:must:pair"
     held = {
         name: instance(*nodes.split(), tags=[bond, PREFIX + kind])
@@ -302,7 +302,7 @@ def test_those_that_must_be_together_are_repaired_as_one(
 
 
 def broken_cluster() -> Json:
-    """One offline node with an instance of each kind; no tags."""
+    """Return one offline node with an instance of each kind, without tags."""
     document = cluster(4, instances={
         **{f"web{n}": instance("node1", disk_template="sharedfile") for n in (1, 2, 3)},
         "primary": instance("node1", "node2"),
@@ -316,7 +316,7 @@ def broken_cluster() -> Json:
 
 
 def test_what_is_broken_is_listed_with_the_command_that_repairs_it() -> None:
-    """No tag allows anything: each instance says what would repair it, and where it would go."""
+    """Without permission each instance names the command that repairs it, and its target."""
     status, found = _of_document(broken_cluster())
     entries = {entry["instance"]: entry for entry in found["instances"]}
     assert status == 1
@@ -347,7 +347,7 @@ def test_what_is_broken_is_listed_with_the_command_that_repairs_it() -> None:
     ],
 )
 def test_option_allows_repairs_up_to_a_type_this_once(allow: str, repaired: set[str]) -> None:
-    """Each repaired instance has a place on nodes that are online; the others say what lacks."""
+    """Each repaired instance is on online nodes; the others name what is missing."""
     done = run("repair", "--json", f"--allow={allow}", stdin=as_bytes(broken_cluster()))
     found: Json = json.loads(done.stdout)
     conforms(found, "repair")
@@ -371,7 +371,7 @@ def test_option_does_not_lift_a_suspension() -> None:
 def test_instances_on_shared_storage_fail_over_once_allowed(
     tmp_path: Path, capsys: Capture
 ) -> None:
-    """The command that the text names repairs them on the running cluster."""
+    """The command in the text repairs them on the running cluster."""
     answers = _sick("suspend:1")
     answers["nodes"][1]["offline"] = True
     answers["instances"] = [

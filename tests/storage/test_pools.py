@@ -1,4 +1,4 @@
-"""Which pool an instance is in, who reaches it, and how much of it is left."""
+"""The pool of an instance, the nodes with access to it, and its free space."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ NAS = ("external", "nas")
 
 
 def listed(*pools: Json) -> Json:
-    """The members of a node that lists these pools."""
+    """Return the members of a node that lists these pools."""
     return {"storage_pools": list(pools)}
 
 
 def places(document: Json, **wanted: Any) -> set[str]:
-    """The nodes that an instance could go to, N+1 aside."""
+    """Return the nodes where an instance can be placed, without N+1."""
     response = answered(allocate(document, **wanted), "--n1=off", "--top=99")
     return {
         node
@@ -37,14 +37,14 @@ def places(document: Json, **wanted: Any) -> set[str]:
 
 
 def pool_of(document: Json, **wanted: Any) -> tuple[str, str] | None:
-    """The pool that a new instance is taken to be in."""
+    """Return the pool of a new instance."""
     _, request = read(as_bytes(allocate(document, **wanted)), Settings())
     pools = pools_of(request.instance)  # type: ignore[union-attr]
     return pools[0] if pools else None
 
 
 def two_nas(**more: Json) -> Json:
-    """Two nodes that list external/nas, and two that list external/san."""
+    """Return two nodes that list external/nas, and two that list external/san."""
     nas, san = listed(external("nas"), internal("lvm")), listed(external("san"), internal("lvm"))
     changes = {"node1": nas, "node2": nas, "node3": san, "node4": san}
     return cluster({"a": 3, "b": 1}, changes={**changes, **more})
@@ -76,20 +76,20 @@ def two_nas(**more: Json) -> Json:
     ],
 )
 def test_pool_of_an_instance(template: str, members: Json, expected: tuple[str, str]) -> None:
-    """Fields say it, then tags, then disks, then the disk template."""
+    """The order is: fields, tags, disks, disk template."""
     assert pool_of(cluster(2), disk_template=template, **members) == expected
     assert pool_of(two_nas(), disk_template=template, **members) == expected
 
 
 def test_volume_group_is_a_pool_where_nodes_name_volume_groups() -> None:
-    """Otherwise all disks are in what the free disk of a node speaks of."""
+    """Otherwise all disks are in the pool that the free disk of a node describes."""
     fast = [{"size": 1, "vg": "fast"}]
     document = cluster(2, changes={"node1": listed(internal("fast"), internal("slow"))})
     assert pool_of(document, disk_template="plain", disks=fast) == ("internal", "fast")
 
 
 def test_disk_parameters_name_the_pool() -> None:
-    """Those of the group before those of the cluster; an instance stays with its own."""
+    """Parameters of the group come before those of the cluster; an instance keeps its own pool."""
     document = cluster({"a": 2, "b": 2}, instances={"old": instance("node1", disk_template="rbd")})
     document["diskparams"] = {"rbd": {"pool": "common"}}
     assert pool_of(document, disk_template="rbd") == ("external", "common")
@@ -101,11 +101,11 @@ def test_disk_parameters_name_the_pool() -> None:
     assert "group b does not reach storage pool external/common of instance old" in failed["info"]
 
 
-# who reaches it
+# access
 
 
 def test_listed_pools_are_all_that_a_node_reaches() -> None:
-    """By field: what is not listed is not reached, internal storage neither."""
+    """By field: a node has no access to other pools, internal storage included."""
     document = two_nas(node4=listed(external("san")))
     assert places(document, disk_template="rbd", storage_pool="nas") == {"node1", "node2"}
     assert places(document, disk_template="rbd", storage_pool="tape") == set()
@@ -114,7 +114,7 @@ def test_listed_pools_are_all_that_a_node_reaches() -> None:
 
 
 def test_tags_of_nodes_and_groups_restrict_the_pools_that_instances_name() -> None:
-    """A tag says nothing of other storage, and nothing against instances that name no pool."""
+    """A tag does not restrict other storage, or instances that name no pool."""
     document = cluster({"a": 2, "b": 2})
     document["nodegroups"]["uuid-a"]["tags"] = ["iallocator:pool:external:nas"]
     document["nodes"]["node3"]["tags"] = ["iallocator:pool:external:san"]
@@ -128,13 +128,13 @@ def test_tags_of_nodes_and_groups_restrict_the_pools_that_instances_name() -> No
 
 
 def test_instances_alone_restrict_nothing() -> None:
-    """Where no node says what it reaches, answers are what they were."""
+    """If no node names its pools, answers do not change."""
     document = cluster(3)
     assert places(document, disk_template="rbd", storage_pool="nas") == {"node1", "node2", "node3"}
 
 
 def test_external_storage_of_plain_disks_asks_for_no_disk_of_nodes() -> None:
-    """Storage that is said to be external is, whatever the template; it moves as such."""
+    """Storage that is said to be external is external for any template; it moves as such."""
     full = {"free_disk": 0}
     changes = {"node1": full, "node2": full}
     there = instance("node1", disk_template="plain", storage_type="external", storage_pool="nas")
@@ -147,14 +147,14 @@ def test_external_storage_of_plain_disks_asks_for_no_disk_of_nodes() -> None:
 
 
 def test_compat_hail_does_not_look_at_pools() -> None:
-    """With it pools are not looked at, as hail knows of none."""
+    """Pools do not exist in hail, so they are ignored."""
     request = allocate(two_nas(), disk_template="rbd", storage_pool="tape")
     assert not answered(request)["success"]
     assert answered(request, "--compat=hail")["success"]
 
 
 def test_evacuation_falls_back_to_groups_that_reach_the_pool() -> None:
-    """What the local group cannot take is offered to groups of its partition only."""
+    """An instance that the local group rejects is offered to groups of its partition only."""
     one = instance("node1", disk_template="rbd", storage_pool="nas")
     nas, san = listed(external("nas")), listed(external("san"))
     changes = {"node1": nas, "node2": san, "node3": san, "node4": nas, "node5": nas}
@@ -174,7 +174,7 @@ def test_evacuation_falls_back_to_groups_that_reach_the_pool() -> None:
 
 
 def volume_groups(*free: int, disk: int = 0) -> Json:
-    """Nodes with this much left in the volume group fast, and nothing else to spare."""
+    """Return nodes with this free space in the volume group fast, and no other capacity."""
     return cluster(
         len(free),
         changes={
@@ -188,7 +188,7 @@ def volume_groups(*free: int, disk: int = 0) -> Json:
 
 
 def on_fast(*sizes: int) -> Json:
-    """Disks in the volume group fast."""
+    """Return disks in the volume group fast."""
     return {"disks": [{"size": size, "vg": "fast", "spindles": 1} for size in sizes]}
 
 
@@ -207,14 +207,14 @@ def on_fast(*sizes: int) -> Json:
 def test_disks_count_against_the_pool_they_are_in(
     template: str, sizes: tuple[int, ...], expected: set[str]
 ) -> None:
-    """Something must remain in the pool; the free disk of the node does not matter."""
+    """Some space must remain in the pool; the free disk of the node is ignored."""
     document = volume_groups(1000, 2000, 3000)
     found = places(document, disk_template=template, **on_fast(*sizes))
     assert found == expected
 
 
 def test_disks_in_two_pools_count_against_both() -> None:
-    """Each disk in its own."""
+    """Each disk counts in its own pool."""
     disks = [{"size": 600, "vg": "fast", "spindles": 1}, {"size": 600, "spindles": 1}]
     assert places(volume_groups(601, 600, 9000, disk=601), disk_template="plain", disks=disks) == {
         "node1", "node3",
@@ -223,7 +223,7 @@ def test_disks_in_two_pools_count_against_both() -> None:
 
 
 def test_instances_of_a_batch_take_from_the_pool_one_after_the_other() -> None:
-    """What the former took is gone for the next."""
+    """The space of earlier instances is not available to later ones."""
     wanted = [
         allocate({}, name=f"new{k}", disk_template="plain", memory=128, **on_fast(400))["request"]
         for k in range(4)
@@ -236,7 +236,7 @@ def test_instances_of_a_batch_take_from_the_pool_one_after_the_other() -> None:
 
 
 def test_the_only_volume_group_is_what_free_disk_speaks_of() -> None:
-    """Its figures replace those of the node, and disks that name none are in it."""
+    """Its sizes replace those of the node, and disks without a pool are in it."""
     change = {"free_disk": 5, "total_disk": 5, **listed(internal("xenvg", 9000, 1000))}
     document = cluster(1, changes={"node1": change})
     for disks in ([{"size": 999, "vg": "xenvg"}], [{"size": 999}]):
@@ -246,7 +246,7 @@ def test_the_only_volume_group_is_what_free_disk_speaks_of() -> None:
 
 
 def test_file_pool_is_a_limit_too() -> None:
-    """With figures, unlike in hail, which lets file instances take any amount."""
+    """With sizes it is a limit, unlike in hail, which does not limit file instances."""
     document = cluster(1, changes={"node1": listed(internal("file", 900, 500))})
     assert places(document, disk_template="file", disk=499) == {"node1"}
     assert places(document, disk_template="file", disk=500) == set()
@@ -256,7 +256,7 @@ def test_file_pool_is_a_limit_too() -> None:
 
 
 def test_nodes_without_internal_storage_are_balanced() -> None:
-    """The disk statistics run over the other nodes only; without any they are 0."""
+    """The disk statistics use the other nodes only; without any they are 0."""
     compared = 0
     for seed in range(30):
         rng = Random(seed)
@@ -298,7 +298,7 @@ def test_nodes_without_internal_storage_are_balanced() -> None:
     ],
 )  # fmt: skip
 def test_what_is_wrong_about_pools_is_said(where: str, members: Json, expected: str) -> None:
-    """The parser says it and stops, ``--validate`` says it too."""
+    """The parser reports the first error, and ``--validate`` reports it, too."""
     document = allocate(cluster(2), disk_template="rbd")
     place = document
     for key in where.split("/"):

@@ -1,4 +1,4 @@
-"""No order of steps overloads a node, each step waits only for what it needs, as Pacemaker's do."""
+"""No order of steps overloads a node, and each step has only necessary dependencies."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ SEEDS = seeds(10, 25)
 
 
 def planned(one: World) -> Transition:
-    """The transition of a generated world."""
+    """Return the transition of a generated case."""
     return plan_transition(one.state, one.wanted)
 
 
 @pytest.mark.parametrize("options", KINDS, ids=str)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_any_order_is_safe(seed: int, options: dict[str, float]) -> None:
-    """Random orders, one step after the other and overlapping, break no hard limit."""
+    """Random orders, sequential and overlapping, violate no hard limit."""
     one = world(seed, **options)  # type: ignore[arg-type]
     assert check(one.state, planned(one), 5, seed) == []
 
@@ -48,7 +48,7 @@ def test_any_order_is_safe(seed: int, options: dict[str, float]) -> None:
 @pytest.mark.parametrize("options", KINDS, ids=str)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_steps_lead_to_what_is_wanted(seed: int, options: dict[str, float]) -> None:
-    """What is not said to be left arrives; what is left stays."""
+    """Each instance arrives at its target, unless it is reported as left out; then it stays."""
     one = world(seed, **options)  # type: ignore[arg-type]
     transition = planned(one)
     left = {name for name, _ in transition.left}
@@ -62,12 +62,12 @@ def test_steps_lead_to_what_is_wanted(seed: int, options: dict[str, float]) -> N
 
 @pytest.mark.parametrize("seed", seeds(20, 60))
 def test_shared_storage_leaves_nothing(seed: int) -> None:
-    """Where instances may be stopped, memory alone never makes a wish impossible."""
+    """If instances may be stopped, memory alone never prevents a target."""
     assert planned(world(seed, tight=0.95)).left == []
 
 
 def overdrawn(one: World, transition: Transition, waits: Mapping[int, set[int]]) -> bool:
-    """Whether some moment that `waits` allow overdraws a node: all moments are looked at."""
+    """Return whether some moment that `waits` allow overloads a node, checking all moments."""
     tasks = {step.number: step.action for step in transition.steps}
     start = room(one.state)
     waiting: list[tuple[frozenset[int], frozenset[int]]] = [(frozenset(), frozenset())]
@@ -95,30 +95,30 @@ def overdrawn(one: World, transition: Transition, waits: Mapping[int, set[int]])
 
 
 SMALL = [seed for seed in range(80) if len(planned(world(seed, tight=0.6)).steps) <= 8]
-"""Worlds of which all moments can be looked at."""
+"""Cases of which all moments can be checked."""
 
 
 @pytest.mark.parametrize("seed", SMALL)
 def test_every_wait_for_room_is_needed(seed: int) -> None:
-    """Of small transitions every moment is looked at: all are safe, and none is without a wait."""
+    """In small transitions all moments are safe, and a dependency less makes some moment unsafe."""
     one = world(seed, tight=0.6)
     transition = planned(one)
     waits = {step.number: set(step.after) for step in transition.steps}
     assert not overdrawn(one, transition, waits)
     for step in transition.steps:
         for number, why in zip(step.after, step.because):
-            if why.startswith("memory"):  # what is waited for in turn stays waited for
+            if why.startswith("memory"):  # indirect dependencies remain
                 rest = waits[step.number] - {number} | waits[number]
                 assert overdrawn(one, transition, {**waits, step.number: rest})
 
 
 def test_every_wait_is_needed_somewhere() -> None:
-    """The test above is about something."""
+    """The test above has dependencies to check."""
     assert sum(planned(world(seed, tight=0.6)).waits for seed in SMALL) > 10
 
 
 def test_check_finds_a_wait_that_is_missing() -> None:
-    """Executing on the model notices if a needed wait is taken away."""
+    """Execution on the model reports a missing dependency."""
     for seed in range(20):
         one = world(seed, tight=0.95)
         transition = planned(one)
@@ -130,7 +130,7 @@ def test_check_finds_a_wait_that_is_missing() -> None:
 
 
 def test_check_finds_a_wrong_order() -> None:
-    """Steps carried out backwards are not where they begin, or find no room."""
+    """Steps in reverse order do not begin at their nodes, or exceed the capacity."""
     one = world(3, tight=0.95)
     transition = planned(one)
     assert linear(one.state, transition.steps[::-1])
@@ -141,7 +141,7 @@ def test_check_finds_a_wrong_order() -> None:
 
 @pytest.mark.parametrize("options", KINDS, ids=str)
 def test_same_input_gives_the_same_bytes(options: dict[str, float]) -> None:
-    """Made twice, and from wishes in another order."""
+    """The transition is made twice, and from targets in another order."""
     one, again = world(5, **options), world(5, **options)  # type: ignore[arg-type]
     again.wanted = dict(reversed(again.wanted.items()))
     assert json.dumps(transition_document(planned(one))) == json.dumps(
@@ -153,7 +153,7 @@ pytestmark = pytest.mark.skipif(not available(), reason="crm_simulate is not ins
 
 
 def test_fewer_waits_and_never_overfull() -> None:
-    """On problems that both order safely, and on all."""
+    """The result holds on problems that both order safely, and on all problems."""
     figures = measure(range(30))
     for _, theirs, mine in figures.values():
         assert mine.overfull == 0
@@ -165,21 +165,21 @@ def test_fewer_waits_and_never_overfull() -> None:
 
 
 def test_pacemaker_ignores_amounts() -> None:
-    """What the comparison rests on: an arrival with room enough waits for a departure there."""
+    """The comparison relies on it: an arrival with enough capacity waits for a departure."""
     one = Problem(3, 12, {"comes": (1, 0, 1), "goes": (1, 1, 2)})
     assert pacemakers(one).ordered()["comes"] == {"goes"}
     assert ours(one).ordered()["comes"] == set()
 
 
 def test_pacemaker_overfills_in_a_circle() -> None:
-    """And it lets one of two that change places arrive early."""
+    """Of two instances that swap places, Pacemaker lets one arrive early."""
     one = Problem(3, 12, {"a": (8, 0, 1), "b": (8, 1, 0)})
     assert _ever_overfull(one, pacemakers(one))
     assert not _ever_overfull(one, ours(one))
 
 
 def test_overfull_moments_are_found() -> None:
-    """The measure notices a graph without waits."""
+    """The measure detects a graph without dependencies."""
     one = problem(1)
     graph = ours(one)
     graph.waits = {action: set() for action in graph.waits}
@@ -195,7 +195,7 @@ KEY = (0, "memory")
 
 
 def step(takes: float = 0, frees: float = 0, after: Sequence[Step] = ()) -> Step:
-    """One that takes and gives back so much memory on the first node, some after others."""
+    """Return a step that takes and frees so much memory on the first node, after others."""
     made = Step(FAILOVER)
     made.takes = {KEY: takes} if takes else {}
     made.frees = {KEY: frees} if frees else {}
@@ -204,14 +204,14 @@ def step(takes: float = 0, frees: float = 0, after: Sequence[Step] = ()) -> Step
 
 
 def waits(steps: list[Step], room: float) -> list[dict[int, str]]:
-    """What each of `steps` waits for; there is enough room for all."""
+    """Return the dependencies of each of `steps`, on a node with enough capacity for all."""
     found = find_waits(make_cluster(1, []), steps, {KEY: room})
     assert found.overdrawn == []
     return found.needs
 
 
 def test_room_of_a_step_that_is_waited_for_anyway_counts_once() -> None:
-    """What is lacking besides comes from another departure."""
+    """The remaining need is met by another departure."""
     first, second = step(frees=5), step(frees=5)
     assert waits([first, second, step(takes=9, after=[first])], 0)[2] == {
         0: "the step before",
@@ -220,13 +220,13 @@ def test_room_of_a_step_that_is_waited_for_anyway_counts_once() -> None:
 
 
 def test_arrival_where_too_much_is_in_use_waits_for_what_settles_it() -> None:
-    """One departure is enough to settle it, and leaves room for who comes."""
+    """One departure resolves the overload, and leaves capacity for the arrival."""
     departures = [step(frees=1), step(frees=1), step(frees=6)]
     assert waits([*departures, step(takes=1)], -3)[3] == {2: "memory on node1"}
 
 
 def test_arrival_where_too_much_is_in_use_cannot_spend_what_settles_it() -> None:
-    """Of two departures, one settles it; what the other gives back is there to be taken."""
+    """Of two departures, one resolves the overload; the other frees capacity for arrivals."""
     assert waits([step(frees=3), step(frees=4), step(takes=4)], -3)[2] == {
         0: "memory on node1",
         1: "memory on node1",
@@ -234,14 +234,14 @@ def test_arrival_where_too_much_is_in_use_cannot_spend_what_settles_it() -> None
 
 
 def test_room_is_handed_on_so_that_nobody_waits_without_need() -> None:
-    """Who comes after both departures lives on the one that the other does not wait for."""
+    """A step after both departures uses the capacity that the other step does not need."""
     first, second = step(frees=1), step(frees=1)
     both, one = step(takes=1, after=[first, second]), step(takes=1, after=[second])
     assert waits([first, second, both, one], 0)[3] == {1: "the step before"}
 
 
 def test_reason_of_a_step_that_lacks_nothing_names_nobody_it_waits_for() -> None:
-    """A search that ends before its turn came says so; it said "waits for , which ..."."""
+    """A search that ends early reports it; formerly the text was "waits for , which ..."."""
     one = Step(FAILOVER, instance=machine("one", (0,), 5))
     found = ScheduleResult([], [one], {KEY: 5}, looks=0)
     told = reasons(make_cluster(1, []), found)

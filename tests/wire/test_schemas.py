@@ -1,4 +1,4 @@
-"""The published schemas: valid, complete, found everywhere, and true of what the program says."""
+"""The published schemas: valid, complete, installed, and consistent with the program."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from tests.seeds import seeds
 from .corpus import BASES, KINDS, as_raw, base, combined, paths
 
 WRITTEN = {"capacity", "constraints", "plan", "repair", "response", "show"}
-"""What the program writes; the others are of what it reads."""
+"""Schemas of output; the others are of input."""
 
 REQUESTS = [name for name in SCHEMAS if name.partition(".")[0] not in WRITTEN]
 ANSWERED = GENERATED
-"""Request types whose generated documents are answered here."""
+"""Request types with generated documents that are answered here."""
 ROOT = Path(iallocator.__file__).parents[1]
 
 
@@ -46,7 +46,7 @@ def parts(value: Any, above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, 
 
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_schema_is_itself_valid(name: str) -> None:
-    """Every file is a JSON Schema 2020-12 that says what it is."""
+    """Every file is a JSON Schema 2020-12 and declares it."""
     schema = SCHEMAS[name]
     Draft202012Validator.check_schema(schema)
     assert schema["$schema"] == Draft202012Validator.META_SCHEMA["$id"]
@@ -57,7 +57,7 @@ def test_schema_is_itself_valid(name: str) -> None:
 
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_schema_references_lead_somewhere(name: str) -> None:
-    """Every $ref points to a definition that exists."""
+    """Every $ref has an existing target."""
     for _, part in parts(SCHEMAS[name]):
         if "$ref" in part:
             target, _, pointer = part["$ref"].partition("#")
@@ -71,14 +71,14 @@ def test_schema_properties_are_described(name: str) -> None:
     """Every property has a description, its own or that of its definition."""
     for above, part in parts(SCHEMAS[name]):
         if {"if", "then", "else"} & set(above):
-            continue  # these repeat properties that stand elsewhere
+            continue  # these repeat properties of another definition
         for key, schema in part.get("properties", {}).items():
             assert schema.get("description") or "$ref" in schema or "const" in schema, (name, key)
 
 
 @pytest.mark.parametrize("name", REQUESTS)
 def test_request_schema_required_members_have_a_type(name: str) -> None:
-    """What must be there says beside it what it must be, so that a complaint can say so too."""
+    """A required member has its type beside it, so that the error can name it."""
     for above, part in parts(SCHEMAS[name]):
         if not {"if", "not"} & set(above) and "$ref" not in part:
             assert set(part.get("required", ())) <= set(part.get("properties", ())), above
@@ -86,7 +86,7 @@ def test_request_schema_required_members_have_a_type(name: str) -> None:
 
 @pytest.mark.parametrize("name", REQUESTS)
 def test_request_schema_has_no_alternatives(name: str) -> None:
-    """No anyOf or oneOf: their complaints cannot be clear, if/then/else can."""
+    """No anyOf or oneOf, because their errors are unclear; if/then/else is allowed."""
     assert not any({"anyOf", "oneOf"} & set(part) for _, part in parts(SCHEMAS[name]))
 
 
@@ -121,7 +121,7 @@ def test_request_schema_captured_request_fits(path: Path) -> None:
 
 @pytest.mark.parametrize("age", BASES)
 def test_request_schema_unknown_keys_are_allowed(age: str) -> None:
-    """Whatever Ganeti may add one day is no problem, wherever it stands."""
+    """Unknown members are accepted everywhere, because Ganeti may add some."""
     changed = base(age, "allocate")
     objects = [changed]
     for path in paths(changed):
@@ -137,7 +137,7 @@ def test_request_schema_unknown_keys_are_allowed(age: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_request_validator_agrees_with_standard_keywords(kind: str) -> None:
-    """Our words for problems change nothing about what is one."""
+    """Our words for problems change no result."""
     for seed in seeds(16, 60):
         damaged = json.loads(combined(seed, kind).replace(b"1e999", b"1e300"))
         assert request_validator().is_valid(damaged) == validator("request.schema.json").is_valid(
@@ -171,7 +171,7 @@ def holders(changed: Json, name: str) -> list[Json]:
 
 @pytest.mark.parametrize(("name", "key", "default"), DEFAULTS)
 def test_schema_default_is_what_absence_means(name: str, key: str, default: Any) -> None:
-    """A field that is absent is read as if it had the default that the schema states."""
+    """A missing field is read as the default that the schema states."""
     changed = base("modern", "allocate")
     changed["nodegroups"]["uuid-annex"]["alloc_policy"] = "preferred"
     changed["nodes"]["node3"] = {**changed["nodes"]["node2"], **changed["nodes"]["node3"]}
@@ -188,7 +188,7 @@ def test_schema_default_is_what_absence_means(name: str, key: str, default: Any)
 @pytest.mark.parametrize("arguments", [(), ("--top=3",), ("--n1=strict",), ("--compat=hail",)])
 @pytest.mark.parametrize("kind", ANSWERED)
 def test_response_schema_our_answers_fit(kind: str, arguments: tuple[str, ...]) -> None:
-    """What the program answers is what the schema promises."""
+    """The program's answers fit the schema."""
     for seed in seeds(8, 30):
         response = json.loads(answer(as_raw(document(seed, kind)), arguments), parse_constant=int)
         for reference in ("response.schema.json", f"response.schema.json#/$defs/{kind}"):
@@ -220,7 +220,7 @@ MIGRATE = {"OP_ID": "OP_INSTANCE_MIGRATE"}
     ],
 )  # fmt: skip
 def test_response_schema_result_is_what_ganeti_accepts(kind: str, result: Any, good: bool) -> None:
-    """The result of a success has the form that Ganeti's validator wants for that type."""
+    """The result of a success has the form that Ganeti's validator requires for that type."""
     response = {"success": True, "info": "", "result": result}
     assert validator(f"response.schema.json#/$defs/{kind}").is_valid(response) == good
     response |= {"success": False, "result": []}
@@ -228,7 +228,7 @@ def test_response_schema_result_is_what_ganeti_accepts(kind: str, result: Any, g
 
 
 def _run(code: str, *arguments: str, where: Path = ROOT) -> str:
-    """Return what Python code prints that imports the package from `where`."""
+    """Return the output of Python code that imports the package from `where`."""
     command = [sys.executable, "-c", code, *arguments]
     environment = {"PYTHONPATH": str(where)}
     done = subprocess.run(command, env=environment, cwd="/", capture_output=True, check=True)
@@ -246,7 +246,7 @@ def test_schemas_are_found_beside_or_inside_the_package(inside: bool, tmp_path: 
 
 
 def test_schemas_missing_is_said_in_one_line(tmp_path: Path) -> None:
-    """An installation without schemas answers, but cannot validate, and says so."""
+    """An installation without schemas answers requests, but reports that it cannot validate."""
     shutil.copytree(ROOT / "iallocator", tmp_path / "iallocator", ignore=lambda *_: ["schemas"])
     good = tmp_path / "good.json"
     good.write_bytes(as_raw(base("modern", "allocate")))
@@ -258,7 +258,7 @@ def test_schemas_missing_is_said_in_one_line(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("age", BASES)
 def test_answer_small_document_loads_neither_jsonschema_nor_numpy(age: str, tmp_path: Path) -> None:
-    """What explains bad documents, and what is fast on large ones, costs a small one nothing."""
+    """A small document does not load the modules for bad or large documents."""
     request = tmp_path / "request.json"
     request.write_bytes(as_raw(base(age, "allocate")))
     code = (
