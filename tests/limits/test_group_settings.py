@@ -1,4 +1,4 @@
-"""Settings of a group count for what comes to that group, whoever was asked for before."""
+"""Settings of a group apply to instances placed in that group, in any order of requests."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tests.solver import moving
 
 LENIENT = "iallocator:ignore-soft-errors:yes"
 BUSY = {"memory": 512, "vcpus": 4, "disk_template": "rbd"}
-"""All the cpus that a node with one cpu may give."""
+"""Uses all the cpus that a node with one cpu may provide."""
 
 
 def world(*, tagged: str, tag: str = LENIENT, groups: int = 2) -> Json:
-    """Groups g1, g2, ... of two nodes each, the group called `tagged` with a tag.
+    """Return groups g1, g2, ... of two nodes each; the group called `tagged` has the tag.
 
-    In group 1 (and so on) instance drbd1 is on node1 and node2, where busy1 takes all cpus.
+    In group 1 (and so on) instance drbd1 is on node1 and node2, where busy1 uses all cpus.
     """
     instances = {}
     for number in range(1, groups + 1):
@@ -36,13 +36,13 @@ def world(*, tagged: str, tag: str = LENIENT, groups: int = 2) -> Json:
 
 
 def evacuation(made: Json, names: tuple[str, ...], mode: str = "primary-only") -> Json:
-    """`made` with a request to evacuate the instances called `names`, in this order."""
+    """Return `made` with a request to evacuate the instances called `names`, in this order."""
     request = {"type": "node-evacuate", "instances": list(names), "evac_mode": mode}
     return {**made, "request": request}
 
 
 def moved(document: Json, *options: str) -> dict[str, list[str]]:
-    """Name -> new nodes, of the instances that the answer moves."""
+    """Return name -> new nodes, of the instances that the answer moves."""
     result = answered(document, "--exact-search=no", *options)["result"]
     return {name: nodes for name, _, nodes in result[0]}
 
@@ -52,7 +52,7 @@ def moved(document: Json, *options: str) -> dict[str, list[str]]:
 def test_failover_ignores_soft_limits_only_in_the_group_that_says_so(
     tagged: str, names: tuple[str, ...]
 ) -> None:
-    """The secondary has no cpus left: soft, so the tagged group's instance moves, in any order."""
+    """The secondary has no free cpus: a soft limit, so only the tagged group's instance moves."""
     found = moved(evacuation(world(tagged=tagged), names))
     assert set(found) == {tagged.replace("g", "drbd")}
 
@@ -62,7 +62,7 @@ def test_failover_ignores_soft_limits_only_in_the_group_that_says_so(
 def test_shared_move_ignores_soft_limits_only_in_the_group_that_says_so(
     tagged: str, names: tuple[str, ...]
 ) -> None:
-    """The same for instances on shared storage: a is in g1, b in g2."""
+    """On shared storage, a is in g1 and b in g2; only the tagged group's instance moves."""
     made = world(tagged=tagged)
     for name, home in (("a", "node1"), ("b", "node3")):
         made["instances"][name] = instance(home, memory=512, disk_template="rbd")
@@ -74,7 +74,7 @@ def test_shared_move_ignores_soft_limits_only_in_the_group_that_says_so(
 def test_change_of_group_ignores_soft_limits_only_in_the_group_that_says_so(
     tagged: str, names: tuple[str, ...]
 ) -> None:
-    """Both targets have no cpus left on any node: everybody goes to the tagged one."""
+    """Both targets have no free cpus: all instances move to the tagged group."""
     made = world(tagged=tagged, groups=3)
     for number in (2, 3):
         made["instances"][f"more{number}"] = instance(f"node{2 * number - 1}", **BUSY)
@@ -89,7 +89,7 @@ def test_change_of_group_ignores_soft_limits_only_in_the_group_that_says_so(
 
 
 def batch(made: Json, wanted: tuple[tuple[str, str], ...], **members: Any) -> Json:
-    """`made` with a request for new instances, each in its group."""
+    """Return `made` with a request for new instances, each in its group."""
     alike = {**instance("node1", disk_template="rbd", **members), "required_nodes": 1}
     del alike["nodes"]
     instances = [{**alike, "name": name, "group_name": group} for name, group in wanted]
@@ -101,7 +101,7 @@ def batch(made: Json, wanted: tuple[tuple[str, str], ...], **members: Any) -> Js
 def test_batch_ignores_soft_limits_only_in_the_group_that_says_so(
     tagged: str, wanted: tuple[tuple[str, str], ...]
 ) -> None:
-    """Five cpus are more than any node may give; one group does not mind."""
+    """Five cpus are more than any node may provide; one group ignores that."""
     for options in ((), ("--exact-search=no",)):
         result = answered(batch(world(tagged=tagged), wanted, vcpus=5, memory=256), *options)[
             "result"
@@ -114,7 +114,7 @@ def test_batch_ignores_soft_limits_only_in_the_group_that_says_so(
 def test_batch_breaks_n1_only_in_the_group_that_does_not_ask_for_it(
     tagged: str, wanted: tuple[tuple[str, str], ...]
 ) -> None:
-    """An instance of 7000 MiB could not be taken over by the other node of its group."""
+    """The other node of its group could not take over an instance of 7000 MiB."""
     made = cluster({"g1": 2, "g2": 2})
     for number in (1, 2):
         held = instance(f"node{2 * number}", memory=4000, disk_template="rbd")
@@ -127,7 +127,7 @@ def test_batch_breaks_n1_only_in_the_group_that_does_not_ask_for_it(
 
 @pytest.mark.parametrize("mode", ["strict", "no-new", "off"])
 def test_evacuation_is_not_held_to_global_n1(mode: str) -> None:
-    """Whoever has to leave a node goes somewhere, even if then a failure is not survived."""
+    """An evacuated instance is placed even if a failure is not tolerated afterwards."""
     made = cluster(3, instances={"big": instance("node1", memory=5000, disk_template="rbd")})
     for name in ("node2", "node3"):
         made["instances"][f"on-{name}"] = instance(name, memory=2000, disk_template="rbd")
@@ -212,7 +212,7 @@ def _tight(seed: int, memory: int) -> Json:
 def test_exact_search_of_a_group_acts_in_planners(
     command: str, options: tuple[str, ...], memory: int, start: int
 ) -> None:
-    """The tag of every group does what the option does, in commands that search."""
+    """The tag of every group has the effect of the option, in commands that search."""
     pytest.importorskip("highspy")
     decided = 0
     for seed in range(start, start + 20):
@@ -227,7 +227,7 @@ def test_exact_search_of_a_group_acts_in_planners(
 
 
 def test_stickiness_of_a_group_counts_for_instances_that_run_there() -> None:
-    """The tag of the group acts in `place` as the option does."""
+    """The tag of the group has the effect of the option in `place`."""
     held = {name: instance("node1", disk_template="rbd") for name in ("a", "b")}
     document = cluster(2, instances=held)
     options = ("--strategy=pacemaker-balanced", "--n1=off")

@@ -1,4 +1,4 @@
-"""The limits of a node: where each begins, by how much it is broken, which of several is named."""
+"""The limits of a node: the boundary of each, the missing amount, and which is reported."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from tests.property.answers import answered
 
 
 def failures(request: Json, *options: str) -> dict[str, int]:
-    """Reason -> how many candidates it rejected, in the only group of `request`."""
+    """Return reason -> number of rejected candidates, in the only group of `request`."""
     found: dict[str, int] = answered(request, "--n1=off", *options)["solutions"][0]["failures"]
     return found
 
 
 def one_node(change: Json | None = None, **members: Any) -> Json:
-    """A request for a plain instance of 1024 MiB memory and 1024 MiB disk, and one node."""
+    """Return a request for a plain instance of 1024 MiB memory and 1024 MiB disk, and one node."""
     members = {"disk_template": "plain", **members}
     return allocate(cluster(nodes=1, changes={"node1": change or {}}), **members)
 
@@ -60,7 +60,7 @@ def one_node(change: Json | None = None, **members: Any) -> Json:
 def test_node_limit_at_its_edge_rejects_one_more(
     change: Json, members: dict[str, Any], expected: dict[str, int]
 ) -> None:
-    """The last that fits, and the first that does not."""
+    """The last amount that fits is accepted, the next one is rejected."""
     assert failures(one_node(change, **members)) == expected
 
 
@@ -79,12 +79,12 @@ EXCLUSIVE = {"ndparams": {"exclusive_storage": True, "spindle_count": 1}, "total
 def test_node_with_exclusive_storage_needs_spindles_enough(
     free: int, disk: Json, expected: dict[str, int]
 ) -> None:
-    """All free spindles may be used; disks that do not say theirs cannot be placed."""
+    """All free spindles may be used; disks with unknown spindles cannot be placed."""
     assert failures(one_node({**EXCLUSIVE, "free_spindles": free}, disks=[disk])) == expected
 
 
 def test_node_with_several_limits_broken_tells_the_first() -> None:
-    """Memory before disk before spindles before cpus."""
+    """The order is memory, disk, spindles, cpus."""
     hopeless: Json = {"free_memory": 10, "free_disk": 10}
     members: Json = {"spindle_use": 40, "vcpus": 40}
     assert failures(one_node(hopeless, **members)) == {"FailMem": 1}
@@ -105,13 +105,13 @@ def test_node_with_several_limits_broken_tells_the_first() -> None:
 def test_soft_limit_ignored_lets_pass_but_a_hard_one_does_not(
     change: Json, members: dict[str, Any], left: dict[str, int]
 ) -> None:
-    """With --ignore-soft-errors ratios do not count; memory and disk still do."""
+    """With --ignore-soft-errors ratios are ignored; memory and disk are not."""
     assert failures(one_node(change, **members)) != {}
     assert failures(one_node(change, **members), "--ignore-soft-errors") == left
 
 
 def test_exclusion_tag_that_is_there_already_rejects_the_node() -> None:
-    """Two primaries with one exclusion tag do not meet; a secondary does not count."""
+    """Two primaries with one exclusion tag do not share a node; a secondary does not count."""
     resident = instance("node1", "node2", tags=["service:dns"])
     document = cluster(2, instances={"dns1": resident}, tags=("htools:iextags:service",))
     request = allocate(document, "dns2", disk_template="plain", tags=["service:dns"])
@@ -124,13 +124,13 @@ def test_exclusion_tag_that_is_there_already_rejects_the_node() -> None:
 def test_secondary_without_memory_for_a_failover_rejects(
     free: int, expected: dict[str, int]
 ) -> None:
-    """A node is no more use as a mirror than as a primary: the instance must be able to run."""
+    """A secondary needs the memory to run the instance, like a primary."""
     document = cluster(2, memory=16384, changes={"node2": {"free_memory": free}})
     assert failures(allocate(document, memory=4096)) == expected
 
 
 def test_node_that_fails_n1_already_may_take_more() -> None:
-    """Only what newly breaks N+1 of the node is rejected."""
+    """Only an instance that newly violates N+1 of the node is rejected."""
     residents = {"a": instance("node2", "node1", memory=3000)}
     for free, expected in ((4000, {"FailMem": 1}), (3000, {})):
         document = cluster(2, instances=residents, changes={"node1": {"free_memory": free}})
@@ -139,7 +139,7 @@ def test_node_that_fails_n1_already_may_take_more() -> None:
 
 
 def test_forthcoming_instance_keeps_its_memory() -> None:
-    """What is still to come takes nothing yet, but nothing else gets its place."""
+    """A forthcoming instance uses no memory yet, but its memory is reserved."""
     residents = {"soon": instance("node1", memory=7500, forthcoming=True)}
     document = cluster(1, instances=residents, changes={"node1": {"free_memory": 8192}})
     assert failures(allocate(document, disk_template="rbd")) == {"FailMem": 1}
@@ -160,7 +160,7 @@ def test_forthcoming_instance_keeps_its_memory() -> None:
 def test_memory_of_an_instance_marked_offline_is_asked_of_no_node(
     state: str, free: int, mode: str, moves: bool
 ) -> None:
-    """Its 1024 MiB are not its own: a node with any memory left can hold its mirror."""
+    """Its 1024 MiB are not reserved: a node with any free memory can be its secondary."""
     held = {"web": instance("node1", "node2", admin_state=state)}
     made = cluster(3, instances=held)
     for name in ("node3",) if mode == "secondary-only" else ("node1",):
@@ -173,7 +173,7 @@ def test_memory_of_an_instance_marked_offline_is_asked_of_no_node(
 
 @pytest.mark.parametrize(("spindles", "words"), [(1, "1 spindle of"), (2, "2 spindles of")])
 def test_spindles_that_are_missing_are_counted_in_words(spindles: int, words: str) -> None:
-    """As `explain` says them."""
+    """The words are those of `explain`."""
     request = one_node(
         {**EXCLUSIVE, "free_spindles": 0}, disks=[{"size": 1024, "spindles": spindles}]
     )
@@ -185,7 +185,7 @@ def test_spindles_that_are_missing_are_counted_in_words(spindles: int, words: st
 def test_secondary_of_a_forthcoming_instance_keeps_memory_for_it(
     free: int, expected: dict[str, int]
 ) -> None:
-    """What is still to come must be able to fail over, too, once it is there."""
+    """A forthcoming instance must be able to fail over, too, when it exists."""
     soon = instance("node1", "node2", memory=3000, forthcoming=True)
     document = cluster(3, instances={"soon": soon}, changes={"node3": {"free_memory": free}})
     request = {"type": "node-evacuate", "instances": ["soon"], "evac_mode": "secondary-only"}
@@ -196,7 +196,7 @@ def test_secondary_of_a_forthcoming_instance_keeps_memory_for_it(
 def test_spindles_for_a_forthcoming_instance_are_counted_in_words(
     spindles: int, words: str
 ) -> None:
-    """With those that are to come."""
+    """Forthcoming spindles are included."""
     soon = instance("node1", "node2", forthcoming=True)
     soon["disks"] = [{"size": 1024, "spindles": spindles}]
     changes = {f"node{k}": {**EXCLUSIVE, "free_spindles": 9 if k < 3 else 0} for k in (1, 2, 3)}
@@ -208,7 +208,7 @@ def test_spindles_for_a_forthcoming_instance_are_counted_in_words(
 
 
 def test_spindles_that_a_forthcoming_instance_does_not_say_are_room_nowhere() -> None:
-    """Nobody knows whether they will fit, however many are free."""
+    """It is unknown whether they fit, with any number of free spindles."""
     soon = instance("node1", "node2", forthcoming=True)
     soon["disks"] = [{"size": 1024, "spindles": 1}, {"size": 1024}]
     changes = {f"node{k}": {**EXCLUSIVE, "free_spindles": 9} for k in (1, 2, 3)}
@@ -218,7 +218,7 @@ def test_spindles_that_a_forthcoming_instance_does_not_say_are_room_nowhere() ->
 
 
 def test_virtual_cpus_that_are_too_many_are_told_with_what_the_ratio_allows() -> None:
-    """Cpus times the ratio of the policy, which is 4."""
+    """The limit is cpus times the ratio of the policy, which is 4."""
     found = explain(json.dumps(one_node(vcpus=33)).encode(), Settings()).document(False)
     words = "virtual cpus in use would be 33, 8 cpus at ratio 4 allow 32"
     assert words in json.dumps(found)
@@ -226,7 +226,7 @@ def test_virtual_cpus_that_are_too_many_are_told_with_what_the_ratio_allows() ->
 
 @pytest.mark.parametrize("options", [(), ("--compat=hail",)])
 def test_spindles_are_not_asked_of_disks_on_shared_storage(options: tuple[str, ...]) -> None:
-    """A node with exclusive storage has none left, and takes the instance."""
+    """A node with exclusive storage has no free spindles, and accepts the instance."""
     shared = one_node(
         {**EXCLUSIVE, "free_spindles": 0}, disk_template="rbd", disks=[{"size": 9, "spindles": 3}]
     )
@@ -237,7 +237,7 @@ def test_spindles_are_not_asked_of_disks_on_shared_storage(options: tuple[str, .
 def test_disk_that_forthcoming_instances_leave_must_be_more_than_none(
     free: int, found: list[str]
 ) -> None:
-    """1 GiB is promised already and 1 GiB is asked for: of 2 GiB nothing would be left."""
+    """1 GiB is reserved and 1 GiB is requested: of 2 GiB, no space would be left."""
     coming = instance("node1", disk_template="plain", forthcoming=True)
     document = cluster(
         1, instances={"coming": coming}, changes={"node1": {"free_disk": free, "total_disk": 9000}}
@@ -249,7 +249,7 @@ NAMES = "local", "restricted", "counts_disk", "forthcoming"
 
 
 def test_checks_known_for_any_instance_are_those_that_matter() -> None:
-    """Asked twice, in any order, each answer is what the conditions say one by one."""
+    """With two queries in any order, each result equals that of the single conditions."""
     limits = ALL_LIMITS, HARD_LIMITS, FORCED_LIMITS, NO_WORSE_LIMITS
     cases = list(product((PRIMARY, SECONDARY, ABANDONED), limits, product((False, True), repeat=4)))
     for role, limit, asked in (*cases, *reversed(cases)):
@@ -289,14 +289,14 @@ HELD = {
 
 
 def view(numbers: dict[str, Any]) -> Any:
-    """A node, or an instance, with these numbers."""
+    """Return a node, or an instance, with these numbers."""
     return cast("Any", SimpleNamespace(**numbers))
 
 
 def amounts(role: RoleLimits) -> list[tuple[str, float]]:
-    """Last word of the unit, and amount, of what each breach lacks; all hold where all is enough.
+    """Return unit and missing amount of each violated limit; assert that enough is enough.
 
-    Pools, which are asked of the state, are left out.
+    Pools, which need the state, are left out.
     """
     before, broken, held = view(BEFORE), view(BROKEN), view(HELD)
     large = view({"takeover_memory": 30, "spindles": None})
@@ -315,18 +315,18 @@ RESERVE = [("memory", 70), ("memory", 70)]
 
 
 def test_what_a_primary_lacks_is_what_would_be_enough() -> None:
-    """A MiB remains; disk above the reserve; cpus by the ratio; now, and with what is to come."""
+    """Enough is: 1 MiB left, disk above the reserve, cpus by the ratio; now and later."""
     own = [("memory", 10), *DISK, *RESERVE, ("cpus", 38), ("free", 2), ("memory", 20)]
     assert amounts(PRIMARY) == [*own, *LATER, ("cpus", 58)]
 
 
 def test_what_a_secondary_lacks_is_what_would_be_enough() -> None:
-    """Memory to take the instance over, a MiB more than that."""
+    """Enough is memory for the failover, and 1 MiB more."""
     assert amounts(SECONDARY) == [*DISK, ("memory", 11), *RESERVE, *LATER, ("memory", 21)]
 
 
 def test_node_that_fails_n1_already_may_not_lack_more() -> None:
-    """Of memory for its failovers: 30 MiB before, then 29, 30 or 31; none where it fails not."""
+    """Before, 30 MiB are missing for its failovers; then 29, 30 or 31."""
     (worse,) = (one for one in PRIMARY.checks if one.no_worse)
     for memory, expected in ((31, False), (30, False), (29, True)):
         for fails in (1, 0):

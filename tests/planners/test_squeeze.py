@@ -1,4 +1,4 @@
-"""Squeezing: what may be powered down and on, in which order, and how it is told."""
+"""Squeezing: which nodes are powered down and on, in which order, and the output."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Capture = pytest.CaptureFixture[str]
 
 MASTER = ("--master", "node1")
 ONE_LEFT = "--n1=off"
-"""The last node that is on may run everything."""
+"""The last online node may run all instances."""
 
 
 def on_shared(*nodes: str, **members: Any) -> Json:
@@ -39,7 +39,7 @@ def reasons(plan: Json) -> dict[str, str]:
 
 
 def test_squeeze_frees_nodes_with_the_fewest_instances_first() -> None:
-    """The emptiest node goes first; the master stays whatever it holds."""
+    """The emptiest node is first; the master stays with any number of instances."""
     homes = ("node1", "node2", "node2", "node2", "node3", "node4", "node4")
     document = cluster(
         4, memory=8192, instances={f"i{k}": on_shared(home) for k, home in enumerate(homes)}
@@ -52,7 +52,7 @@ def test_squeeze_frees_nodes_with_the_fewest_instances_first() -> None:
 
 
 def test_squeeze_takes_preferred_nodes_first_and_avoided_ones_last() -> None:
-    """Within what is possible the person decides."""
+    """The options decide among the possible nodes."""
     document = cluster(4, instances={f"i{k}": on_shared(f"node{k}") for k in (1, 2, 3, 4)})
     options = (*MASTER, ONE_LEFT, "--prefer=node4", "--avoid=node2")
     plan = plan_of("squeeze", document, *options)
@@ -73,7 +73,7 @@ def test_squeeze_leaves_mirrored_instances_alone_unless_told() -> None:
 
 
 def test_squeeze_with_all_moves_what_is_not_auto_balanced(tmp_path: Path) -> None:
-    """What balancing must leave alone is moved with --all only."""
+    """Instances that balancing must not move are moved with --all only."""
     text = text_cluster_of("i1|128|0|1|running|N|node2||ext||1|-")
     path = tmp_path / "cluster.data"
     path.write_text(text)
@@ -94,7 +94,7 @@ def text_cluster_of(*instances: str) -> str:
 
 
 def test_squeeze_without_a_master_warns_and_keeps_a_node(tmp_path: Path, capsys: Capture) -> None:
-    """A captured request names no master: say so, and do not power everything down."""
+    """A captured request names no master: a warning is printed, and one node stays on."""
     path = tmp_path / "cluster.json"
     path.write_text(json.dumps(cluster(3)))
     assert main(["squeeze", "--json", str(path)]) == 0
@@ -121,7 +121,7 @@ FULL = {f"i{k}": on_shared("node1", memory=1000) for k in range(8)}
 
 
 def test_squeeze_powers_on_standby_nodes_by_priority() -> None:
-    """Low numbers first, then those without; not those that are off for other reasons."""
+    """Low numbers are first, then nodes without number; nodes off for other reasons stay off."""
     tags = {
         "node2": ["htools:standby:auto"],
         "node3": ["htools:standby:priority:20"],
@@ -146,7 +146,7 @@ def test_squeeze_powers_on_standby_nodes_by_priority() -> None:
 
 
 def test_squeeze_powers_on_nothing_where_moving_is_enough() -> None:
-    """Balancing makes the room; the standby node stays off."""
+    """Moves create the reserve; the standby node stays off."""
     changes = {"node3": {"offline": True, "tags": ["htools:standby:auto"]}}
     document = cluster(3, instances=FULL, changes=changes)
     plan = plan_of("squeeze", document, *MASTER)
@@ -156,7 +156,7 @@ def test_squeeze_powers_on_nothing_where_moving_is_enough() -> None:
 
 
 def test_squeeze_leaves_no_node_for_a_second_run_to_free(tmp_path: Path) -> None:
-    """Moves that reach the minimal resources make room to free nodes: one plan does both.
+    """Moves that reach the minimal resources also free nodes: one plan does both.
 
     It moves no instance to a node that it frees. hsqueeze frees none of the nodes.
     """
@@ -175,7 +175,7 @@ def test_squeeze_leaves_no_node_for_a_second_run_to_free(tmp_path: Path) -> None
 def test_squeeze_takes_a_node_of_unknown_size_for_the_smallest(
     tmp_path: Path, capsys: Capture
 ) -> None:
-    """In a captured request nodes that are off report no sizes."""
+    """In a captured request, nodes that are off report no sizes."""
     nothing = {"total_memory": 0, "free_memory": 0, "total_cpus": 0, "total_disk": 0}
     changes = {"node2": {"offline": True, "tags": ["htools:standby:x"], **nothing}}
     document = cluster(2, instances=FULL, changes=changes)
@@ -189,7 +189,7 @@ def test_squeeze_takes_a_node_of_unknown_size_for_the_smallest(
 
 @pytest.mark.slow
 def test_squeeze_with_two_levels_does_not_flap(tmp_path: Path) -> None:
-    """What it leaves behind, it leaves alone: neither level is broken then."""
+    """After the plan, a second run makes no moves: neither level is violated."""
     path = tmp_path / "cluster.data"
     switched = 0
     for seed in range(12):
@@ -209,7 +209,7 @@ def test_squeeze_with_two_levels_does_not_flap(tmp_path: Path) -> None:
 
 
 def test_squeeze_to_less_than_the_minimum_warns(tmp_path: Path, capsys: Capture) -> None:
-    """The levels are as told, but in this order they would flap."""
+    """The levels are used as given, but in this order nodes would be switched repeatedly."""
     path = tmp_path / "cluster.json"
     path.write_text(json.dumps(cluster(2, instances={"i": on_shared("node2", memory=6500)})))
     levels = (ONE_LEFT, "--minimal-resources=1", "--target-resources=0.5")
@@ -220,7 +220,7 @@ def test_squeeze_to_less_than_the_minimum_warns(tmp_path: Path, capsys: Capture)
 
 
 def test_squeeze_leaves_freed_nodes_empty_and_others_with_the_reserve(tmp_path: Path) -> None:
-    """Read back from the text file: what was promised is so."""
+    """The saved text file confirms the plan's result."""
     freed = 0
     for seed in range(100, 124):
         path = tmp_path / "cluster.data"
@@ -245,7 +245,7 @@ def test_squeeze_leaves_freed_nodes_empty_and_others_with_the_reserve(tmp_path: 
 
 
 def test_squeeze_commands_drain_first_and_power_off_last(tmp_path: Path) -> None:
-    """Nothing new may come to a node that is about to be powered down."""
+    """No new instance may be placed on a node that is about to be powered down."""
     changes = {"node3": {"tags": ["htools:standby:manual"]}}
     document = cluster(3, instances={"i2": on_shared("node2")}, changes=changes)
     path, script = tmp_path / "cluster.json", tmp_path / "script"
@@ -269,7 +269,7 @@ def test_squeeze_commands_drain_first_and_power_off_last(tmp_path: Path) -> None
 
 
 def test_squeeze_says_why_a_node_cannot_be_freed() -> None:
-    """The table names every node that stays, and what stands in the way."""
+    """The table names every node that stays, and the reason."""
     document = cluster(
         3,
         memory=4096,
@@ -285,14 +285,14 @@ def test_squeeze_says_why_a_node_cannot_be_freed() -> None:
 
 
 def test_squeeze_with_no_time_powers_down_nothing() -> None:
-    """--time-limit 0 ends before the first set of nodes, and says so."""
+    """--time-limit 0 ends before the first set of nodes, and the output says so."""
     plan = plan_of("squeeze", cluster(3), *MASTER, "--time-limit=0")
     assert (plan["action"], plan["nodes"]) == ("none", [])
     assert plan["groups"][0]["reason"] == "time is up"
 
 
 def test_squeeze_interrupted_prints_what_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ctrl-C while moves are sought: a whole plan on stdout, exit status 130."""
+    """Ctrl-C during the search: stdout has a complete plan, and the exit status is 130."""
     import iallocator.commands.squeeze as command
 
     calls = []
@@ -324,7 +324,7 @@ def test_squeeze_interrupted_prints_what_it_has(monkeypatch: pytest.MonkeyPatch)
 def test_squeeze_with_an_unusable_value_says_which(
     option: str, problem: str, tmp_path: Path, capsys: Capture
 ) -> None:
-    """A misspelt name is an error, not a plan for something else."""
+    """A misspelt name is an error."""
     path = tmp_path / "cluster.json"
     path.write_text(json.dumps(cluster(2)))
     assert main(["squeeze", option, str(path)]) == 2
@@ -342,7 +342,7 @@ def _renamed(document: Json, names: dict[str, str]) -> Json:
 
 
 def test_squeeze_frees_as_many_nodes_whatever_their_names() -> None:
-    """Without a master node only the last remaining node stays for that reason."""
+    """Without a master node, only the last remaining node stays for that reason."""
     last = "it is the last online node, and the master node is unknown"
     freed = 0
     for seed in range(30):

@@ -1,4 +1,4 @@
-"""``iallocator place`` leaves out no more than it must, and nothing that must go on running."""
+"""``iallocator place`` leaves out as few instances as possible, and none that must keep running."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .pacemaker import KINDS, document
 
 
 def place(given: Json, kind: str = "utilization", *options: str) -> Json:
-    """Run the command on a document; its plan passes its own check."""
+    """Return the output of the command for a document; its plan passes verification."""
     words = ("place", "--verify-plan", f"--strategy=pacemaker-{kind}", *options)
     return json_of(*words, document=given)
 
@@ -41,7 +41,7 @@ def contrived(**members: Any) -> Json:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_place_finds_room_for_all_where_the_rules_leave_one_out(kind: str) -> None:
-    """Large and small on node2, medium on node1; the rules alone leave out the large one."""
+    """Large and small fit on node2, medium on node1; the rules alone leave out the large one."""
     given = document(contrived())
     assert None not in place(given, kind)["placement"].values()
     greedy = place(given, kind, "--exact-search=no")["placement"]
@@ -55,7 +55,7 @@ def test_place_finds_room_for_all_where_the_rules_leave_one_out(kind: str) -> No
 def test_place_with_more_places_than_a_search_may_list_says_so_and_keeps_the_rules_answer(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Three have two nodes each: a search that may list five places is not begun, one of ten is."""
+    """Three instances have two nodes each: a search that may list five places is not started."""
     path = tmp_path / "document.json"
     path.write_bytes(as_bytes(document(contrived())))
     command = ["place", "--json", "--verify-plan", f"--strategy=pacemaker-{kind}"]
@@ -72,7 +72,7 @@ def test_place_with_more_places_than_a_search_may_list_says_so_and_keeps_the_rul
 
 
 def test_place_leaves_out_the_least_important_where_not_all_fit() -> None:
-    """One more small one is too much: who has the lowest priority stays out."""
+    """One small instance is too many: the one with the lowest priority is left out."""
     given = contrived(small={"priority": 5}, medium={"priority": 5}, large={"priority": 5})
     given["instances"] |= {
         "other": {"needs": {"cpu": 3, "memory": 3072}, "priority": 9},
@@ -84,7 +84,7 @@ def test_place_leaves_out_the_least_important_where_not_all_fit() -> None:
 
 
 def test_place_leaves_together_what_belongs_together() -> None:
-    """Found by search or not, members of a group end on one node."""
+    """Members of a colocation group end on one node, with the search or without."""
     given = contrived(small={"group": "g"}, medium={"group": "g"})
     found = place(document(given))["placement"]
     assert found["small"] == found["medium"] != found["large"] is None
@@ -106,7 +106,7 @@ def _full(*tags: str) -> Json:
 
 
 def test_place_never_leaves_out_what_must_keep_running() -> None:
-    """The more important one takes its room only if it is not tagged so."""
+    """The more important instance takes its place only if it is not tagged so."""
     assert place(_full())["placement"] == {"first": "node1", "second": None}
     found = place(_full("iallocator:keep-running"))
     assert found["placement"] == {"first": None, "second": "node1"}
@@ -114,9 +114,9 @@ def test_place_never_leaves_out_what_must_keep_running() -> None:
 
 
 def _stopping(**members: Any) -> Json:
-    """Return nodes whose disks "old" fills; it needs more than any advertises, and is stopped.
+    """Return nodes with disks filled by "old", which exceeds the capacities and is stopped.
 
-    "new" has a higher priority and would rather be where those disks are.
+    "new" has a higher priority and prefers the node with these disks.
     """
     rather = ["iallocator:score:node1:5", "iallocator:score:node2:5", "iallocator:priority:9"]
     small, large = (f"iallocator:utilization:memory:{amount}" for amount in (512, 9000))
@@ -133,14 +133,14 @@ def _stopping(**members: Any) -> Json:
 
 @pytest.mark.parametrize("search", ["yes", "no"])
 def test_place_counts_the_disks_of_what_it_stops(search: str) -> None:
-    """What is left out keeps its disks where they are: nobody else gets that room."""
+    """An instance that is left out keeps its disks, so that no other instance gets their space."""
     found = place(_stopping(), "utilization", f"--exact-search={search}")
     homes = {entry["instance"]: entry["to"] for entry in found["instances"]}
     assert homes == {"old": [], "new": ["node3", "node4"]}
 
 
 def test_exact_search_counts_the_disks_of_what_it_leaves_out() -> None:
-    """The rules leave out two, the search one, whose disks stay in the way of the other."""
+    """The rules leave out two, the search one, which keeps disk space that the other needs."""
     given = _stopping()
     for name, size in (("small", 256), ("medium", 512)):
         given["instances"][name] = instance(
@@ -153,7 +153,7 @@ def test_exact_search_counts_the_disks_of_what_it_leaves_out() -> None:
 
 
 def test_place_leaves_a_forthcoming_instance_where_it_will_be_created() -> None:
-    """It does not exist, so nothing can move it; nobody with its tag comes there."""
+    """It does not exist, so it cannot move; no instance with its exclusion tag is placed there."""
     instances = {
         name: instance("node1", disk_template="rbd", tags=["role:a", "iallocator:score:node2:5"])
         for name in ("web", "later")
@@ -167,7 +167,7 @@ def test_place_leaves_a_forthcoming_instance_where_it_will_be_created() -> None:
 
 
 def test_place_creates_nothing_that_starts_after_what_was_left_out() -> None:
-    """A chain of two behind one that has no room: none of them is created."""
+    """Two instances depend on one that is not placed: neither of them is created."""
     given = allocate(cluster(2, memory=4096), disk_template="rbd", memory=8192, name="base")
     base = given["request"]
     wanted = [
@@ -188,7 +188,7 @@ def test_place_creates_nothing_that_starts_after_what_was_left_out() -> None:
 
 
 def test_place_stops_nothing_because_its_node_has_too_little() -> None:
-    """A node that is overfull as it is gives up nobody who stays."""
+    """On an overfull node no instance that stays is stopped."""
     instances = {
         f"i{k}": instance("node1", disk_template="rbd", memory=1024, vcpus=1) for k in range(4)
     }
@@ -198,7 +198,7 @@ def test_place_stops_nothing_because_its_node_has_too_little() -> None:
 
 
 def test_place_ignores_soft_limits_only_for_who_has_nowhere_else_to_go() -> None:
-    """Off a dead node: not to one with its exclusion tag, unless that is the only one."""
+    """An evacuated instance goes to a node with its exclusion tag only if there is no other."""
     instances = {
         name: instance(home, disk_template="rbd", tags=["role:a"])
         for name, home in (("old", "node2"), ("web", "node1"))
@@ -211,7 +211,7 @@ def test_place_ignores_soft_limits_only_for_who_has_nowhere_else_to_go() -> None
 
 
 def test_place_keeps_both_copies_of_a_new_instance_on_the_nodes_named() -> None:
-    """The mirror is no less restricted than the primary."""
+    """The secondary is restricted to the named nodes, too."""
     given = allocate(cluster(4), disk_template="drbd", name="new")
     given["request"]["restrict-to-nodes"] = ["node2", "node4"]
     (new,) = place(given)["instances"]
@@ -219,7 +219,7 @@ def test_place_keeps_both_copies_of_a_new_instance_on_the_nodes_named() -> None:
 
 
 def test_creation_has_all_that_ganeti_asks_for() -> None:
-    """The interfaces, the operating system and the tags of the request; Ganeti loads the opcode."""
+    """Interfaces, operating system and tags are those of the request; Ganeti loads the opcode."""
     given = allocate(cluster(2), disk_template="rbd", tags=["iallocator:keep-running"])
     nic = {
         "mac": "aa:00:00:11:22:33",
@@ -238,7 +238,7 @@ def test_creation_has_all_that_ganeti_asks_for() -> None:
 
 
 def _load(opcode: Json) -> None:
-    """Have Ganeti's own code look at an opcode."""
+    """Load an opcode with Ganeti's own code."""
     code = (
         "import glob, json, sys; sys.path[:0] = glob.glob('/usr/share/ganeti/[23]*')[-1:];"
         "from ganeti import opcodes;"
@@ -255,7 +255,7 @@ def _load(opcode: Json) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_place_takes_no_notice_of_the_order_of_nodes_and_groups(kind: str) -> None:
-    """Also where capacities beat each other in a circle: ties go by name."""
+    """The order has no effect even if capacities are circular: ties are decided by name."""
     sizes = {"node1": (3, 2, 1), "node2": (2, 1, 3), "node3": (1, 3, 2)}
     instances = {f"i{k}": instance("node1", disk_template="rbd") for k in range(4)}
     given = cluster({"default": 3, "second": 2}, instances=instances)
@@ -272,7 +272,7 @@ def test_place_takes_no_notice_of_the_order_of_nodes_and_groups(kind: str) -> No
 
 
 def test_place_asks_instances_of_equal_rank_in_the_order_of_the_document() -> None:
-    """As Pacemaker does: there is room for one, and the first in the document gets it."""
+    """As in Pacemaker: one of them fits, and the first in the document gets the place."""
     needs = ["iallocator:utilization:memory:1024"]
     instances = {
         name: instance("node1", disk_template="rbd", admin_state="down", tags=needs)
@@ -288,7 +288,7 @@ def test_place_asks_instances_of_equal_rank_in_the_order_of_the_document() -> No
 def test_place_says_nothing_of_a_search_that_found_no_more(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """There would be room, but it starts after one that is lost with its node."""
+    """There would be capacity, but the instance depends on one that is lost with its node."""
     after = ["iallocator:order:after:base"]
     held = {"base": instance("node1"), "x": instance("node1", disk_template="rbd", tags=after)}
     path = tmp_path / "document.json"
@@ -299,7 +299,7 @@ def test_place_says_nothing_of_a_search_that_found_no_more(
 
 
 def test_place_stops_nobody_for_what_does_not_run_and_cannot_move() -> None:
-    """What is down keeps its disks where they are, and nobody away."""
+    """A stopped instance keeps its disks on its node, and prevents no other instance."""
     apart = ["iallocator:separate:must:db"]
     down = {
         f"p{k}": instance(f"node{k}", tags=apart, admin_state="down", disk=60000) for k in (1, 2)

@@ -33,14 +33,14 @@ WEB = instance("node1", "node2", memory=1024)
 
 
 def request_file(tmp_path: Path, **changes: Any) -> Path:
-    """A file with a request for a new instance."""
+    """Return a file with a request for a new instance."""
     path = tmp_path / "request.json"
     path.write_bytes(as_bytes(allocate(cluster(nodes=3, instances={"web": WEB}), **changes)))
     return path
 
 
 def good(done: Done) -> dict[str, Any]:
-    """The response of a run that went well."""
+    """Return the response of a successful run."""
     assert done.returncode == 0, done
     found: dict[str, Any] = json.loads(done.stdout)
     return found
@@ -54,13 +54,13 @@ def test_request_with_another_cluster_is_answered_for_that(tmp_path: Path) -> No
 
 
 def test_request_with_a_simulated_cluster_is_answered_for_that(tmp_path: Path) -> None:
-    """Nodes that do not exist can be tried out."""
+    """Nodes that do not exist can be tried."""
     done = run(str(request_file(tmp_path)), "--simulate", "p,4,100g,16g,8")
     assert set(good(done)["result"]) <= {f"node-01-00{number}" for number in range(1, 5)}
 
 
 def test_damaged_text_ends_with_one_line(tmp_path: Path) -> None:
-    """File, line and field, exit status 2, nothing on stdout."""
+    """The line names file, line and field; the exit status is 2, and stdout is empty."""
     path = tmp_path / "small.data"
     path.write_text(SMALL.replace("|51200|1|", "|lots|1|"))
     done = run(str(request_file(tmp_path)), "-t", str(path))
@@ -86,7 +86,7 @@ def test_save_where_nothing_can_be_written_is_rejected(tmp_path: Path) -> None:
 
 
 def test_print_nodes_shows_them_before_and_after_on_stderr(tmp_path: Path) -> None:
-    """The response stays alone on stdout."""
+    """Only the response is on stdout."""
     done = run(str(request_file(tmp_path)), "-p")
     lines = done.stderr.decode().splitlines()
     good(done)
@@ -98,13 +98,13 @@ def test_print_nodes_shows_them_before_and_after_on_stderr(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("option", ["-pname,pcnt", "--print-nodes=name,pcnt"])
 def test_print_nodes_with_fields_shows_these(option: str, tmp_path: Path) -> None:
-    """The value is attached to either form of the option."""
+    """Both forms of the option have an attached value."""
     done = run(str(request_file(tmp_path)), option)
     assert " Name  pcnt\n node1    1\n" in done.stderr.decode()
 
 
 def test_print_nodes_with_a_plus_adds_fields(tmp_path: Path) -> None:
-    """The usual fields, and these."""
+    """The default fields are shown, and these."""
     done = run("-p+plist,peermap", str(request_file(tmp_path)))
     headers = [line for line in done.stderr.decode().splitlines() if line.startswith(" F Name")]
     assert re.fullmatch(r" F Name  t_mem .* p_fdsk", headers[0])
@@ -112,7 +112,7 @@ def test_print_nodes_with_a_plus_adds_fields(tmp_path: Path) -> None:
 
 
 def test_print_nodes_with_an_unknown_field_is_rejected(tmp_path: Path) -> None:
-    """The message lists those that there are."""
+    """The message lists the known fields."""
     said = complaint(run(str(request_file(tmp_path)), "-pname,colour"))
     assert said.startswith("--print-nodes: expected fields out of status, name")
     assert said.endswith("got 'colour'")
@@ -124,14 +124,14 @@ def test_print_nodes_with_an_unknown_field_is_rejected(tmp_path: Path) -> None:
 def test_print_nodes_with_an_unknown_field_leaves_stdout_empty(
     command: str, tmp_path: Path
 ) -> None:
-    """A command that ends with exit status 2 has printed no result before."""
+    """A command with exit status 2 prints no result."""
     done = run(command, "-pname,colour", str(request_file(tmp_path)))
     assert complaint(done).startswith("--print-nodes: expected fields out of status, name")
     assert done.stdout == b""
 
 
 def test_print_instances_shows_the_new_one_afterwards(tmp_path: Path) -> None:
-    """Before and after differ by what the request adds."""
+    """The new instance is in the second list only."""
     done = run(str(request_file(tmp_path)), "--print-instances")
     before, after = done.stderr.decode().split("Final instance map (memory in MiB, disk in GiB):\n")
     title = "Initial instance map (memory in MiB, disk in GiB):"
@@ -146,7 +146,7 @@ def _hail(*words: str) -> subprocess.CompletedProcess[str]:
 
 
 def _essence(kind: str, response: dict[str, Any]) -> Any:
-    """What must be equal: with several instances the words about failed ones may differ."""
+    """Return the parts that must be equal: the texts about several failed instances may differ."""
     result = response["result"]
     if response["success"] and kind in ("node-evacuate", "change-group"):
         result = [result[0], sorted(failed[0] for failed in result[1])]
@@ -156,7 +156,7 @@ def _essence(kind: str, response: dict[str, Any]) -> Any:
 @hail_only
 @pytest.mark.parametrize("kind", KINDS)
 def test_request_with_another_cluster_is_answered_as_hail_does(kind: str, tmp_path: Path) -> None:
-    """Document and text in a pair, ``--compat hail``: the same instances on the same nodes."""
+    """Document and text in a pair, ``--compat hail``: the placements are equal."""
     path, saved, compared = tmp_path / "request.json", tmp_path / "saved", 0
     for seed in seeds(8, 12):
         found = document(seed, kind)
@@ -173,7 +173,7 @@ def test_request_with_another_cluster_is_answered_as_hail_does(kind: str, tmp_pa
 
 
 def _diskless_moves(found: dict[str, Any], kind: str) -> bool:
-    """Tell whether hail would find a disk of no size too small where there is none at all."""
+    """Return whether hail would reject a diskless instance for lack of disk space."""
     templates = {one["disk_template"] for one in found["instances"].values()}
     return kind == "change-group" and "diskless" in templates
 
@@ -181,7 +181,7 @@ def _diskless_moves(found: dict[str, Any], kind: str) -> bool:
 @hail_only
 @pytest.mark.parametrize("kind", ["relocate", "node-evacuate", "allocate-secondary"])
 def test_node_list_is_that_of_hail(kind: str, tmp_path: Path) -> None:
-    """The same lines, before and after, for the same answer."""
+    """The lines are equal, before and after, for equal answers."""
     path, compared = tmp_path / "request.json", 0
     for seed in seeds(8, 24):
         path.write_text(json.dumps(document(seed, kind)))
@@ -197,14 +197,14 @@ def test_node_list_is_that_of_hail(kind: str, tmp_path: Path) -> None:
 
 
 def _table(text: str) -> list[str]:
-    """The lines of node lists, warnings left out."""
+    """Return the lines of node lists, without warnings."""
     lines = [line.rstrip() for line in text.splitlines()]
     return [line for line in lines if line.startswith(" ") and not line.startswith("  - ")]
 
 
 @pytest.mark.skipif(not shutil.which("hbal"), reason="hbal is not installed")
 def test_instance_list_is_that_of_hbal(tmp_path: Path) -> None:
-    """The same lines for the same cluster of one group."""
+    """The lines are equal for one cluster of one group."""
     path, compared = tmp_path / "cluster.data", 0
     for seed in seeds(20, 30):
         cluster = generated(seed, "allocate", LIKE_HAIL)
@@ -223,7 +223,7 @@ def test_instance_list_is_that_of_hbal(tmp_path: Path) -> None:
 @hail_only
 @pytest.mark.parametrize("kind", KINDS)
 def test_saved_states_are_those_of_hail(kind: str, tmp_path: Path) -> None:
-    """Before, the same text; after, the same but for free memory, which hail leaves as it was."""
+    """The text is equal before; afterwards all but free memory, which hail does not update."""
     path, compared = tmp_path / "request.json", 0
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
     for seed in seeds(8, 15):
@@ -245,10 +245,10 @@ def test_saved_states_are_those_of_hail(kind: str, tmp_path: Path) -> None:
 
 
 def _fields(text: str, after: bool) -> list[list[str]]:
-    """The fields of every line, with the networks sorted.
+    """Return the fields of every line, with the networks sorted.
 
-    `after` the request without free memory, and in any order: hail has a single new
-    instance before the others, and several behind them.
+    `after` the request they are without free memory, and in any order: hail has a single new
+    instance before the others, and several ones behind them.
     """
     rows = [line.split("|") for line in text.splitlines()]
     for row in rows:
@@ -260,14 +260,14 @@ def _fields(text: str, after: bool) -> list[list[str]]:
 
 
 def test_explain_with_another_cluster_explains_for_that(tmp_path: Path) -> None:
-    """The option means the same to every command that takes a request."""
+    """The option has one meaning for all commands that take a request."""
     done = run("explain", str(request_file(tmp_path)), "--simulate", "p,4,100g,16g,8")
     assert done.returncode == 0
     assert b"node-01-00" in done.stdout
 
 
 def test_compressed_request_is_answered(tmp_path: Path) -> None:
-    """A captured request may lie there compressed."""
+    """A captured request may be compressed."""
     path = request_file(tmp_path)
     packed = tmp_path / "request.json.gz"
     packed.write_bytes(gzip.compress(path.read_bytes()))
@@ -276,7 +276,7 @@ def test_compressed_request_is_answered(tmp_path: Path) -> None:
 
 
 def test_request_without_these_options_loads_no_sources() -> None:
-    """Who does not ask for them does not wait for them."""
+    """Without these options their modules are not loaded."""
     raw = as_bytes(allocate(cluster(nodes=3, instances={"web": WEB})))
     unwanted = {"iallocator.sources", "iallocator.explain", "gzip", "decimal", "iallocator.replay"}
     assert not modules_loaded(raw) & unwanted
