@@ -1,4 +1,4 @@
-"""What two runs must have in common, though something is different that does not matter."""
+"""Relations between two runs that differ in a form without influence on the result."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ __all__ = ["broken_relations"]
 ROOT = Path(__file__).parents[2]
 
 HURRIED = 0.4
-"""Seconds: planners are given one, and a busy machine may use it up."""
+"""Seconds: planners have one second, which a busy machine may use up."""
 
 STARTING = 0.3
 """Seconds that a process may take to start."""
 
 EVERY, EVERY_SEED = 4, 100
-"""One case in so many is run again in other forms; or in a process with another hash seed."""
+"""One of so many cases is run again in other forms, or in a process with another hash seed."""
 
 PREFIX = "zq0"
-"""Goes before every name of a renamed document: no other name has it, the order stays."""
+"""Prefix of every name in a renamed document: no other name has it, the order stays."""
 
 TABLES = ("nodes", "nodegroups", "instances")
 
 
 def broken_relations(case: Case, done: Outcome, number: int) -> list[str]:
-    """What another form of a case changes that it must not change."""
+    """Return the relations that other forms of a case violate."""
     if number % EVERY or done.status != 0 or "doc" not in case.files:
         return []
     try:
@@ -60,14 +60,14 @@ def _no_number(name: str) -> None:
 
 
 def _same_in_another_order(case: Case, done: Outcome, document: Json, rng: Random) -> bool:
-    """Of the members of its tables."""
+    """Return whether the result is equal with the members of tables in another order."""
     if _ordered(case):
         return True
     return _alike(done, run(_with(case, _shuffled(rng, document))))
 
 
 def _same_in_another_process(case: Case, done: Outcome, document: Json, rng: Random) -> bool:
-    """With other hashes of strings, so that sets stand in another order."""
+    """Return whether the result is equal with another hash seed, hence order of sets."""
     seed = {"PYTHONHASHSEED": str(rng.randrange(10**6)), "PYTHONPATH": str(ROOT)}
     with TemporaryDirectory() as folder:
         for name, raw in case.files.items():
@@ -80,12 +80,15 @@ def _same_in_another_process(case: Case, done: Outcome, document: Json, rng: Ran
         )  # fmt: skip
         seconds = time.perf_counter() - start
     if max(done.seconds, seconds - STARTING) > HURRIED or case.arguments[0] == "capacity":
-        return True  # a limit of time may have struck
+        return True  # a time limit may have ended it
     return (other.returncode, other.stdout) == (done.status, done.out)
 
 
 def _succeeds_with_more_memory(case: Case, done: Outcome, document: Json, rng: Random) -> bool:
-    """Unless N+1 counts: who cannot be saved anyway may be joined, who could be may not."""
+    """Return whether it succeeds with more memory, unless N+1 counts.
+
+    With N+1, more memory can protect an instance that was not protected before.
+    """
     if not _is_request(case, document, "allocate") or not {"--n1=off"} & set(case.arguments):
         return True
     other = run(_with(case, _roomier(document)))
@@ -95,7 +98,7 @@ def _succeeds_with_more_memory(case: Case, done: Outcome, document: Json, rng: R
 
 
 def _same_by_other_names(case: Case, done: Outcome, document: Json, rng: Random) -> bool:
-    """Names say nothing but who comes first among equals."""
+    """Return whether the result is equal with other names, which only decide ties."""
     if not _is_request(case, document) or "--seed=7" in case.arguments:
         return True
     if _names_in_words(case, document):
@@ -106,7 +109,7 @@ def _same_by_other_names(case: Case, done: Outcome, document: Json, rng: Random)
 
 
 def _same_beside_another_group(case: Case, done: Outcome, document: Json, rng: Random) -> bool:
-    """One that is unallocable and has nothing to do with the request."""
+    """Return whether the result is equal with an unallocable and unrelated group."""
     if not _is_request(case, document) or not document.get("nodegroups"):
         return True
     other = run(_with(case, _with_a_group(document)))
@@ -122,20 +125,20 @@ RELATIONS: dict[str, Callable[[Case, Outcome, Json, Random], bool]] = {
     "other names change the answer": _same_by_other_names,
     "an irrelevant group changes the answer": _same_beside_another_group,
 }
-"""Complaint -> what must hold."""
+"""Error text -> the relation that must hold."""
 
 
 def _ordered(case: Case) -> bool:
-    """Whether the document's order breaks ties: as hail has it, and by a rule of Pacemaker's.
+    """Return whether the document's order decides ties: in hail, and by a rule of Pacemaker.
 
-    Nor can what is out of time be compared, and capacity often is; a snapshot keeps the order.
+    Runs that end by time, often of capacity, cannot be compared either; a snapshot keeps the order.
     """
     ordered = ("place", "capacity", "snapshot")
     return "--compat=hail" in case.arguments or case.arguments[0] in ordered
 
 
 def _alike(one: Outcome, other: Outcome) -> bool:
-    """Whether two runs say the same; those that a limit of time may have ended do."""
+    """Return whether two runs have equal output, or may have been ended by a time limit."""
     if max(one.seconds, other.seconds) > HURRIED:
         return True
     return (one.status, one.out, one.crash) == (other.status, other.out, other.crash)
@@ -147,7 +150,7 @@ def _with(case: Case, document: Json) -> Case:
 
 
 def _shuffled(rng: Random, document: Json) -> Json:
-    """The same with the members of its tables in another order."""
+    """Return the document with the members of its tables in another order."""
     shuffled = dict(document)
     for name in TABLES:
         table = document.get(name)
@@ -176,7 +179,7 @@ def _names(document: Json) -> set[str]:
 
 
 def _names_in_words(case: Case, document: Json) -> bool:
-    """Whether a name may be something else: part of a tag or an option, a word of the format."""
+    """Return whether a name may be part of a tag or an option, or a word of the format."""
     names = _names(document)
     request = document["request"]
     new = [request, *(one for one in request.get("instances") or () if isinstance(one, dict))]
@@ -190,7 +193,7 @@ def _names_in_words(case: Case, document: Json) -> bool:
 
 
 def _renamed(document: Json) -> Json:
-    """Every name with `PREFIX` before it, wherever it stands alone."""
+    """Return the document with `PREFIX` before every name that stands alone."""
     names = _names(document)
 
     def changed(value: Any) -> Any:
@@ -205,7 +208,7 @@ def _renamed(document: Json) -> Json:
 
 
 def _with_a_group(document: Json) -> Json:
-    """The document with a group and a node that take nothing."""
+    """Return the document with a group and a node that accept no instances."""
     policy = next(iter(document["nodegroups"].values())).get("ipolicy", {})
     group = {"name": "zzz", "alloc_policy": "unallocable", "networks": [], "tags": [],
              "ipolicy": policy}  # fmt: skip
@@ -218,7 +221,7 @@ def _with_a_group(document: Json) -> Json:
 
 
 def _roomier(document: Json) -> Json:
-    """Every node has a thousand MiB more."""
+    """Return the document with a thousand MiB more on every node."""
     roomier: Json = json.loads(json.dumps(document))
     nodes = roomier.get("nodes")
     for node in nodes.values() if isinstance(nodes, dict) else ():
@@ -231,7 +234,7 @@ def _roomier(document: Json) -> Json:
 
 
 def _result(done: Outcome) -> object:
-    """What an answer comes to, without reasons; a run that was rejected comes to nothing."""
+    """Return the result of an answer without reasons; the status if there is no answer."""
     if done.status != 0 or not done.out.strip():
         return done.status, done.crash
     answer = json.loads(done.out)

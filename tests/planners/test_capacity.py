@@ -1,4 +1,4 @@
-"""`iallocator capacity`: what it counts, what it says, and when it stops."""
+"""`iallocator capacity`: its counts, its output, and when it stops."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ b2|4096|0|4096|204800|200000|4|N|u2|4
 i1|3000|1000|1|running|Y|a1|a2|drbd||1
 
 """
-"""a2 could not take over i1 from a1; group g2 is empty."""
+"""a2 cannot take over i1 from a1; group g2 is empty."""
 
 HALF_RESERVED = """\
 g1|u1|preferred||
@@ -55,17 +55,17 @@ c2.example.com|4096|0|4096|204800|200000|4|N|u1|4
 i1|3000|1000|1|running|Y|c1.example.com|c2.example.com|drbd||1
 
 """
-"""Most of what is free on c2 is kept for i1."""
+"""Most of what is free on c2 is reserved for i1."""
 
 
 def ask(*words: str) -> tuple[int, str, str]:
-    """Exit status, stdout and stderr."""
+    """Return exit status, stdout and stderr."""
     done = run("capacity", *words)
     return done.returncode, done.stdout.decode(), done.stderr.decode()
 
 
 def answer(*words: str) -> Json:
-    """What --json writes."""
+    """Return the output with --json."""
     return json_of("capacity", *words)
 
 
@@ -85,7 +85,7 @@ def test_capacity_json_keeps_its_schema(seed: int, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seed", seeds(4, 8, 108))
 def test_capacity_of_a_filled_cluster_is_nothing(seed: int, tmp_path: Path) -> None:
-    """The state saved at the end has the figures of the end, and takes no instance more."""
+    """The state saved at the end has the figures of the end, and accepts no further instance."""
     path, saved = tmp_path / "cluster.data", tmp_path / "saved"
     path.write_text(cluster(seed))
     first = answer("-t", str(path), "-S", str(saved), *options(seed))
@@ -99,7 +99,7 @@ def test_capacity_of_a_filled_cluster_is_nothing(seed: int, tmp_path: Path) -> N
 
 @pytest.mark.parametrize("seed", seeds(3, 6, 116))
 def test_capacity_does_not_depend_on_the_order_of_lines(seed: int, tmp_path: Path) -> None:
-    """Ties go by name."""
+    """Ties are decided by name."""
     path = tmp_path / "cluster.data"
     sections = cluster(seed).split("\n\n")
     path.write_text("\n\n".join(sections))
@@ -110,9 +110,9 @@ def test_capacity_does_not_depend_on_the_order_of_lines(seed: int, tmp_path: Pat
 
 
 def test_capacity_of_a_captured_document_is_that_of_its_cluster(tmp_path: Path) -> None:
-    """Whatever the document asks for, its cluster is filled; from a file of text the same.
+    """The cluster of a document is filled, whatever its request; a file of text has equal results.
 
-    But for global N+1: the text has only the sum of the disks that are created anew.
+    Global N+1 is excepted: the text has only the sum of the disks that are recreated.
     """
     placed = 0
     for seed in range(200, 206):
@@ -137,7 +137,7 @@ def test_capacity_of_a_captured_document_is_that_of_its_cluster(tmp_path: Path) 
 
 
 def both_ways(patch: pytest.MonkeyPatch, *words: str) -> int:
-    """How many instances fit; with all that is remembered from one to the next, or without."""
+    """Return how many instances fit, with the values kept between instances, or without."""
     patch.setattr(fill, "MANY", 0)
     quick = ask(*words, "--json")
     with patch.context() as plainly:
@@ -158,7 +158,7 @@ def test_capacity_by_what_is_remembered_is_that_of_the_plain_computation(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Scores, limits and N+1 that stay from one instance to the next change no byte."""
+    """Kept scores, limits and N+1 change no byte."""
     path, placed = tmp_path / "cluster.data", 0
     for seed in range(130, 138):
         path.write_text(cluster(seed))
@@ -174,7 +174,7 @@ def test_capacity_by_what_is_remembered_is_that_of_the_plain_computation(
 def test_capacity_of_documents_by_what_is_remembered_is_that_of_the_plain_computation(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The same where there are pools, exclusive storage, locations, tags and soft limits."""
+    """Documents have pools, exclusive storage, locations, tags and soft limits."""
     path = tmp_path / "request.json"
     for number in range(seed, seed + 10):
         chance = Random(number)
@@ -202,7 +202,7 @@ def test_capacity_explains_the_policy_before_spindles() -> None:
 
 
 def test_capacity_page_has_every_figure_a_person_asks_for() -> None:
-    """Used and free, scores, counts by size, and the end."""
+    """The page has used and free amounts, scores, counts by size, and the reason of the end."""
     status, out, err = ask(*SIMULATED, "--disk-template=plain", "--tiered-alloc=10g,2g,2", "-v")
     assert status == 0
     assert "Tiered (plain): 14 more instances" in out
@@ -214,7 +214,7 @@ def test_capacity_page_has_every_figure_a_person_asks_for() -> None:
 
 
 def test_capacity_of_a_cluster_with_a_failing_node(tmp_path: Path) -> None:
-    """Nothing is tried; unless errors are accepted, or the groups are taken one by one."""
+    """No instance is tried, unless errors are ignored, or the groups are filled one by one."""
     path = tmp_path / "cluster.data"
     path.write_text(FAILING)
     words = ["-t", str(path), "--standard-alloc=1g,256,1"]
@@ -231,7 +231,7 @@ def test_capacity_of_a_cluster_with_a_failing_node(tmp_path: Path) -> None:
 
 
 def test_capacity_stops_at_its_limits() -> None:
-    """A number of instances, or time."""
+    """The limits are a number of instances, and time."""
     words = (*SIMULATED, "--disk-template=rbd", "--tiered-alloc=10g,2g,2")
     limited = answer(*words, "-l", "5")
     assert [limited[kind]["count"] for kind in ("tiered", "standard")] == [5, 5]
@@ -240,7 +240,7 @@ def test_capacity_stops_at_its_limits() -> None:
 
 
 def test_capacity_uses_only_the_nodes_it_may() -> None:
-    """Nodes can be left out, by choice or as offline."""
+    """Nodes can be left out, by option or as offline."""
     words = (*SIMULATED, "--disk-template=drbd", "--no-capacity-checks")
     for choice in ("--restrict-allocation-to=node-01-001,node-01-002", "-Onode-01-003"):
         placed = answer(*words, choice)["standard"]["instances"]
@@ -248,7 +248,7 @@ def test_capacity_uses_only_the_nodes_it_may() -> None:
 
 
 def test_capacity_interrupted_says_what_fitted_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ctrl-C in the middle of a step: what was placed before counts, and nothing else."""
+    """Ctrl-C during a step: only the instances placed before it count."""
     place, left, settled = CapacityState.place, [4], [0]
 
     def interrupted(site: CapacityState, arrivals: Sequence[Any]) -> None:
@@ -272,7 +272,7 @@ def test_capacity_interrupted_says_what_fitted_so_far(monkeypatch: pytest.Monkey
 
 
 def test_capacity_says_nothing_where_nobody_waits_for_it() -> None:
-    """Progress is for terminals; what goes there is in the tests of commands."""
+    """Progress is for terminals; the tests of commands check it."""
     assert ask(*SIMULATED, "--disk-template=plain")[2] == ""
 
 
@@ -289,7 +289,7 @@ def test_capacity_says_nothing_where_nobody_waits_for_it() -> None:
     ],
 )
 def test_capacity_says_what_is_wrong_with_the_command_line(words: list[str], problem: str) -> None:
-    """Exit status 2 and one line."""
+    """The exit status is 2, and one line is printed."""
     status, out, err = ask(*SIMULATED, *words)
     assert (status, out) == (2, "")
     assert problem in err
@@ -297,7 +297,7 @@ def test_capacity_says_what_is_wrong_with_the_command_line(words: list[str], pro
 
 
 def test_capacity_without_an_online_node_fails() -> None:
-    """The figures of the start, no mark of success, exit status 1."""
+    """The initial figures are printed without success, and the exit status is 1."""
     words = ("--simulate=preferred,1,100G,16g,4,2", "--disk-template=drbd")
     status, out, err = ask(*words, "--machine-readable")
     assert status == 1
@@ -320,7 +320,7 @@ def test_capacity_out_of_time_says_so_for_each_way(template: str) -> None:
 
 
 def test_capacity_ended_by_the_failover_reserve_names_it(tmp_path: Path) -> None:
-    """Memory that is free, but kept for who fails over, is named where it is what is lacking."""
+    """Memory that is free, but reserved for failovers, is named if it is what is lacking."""
     file = tmp_path / "cluster.data"
     file.write_text(HALF_RESERVED)
     size = ("--standard-alloc=1024,1500,1", "--disk-template=plain", "--n1=off")
@@ -341,7 +341,7 @@ a2|4096|0|4000|204800|200000|4|N|u|1
 |128,1,1024,1,1,1|0,0,0,0,0,0;32768,8,1048576,16,8,12|rbd,plain,drbd,diskless|{ratio}|32.0
 g|128,1,1024,1,1,1|0,0,0,0,0,0;32768,8,1048576,16,8,12|rbd,plain,drbd,diskless|{ratio}|32.0
 """
-"""Two nodes whose policy takes instances that need nothing, and so many cpus per cpu."""
+"""Two nodes with a policy that allows empty instances, and a ratio of cpus."""
 
 
 @pytest.mark.parametrize("kind", ["standard", "tiered"])
@@ -361,7 +361,7 @@ def test_capacity_for_what_takes_nothing_is_rejected(
     ratio: float,
     tmp_path: Path,
 ) -> None:
-    """There is no end to it; with a number it is counted that far, and so where cpus end it."""
+    """The count would never end; with a maximum, or if cpus end it, it does."""
     path = tmp_path / "cluster.data"
     path.write_text(ENDLESS.format(ratio=ratio))
     words = ["-t", str(path), f"--disk-template={template}", f"--{kind}-alloc={size}"]
@@ -374,7 +374,7 @@ def test_capacity_for_what_takes_nothing_is_rejected(
 
 @pytest.mark.parametrize("template", ["rbd", "plain", "drbd"])
 def test_capacity_for_what_takes_only_cpus_ends_with_those(template: str, tmp_path: Path) -> None:
-    """Two nodes of four cpus, four times as many virtual ones, less one of each for itself."""
+    """Two nodes of four cpus have four times as many virtual cpus, less those of the nodes."""
     path = tmp_path / "cluster.data"
     path.write_text(ENDLESS.format(ratio=4.0))
     words = ["-t", str(path), f"--disk-template={template}", "--spindle-use=0"]
@@ -383,7 +383,7 @@ def test_capacity_for_what_takes_only_cpus_ends_with_those(template: str, tmp_pa
 
 
 def test_capacity_of_a_simulated_cluster_counts_instances_with_disks() -> None:
-    """An empty cluster uses no virtual cpus; no instance has more disk than there is."""
+    """An empty cluster uses no virtual cpus; no instance has more disk space than exists."""
     words = ("capacity", "--simulate=preferred,3,300g,32g,8")
     found = json_of(*words)
     assert found["before"]["cpu"]["used"] == 0

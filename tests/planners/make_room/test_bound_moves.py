@@ -1,4 +1,4 @@
-"""Room made by those that are bound: together, apart, to pools; beside every way there is."""
+"""Make room with affinity constraints and pools, compared with all ways by brute force."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def planned(document: Json, *words: str) -> Json:
 
 
 def homes_after(world: World, plan: Json) -> tuple[str, ...]:
-    """Return where everybody is in the end."""
+    """Return the nodes of all instances after the plan."""
     homes = list(world.homes)
     for move in plan["moves"]:
         homes[int(move["instance"][1:])] = move["to"][0]
@@ -40,7 +40,7 @@ def held_to(
     least: tuple[int, int] | None,
     *words: str,
 ) -> int | None:
-    """Assert that the plan is as short and cheap as `least`, and that the request fits then."""
+    """Assert that the plan has the moves and MiB of `least`, and that the request fits then."""
     plan = planned({**world.document(), "request": request}, "--n1=off", *words)
     found = len(plan["moves"]), sum(move["copied_mib"] for move in plan["moves"])
     assert found == (least or (0, 0))
@@ -59,7 +59,7 @@ def new(memory: int, tags: list[str]) -> Json:
 
 
 def test_allocation_gets_the_fewest_moves_with_units_apart_and_pools() -> None:
-    """Those together move as one, a move each; nobody meets whom it must not, or loses its pool."""
+    """A colocation group moves as a unit; separations and pools are respected."""
     counts = set()
     for seed in range(24):
         rng = Random(f"allocate/{seed}")
@@ -73,7 +73,7 @@ def test_allocation_gets_the_fewest_moves_with_units_apart_and_pools() -> None:
 
 
 def test_allocation_gets_the_fewest_moves_with_racks() -> None:
-    """Two that must be in one rack leave it at once; beside every sequence of two moves."""
+    """Two that must be in one rack leave it together; compared with all sequences of two moves."""
     crossed, counts = 0, set()
     for seed in (*range(12), 320):
         rng = Random(f"racks/{seed}")
@@ -82,7 +82,7 @@ def test_allocation_gets_the_fewest_moves_with_racks() -> None:
 
         least = fewest(world, lambda homes: _holds(world, homes, need, world.names), 2)  # noqa: B023
         counts.add(held_to(world, new(need, []), least, "--make-room=2"))
-        crossed += seed == 320 and least == (2, 4000)  # 5400 if they could not leave at once
+        crossed += seed == 320 and least == (2, 4000)  # 5400 if they could not leave together
     assert {None, 0, 1, 2} <= counts
     assert crossed
 
@@ -92,7 +92,7 @@ def _holds(world: World, homes: tuple[str, ...], need: int, nodes: list[str]) ->
 
 
 def wish(world: World, moving: list[int], nodes: list[str]) -> Callable[[tuple[str, ...]], bool]:
-    """Return whether all of `moving` would find room on `nodes`."""
+    """Return whether all of `moving` would fit on `nodes`."""
 
     def reached(homes: tuple[str, ...]) -> bool:
         reach = [[n for n in nodes if k not in world.pooled or n in world.reaching] for k in moving]
@@ -102,13 +102,13 @@ def wish(world: World, moving: list[int], nodes: list[str]) -> Callable[[tuple[s
 
 
 def alone(world: World) -> list[int]:
-    """Return those that nothing binds to others."""
+    """Return the instances without relations to others."""
     single = [unit[0] for unit in world.units if len(unit) == 1]
     return [k for k in single if k not in world.apart]
 
 
 def test_evacuation_gets_the_fewest_moves_of_bystanders() -> None:
-    """One or two of a node need another; nobody comes to the node that is to be left."""
+    """One or two instances leave a node; no other instance moves to the evacuated node."""
     counts = set()
     for seed in range(16):
         world = World(Random(f"evacuate/{seed}"))
@@ -123,7 +123,7 @@ def test_evacuation_gets_the_fewest_moves_of_bystanders() -> None:
 
 
 def test_change_of_group_gets_the_fewest_moves_of_bystanders() -> None:
-    """Room is made in the group that they are to go to, by those who are there."""
+    """Room is made in the target group, by moving its own instances."""
     counts = set()
     for seed in range(16):
         world = World(Random(f"change/{seed}"), {"east": 1, "west": 3})
@@ -138,7 +138,7 @@ def test_change_of_group_gets_the_fewest_moves_of_bystanders() -> None:
 
 
 def test_unit_is_told_as_one_in_the_plan() -> None:
-    """Both moves name the unit; two of others would do, too, but copy more."""
+    """Both moves name the colocation group; two other moves would suffice, but copy more."""
     world = World(Random(0))
     world.sizes = [1000, 1000, 2400, 2400, 7000]
     world.homes = ("node1", "node1", "node2", "node2", "node3")
@@ -150,7 +150,7 @@ def test_unit_is_told_as_one_in_the_plan() -> None:
 
 
 def mirrored(rng: Random) -> tuple[Json, Json]:
-    """Return four tight nodes with mirrored instances, some together, and a request for more."""
+    """Return four nearly full nodes with drbd instances, some in groups, and a request for more."""
     names = ["node1", "node2", "node3", "node4"]
     instances = {}
     for number in range(10):
@@ -163,7 +163,7 @@ def mirrored(rng: Random) -> tuple[Json, Json]:
 
 @pytest.mark.parametrize("n1", ["off", "no-new", "no-worse", "strict"])
 def test_request_fits_where_the_plan_ends_in_every_mode(n1: str) -> None:
-    """Mirrored ones, too: what is promised is kept when the request is asked again."""
+    """The request fits after the plan, for drbd instances, too."""
     made = 0
     for seed in seeds(2, 8, 4):
         instances, document = mirrored(Random(f"mirrored/{seed}"))
@@ -181,7 +181,7 @@ def test_request_fits_where_the_plan_ends_in_every_mode(n1: str) -> None:
 
 
 def test_mirrored_unit_moves_by_the_cheapest_ways_of_its_members() -> None:
-    """Both fail over; one leaves its mirror where it was, or node1 could not take them back."""
+    """Both fail over; one keeps its old secondary, because node1 could not take them back."""
     unit = {"tags": ["iallocator:colocate:must:u"]}
     instances = {
         "a": instance("node1", "node3", memory=1000, **unit),
@@ -196,7 +196,7 @@ def test_mirrored_unit_moves_by_the_cheapest_ways_of_its_members() -> None:
 
 
 def test_those_apart_do_not_meet_on_the_way() -> None:
-    """To get off node2 by one move a would run on node3, where b is, for a while."""
+    """To leave node2 in one move, a would run on node3 for a while, where b is."""
     apart = {"tags": ["iallocator:separate:must:x"]}
     instances = {
         "a": instance("node2", "node3", disk=3000, disk_space_total=3128, **apart),
@@ -212,7 +212,7 @@ def test_those_apart_do_not_meet_on_the_way() -> None:
 
 
 def test_those_bound_by_a_rack_leave_it_at_once() -> None:
-    """One alone would be parted from the other; within its rack no node has room for it."""
+    """One alone would be separated from the other; no node of its rack has capacity for it."""
     rack = {"tags": ["iallocator:colocate:must:u:rack"], "disk_template": "rbd"}
     instances = {
         "a": instance("node1", memory=2000, **rack), "b": instance("node2", memory=2000, **rack),
@@ -233,9 +233,9 @@ def test_those_bound_by_a_rack_leave_it_at_once() -> None:
 
 
 def test_unit_that_would_cost_a_survivor_waits_for_the_room() -> None:
-    """If node3 fails only node2 can take e: d leaves that before a and b come there, not after.
+    """If node3 fails, only node2 can restart e: d leaves it before a and b arrive.
 
-    Each of a and b takes the room of e, so that neither alone says who is to blame.
+    Each of a and b uses the capacity for e, so the reason names neither alone.
     """
     pool = [POOL]
     unit = {"tags": [POOL, "iallocator:colocate:must:u"], "disk_template": "rbd"}
@@ -259,9 +259,9 @@ def test_unit_that_would_cost_a_survivor_waits_for_the_room() -> None:
 
 
 def test_unit_is_judged_by_failures_as_a_whole() -> None:
-    """Between the moves of a and b a failure of node1 would lose less than at first, then more.
+    """Between the moves of a and b, a failure of node1 loses less than before, then more.
 
-    It loses two at first and two in the end, and as much memory.
+    It loses two at first and two at the end, and as much memory.
     """
     unit, other = ({"tags": [f"iallocator:colocate:must:{name}"]} for name in "uv")
     instances = {
