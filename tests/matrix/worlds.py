@@ -1,11 +1,10 @@
-"""The worlds of the matrix: small clusters with one instance to place, and two nodes for it.
+"""The cases of the matrix: small clusters with one instance to place, and two nodes for it.
 
-Every path places or moves the instance ``subject``.  Left alone it goes to the node
-``best``, which is nearly empty; ``next`` is fuller, and where it goes if ``best`` is out of
-the question.  ``source`` is where it comes from, too small for anything else; ``keeper`` is
-full, and holds what must be held somewhere; ``spare`` is there for pairs of nodes only,
-fuller than ``next``.  Each node holds a plain instance ``at-NODE``, which nobody moves.
-Sizes are in MiB.
+Every path places or moves the instance ``subject``. Without a feature it goes to the node ``best``,
+which is nearly empty. ``next`` is fuller, and is used if ``best`` is excluded. ``source`` is its
+initial node, too small for any other instance. ``keeper`` is full, and has the other role of the
+subject. ``spare`` is for pairs of nodes only, and fuller than ``next``. Each node has a plain
+instance ``at-NODE``, which is never moved. Sizes are in MiB.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ FIGURES = (
     "total_memory", "reserved_memory", "free_memory", "total_disk", "free_disk",
     "total_spindles", "free_spindles", "total_cpus", "reserved_cpus",
 )  # fmt: skip
-"""What a node that cannot be asked does not tell."""
+"""Fields that a node that cannot be asked does not report."""
 
 
 @dataclass
@@ -49,7 +48,7 @@ class Scene:
     options
         For the command line.
     asleep
-        Whether nodes that are off, or hold no instances, tell their size all the same.
+        Whether nodes that are off, or hold no instances, report their size nevertheless.
     wanted
         The subject, where it is neither in the document nor in its request.
     """
@@ -62,32 +61,32 @@ class Scene:
 
     @property
     def role(self) -> int:
-        """Which of the subject's nodes the path decides."""
+        """Return the index of the subject's node that the path selects."""
         return 1 if self.kind == MIRROR else 0
 
     @property
     def request(self) -> Json:
-        """The request; {} if there is none."""
+        """Return the request; {} if there is none."""
         found: Json = self.document.get("request", {})
         return found
 
     @property
     def subject(self) -> Json:
-        """The instance to be placed or moved."""
+        """Return the instance to be placed or moved."""
         return self.instance("subject")
 
     def node(self, name: str) -> Json:
-        """A node, by name."""
+        """Return the node with this name."""
         found: Json = self.document["nodes"][name]
         return found
 
     def group_of(self, node: str) -> Json:
-        """The group of a node."""
+        """Return the group of a node."""
         found: Json = self.document["nodegroups"][self.node(node)["group"]]
         return found
 
     def instance(self, name: str) -> Json:
-        """An instance, new or not."""
+        """Return an instance, new or existing."""
         if name == "subject" and self.wanted is not None:
             return self.wanted
         if self.request.get("name") == name and "memory" in self.request:
@@ -99,21 +98,21 @@ class Scene:
         return found
 
     def add(self, name: str, *nodes: str, **members: Any) -> Json:
-        """Put another instance there, on shared storage if nothing else is said."""
+        """Add another instance, on shared storage by default."""
         members.setdefault("disk_template", "rbd")
         one = builders.instance(*nodes, **members)
         self.document["instances"][name] = one
         return one
 
     def tag(self, owner: Json | None, *tags: str) -> None:
-        """Give tags to a node or an instance; to the cluster if `owner` is None."""
+        """Add tags to a node or an instance; to the cluster if `owner` is None."""
         if owner is None:
             self.document["cluster_tags"] += tags
         else:
             owner["tags"] = [*owner["tags"], *tags]
 
     def forgo_n1(self) -> None:
-        """Let global N+1 not decide, where it could."""
+        """Disable global N+1 where it could decide."""
         self.options.append("--n1=off")
 
     def add_rival(self) -> Json:
@@ -130,7 +129,7 @@ class Scene:
         return rival
 
     def finished(self) -> Json:
-        """The document, its nodes reporting what their instances leave."""
+        """Return the document, in which nodes report what their instances leave."""
         for name, node in self.document["nodes"].items():
             if not self.asleep and (node["offline"] or not node["vm_capable"]):
                 for figure in FIGURES:
@@ -141,7 +140,7 @@ class Scene:
 
 
 def _report(node: Json, name: str, instances: Any) -> None:
-    """Write what `node` has left."""
+    """Set what `node` reports as free."""
     here = [one for one in instances if name in one["nodes"]]
     local = [one for one in here if one["disk_template"] in ("drbd", "plain")]
     running = [one for one in here if one["nodes"][0] == name and one["admin_state"] == "up"]
@@ -173,7 +172,7 @@ def newcomer(kind: str, **members: Any) -> Json:
 
 
 def resident(scene: Scene, home: str = SOURCE) -> None:
-    """Let the subject live on `home`; mirrored on `keeper`, in the role that is not decided."""
+    """Place the subject on `home`; a drbd one also on `keeper`, in the other role."""
     kind = scene.kind
     nodes = {MIRROR: (KEEPER, home), PAIR: (home, KEEPER)}.get(kind, (home,))
     scene.add("subject", *nodes, disk_template=TEMPLATES[kind], memory=512)

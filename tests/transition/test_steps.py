@@ -1,4 +1,4 @@
-"""What a transition consists of, on problems small enough to see the answer."""
+"""The steps of a transition, on problems small enough to know the answer."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def plan(
     new: Sequence[Instance] = (),
     demands: Demands | None = None,
 ) -> Transition:
-    """The transition, which is safe whatever it is."""
+    """Return the transition, after checking that it is safe."""
     state = State(cluster)
     transition = plan_transition(state, wanted, new, demands)
     assert check(state, transition) == []
@@ -37,7 +37,7 @@ def plan(
 
 
 def lines(transition: Transition) -> list[Line]:
-    """Kind, instance or node, and waits of every step."""
+    """Return kind, instance or node, and dependencies of every step."""
     nodes = transition.cluster.nodes
     return [
         (s.action.kind, s.action.name or nodes[s.action.node or 0].name, s.after)
@@ -46,7 +46,7 @@ def lines(transition: Transition) -> list[Line]:
 
 
 def test_arrival_waits_for_no_departure_it_does_not_need() -> None:
-    """With room enough, everything runs side by side."""
+    """With enough capacity, all steps run in parallel."""
     cluster = make_cluster(3, [machine("a", (0,), 4), machine("b", (1,), 4)])
     assert lines(plan(cluster, {"a": (1,), "b": (2,)})) == [
         ("migrate", "a", []),
@@ -55,14 +55,14 @@ def test_arrival_waits_for_no_departure_it_does_not_need() -> None:
 
 
 def test_arrival_waits_for_one_departure_that_is_enough() -> None:
-    """Of two departures, only the one that frees enough is waited for."""
+    """Of two departures, the arrival depends only on the one that frees enough."""
     held = [machine("a", (0,), 6), machine("big", (1,), 6), machine("small", (1,), 2)]
     found = lines(plan(make_cluster(3, held), {"a": (1,), "big": (2,), "small": (2,)}))
     assert found == [("migrate", "big", []), ("migrate", "small", []), ("migrate", "a", [1])]
 
 
 def test_arrival_waits_for_both_departures_if_it_needs_them() -> None:
-    """The reason names what and where."""
+    """The reason names the resource and the node."""
     held = [machine("a", (0,), 9), machine("b", (1,), 5), machine("c", (1,), 5)]
     found = plan(make_cluster(3, held), {"a": (1,), "b": (2,), "c": (2,)})
     assert found.steps[-1].after == [1, 2]
@@ -70,7 +70,7 @@ def test_arrival_waits_for_both_departures_if_it_needs_them() -> None:
 
 
 def test_arrivals_that_fit_one_by_one_only_do_not_share_the_room() -> None:
-    """Two arrivals for which there is room for one wait for a departure between them."""
+    """Two arrivals compete for the capacity of one, so a departure comes between them."""
     held = [machine("a", (0,), 4), machine("b", (2,), 4), machine("c", (1,), 5)]
     found = plan(make_cluster(4, held), {"a": (1,), "b": (1,), "c": (3,)})
     waiting = [step for step in found.steps if step.after]
@@ -79,7 +79,7 @@ def test_arrivals_that_fit_one_by_one_only_do_not_share_the_room() -> None:
 
 
 def test_circle_goes_through_a_third_node() -> None:
-    """Live, if some node has room for a while."""
+    """The move is live, if some node has capacity for a while."""
     held = [machine("a", (0,), 8), machine("b", (1,), 8)]
     found = plan(make_cluster(3, held), {"a": (1,), "b": (0,)})
     assert lines(found) == [("migrate", "a", []), ("migrate", "b", [1]), ("migrate", "a", [2])]
@@ -89,7 +89,7 @@ def test_circle_goes_through_a_third_node() -> None:
 
 
 def test_circle_without_a_third_node_stops_one() -> None:
-    """The one that has less to lose is stopped, and started on its new node."""
+    """The instance that loses less is stopped, and started on its new node."""
     held = [machine("a", (0,), 8), machine("b", (1,), 7)]
     found = plan(make_cluster(2, held), {"a": (1,), "b": (0,)})
     kinds = [kind for kind, name, _ in lines(found) if name == "b"]
@@ -97,7 +97,7 @@ def test_circle_without_a_third_node_stops_one() -> None:
 
 
 def test_circle_of_those_that_must_keep_running_is_reported() -> None:
-    """Nothing is done, and each is told what it waits for."""
+    """No step is planned, and each instance is reported with its dependencies."""
     held = [machine("a", (0,), 8), machine("b", (1,), 7)]
     demands = Demands(keep_running=frozenset({"a", "b"}))
     found = plan(make_cluster(2, held), {"a": (1,), "b": (0,)}, (), demands)
@@ -107,7 +107,7 @@ def test_circle_of_those_that_must_keep_running_is_reported() -> None:
 
 
 def test_circle_that_is_reported_does_not_hold_up_others() -> None:
-    """What has nothing to do with it moves."""
+    """Unrelated instances move."""
     held = [machine("a", (0,), 8), machine("b", (1,), 7), machine("c", (0,), 1)]
     demands = Demands(keep_running=frozenset({"a", "b"}))
     found = plan(make_cluster(2, held), {"a": (1,), "b": (0,), "c": (1,)}, (), demands)
@@ -115,7 +115,7 @@ def test_circle_that_is_reported_does_not_hold_up_others() -> None:
 
 
 def test_circle_of_disks_of_drbd_instances_goes_through_a_third_node() -> None:
-    """The mirrors of two instances change places on full disks."""
+    """The secondaries of two instances swap nodes with full disks."""
     held = [machine("a", (0, 1), 1, 8), machine("b", (0, 2), 1, 8)]
     cluster = make_cluster(4, held, disk=16)
     cluster.nodes[1].reported_disk = cluster.nodes[2].reported_disk = 1
@@ -136,14 +136,14 @@ def test_circle_of_disks_of_drbd_instances_goes_through_a_third_node() -> None:
     ],
 )
 def test_drbd_instance_takes_the_shortest_way(wanted: Nodes, kinds: list[str]) -> None:
-    """As few copies of its disks as can be, step after step."""
+    """The disks are copied as few times as possible, step after step."""
     found = plan(make_cluster(4, [machine("a", (0, 1), 4, 4)]), {"a": wanted})
     assert [kind for kind, _, _ in lines(found)] == kinds
     assert [after for _, _, after in lines(found)] == [[], [1], [2]][: len(kinds)]
 
 
 def test_drbd_instance_goes_round_a_mirror_that_may_not_receive_it() -> None:
-    """By one copy more, where migration tags forbid the shortest way; in vain if all do."""
+    """If migration tags forbid the shortest way, one more copy is made; if all ways fail, none."""
     cluster = make_cluster(3, [machine("a", (0, 1), 4, 4)])
     cluster.nodes[0].migration = frozenset({"cpu:new"})
     cluster.nodes[2].receives = frozenset({"cpu:new"})
@@ -154,7 +154,7 @@ def test_drbd_instance_goes_round_a_mirror_that_may_not_receive_it() -> None:
 
 
 def test_offline_node_is_fenced_for_what_ran_there_only() -> None:
-    """Unrelated steps, stopped instances and mirrors do not wait."""
+    """Unrelated steps, stopped instances and secondaries do not depend on the fencing."""
     held = [
         machine("ran", (0,), 2), machine("down", (0,), 2, running=False),
         machine("mirrored", (1, 0), 1, 1), machine("other", (1,), 1),
@@ -175,7 +175,7 @@ def test_offline_node_is_fenced_for_what_ran_there_only() -> None:
 
 @pytest.mark.parametrize(("program", "codes"), [("", []), ("/oob", ["OP_OOB_COMMAND"])])
 def test_fencing_is_by_hand_without_a_program(program: str, codes: list[str]) -> None:
-    """Only where Ganeti can reach the node's power is there an opcode."""
+    """There is an opcode only if Ganeti can switch the node's power."""
     cluster = make_cluster(2, [machine("a", (0,), 2)])
     cluster.nodes[0].offline, cluster.nodes[0].online = True, False
     cluster.nodes[0].oob_program = program
@@ -185,7 +185,7 @@ def test_fencing_is_by_hand_without_a_program(program: str, codes: list[str]) ->
 
 
 def test_order_must_holds_the_second_back() -> None:
-    """What comes after starts or arrives after."""
+    """The second instance starts or arrives after the first."""
     cluster = make_cluster(3, [machine("a", (0,), 2), machine("b", (1,), 2)])
     demands = Demands(orders=[("b", "a", MUST)])
     found = plan(cluster, {"a": (2,), "b": (2,)}, (), demands)
@@ -193,7 +193,7 @@ def test_order_must_holds_the_second_back() -> None:
 
 
 def test_order_must_turns_round_for_stopping() -> None:
-    """What others need stops last."""
+    """An instance that others depend on stops last."""
     cluster = make_cluster(1, [machine("base", (0,), 2), machine("web", (0,), 2)])
     demands = Demands(orders=[("base", "web", MUST)])
     found = plan(cluster, {"base": None, "web": None}, (), demands)
@@ -201,7 +201,7 @@ def test_order_must_turns_round_for_stopping() -> None:
 
 
 def test_order_must_in_a_circle_is_reported() -> None:
-    """None of them moves; others do."""
+    """None of these instances moves; others do."""
     held = [machine(name, (0,), 2) for name in "abc"]
     demands = Demands(orders=[("a", "b", MUST), ("b", "a", MUST)])
     found = plan(make_cluster(2, held), {"a": (1,), "b": (1,), "c": (1,)}, (), demands)
@@ -211,7 +211,7 @@ def test_order_must_in_a_circle_is_reported() -> None:
 
 
 def test_order_must_fails_what_depends_on_a_failure() -> None:
-    """Along the chain, with the reason."""
+    """The dependent instances fail with the reason, along the chain."""
     new = [machine("db", (), 20), machine("web", (), 1), machine("proxy", (), 1)]
     demands = Demands(orders=[("db", "web", MUST), ("web", "proxy", MUST)])
     wanted: dict[str, Nodes | None] = {"db": (0,), "web": (0,), "proxy": (0,)}
@@ -224,7 +224,7 @@ def test_order_must_fails_what_depends_on_a_failure() -> None:
 
 
 def test_order_should_gives_way_to_room() -> None:
-    """A wish that room makes impossible is dropped, and that is said."""
+    """A soft order that the capacity makes impossible is dropped and reported."""
     held = [machine("a", (0,), 8), machine("b", (1,), 8)]
     demands = Demands(orders=[("a", "b", SHOULD)], keep_running=frozenset({"a", "b"}))
     found = plan(make_cluster(3, held), {"a": (1,), "b": (2,)}, (), demands)
@@ -233,7 +233,7 @@ def test_order_should_gives_way_to_room() -> None:
 
 
 def test_new_instance_waits_for_the_room_it_needs() -> None:
-    """Created when the departure is done."""
+    """The instance is created after the departure."""
     cluster = make_cluster(2, [machine("a", (0,), 8)])
     found = plan(cluster, {"a": (1,), "new": (0,)}, [machine("new", (), 6)])
     assert lines(found) == [("migrate", "a", []), ("create", "new", [1])]
@@ -241,7 +241,7 @@ def test_new_instance_waits_for_the_room_it_needs() -> None:
 
 
 def test_stuck_instance_has_its_node_fenced_after_all_others_left() -> None:
-    """If something that must keep running depends on it; what was to stay leaves, too."""
+    """The dependent instance must keep running; all other instances leave the node, too."""
     held = [
         machine("base", (0,), 2), machine("stays", (0,), 2), machine("goes", (0,), 2),
         machine("web", (1,), 1), machine("far", (1,), 1),
@@ -272,7 +272,7 @@ def test_stuck_instance_on_which_nothing_depends_stays() -> None:
 
 
 def test_stuck_instance_that_stays_or_is_new_is_no_matter() -> None:
-    """Only one that runs and is to leave asks for anything."""
+    """Only a running instance that must leave causes steps."""
     cluster = make_cluster(2, [machine("stays", (0,), 2), machine("off", (0,), 2, running=False)])
     demands = Demands(stuck=frozenset({"stays", "new", "off"}))
     found = plan(cluster, {"new": (1,), "off": (1,)}, [machine("new", (), 2)], demands)
@@ -281,7 +281,7 @@ def test_stuck_instance_that_stays_or_is_new_is_no_matter() -> None:
 
 
 def test_nodes_are_drained_first_and_powered_off_last() -> None:
-    """Drained, emptied, offline, off, tagged."""
+    """The order is: drained, emptied, offline, off, tagged."""
     cluster = make_cluster(2, [machine("a", (0,), 2)])
     demands = Demands(nodes=NodeChanges(power_off=[0], add_tags={0: ["htools:standby:auto"]}))
     found = plan(cluster, {"a": (1,)}, (), demands)
@@ -292,7 +292,7 @@ def test_nodes_are_drained_first_and_powered_off_last() -> None:
 
 
 def test_node_on_which_something_stays_is_not_powered_off() -> None:
-    """That is said instead."""
+    """The transition reports it."""
     cluster = make_cluster(2, [machine("a", (0,), 2)])
     found = plan(cluster, {}, (), Demands(nodes=NodeChanges(power_off=[0])))
     assert found.steps == []
@@ -300,7 +300,7 @@ def test_node_on_which_something_stays_is_not_powered_off() -> None:
 
 
 def test_nodes_are_powered_on_before_arrivals() -> None:
-    """Only what goes there waits."""
+    """Only the arrivals at that node depend on it."""
     cluster = make_cluster(3, [machine("a", (0,), 2), machine("b", (0,), 2)])
     cluster.nodes[1].offline, cluster.nodes[1].online = True, False
     demands = Demands(nodes=NodeChanges(power_on=[1], remove_tags={1: ["htools:standby:auto"]}))
@@ -321,7 +321,7 @@ def test_plain_instance_is_not_moved() -> None:
 
 
 def test_unknown_instance_is_an_error() -> None:
-    """A name that nobody knows is the caller's mistake."""
+    """An unknown name is an error of the caller."""
     with pytest.raises(LookupError, match="unknown instances: nobody"):
         plan(make_cluster(1, []), {"nobody": (0,)})
 
@@ -332,7 +332,7 @@ def test_unknown_instance_is_an_error() -> None:
 def test_way_goes_round_a_node_where_an_instance_must_not_be(
     open_: bool, primaries: list[int]
 ) -> None:
-    """The mirror may stay there; to run there for a while saves a copy, but is against a must."""
+    """The secondary may stay there; running there for a while would violate a hard constraint."""
     state = State(make_cluster(3, [machine("vm1", (0, 1), 1, 1)]))
     demands = Demands(may_pass=lambda instance, node, where: node != 1 or open_)
     transition = plan_transition(state, {"vm1": (2, 1)}, demands=demands)
@@ -345,6 +345,6 @@ def test_way_goes_round_a_node_where_an_instance_must_not_be(
 def test_way_to_more_or_fewer_nodes_does_not_exist(
     present: tuple[int, ...], wanted: tuple[int, ...]
 ) -> None:
-    """No move gives an instance a mirror, or takes it away."""
+    """No move adds or removes a secondary."""
     with pytest.raises(NoWayError, match="it would have to change its disk template"):
         shortest(present, wanted)
