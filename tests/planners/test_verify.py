@@ -1,4 +1,4 @@
-"""The verifier against plans that are wrong on purpose: each breaks one limit, and that is said."""
+"""The verifier rejects wrong plans: each violates one limit, and the message names it."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def rbd(node: str, **members: Any) -> Json:
 
 
 def drbd(*nodes: str, **members: Any) -> Json:
-    """Return a mirrored instance."""
+    """Return a drbd instance."""
     return builders.instance(*nodes, **members)
 
 
 class Plan:
-    """A cluster, and a plan on it that nobody has checked."""
+    """Represent a cluster, and a plan on it that has not been verified."""
 
     def __init__(self, document: Json, *moves: Wanted, **settings: Any) -> None:
         self.cluster: Cluster = read_cluster(document, Reading(static_kvm_memory=0))
@@ -68,13 +68,13 @@ class Plan:
         return move
 
     def problems(self, **limits: Any) -> str:
-        """What the verifier says of the moves, in one text."""
+        """Return the verifier's messages about the moves, in one text."""
         relations = relations_of(self.cluster)
         held = PlanLimits(self.settings, relations, **limits)
         return "\n".join(map(str, verify_moves(self.state, self.entries, held)))
 
     def of_steps(self, **limits: Any) -> str:
-        """The same of the transition, whether or not the moves were looked at before."""
+        """Return the verifier's messages about the transition, verified with the moves or alone."""
         moves = [entry.move for entry in self.entries]
         made = transition_of_moves(self.cluster, room(self.state), moves)
         held = PlanLimits(self.settings, relations_of(self.cluster), **limits)
@@ -93,7 +93,7 @@ def world(
     nodes: int | Mapping[str, int] = 3,
     **members: Any,
 ) -> Json:
-    """Return a cluster whose tags exclude by service, and restrict migration by hypervisor."""
+    """Return a cluster with tags that exclude by service and restrict migration by hypervisor."""
     return builders.cluster(nodes, instances=instances, changes=changes, tags=TAGGED, **members)
 
 
@@ -112,7 +112,7 @@ FRAGMENTING = {
     "a": rbd("node1", memory=4500), "b": rbd("node2", memory=3000),
     "c": rbd("node3", memory=3000), "d": rbd("node1"), "e": rbd("node1"),
 }  # fmt: skip
-"""Two small ones leave the node of a large one, which then fits on neither of the others."""
+"""Two small instances leave the node of a large one, which then fits on no other node."""
 
 WRONG: dict[str, tuple[Plan, str]] = {
     "offline": (
@@ -215,18 +215,18 @@ WRONG: dict[str, tuple[Plan, str]] = {
         "move 2: the failure of node1 would not be survived",
     ),
 }  # fmt: skip
-"""What is wrong -> the plan, and a part of what is said of it."""
+"""Error -> the plan, and a part of the message."""
 
 
 @pytest.mark.parametrize("case", WRONG)
 def test_verify_moves_that_break_one_limit_names_it(case: str) -> None:
-    """Whatever made the plan, the verifier says what is wrong with it."""
+    """The verifier finds the error, whatever planner made the plan."""
     plan, words = WRONG[case]
     assert words in plan.problems()
 
 
 def test_verify_moves_that_begin_elsewhere_ends_there() -> None:
-    """What follows cannot be judged."""
+    """Later moves cannot be checked."""
     plan = Plan(world({"i": rbd("node1")}), ("i", "fa:node2"), ("i", "fa:node3"))
     assert plan.problems() == ""
     plan.entries.reverse()
@@ -258,19 +258,19 @@ BETWEEN: dict[str, tuple[Plan, str]] = {
 
 @pytest.mark.parametrize("case", BETWEEN)
 def test_verify_moves_between_groups_names_what_the_group_rejects(case: str) -> None:
-    """Where instances may change their group, the new one must take them."""
+    """If instances may change their group, the new group must accept them."""
     plan, words = BETWEEN[case]
     assert words in plan.problems(between_groups=True)
 
 
 def test_verify_moves_between_groups_by_way_of_both_is_right() -> None:
-    """A mirror in another group is on the way there."""
+    """A secondary in another group is a step on the way there."""
     plan = Plan(world({"i": drbd("node1", "node2")}, nodes=TWO), ("i", "r:node3 f r:node4"))
     assert plan.problems(between_groups=True) == ""
 
 
 def test_verify_moves_that_leave_something_on_a_freed_node_says_so() -> None:
-    """What is to be powered down must be empty, and takes nothing any more."""
+    """A node to be powered down must be empty, and accepts no instance any more."""
     plan = Plan(world({"i": rbd("node1"), "j": rbd("node2")}), ("i", "fa:node2"))
     assert plan.problems(leaving=frozenset({0})) == ""
     assert "node2 is to be left, nothing may come to it" in plan.problems(leaving=frozenset({1}))
@@ -278,13 +278,13 @@ def test_verify_moves_that_leave_something_on_a_freed_node_says_so() -> None:
 
 
 def test_verify_moves_to_a_node_that_is_powered_on_first_is_right() -> None:
-    """It is offline now only."""
+    """The node is offline only in the initial state."""
     plan = Plan(world({"i": rbd("node1")}, {"node2": {"offline": True}}), ("i", "fa:node2"))
     assert plan.problems(coming=frozenset({1})) == ""
 
 
 def test_verify_moves_off_a_dead_node_may_break_soft_limits() -> None:
-    """They are forced; hard limits hold all the same."""
+    """The moves are forced; hard limits apply nevertheless."""
     tagged = {"i": rbd("node1", tags=["service:a"]), "j": rbd("node2", tags=["service:a"])}
     dead = {"node1": {"offline": True}}
     assert Plan(world(tagged, dead), ("i", "fa:node2")).problems() == ""
@@ -300,13 +300,13 @@ SPREAD = (("d", "fa:node2"), ("e", "fa:node3"))
     ("mode", "lost"), [("no-new", True), ("no-worse", True), ("strict", True), ("off", False)]
 )
 def test_verify_moves_judges_n1_in_the_mode_that_counts(mode: str, lost: bool) -> None:
-    """The second move takes the last room for the large instance."""
+    """The second move uses the last capacity for the large instance."""
     found = Plan(world(FRAGMENTING), *SPREAD, n1=mode).problems()
     assert ("the failure of node1" in found) is lost
 
 
 def test_verify_moves_with_n1_of_a_group_overrides_that_of_the_rest() -> None:
-    """Settings of groups count where their nodes are."""
+    """Settings of a group apply to its nodes."""
     plan = Plan(world(FRAGMENTING), *SPREAD)
     lenient = Settings()
     lenient.n1 = "off"
@@ -315,7 +315,7 @@ def test_verify_moves_with_n1_of_a_group_overrides_that_of_the_rest() -> None:
 
 
 def test_verify_transition_says_what_its_end_breaks() -> None:
-    """Steps are held to the same musts and soft limits as moves, where they end."""
+    """The final placement of steps is checked against the constraints for moves."""
     for case in ("exclusion tags", "together", "apart", "hard score", "another group"):
         plan, words = WRONG[case]
         assert words in plan.of_steps(), case
@@ -325,7 +325,7 @@ def test_verify_transition_says_what_its_end_breaks() -> None:
 
 
 def test_verify_transition_that_stops_what_keeps_running_says_so() -> None:
-    """A way that stops an instance for a while is none for those that are to keep running."""
+    """A step that stops an instance for a while is not allowed for one that must keep running."""
     full = {"a": rbd("node1", memory=6000), "b": rbd("node2", memory=6000)}
     both = {n: {**one, "tags": ["iallocator:keep-running"]} for n, one in full.items()}
     plan = Plan(world(both, nodes=2))
@@ -337,7 +337,7 @@ def test_verify_transition_that_stops_what_keeps_running_says_so() -> None:
 
 
 def test_verify_transition_to_a_drained_node_says_so() -> None:
-    """Nothing may come to a node once it is drained."""
+    """No instance may move to a drained node."""
     plan = Plan(world({"i": rbd("node1")}), ("i", "fa:node2"))
     assert plan.of_steps() == ""
     made = plan_transition(plan.state, {"i": (1,)}, demands=Demands(nodes=NodeChanges(drain=[1])))
@@ -353,7 +353,7 @@ def test_verify_transition_to_a_drained_node_says_so() -> None:
     ],
 )
 def test_transition_without_waits_of_those_apart_is_rejected(tag: str, said: str) -> None:
-    """One comes to the node that the other leaves at the same moment."""
+    """One instance arrives at the node that the other one leaves at the same moment."""
     document = world({"a": rbd("node1", tags=[tag]), "b": rbd("node2", tags=[tag])})
     plan = Plan(document, ("b", "fa:node3"), ("a", "fa:node2"))
     assert plan.problems() == ""
@@ -361,7 +361,7 @@ def test_transition_without_waits_of_those_apart_is_rejected(tag: str, said: str
 
 
 def test_transition_that_starts_something_too_early_is_rejected() -> None:
-    """Both run again elsewhere after their node died, and nothing says which comes first."""
+    """Both restart elsewhere after their node has failed, and no dependency orders them."""
     tags = ["iallocator:order:after:a"]
     document = world(
         {"a": rbd("node1"), "b": rbd("node1", tags=tags)}, {"node1": {"offline": True}}
@@ -373,7 +373,7 @@ def test_transition_that_starts_something_too_early_is_rejected() -> None:
 def test_failures_known_from_the_moves_are_not_asked_of_the_steps_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Both begin alike and end alike; of steps that end elsewhere the end is asked again."""
+    """Both begin and end equally; if the steps end elsewhere, the end is checked again."""
     asked: list[int] = []
 
     def not_tolerated(baseline: Baseline, state: State, failing: Sequence[int]) -> list[int]:
