@@ -11,17 +11,11 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
 
 __all__ = [
-    "EVAC_MODES", "SETTINGS", "Allocate", "AllocateSecondary", "ChangeGroup", "MultiAllocate",
+    "EVAC_MODES", "Allocate", "AllocateSecondary", "ChangeGroup", "MultiAllocate",
     "MultiEvacuate", "NodeEvacuate", "Relocate", "Request",
 ]  # fmt: skip
 
 EVAC_MODES = ("primary-only", "secondary-only", "all")
-
-SETTINGS = frozenset({
-    "strategy", "stickiness", "n1", "ignore-soft-errors", "inter-group", "exact-search",
-    "time-limit", "top", "affinity-overhead", "initial-msav", "final-msav", "msav-steps", "seed",
-})  # fmt: skip
-"""Options that keys of a request, and tags of the cluster and its groups, may set."""
 
 
 class _AnyRequest:

@@ -9,8 +9,7 @@ understood, or a number of a request that is out of range, causes a warning; the
 from __future__ import annotations
 
 from iallocator.errors import cut
-from iallocator.options.table import COMMON
-from iallocator.requests import SETTINGS
+from iallocator.options.table import request_options
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,7 +54,7 @@ def effective(
     }
     if not (asked or of_cluster or of_groups):
         return settings
-    options = {name: o for o in COMMON for name in (o.names[0].lstrip("-"),) if name in SETTINGS}
+    options = request_options()
     found: Found = _read(of_cluster, prefix, options, "tag of the cluster", remarks)
     low = {target for target in found if target not in settings.chosen}
     found = {target: found[target] for target in low}

@@ -18,7 +18,7 @@ from iallocator.errors import UsageError, tell
 from iallocator.model.templates import DISKLESS, DRBD, PLAIN, TEMPLATES
 from iallocator.options.settings import Settings as Common
 from iallocator.options.table import Option
-from iallocator.options.values import choice, file_name, whole
+from iallocator.options.values import Choice, file_name, whole
 from iallocator.sources.lines import whole as whole_number
 from iallocator.sources.simulate import parse_size
 
@@ -70,7 +70,7 @@ OPTIONS = (
     Option("--json", "json", "write the answer as one JSON document"),
     HTML_OPTION,
     Option("--machine-readable", "machine_readable", "write hspace's HTS_ keys: yes or no",
-           choice("yes", "no"), "[=ANSWER]", bare="yes"),
+           Choice("yes", "no"), "[=ANSWER]", bare="yes"),
     Option("--standard-alloc", "standard_alloc",
            "size of the standard instances: disk,memory,cpus[,spindles] (default: the policy's)",
            size, "SIZE"),
@@ -80,7 +80,7 @@ OPTIONS = (
     Option("--disk-template", "disk_template",
            "disk template of the instances (default: the first of the policy; drbd or plain if "
            "that is diskless)",
-           choice(*TEMPLATES), "TEMPLATE"),
+           Choice(*TEMPLATES), "TEMPLATE"),
     Option("--spindle-use", "spindle_use", "spindles that an instance counts for", whole, "N"),
     Option("--independent-groups", "independent_groups",
            "leave out groups that are not N+1, fill the others"),

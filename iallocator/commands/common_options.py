@@ -165,7 +165,16 @@ WHERE: dict[str, tuple[frozenset[str], Reasons]] = {
     "version": (EVERY | {"history"}, {}),
     "help": (EVERY | {"history"}, {}),
 }
-"""Attribute of the settings -> the commands where it acts, and the reasons of the others."""
+"""Attribute of the settings -> the commands where it acts, and the reasons of the others.
+
+An option without an entry acts only in requests, by `IN_REQUESTS`.
+"""
+
+IN_REQUESTS: tuple[frozenset[str], Reasons] = (
+    REQUESTS,
+    {"": "it affects only the answer to a request"},
+)
+"""The entry of an option that `WHERE` does not list."""
 
 WHERE["affinity_overhead"] = (
     REQUESTS | INTERGROUP | {"constraints", "make-room"},
@@ -240,7 +249,7 @@ ELSEWHERE = {
 
 def accepted(command: str, option: Option) -> bool:
     """Whether the common `option` acts in `command`."""
-    return command in WHERE[option.target][0]
+    return command in WHERE.get(option.target, IN_REQUESTS)[0]
 
 
 def rejection_of(command: str, table: Sequence[Option]) -> Callable[[str], str]:
@@ -263,7 +272,7 @@ def rejection_of(command: str, table: Sequence[Option]) -> Callable[[str], str]:
             return f"{command} takes no {name}: {elsewhere[name]}"
         if name not in rejected:
             return unknown(name, table, f"iallocator {command}")
-        reasons = WHERE[rejected[name].target][1]
+        reasons = WHERE.get(rejected[name].target, IN_REQUESTS)[1]
         return f"{command} takes no {name}: {reasons.get(command) or reasons['']}"
 
     return rejection

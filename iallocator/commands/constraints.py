@@ -9,7 +9,7 @@ from iallocator.model.constraints import KINDS, MUST, SHOULD, Constraint
 from iallocator.names import domains_of, whole_name
 from iallocator.options.settings import Settings as Common
 from iallocator.options.table import Option
-from iallocator.options.values import choice
+from iallocator.options.values import Choice
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,11 +47,11 @@ OPTIONS = (
         "--strength",
         "strength",
         "only those that must, or should, hold",
-        choice(MUST, SHOULD),
+        Choice(MUST, SHOULD),
         "must|should",
     ),
     Option("--all", "all", "also what every instance has anyway: its size, two roles if mirrored"),
-    Option("--kind", "kind", "only those of this kind", choice(*KINDS), "|".join(KINDS)),
+    Option("--kind", "kind", "only those of this kind", Choice(*KINDS), "|".join(KINDS)),
 )
 
 

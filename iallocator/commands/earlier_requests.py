@@ -12,9 +12,10 @@ from iallocator.engine import effective_settings, request_in
 from iallocator.errors import RequestError, UsageError, tell
 from iallocator.files import read_file
 from iallocator.options.parser import parse, words_of
+from iallocator.options.settings import REQUEST_SETTINGS
 from iallocator.options.table import COMMON
 from iallocator.replay.cases import case_of
-from iallocator.requests import SETTINGS, Allocate
+from iallocator.requests import Allocate
 from iallocator.wire.codec import decode
 
 TYPE_CHECKING = False
@@ -89,7 +90,7 @@ def _one_by_one(raw: Any, by_groups: bool) -> list[dict[str, Any]]:
         return []
     if raw["type"] == "allocate":
         return [raw]
-    common = {key: raw[key] for key in raw if key in SETTINGS or key == "placement_keys"}
+    common = {key: raw[key] for key in raw if key in REQUEST_SETTINGS or key == "placement_keys"}
     left_out = () if by_groups else ("group_name", "restrict-to-nodes")
     batch = raw.get("instances")
     return [

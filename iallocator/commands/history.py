@@ -10,7 +10,7 @@ from iallocator.commands.command import Command, Result
 from iallocator.errors import IallocatorError, UsageError, tell
 from iallocator.options.settings import Settings as Common
 from iallocator.options.table import Option
-from iallocator.options.values import amount, choice, whole_between
+from iallocator.options.values import Choice, amount, whole_between
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,9 +46,9 @@ class Settings(Common):
 
 OPTIONS = (
     Option("--json", "json", "write the calls as one JSON document"),
-    Option("--type", "type", "only requests of this type", choice(*TYPES), "TYPE"),
+    Option("--type", "type", "only requests of this type", Choice(*TYPES), "TYPE"),
     Option("--outcome", "outcome", "only calls that ended so: " + ", ".join(OUTCOMES),
-           choice(*OUTCOMES), "OUTCOME"),
+           Choice(*OUTCOMES), "OUTCOME"),
     Option("--text", "text", "only calls in which this stands: in what was asked, or answered",
            str, "TEXT"),
     Option("--days", "days", "only calls that are not older", amount, "DAYS"),

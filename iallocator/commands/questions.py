@@ -21,7 +21,7 @@ from iallocator.names import whole_name, whole_names
 from iallocator.options import settings as options
 from iallocator.options.parser import parse
 from iallocator.options.table import Option
-from iallocator.options.values import choice, name_list, whole_between
+from iallocator.options.values import Choice, name_list, whole_between
 from iallocator.planners.eligible import group_named
 from iallocator.requests import EVAC_MODES
 
@@ -87,7 +87,7 @@ OPTIONS = (
     Option("--group", "group", "allocate: in this group", str, "GROUP"),
     Option("--count", "count", "allocate: so many of them", whole_between(1, MOST), "N"),
     Option("--mode", "mode", "evacuate: primary-only, secondary-only or all (default)",
-           choice(*EVAC_MODES), "MODE"),
+           Choice(*EVAC_MODES), "MODE"),
     Option("--to", "to", "change-group: to one of these groups (name or uuid)", name_list,
            "GROUP,..."),
 )  # fmt: skip

@@ -18,7 +18,7 @@ from iallocator.commands.shared_options import (
 from iallocator.deadline import Deadline, limit_reached
 from iallocator.errors import shown
 from iallocator.options.table import Option
-from iallocator.options.values import amount, choice
+from iallocator.options.values import Choice, amount
 from iallocator.tags.autorepair import FAILOVER, REINSTALL, TYPES
 from iallocator.wire.codec import on_one_line
 
@@ -57,7 +57,7 @@ OPTIONS = (
     *EXECUTION_OPTIONS,
     Option("--allow", "allow",
            "allow repairs up to this type this once, whatever tags say: "
-           "fix-storage, migrate, failover or reinstall", choice(*TYPES), "TYPE"),
+           "fix-storage, migrate, failover or reinstall", Choice(*TYPES), "TYPE"),
     Option("--job-delay", "job_delay", "let every repair wait so long, while its tag is written",
            amount, "SECONDS"),
 )  # fmt: skip

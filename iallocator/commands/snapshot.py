@@ -9,7 +9,7 @@ from iallocator.compat import IN_ORDER
 from iallocator.errors import IallocatorError, UsageError, one_line, tell
 from iallocator.options.settings import Settings as Common
 from iallocator.options.table import Option
-from iallocator.options.values import choice, file_name
+from iallocator.options.values import Choice, file_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ OPTIONS = (
            "write NAME.data or NAME.json into this folder, and say what each cluster is like",
            file_name, "FOLDER"),
     Option("--form", "form", "text: htools' format (default); json: a captured document",
-           choice(*ENDINGS), "FORM"),
+           Choice(*ENDINGS), "FORM"),
     Option("--request", "request",
            "a document with this question in it: 'allocate --memory 4G ...', as for ask",
            str, "WORDS"),

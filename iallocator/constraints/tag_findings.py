@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from iallocator.constraints.affinity_groups import units_of
 from iallocator.model.constraints import APART, ORDER, TOGETHER, TagFinding, domains_between
-from iallocator.requests import SETTINGS
+from iallocator.options.settings import REQUEST_SETTINGS
 from iallocator.tags.foreign import misspelt, misspelt_foreign
 from iallocator.tags.pacemaker import PacemakerTags
 from iallocator.tags.pacemaker_scores import INFINITY, WORDS, read_score
@@ -47,7 +47,7 @@ def tag_findings(
 
     `keys`: whether placement keys and utilization attributes matter.
     """
-    found = list(misspelt(cluster, instances, prefix, SETTINGS))
+    found = list(misspelt(cluster, instances, prefix, REQUEST_SETTINGS))
     if not shared:
         found = [one for one in found if one.owner.startswith("instance ")]
     names = {instance.name for instance in instances}
@@ -121,7 +121,7 @@ def _contradictions(
 def _about(body: str) -> str:
     """What a tag sets that can have one value only; "" if it is none of those."""
     kind, _, rest = body.partition(":")
-    if kind in ONCE or kind in SETTINGS:
+    if kind in ONCE or kind in REQUEST_SETTINGS:
         return kind
     if kind == "utilization":
         return f"{kind}:{rest.rpartition(':')[0]}"

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from iallocator.compat import Behaviour
 
 __all__ = [
-    "CONFIGURATION", "NAMED_BY", "PLANNING_SECONDS", "SEARCH_SECONDS", "Settings",
-    "configuration_path",
+    "CONFIGURATION", "NAMED_BY", "PLANNING_SECONDS", "REQUEST_SETTINGS", "SEARCH_SECONDS",
+    "Settings", "configuration_path",
 ]  # fmt: skip
 
 CONFIGURATION = "/etc/iallocator.conf"
@@ -30,6 +30,13 @@ SEARCH_SECONDS = 5.0
 
 PLANNING_SECONDS = 600.0
 """How long a planner may take where nothing else is asked for."""
+
+
+REQUEST_SETTINGS = (
+    "strategy", "stickiness", "n1", "ignore-soft-errors", "inter-group", "exact-search",
+    "time-limit", "top", "affinity-overhead", "initial-msav", "final-msav", "msav-steps", "seed",
+)  # fmt: skip
+"""Options that keys of a request, and tags of the cluster and its groups, may set."""
 
 
 class Settings:

@@ -6,12 +6,13 @@ from iallocator.options.settings import (
     CONFIGURATION,
     NAMED_BY,
     PLANNING_SECONDS,
+    REQUEST_SETTINGS,
     SEARCH_SECONDS,
 )
 from iallocator.options.values import (
+    Choice,
     amount,
     byte_size,
-    choice,
     file_name,
     name_list,
     positive,
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-__all__ = ["COMMON", "Option", "help_lines"]
+__all__ = ["COMMON", "Option", "help_lines", "request_options"]
 
 MOST_STEPS = 10_000
 """System rounds of the placement keys; more than one a hundredth of a point apart."""
@@ -84,7 +85,7 @@ class Option:
 
 COMMON = (
     Option("--n1", "n1", "global N+1: strict, no-worse (default), no-new or off",
-           choice("strict", "no-worse", "no-new", "off"), "MODE"),
+           Choice("strict", "no-worse", "no-new", "off"), "MODE"),
     Option("--no-capacity-checks", "n1_off", "the same as --n1 off"),
     Option("--ignore-soft-errors", "ignore_soft_errors",
            "skip the soft limits: cpu and spindle ratios, exclusion tags, N+1 of the node"),
@@ -94,13 +95,13 @@ COMMON = (
     Option("--static-kvm-node-memory", "static_kvm_node_memory",
            "MiB a kvm node needs for itself (default 4096; 0: as reported)", whole, "MIB"),
     Option("--compat", "compat", "do exactly as hail does, or as the planner of htools",
-           choice("hail"), "hail"),
+           Choice("hail"), "hail"),
     Option("--inter-group", "inter_group",
            "evacuate to other groups what the local group cannot take: yes or no (default)",
-           choice("yes", "no"), "ANSWER"),
+           Choice("yes", "no"), "ANSWER"),
     Option("--exact-search", "exact_search",
            "where placing one after the other fails, place all at once: yes (default) or no",
-           choice("yes", "no"), "ANSWER"),
+           Choice("yes", "no"), "ANSWER"),
     Option("--optimal", "optimal",
            "place all instances of the request so that the score is the lowest there is"),
     Option("--time-limit", "time_limit",
@@ -157,7 +158,7 @@ COMMON = (
            "take an empty cluster, a group of policy,nodes,disk,memory,cpus[,spindles]; may repeat",
            str, "SPEC", repeats=True),
     Option("--mond", "mond", "ask the monitoring daemon of every node how busy it is: yes or no",
-           choice("yes", "no"), "[=ANSWER]", bare="yes"),
+           Choice("yes", "no"), "[=ANSWER]", bare="yes"),
     Option("--mond-data", "mond_data", "take from this file what the monitoring daemons said",
            file_name, "FILE"),
     Option("--mond-xen", "mond_xen", "how busy each instance is, as the daemons on Xen know"),
@@ -198,6 +199,12 @@ COMMON = (
     Option("--help -h", "help", "show this help and stop"),
 )  # fmt: skip
 """Options of requests; commands take those that act there."""
+
+
+def request_options() -> dict[str, Option]:
+    """Return the options that requests and tags may set, by the name of their key."""
+    options = {option.names[0].removeprefix("--"): option for option in COMMON}
+    return {key: options[key] for key in REQUEST_SETTINGS}
 
 
 COLUMNS = 100

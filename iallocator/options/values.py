@@ -5,15 +5,15 @@ A reader takes text and returns a value; a `ValueError` says what it expects.
 
 from __future__ import annotations
 
-from iallocator.ranking import strategy_name
+from iallocator.ranking import ALIASES, STRATEGIES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Mapping
     from typing import Any
 
 __all__ = [
-    "HIGHEST", "Numbers", "amount", "byte_size", "choice", "file_name", "name_list",
+    "HIGHEST", "Choice", "Numbers", "amount", "byte_size", "file_name", "name_list",
     "number_between", "positive", "score", "share", "signed", "strategy", "whole", "whole_between",
 ]  # fmt: skip
 
@@ -22,6 +22,10 @@ UNITS = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
 HIGHEST = 2**53
 """The largest number that an option takes: beyond it, floats skip whole numbers."""
+
+
+NO_ALIASES: Mapping[str, str] = {}
+"""The aliases of a choice that has none."""
 
 
 class Numbers:
@@ -109,11 +113,6 @@ def file_name(text: str) -> str:
     return text
 
 
-def strategy(text: str) -> str:
-    """The name of a strategy; what knows them all loads late."""
-    return strategy_name(text)
-
-
 def score(text: str) -> int:
     """A whole number of either sign, or ``INFINITY``, or ``-INFINITY``."""
     from iallocator.tags.pacemaker_scores import read_score
@@ -124,12 +123,30 @@ def score(text: str) -> int:
         raise ValueError("a whole number, INFINITY or -INFINITY") from None
 
 
-def choice(*values: str) -> Callable[[str], str]:
-    """One of `values`."""
+class Choice:
+    """Read one of a few words.
 
-    def read(text: str) -> str:
-        if text not in values:
-            raise ValueError("one of " + ", ".join(values))
-        return text
+    Attributes
+    ----------
+    words:
+        All that are accepted, aliases last.
+    aliases:
+        Words that are short for another one -> that one.
+    """
 
-    return read
+    __slots__ = ("aliases", "words")
+
+    def __init__(self, *words: str, aliases: Mapping[str, str] = NO_ALIASES) -> None:
+        self.words = (*words, *aliases)
+        self.aliases = aliases
+
+    def __str__(self) -> str:
+        return "one of " + ", ".join(word for word in self.words if word not in self.aliases)
+
+    def __call__(self, text: str) -> str:
+        if text not in self.words:
+            raise ValueError(str(self))
+        return self.aliases.get(text, text)
+
+
+strategy = Choice(*STRATEGIES, aliases=ALIASES)

@@ -6,7 +6,7 @@ other one is a module with a function ``order``, see `iallocator.ranking.base`.
 
 from __future__ import annotations
 
-__all__ = ["ALIASES", "LOSSES", "SCORE", "SEQUENCED", "STRATEGIES", "ranks_nodes", "strategy_name"]
+__all__ = ["ALIASES", "LOSSES", "SCORE", "SEQUENCED", "STRATEGIES", "ranks_nodes"]
 
 SCORE = "score"
 LOSSES = "lost-allocations"
@@ -37,17 +37,3 @@ SEQUENCED = frozenset(name for name, module in STRATEGIES.items() if module == "
 def ranks_nodes(name: str) -> bool:
     """Whether a strategy is a module with ``order``."""
     return name not in (SCORE, LOSSES)
-
-
-def strategy_name(text: str) -> str:
-    """The name in `STRATEGIES` that `text` stands for.
-
-    Raises
-    ------
-    ValueError
-        With what was expected, if there is none.
-    """
-    name = ALIASES.get(text, text)
-    if name not in STRATEGIES:
-        raise ValueError("one of " + ", ".join(STRATEGIES))
-    return name

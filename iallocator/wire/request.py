@@ -6,10 +6,9 @@ A key of the request can set an option: the key has the name of the option.
 from __future__ import annotations
 
 from iallocator.errors import RequestError
-from iallocator.ranking import ALIASES, STRATEGIES
+from iallocator.options.settings import REQUEST_SETTINGS
 from iallocator.requests import (
     EVAC_MODES,
-    SETTINGS,
     Allocate,
     AllocateSecondary,
     ChangeGroup,
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from iallocator.wire.fields import Raw
     from iallocator.wire.reading import Reading
 
-__all__ = ["SETTING_READERS", "read_request", "read_settings"]
+__all__ = ["read_request", "read_settings"]
 
 
 def read_request(document: Raw, cluster: Cluster, reading: Reading) -> Request:
@@ -47,7 +46,7 @@ def read_request(document: Raw, cluster: Cluster, reading: Reading) -> Request:
     try:
         kind = one_of(raw, "type", tuple(READERS))
         request = READERS[kind](raw, cluster, reading)
-        if reading.behaviour.reads_settings and not SETTINGS.isdisjoint(raw):
+        if reading.behaviour.reads_settings and any(key in raw for key in REQUEST_SETTINGS):
             request.asked = read_settings(raw)
         if "placement_keys" in raw and kind != "allocate":
             # Give the keys of a request to every instance that it is about
@@ -192,60 +191,44 @@ READERS: dict[str, Callable[[Raw, Cluster, Reading], Request]] = {
 """Request type -> reader."""
 
 
-if TYPE_CHECKING:
-    Reader = Callable[[Raw, str], Any]
-
-
-YES_NO = ("yes", "no")
-
-
-def _strategy(raw: Raw, key: str) -> str:
-    name = one_of(raw, key, (*STRATEGIES, *ALIASES))
-    return ALIASES.get(name, name)
-
-
-def _number(raw: Raw, key: str) -> float:
-    """A number of any size: `iallocator.settings` compares it with the bounds of the option."""
-    value = raw[key]
-    if type(value) is int or type(value) is float:
-        return value
-    raise RequestError(key, f"expected a number, got {describe(value)}")
-
-
-def _integer(raw: Raw, key: str) -> int:
-    """A whole number of any size; floats without fraction count as whole."""
-    value = raw[key]
-    if type(value) is int or (type(value) is float and value.is_integer()):
-        return int(value)
-    raise RequestError(key, f"expected an integer, got {describe(value)}")
-
-
-SETTING_READERS: dict[str, Reader] = {
-    "strategy": _strategy,
-    "stickiness": _integer,
-    "n1": lambda raw, key: one_of(raw, key, ("strict", "no-worse", "no-new", "off")),
-    "ignore-soft-errors": boolean,
-    "inter-group": lambda raw, key: one_of(raw, key, YES_NO),
-    "exact-search": lambda raw, key: one_of(raw, key, YES_NO),
-    "time-limit": _number,
-    "top": _integer,
-    "affinity-overhead": _integer,
-    "initial-msav": _number,
-    "final-msav": _number,
-    "msav-steps": _integer,
-    "seed": _integer,
-}
-"""Key → reader; in the settings a dash is an underscore."""
-
-
 def read_settings(raw: Raw) -> dict[str, Any]:
-    """What the request asks for, by the names of the settings.
+    """Return the settings that keys of the request name, by the attributes of `Settings`.
+
+    The table of options states of which kind each value must be. Numbers may have any size:
+    `iallocator.settings` compares them with the bounds of their options.
 
     Raises
     ------
     RequestError
-        If a value is not of the kind that the key wants.
+        If a value is not of the kind that its option requires.
     """
+    from iallocator.options.table import request_options
+
     return {
-        key.replace("-", "_"): read(raw, key) for key, read in SETTING_READERS.items() if key in raw
+        option.target: _setting(raw, key, option.read)
+        for key, option in request_options().items()
+        if key in raw
     }
+
+
+def _setting(raw: Raw, key: str, read: Callable[[str], Any] | None) -> Any:
+    """Return the value of `key`; `read` is the reader of its option, None for a flag."""
+    from iallocator.options.values import Choice, Numbers, score
+
+    if read is None:
+        return boolean(raw, key)
+    if isinstance(read, Choice):
+        return read(one_of(raw, key, read.words))
+    value = raw[key]
+    if isinstance(read, Numbers) and not read.whole:
+        if type(value) is int or type(value) is float:
+            return value
+        raise RequestError(key, f"expected a number, got {describe(value)}")
+    if isinstance(read, Numbers) or read is score:
+        if type(value) is int or (type(value) is float and value.is_integer()):
+            return int(value)
+        raise RequestError(key, f"expected an integer, got {describe(value)}")
+    try:
+        return read(text(raw, key))
+    except ValueError as error:
+        raise RequestError(key, f"expected {error}, got {describe(value)}") from None

@@ -9,9 +9,9 @@ import pytest
 
 from iallocator.cli import main
 from iallocator.commands import COMMANDS, options_of
+from iallocator.options.settings import REQUEST_SETTINGS
 from iallocator.options.table import COMMON, Option
 from iallocator.options.values import HIGHEST, Numbers
-from iallocator.requests import SETTINGS
 from tests.builders import Json, as_bytes, cluster, group, instance
 from tests.command import json_of, respond
 
@@ -134,7 +134,7 @@ def in_tag(key: str, value: object, of_group: bool) -> Json:
 SETTINGS_WITH_RANGES = [
     (option.names[0][2:], option.read)
     for option in COMMON
-    if option.names[0][2:] in SETTINGS and isinstance(option.read, Numbers)
+    if option.names[0][2:] in REQUEST_SETTINGS and isinstance(option.read, Numbers)
 ]
 
 

@@ -13,8 +13,6 @@ import pytest
 from iallocator.cli import answer
 from iallocator.errors import RequestError, UsageError
 from iallocator.ranking import STRATEGIES
-from iallocator.requests import SETTINGS
-from iallocator.wire.request import SETTING_READERS
 from tests.builders import Json, allocate, as_bytes, cluster, instance
 from tests.command import json_of, respond
 
@@ -141,14 +139,6 @@ def test_key_without_sense_in_a_request_is_an_error(key: str, value: Any, expect
     made["request"][key] = value
     with pytest.raises(RequestError, match=expected):
         answer(as_bytes(made))
-
-
-def test_every_setting_of_requests_has_a_reader_and_an_option() -> None:
-    """The three tables say the same."""
-    from iallocator.options.table import COMMON
-
-    assert set(SETTING_READERS) == SETTINGS
-    assert {name.removeprefix("--") for o in COMMON for name in o.names} >= SETTINGS
 
 
 def test_docs_show_what_the_strategies_answer() -> None:
