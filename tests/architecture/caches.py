@@ -32,8 +32,9 @@ PACKAGE = Path(__file__).parents[2] / "iallocator"
 class Cache(NamedTuple):
     """`what` is kept in `file`; `line` is there once, `broken` in its place leaves it stale.
 
-    `test`: file in `tests`, and a word that picks the test (of pytest's ``-k``). `measured`: what
-    the cache costs without the line, as a command and its figures.
+    `test`: file in `tests`, and a word that picks the test (of pytest's ``-k``). `measured`: why
+    the cache does not use `derived`: a command, its processor time with the cache, and its
+    processor time when the value is computed again after each change.
     """
 
     file: str

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from .caches import BOUNDS, CACHES, MEMOS, PACKAGE, Cache
+from .caches import BOUNDS, CACHES, DERIVED, MEMOS, PACKAGE, Cache
 
 TESTS = Path(__file__).parents[1]
 
@@ -16,6 +16,35 @@ MARKS = re.compile(
     r"|def renew\b|def look_again\b|def catch_up\b|\.renew\(|\bderived\("
 )
 """What a file has that follows a state, or keeps what it has found."""
+
+UNMEASURED = {
+    "constraints/rule_counts.py",
+    "model/state.py",
+    "n1/baseline.py",
+    "n1/batched_simulation.py",
+    "n1/bounds.py",
+    "n1/counting.py",
+    "n1/failover_plan.py",
+    "n1/headroom.py",
+    "n1/queues.py",
+    "n1/slot_counts.py",
+    "n1/tolerance.py",
+    "placement/move_limits.py",
+    "planners/balance/descent.py",
+    "planners/balance/scan/affinity.py",
+    "planners/balance/scan/scan.py",
+    "planners/capacity/next_place.py",
+    "planners/intergroup/packing.py",
+    "planners/kept_order.py",
+    "planners/squeeze/emptying.py",
+    "ranking/pacemaker/capacity_usage.py",
+    "ranking/pacemaker/rank_table.py",
+    "scoring/arrays.py",
+    "scoring/incremental.py",
+    "scoring/incremental_pairs.py",
+    "scoring/scalar.py",
+}
+"""Files with caches renewed by hand that have no measurement yet. The list may only shrink."""
 
 
 @pytest.mark.parametrize("cache", CACHES, ids=lambda cache: f"{cache.file}: {cache.what}")
@@ -35,3 +64,9 @@ def test_every_file_that_keeps_something_is_listed() -> None:
     keeping = {name for name, path in files.items() if MARKS.search(path.read_text("utf-8"))}
     assert keeping <= listed, keeping - listed
     assert listed <= files.keys(), listed - files.keys()
+
+
+def test_every_cache_renewed_by_hand_has_a_measurement() -> None:
+    """It shows that the change counters are too slow; only files in `UNMEASURED` may lack it."""
+    lacking = {cache.file for cache in CACHES if cache not in DERIVED and not cache.measured}
+    assert lacking == UNMEASURED
