@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from .architecture import ARCHITECTURE
-from .imports import PACKAGE
+from .toys import Place, assert_follows, copy_with, recipe, run, run_paths
 
-ROOT = PACKAGE.parent
-
-TOYS: dict[tuple[str, str], tuple[str, str]] = {
+TOYS: dict[Place, tuple[str, str]] = {
     ("iallocator/scoring/metrics.py", "STATISTICS"): (
         ')  # fmt: skip\n"""In the order in which they are listed and explained."""\n',
         """    Statistic(
@@ -47,7 +41,8 @@ TOYS: dict[tuple[str, str], tuple[str, str]] = {
 <ANCHOR>""",
     ),
 }
-"""(File, symbol) of the recipe -> the text there, and what replaces it."""
+
+FOLDERS = ("iallocator", "schemas", "tests", "benchmarks", "docs/reference")
 
 PATHS = (
     "tests/scoring",  # one candidate, arrays, pairs, equal instances, rounding as hail
@@ -66,35 +61,6 @@ SLOW = (
 """Words of the tests that are left out because they take long."""
 
 
-def with_toys(folder: Path, left_out: tuple[str, str] | None = None) -> Path:
-    """Return a folder with a copy of the project that has the toys, but for one entry."""
-    ignored = shutil.ignore_patterns("__pycache__")
-    for name in ("iallocator", "tests", "benchmarks", "docs/reference"):
-        shutil.copytree(ROOT / name, folder / name, ignore=ignored)
-    for name in ("pyproject.toml", "setup.cfg"):
-        shutil.copy(ROOT / name, folder)
-    for place, (anchor, text) in TOYS.items():
-        if place != left_out:
-            path = folder / place[0]
-            source = path.read_text(encoding="utf-8")
-            assert source.count(anchor) == 1, f"{place}: update the text that the toys look for"
-            path.write_text(source.replace(anchor, text.replace("<ANCHOR>", anchor)), "utf-8")
-    return folder
-
-
-def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run Python with the project in `folder`."""
-    return subprocess.run(
-        [sys.executable, *arguments],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(folder)},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=600,
-    )
-
-
 def run_tests(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run some tests of the project in `folder`."""
     options = ("-q", "-x", "-p", "no:cacheprovider")
@@ -103,26 +69,26 @@ def run_tests(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]
 
 def test_toy_statistics_are_evaluated_alike_on_every_path(tmp_path: Path) -> None:
     """Candidates one by one, in arrays and in pairs; equal instances; scans; failures; commands."""
-    folder = with_toys(tmp_path)
+    folder = copy_with(tmp_path, TOYS, folders=FOLDERS)
     done = run_tests(folder, "-k", f"not ({' or '.join(SLOW)})", *PATHS)
     assert done.returncode == 0, done.stdout[-3000:]
-    done = run(folder, str(Path(__file__).with_name("toy_statistic_paths.py")))
+    done = run_paths(folder, "toy_statistic_paths.py")
     assert done.returncode == 0, done.stderr[-3000:]
 
 
 @pytest.mark.parametrize("left_out", TOYS, ids=": ".join)
 def test_toy_statistics_without_one_entry_of_the_recipe_fail(
-    left_out: tuple[str, str], tmp_path: Path
+    left_out: Place, tmp_path: Path
 ) -> None:
     """Each entry of the recipe is needed."""
     checks = ("tests/property/test_scores.py", "tests/scoring/test_metrics.py")
-    done = run_tests(with_toys(tmp_path, left_out), "-k", "relocate or page", *checks)
+    done = run_tests(
+        copy_with(tmp_path, TOYS, left_out, FOLDERS), "-k", "relocate or page", *checks
+    )
     assert done.returncode == 1, done.stdout[-3000:]
 
 
 def test_toys_follow_the_recipe() -> None:
     """The recipe names each place that the toys change, and no other file."""
-    recipe = ARCHITECTURE.split("**A statistic.**")[1].split("**A strategy.**")[0]
-    for file, symbol in TOYS:
-        assert f"`{file}{': ' + symbol if symbol else ''}`" in recipe, (file, symbol)
-    assert recipe.count("\n* `") == len(TOYS)
+    assert_follows(TOYS, "statistic")
+    assert recipe("statistic").count("\n* `") == len(TOYS)
