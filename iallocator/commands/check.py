@@ -16,6 +16,7 @@ from iallocator.deadline import (
 )
 from iallocator.errors import UsageError, tell
 from iallocator.model.state import State
+from iallocator.options.settings import REQUEST_SETTINGS
 from iallocator.options.table import Option
 from iallocator.options.values import whole_between
 
@@ -297,7 +298,9 @@ def _health(state: State, settings: Settings, deadline: Deadline) -> Checkup:
     if settings.behaviour.knows_affinity:
         from iallocator.constraints.tag_findings import all_findings
 
-        tags = all_findings(cluster, cluster.instances, settings.tag_prefix, relations)
+        tags = all_findings(
+            cluster, cluster.instances, settings.tag_prefix, relations, REQUEST_SETTINGS
+        )
     groups = examine(state, settings.n1, settings.min_disk, relations, deadline)
     return Checkup(groups, groups, 0, settings.n1 != "off", tags)
 

@@ -7,6 +7,7 @@ import sys
 from iallocator.commands.command import Command, Result
 from iallocator.model.constraints import KINDS, MUST, SHOULD, Constraint
 from iallocator.names import domains_of, whole_name
+from iallocator.options.settings import REQUEST_SETTINGS
 from iallocator.options.settings import Settings as Common
 from iallocator.options.table import Option
 from iallocator.options.values import Choice
@@ -99,7 +100,7 @@ class Constraints(Command):
             and own.kind in ("", one.kind)
         ]
         named = [*cluster.instances, *new]
-        doubts = all_findings(cluster, named, own.tag_prefix, relations)
+        doubts = all_findings(cluster, named, own.tag_prefix, relations, REQUEST_SETTINGS)
         unusable = _unusable(relations, new, problems, doubts)
         names = [node.name for node in cluster.nodes]
         domains = domains_of(names, (instance.name for instance in named))

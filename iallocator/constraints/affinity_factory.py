@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from iallocator.constraints.no_affinity import NoAffinity
 from iallocator.model.tags import doubtful
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
     from typing import Any
 
     from iallocator.constraints.locations import Locations
@@ -15,27 +14,8 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Cluster
     from iallocator.model.constraints import TagFinding
     from iallocator.model.instance import Instance
-    from iallocator.model.state import State
 
-__all__ = ["bonds_for", "findings_for", "relations_of"]
-
-
-def bonds_for(
-    state: State,
-    new: Sequence[Instance],
-    prefix: str,
-    fits: Callable[[Instance, int], bool],
-) -> NoAffinity:
-    """The bonds between the instances of the cluster, and the `new` ones.
-
-    `prefix` begins the tags that say so; for `fits` see `Affinity`.
-    """
-    relations = relations_of(state.cluster, new, prefix)
-    if relations is None:
-        return NoAffinity()
-    from iallocator.constraints.affinity import Affinity
-
-    return Affinity(relations, state, new, fits)
+__all__ = ["findings_for", "relations_of"]
 
 
 def relations_of(
@@ -66,11 +46,12 @@ def findings_for(
     instances: Sequence[Instance],
     prefix: str,
     relations: Relations | None,
+    settings: Collection[str],
     *,
     shared: bool = True,
     keys: bool = True,
 ) -> Sequence[TagFinding]:
-    """What is the matter with tags, see `iallocator.constraints.tag_findings`.
+    """Return what is wrong with tags, see `iallocator.constraints.tag_findings`.
 
     That is loaded only if some tag of the cluster, of groups, nodes or `instances` has our prefix,
     or one of the cluster is nearly one of htools'.
@@ -81,7 +62,7 @@ def findings_for(
     if any(tag.startswith(prefix) for tags in some if tags for tag in tags):
         from iallocator.constraints.tag_findings import tag_findings
 
-        found = tag_findings(cluster, instances, prefix, relations, shared, keys)
+        found = tag_findings(cluster, instances, prefix, relations, settings, shared, keys)
     if shared and any(map(doubtful, cluster.tags)):
         from iallocator.tags.foreign import misspelt_of_cluster
 

@@ -6,12 +6,11 @@ Requests, `check` and `constraints` show the same list.
 from __future__ import annotations
 
 from iallocator.constraints.affinity_groups import units_of
+from iallocator.constraints.order_graph import circular
 from iallocator.model.constraints import APART, ORDER, TOGETHER, TagFinding, domains_between
-from iallocator.options.settings import REQUEST_SETTINGS
 from iallocator.tags.foreign import misspelt, misspelt_foreign
 from iallocator.tags.pacemaker import PacemakerTags
 from iallocator.tags.pacemaker_scores import INFINITY, WORDS, read_score
-from iallocator.transition.order_graph import circular
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,21 +39,23 @@ def tag_findings(
     instances: Sequence[Instance],
     prefix: str,
     relations: Relations | None,
+    settings: Collection[str],
     shared: bool = True,
     keys: bool = True,
 ) -> list[TagFinding]:
-    """What is the matter with tags of `instances`; if `shared`, of cluster, groups and nodes, too.
+    """Return what is wrong with tags of `instances`; if `shared`, of cluster, groups and nodes.
 
-    `keys`: whether placement keys and utilization attributes matter.
+    `settings` are the names of the settings that tags may change.  `keys`: whether placement keys
+    and utilization attributes matter.
     """
-    found = list(misspelt(cluster, instances, prefix, REQUEST_SETTINGS))
+    found = list(misspelt(cluster, instances, prefix, settings))
     if not shared:
         found = [one for one in found if one.owner.startswith("instance ")]
     names = {instance.name for instance in instances}
     told = {(one.owner, one.tag) for one in found}
     amounts = _amounts(cluster, instances, prefix, keys) if shared else ()
     found += (one for one in amounts if (one.owner, one.tag) not in told)
-    found += _contradictions(cluster, instances, prefix, shared)
+    found += _contradictions(cluster, instances, prefix, settings, shared)
     if relations is not None:
         found += _circles(relations, names)
         found += _parted_units(relations, names)
@@ -64,10 +65,14 @@ def tag_findings(
 
 
 def all_findings(
-    cluster: Cluster, instances: Sequence[Instance], prefix: str, relations: Relations | None
+    cluster: Cluster,
+    instances: Sequence[Instance],
+    prefix: str,
+    relations: Relations | None,
+    settings: Collection[str],
 ) -> list[TagFinding]:
-    """What is the matter with tags, with those of Ganeti's own tools that are read here."""
-    ours = tag_findings(cluster, instances, prefix, relations)
+    """Return what is wrong with tags, those of Ganeti's own tools that are read here included."""
+    ours = tag_findings(cluster, instances, prefix, relations, settings)
     return [*ours, *misspelt_foreign(cluster, instances)]
 
 
@@ -98,7 +103,11 @@ def _sign(value: str) -> int:
 
 
 def _contradictions(
-    cluster: Cluster, instances: Iterable[Instance], prefix: str, shared: bool
+    cluster: Cluster,
+    instances: Iterable[Instance],
+    prefix: str,
+    settings: Collection[str],
+    shared: bool,
 ) -> Iterator[TagFinding]:
     """Tags of one owner that say different things of the same."""
     owners: list[tuple[str, Iterable[str]]] = []
@@ -112,16 +121,16 @@ def _contradictions(
         known: dict[str, str] = {}
         for tag in tags:
             if tag.startswith(prefix):
-                about = _about(tag[len(prefix) :])
+                about = _about(tag[len(prefix) :], settings)
                 other = known.setdefault(about, tag) if about else tag
                 if other != tag:
                     yield TagFinding("contradiction", owner, tag, f"contradicts {other}")
 
 
-def _about(body: str) -> str:
-    """What a tag sets that can have one value only; "" if it is none of those."""
+def _about(body: str, settings: Collection[str]) -> str:
+    """Return what a tag sets, if that can have one value only; else ""."""
     kind, _, rest = body.partition(":")
-    if kind in ONCE or kind in REQUEST_SETTINGS:
+    if kind in ONCE or kind in settings:
         return kind
     if kind == "utilization":
         return f"{kind}:{rest.rpartition(':')[0]}"

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from iallocator.constraints.affinity_factory import bonds_for, findings_for
-from iallocator.constraints.no_affinity import NoAffinity
+from iallocator.constraints.affinity_factory import findings_for, relations_of
 from iallocator.deadline import NEVER, SIMULATIONS, Deadline
 from iallocator.model.state import State
 from iallocator.n1.rules import WORK, Rules
 from iallocator.n1.tolerance import FailureCache, FailureTolerance
-from iallocator.options.settings import PLANNING_SECONDS
+from iallocator.options.settings import PLANNING_SECONDS, REQUEST_SETTINGS
 from iallocator.placement.evaluator import Evaluator
 from iallocator.placement.limit_policy import limit_policies_for
+from iallocator.placement.no_affinity import NoAffinity
 from iallocator.placement.score_scope import ScoreScope
 from iallocator.scoring import Kernels
 
@@ -132,13 +132,21 @@ class Context:
         self.remarks: list[str] = []
         self.coming = coming
         self.turn: ScheduledInstance | None = None
-        self.bonds = self._bonds()
+        self.bonds = self._affinity()
 
-    def _bonds(self) -> NoAffinity:
-        """The bonds between instances; hail knows none."""
+    def _affinity(self) -> NoAffinity:
+        """Return the affinity constraints of the cluster and of the new instances; hail has none.
+
+        The module of a cluster with affinity constraints is loaded only for such a cluster.
+        """
         if not self.settings.behaviour.knows_affinity:
             return NoAffinity()
-        return bonds_for(self.state, self.coming, self.settings.tag_prefix, self._fits)
+        relations = relations_of(self.cluster, self.coming, self.settings.tag_prefix)
+        if relations is None:
+            return NoAffinity()
+        from iallocator.placement.affinity import Affinity
+
+        return Affinity(relations, self.state, self.coming, self._fits)
 
     def tag_findings(self, instances: Sequence[Instance]) -> list[str]:
         """What is the matter with the tags that an answer about `instances` depends on.
@@ -149,7 +157,7 @@ class Context:
         if not settings.behaviour.knows_affinity:
             return []
         found = findings_for(
-            self.cluster, instances, settings.tag_prefix, self.bonds.relations,
+            self.cluster, instances, settings.tag_prefix, self.bonds.relations, REQUEST_SETTINGS,
             shared=settings.strategy != "affinity", keys=settings.strategy.startswith("pacemaker"),
         )  # fmt: skip
         return list(map(str, found))

@@ -9,11 +9,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Protocol
 
-    from iallocator.constraints.no_affinity import NoAffinity
     from iallocator.model.state import Kept
     from iallocator.n1.rules import Rules
     from iallocator.n1.tolerance import FailureTolerance
     from iallocator.options.settings import Settings
+    from iallocator.placement.no_affinity import NoAffinity
     from iallocator.ranking.base import WorkingSet
     from iallocator.scoring import Kernel, Kernels
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections import Counter
 from itertools import chain
 
+from iallocator.constraints.order_graph import circular
 from iallocator.model.constraints import ORDER
 from iallocator.tags.affinity import bond_between
-from iallocator.transition.order_graph import circular
 from iallocator.transition.step import CREATE, FAILOVER, START
 
 TYPE_CHECKING = False

@@ -6,10 +6,10 @@ fenced, if an instance that must keep running depends on it.
 
 from __future__ import annotations
 
+from iallocator.constraints.order_graph import circular, dependents, without_circles
 from iallocator.deadline import check
 from iallocator.model.moves import FAILOVER
 from iallocator.transition.cycle_breaking import CycleBreaker
-from iallocator.transition.order_graph import circular, dependents, without_circles
 from iallocator.transition.paths import NoWayError, Route, shortest
 from iallocator.transition.planning_state import PlanningState
 from iallocator.transition.requirements import MUST

@@ -6,8 +6,8 @@ instances.
 
 from __future__ import annotations
 
+from iallocator.constraints.order_graph import circular, without_circles
 from iallocator.deadline import check
-from iallocator.transition.order_graph import circular, without_circles
 from iallocator.transition.paths import chain
 from iallocator.transition.requirements import MUST
 from iallocator.transition.resources import Place

@@ -55,6 +55,7 @@ def test_small_allocate_loads_only_its_own_handler() -> None:
         "groups",
         "limit_policy",
         "new",
+        "no_affinity",
         "results",
         "score_scope",
     }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
 
-from iallocator.constraints.affinity import demands_of
 from iallocator.constraints.affinity_factory import relations_of
 from iallocator.deadline import Stopped
 from iallocator.errors import NotFoundError
@@ -13,6 +12,7 @@ from iallocator.model.node_view import Capacities
 from iallocator.model.state import State
 from iallocator.n1.baseline import Baseline
 from iallocator.names import whole_names
+from iallocator.placement.affinity import demands_of
 from iallocator.planners.balance.descent import GroupBalancer
 from iallocator.planners.balance.move_kinds import MoveRules
 from iallocator.planners.balance.problem import BalanceProblem

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from iallocator.constraints.affinity_rows import AffinityRows, SoftAffinityRows
 from iallocator.deadline import LISTED, Deadline, Held
 from iallocator.model.constraints import ORDER
 from iallocator.model.moves import Move
 from iallocator.placement.several.sequence import JointResult
 from iallocator.planners.place.scheduler import stopped_disks
+from iallocator.solver.affinity_rows import AffinityRows, SoftAffinityRows
 from iallocator.solver.most import Most, find_all_or_most
 from iallocator.solver.placement_problem import PlacementProblem
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from copy import copy
 from typing import NamedTuple
 
-from iallocator.constraints.affinity import demands_of
 from iallocator.constraints.affinity_factory import relations_of
 from iallocator.deadline import Deadline, Stopped
 from iallocator.errors import NotFoundError
@@ -13,6 +12,7 @@ from iallocator.model.moves import replay
 from iallocator.model.node_view import Capacities
 from iallocator.model.state import State
 from iallocator.n1.baseline import Baseline
+from iallocator.placement.affinity import demands_of
 from iallocator.planners.balance.move_kinds import MoveRules
 from iallocator.planners.direct import merge_moves, rescore_all
 from iallocator.planners.eligible import group_named, in_order, movable, nodes_named

@@ -19,7 +19,7 @@ __all__ = ["NoAffinity"]
 class NoAffinity:
     """The affinity constraints of instances if there are none.
 
-    `iallocator.constraints.affinity.Affinity` has the results if there are some.
+    `iallocator.placement.affinity.Affinity` has the results if there are some.
 
     Attributes
     ----------

@@ -5,8 +5,8 @@ The pairs of nodes whose scores include the penalties of the primary are here as
 
 from __future__ import annotations
 
-from iallocator.constraints.no_affinity import NoAffinity
 from iallocator.model.constraints import ORDER, items_of
+from iallocator.placement.no_affinity import NoAffinity
 from iallocator.scoring.candidates import DECIMALS, Candidates, ListedCandidates, ScoresOf
 from iallocator.transition.requirements import Demands
 
