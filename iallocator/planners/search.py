@@ -1,86 +1,178 @@
-"""Local search: take steps that lower an objective until no step does.
+"""Local search: take the best step of a neighbourhood until no step lowers the objective.
 
-This is hill climbing over several neighbourhoods (variable neighbourhood descent: Mladenović and
-Hansen, 1997): a neighbourhood is searched only if those before it have no step.  Objectives are
-tuples of numbers, the most important first.  They are compared lexicographically, and lower is
-better.  So a step may raise a later number if it lowers an earlier one.
+This is variable neighbourhood descent (Mladenović and Hansen, 1997): a neighbourhood is searched
+only if those before it have no step.  Objectives are tuples of numbers, the most important first.
+They are compared lexicographically, and lower is better.  So a step may raise a later number if it
+lowers an earlier one.
 
 Cost: the neighbourhoods that are searched, once for each step.
 """
 
 from __future__ import annotations
 
-from itertools import chain
+from typing import Any, Generic, Protocol, TypeVar
 
-from iallocator.deadline import check
+from iallocator.deadline import TIME_IS_UP, check
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-    from typing import TypeVar
+    from collections.abc import Callable, Sequence
 
-    Step = TypeVar("Step")
-
-    Neighbourhood = Callable[[], Iterable[Step]]
-    """List the steps that may be taken now, the preferred first; at most one is taken."""
+    from iallocator.deadline import Deadline
 
     Objective = tuple[float, ...]
 
-__all__ = ["LOCAL_OPTIMUM", "STALLED", "local_search", "lower"]
+__all__ = [
+    "LOCAL_OPTIMUM", "STALLED", "Acceptance", "Appliable", "LocalSearch", "Neighbourhood", "lower",
+]  # fmt: skip
 
 LOCAL_OPTIMUM, STALLED = "local optimum", "stalled"
 """Why a search ends: no neighbourhood has a step; the last step did not lower the objective."""
 
+State = TypeVar("State")
 
-def local_search(
-    neighbourhoods: Sequence[Neighbourhood[Step]],
-    objective: Callable[[], Objective],
-    apply: Callable[[Step], None],
-    ended: Callable[[], str] = lambda: "",
-    tolerance: float = 0.0,
-) -> str:
-    """Take steps until there are none, `ended` says why to end, or the objective does not fall.
+Searched_contra = TypeVar("Searched_contra", contravariant=True)
+
+
+class Appliable(Protocol[Searched_contra]):
+    """A step of a search.
+
+    A state is what the search improves: a cluster with a plan, a set of nodes, or a plan alone.
+    """
+
+    def apply(self, state: Searched_contra) -> None:
+        """Carry out the step on `state`."""
+
+
+Step = TypeVar("Step", bound=Appliable[Any])
+
+
+class Neighbourhood(Generic[State, Step]):
+    """Steps of one kind.
+
+    Attributes
+    ----------
+    name:
+        The kind of step; `LocalSearch.steps` counts the steps of each kind by this name.
+    """
+
+    name = ""
+
+    def best(
+        self, state: State, objective: Objective, allows: Callable[[Step], bool]
+    ) -> Step | None:
+        """Return the best step from `state` that lowers `objective` and that `allows` accepts.
+
+        The state is left as it is.  None if there is no such step.  `allows` is usually expensive,
+        so it should be asked about the best steps only.
+
+        Raises
+        ------
+        Stopped
+            If the run has to end.
+        """
+        raise NotImplementedError
+
+
+class Acceptance(Generic[Step]):
+    """Which steps a search takes, and how many.
+
+    Attributes
+    ----------
+    ended:
+        Returns why no more steps are taken; "" if they are.
+    allows:
+        Returns whether a step keeps the constraints that neighbourhoods do not check themselves.
+    tolerance:
+        By how much numbers from -1 to 1 may differ and still count as equal; larger numbers by as
+        much in proportion.
+    """
+
+    __slots__ = ("allows", "ended", "tolerance")
+
+    def __init__(
+        self,
+        ended: Callable[[], str] = lambda: "",
+        allows: Callable[[Step], bool] = lambda step: True,
+        tolerance: float = 0.0,
+    ) -> None:
+        self.ended = ended
+        self.allows = allows
+        self.tolerance = tolerance
+
+
+class LocalSearch(Generic[State, Step]):
+    """A search with these neighbourhoods, the preferred first.
 
     Parameters
     ----------
-    neighbourhoods
-        Each lists steps; see `Neighbourhood`.  A step is taken from the first that has one.
-    objective
-        Of the state as it is; lower is better.
-    apply
-        Carries a step out.
-    ended
-        Why to take no more steps; "" to go on.
-    tolerance
-        By how much numbers from -1 to 1 may differ and still count as equal; larger numbers by as
-        much in proportion.
+    moves:
+        A step is taken from the first neighbourhood that has one.
+    objective:
+        Of a state; lower is better.
+    acceptance:
+        Which steps are taken, and how many.
+    deadline:
+        When it is over, no more steps are taken.
 
-    Returns
-    -------
-    str
-        What `ended` returned, `LOCAL_OPTIMUM`, or `STALLED`.  The last step has been taken then,
-        but is of no use.
-
-    Raises
-    ------
-    Stopped
-        If the run has to end.
+    Attributes
+    ----------
+    steps:
+        Name of a neighbourhood -> how many steps of it were taken.
     """
-    while not (reason := ended()):
-        check()
-        before = objective()
-        steps = chain.from_iterable(steps() for steps in neighbourhoods)
-        step = next(steps, None)
-        if step is None:
-            return LOCAL_OPTIMUM
-        apply(step)
-        if not lower(objective(), before, tolerance):
-            return STALLED
-    return reason
+
+    __slots__ = ("_acceptance", "_deadline", "_moves", "_objective", "steps")
+
+    def __init__(
+        self,
+        moves: Sequence[Neighbourhood[State, Step]],
+        objective: Callable[[State], Objective],
+        acceptance: Acceptance[Step],
+        deadline: Deadline,
+    ) -> None:
+        self._moves = moves
+        self._objective = objective
+        self._acceptance = acceptance
+        self._deadline = deadline
+        self.steps = {one.name: 0 for one in moves}
+
+    def run(self, state: State) -> str:
+        """Take steps from `state` until there are none or a reason to end; return why it ends.
+
+        Returns
+        -------
+        str
+            What `Acceptance.ended` returned, `TIME_IS_UP`, `LOCAL_OPTIMUM`, or `STALLED`.  If it
+            stalled, the last step has been taken, but is of no use.
+
+        Raises
+        ------
+        Stopped
+            If the run has to end.
+        """
+        acceptance = self._acceptance
+        while True:
+            reason = acceptance.ended()
+            if reason:
+                return reason
+            if self._deadline.over():
+                return TIME_IS_UP
+            check()
+            before = self._objective(state)
+            for one in self._moves:
+                step = one.best(state, before, acceptance.allows)
+                if step is not None:
+                    break
+            else:
+                return LOCAL_OPTIMUM
+            step.apply(state)
+            self.steps[one.name] += 1
+            if not lower(self._objective(state), before, acceptance.tolerance):
+                return STALLED
 
 
 def lower(one: Objective, other: Objective, tolerance: float = 0.0) -> bool:
-    """Return whether the first number that differs is lower in `one`; see `local_search`."""
+    """Return whether the first number that differs is lower in `one`; see `Acceptance`."""
     for here, there in zip(one, other, strict=True):
         margin = tolerance * max(1.0, abs(there))
         if there - here > margin:

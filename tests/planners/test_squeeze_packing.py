@@ -36,7 +36,7 @@ def test_packing_alone_makes_plans_that_hold(
     shape = Shape(8, template, per_node=6, crowding=0.3)
     whole = _squeeze(shape, option, "--exact-search=no")
 
-    def stop(self: Descent, by_value: bool = False) -> None:
+    def stop(self: Descent) -> None:
         raise Stopped(SIGNALLED)
 
     monkeypatch.setattr(Descent, "run", stop)

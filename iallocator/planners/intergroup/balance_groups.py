@@ -12,25 +12,32 @@ from __future__ import annotations
 
 from math import sqrt
 
-from iallocator.deadline import Stopped, check
+from iallocator.deadline import TIME_IS_UP, Stopped, check
 from iallocator.model.columns import CPU_LOAD, NET_LOAD
 from iallocator.model.moves import traffic
 from iallocator.planners.intergroup.context import IntergroupResult, Peers, forbidden
 from iallocator.planners.intergroup.evacuation import evacuate
 from iallocator.planners.intergroup.moving import Mover
 from iallocator.planners.plan import ends_of_colocation_groups
-from iallocator.planners.search import LOCAL_OPTIMUM, STALLED, local_search
+from iallocator.planners.search import (
+    LOCAL_OPTIMUM,
+    STALLED,
+    Acceptance,
+    LocalSearch,
+    Neighbourhood,
+)
 from iallocator.tolerances import SCORE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
     from iallocator.planners.intergroup.context import IntergroupContext
     from iallocator.planners.plan import PlanEntry
+    from iallocator.planners.search import Objective
 
 __all__ = ["LOADS", "Bounds", "Loads", "balance_groups", "check_group_balance"]
 
@@ -177,16 +184,33 @@ class _Item:
         return tuple((one.as_primary, one.pools, one.template) for one in self.members)
 
 
-class _Found:
+class _Step:
     """The moves of an item from one group to another."""
 
-    __slots__ = ("entries", "item", "source", "target")
+    __slots__ = ("_entries", "_item", "_source", "_target")
 
     def __init__(self, item: _Item, entries: Sequence[PlanEntry], source: int, target: int) -> None:
-        self.item = item
-        self.entries = entries
-        self.source = source
-        self.target = target
+        self._item = item
+        self._entries = entries
+        self._source = source
+        self._target = target
+
+    def apply(self, state: _Balancing) -> None:
+        """Make the moves, and note them."""
+        source, target, entries = self._source, self._target, self._entries
+        for entry in entries:
+            entry.move.apply(state.context.state)
+            state.loads.move(entry.move.instance.load, source, target)
+            entry.score = state.loads.score()
+            state.copied += entry.move.copied
+        state.done.add(entries)
+        name = self._item.name
+        state.movable[target][name] = state.movable[source].pop(name)
+        state.flows[source][0] += len(entries)
+        state.flows[target][1] += len(entries)
+        state.blocked = {(name, to) for name, to in state.blocked if to != source}
+        plan = state.done.plan
+        state.context.tell(f"{len(plan.entries)} moves, score {plan.after:.8f}")
 
 
 def balance_groups(context: IntergroupContext, bounds: Bounds) -> IntergroupResult:
@@ -257,111 +281,24 @@ class _Balancing:
             return "no two groups share external storage"
         if not any(any(load) for load in self.loads.relative):
             return "no instance has any load"
-        end = local_search(
-            [self._steps], lambda: (self.loads.score(),), self._make, self._limit_reached
+        most = self.bounds.max_length
+
+        def ended() -> str:
+            full = most is not None and len(self.done.plan.entries) >= most
+            return f"the limit of {most} moves is reached" if full else ""
+
+        search = LocalSearch(
+            [_BetweenGroups()],
+            lambda work: (work.loads.score(),),
+            Acceptance(ended),
+            self.context.deadline,
         )
+        end = search.run(self)
+        if end == TIME_IS_UP:
+            raise Stopped(end)
         if end in (LOCAL_OPTIMUM, STALLED):
             return self.why or "no move of an instance evens the loads out any more"
         return end
-
-    def _limit_reached(self) -> str:
-        """Return why no more moves may be made, or ""."""
-        most = self.bounds.max_length
-        full = most is not None and len(self.done.plan.entries) >= most
-        return f"the limit of {most} moves is reached" if full else ""
-
-    def _make(self, found: _Found) -> None:
-        """Make moves, and note them."""
-        share = found.source, found.target
-        for entry in found.entries:
-            entry.move.apply(self.context.state)
-            self.loads.move(entry.move.instance.load, *share)
-            entry.score = self.loads.score()
-            self.copied += entry.move.copied
-        self.done.add(found.entries)
-        name = found.item.name
-        self.movable[found.target][name] = self.movable[found.source].pop(name)
-        self.flows[found.source][0] += len(found.entries)
-        self.flows[found.target][1] += len(found.entries)
-        self.blocked = {(name, to) for name, to in self.blocked if to != found.source}
-        plan = self.done.plan
-        self.context.tell(f"{len(plan.entries)} moves, score {plan.after:.8f}")
-
-    def _steps(self) -> Iterator[_Found]:
-        """Return the best move of each pair of groups that has one.
-
-        Pairs whose source has most load beyond that of the target come first.
-        """
-        self.why = ""
-        level = [self.loads.of(position) for position in range(len(self.groups))]
-        pairs = [
-            (to - own, source, target)
-            for source, own in enumerate(level)
-            for target, to in enumerate(level)
-            if source != target
-        ]
-        for _, source, target in sorted(pairs):
-            check()
-            found = self._between(source, target)
-            if found is not None:
-                yield found
-
-    def _between(self, source: int, target: int) -> _Found | None:
-        """Return the best possible move from one group to another, if it gains enough, or None."""
-        group = self.groups[target]
-        least = max(self.bounds.min_gain, SCORE)
-        now = self.loads.score()
-        tried: set[tuple[object, ...]] = set()
-        for score, item in self._by_gain(source, target):
-            if now - score < least:
-                if now - score > SCORE:
-                    self.why = self.why or "no move gains as much as is asked for"
-                break
-            if item.shape in tried:
-                continue
-            if len(tried) >= TRIES:
-                break
-            if self._too_much(item):
-                continue
-            done = evacuate(self.mover, item.members, lambda instance: [group], search=False)
-            if done.failed is None:
-                return _Found(item, done.entries, source, target)
-            tried.add(item.shape)
-            self.blocked.add((item.name, target))
-            self.rejected[source] = (
-                f"{done.failed.name} has no place in {group.name}: {done.reason}"
-            )
-        return None
-
-    def _too_much(self, item: _Item) -> bool:
-        """Return whether moving `item` exceeds the limits, and note that as a reason to end."""
-        bounds = self.bounds
-        if bounds.cost is not None and self.copied + item.copied > bounds.cost:
-            self.why = "no move that helps is within --cost"
-            return True
-        left = len(self.done.plan.entries) + len(item.members)
-        if bounds.max_length is not None and left > bounds.max_length:
-            self.why = f"the limit of {bounds.max_length} moves leaves no room for the next"
-            return True
-        return False
-
-    def _by_gain(self, source: int, target: int) -> Iterator[tuple[float, _Item]]:
-        """Return (score after the move, item), by score, then by the MiB that are copied."""
-        group = self.groups[target]
-        scores: dict[Usage, float] = {}
-        ranked = []
-        for name, item in self.movable[source].items():
-            if (name, target) in self.blocked:
-                continue
-            if item.load not in scores:
-                scores[item.load] = self.loads.score_after(item.load, source, target)
-            score = round(scores[item.load], 10)
-            ranked.append((score, item.copied, item.members[0].order, item))
-        ranked.sort(key=lambda one: one[:3])
-        own = self.groups[source]
-        for score, _, _, item in ranked:
-            if all(group in self.peers.of(member, own) for member in item.members):
-                yield score, item
 
     def tell(self) -> None:
         """Fill in the rows of the groups."""
@@ -393,6 +330,81 @@ class _Balancing:
             if above and position in self.rejected:
                 parts.append(self.rejected[position])
             row.reason = "; ".join(parts) or "no move to or from it helps"
+
+
+class _BetweenGroups(Neighbourhood[_Balancing, _Step]):
+    """The move of an item from one group to another that lowers the score most.
+
+    It is searched for each pair of groups.  Pairs whose source has most load beyond that of the
+    target come first; the first pair with a move decides.
+    """
+
+    name = "between groups"
+
+    def best(
+        self, state: _Balancing, objective: Objective, allows: Callable[[_Step], bool]
+    ) -> _Step | None:
+        """Return the best move of the first pair of groups that has one."""
+        state.why = ""
+        level = [state.loads.of(position) for position in range(len(state.groups))]
+        pairs = [
+            (to - own, source, target)
+            for source, own in enumerate(level)
+            for target, to in enumerate(level)
+            if source != target
+        ]
+        for _, source, target in sorted(pairs):
+            check()
+            found = self._between(state, objective[0], source, target)
+            if found is not None:
+                return found
+        return None
+
+    @staticmethod
+    def _between(work: _Balancing, now: float, source: int, target: int) -> _Step | None:
+        """Return the best possible move from one group to another, if it gains enough, or None."""
+        group, bounds = work.groups[target], work.bounds
+        least = max(bounds.min_gain, SCORE)
+        # items by the score after their move, then by the MiB that are copied
+        scores: dict[Usage, float] = {}
+        ranked = []
+        for name, item in work.movable[source].items():
+            if (name, target) in work.blocked:
+                continue
+            if item.load not in scores:
+                scores[item.load] = work.loads.score_after(item.load, source, target)
+            score = round(scores[item.load], 10)
+            ranked.append((score, item.copied, item.members[0].order, item))
+        ranked.sort(key=lambda one: one[:3])
+        own = work.groups[source]
+        tried: set[tuple[object, ...]] = set()
+        for score, _, _, item in ranked:
+            if not all(group in work.peers.of(member, own) for member in item.members):
+                continue
+            if now - score < least:
+                if now - score > SCORE:
+                    work.why = work.why or "no move gains as much as is asked for"
+                break
+            if item.shape in tried:
+                continue
+            if len(tried) >= TRIES:
+                break
+            if bounds.cost is not None and work.copied + item.copied > bounds.cost:
+                work.why = "no move that helps is within --cost"
+                continue
+            length = len(work.done.plan.entries) + len(item.members)
+            if bounds.max_length is not None and length > bounds.max_length:
+                work.why = f"the limit of {bounds.max_length} moves leaves no room for the next"
+                continue
+            done = evacuate(work.mover, item.members, lambda instance: [group], search=False)
+            if done.failed is None:
+                return _Step(item, done.entries, source, target)
+            tried.add(item.shape)
+            work.blocked.add((item.name, target))
+            work.rejected[source] = (
+                f"{done.failed.name} has no place in {group.name}: {done.reason}"
+            )
+        return None
 
 
 def check_group_balance(context: IntergroupContext, done: IntergroupResult) -> list[str]:

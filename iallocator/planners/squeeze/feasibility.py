@@ -27,7 +27,7 @@ from iallocator.planners.balance.problem import BalanceProblem
 from iallocator.planners.direct import rescore
 from iallocator.planners.plan import PlanEntry
 from iallocator.planners.power_state import Switched
-from iallocator.planners.search import local_search
+from iallocator.planners.search import Acceptance, LocalSearch, Neighbourhood
 from iallocator.planners.squeeze.emptying import PROVED, Arrangement, pack
 from iallocator.scoring.scalar import score_of
 
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from iallocator.planners.balance.move_kinds import ScoredMoves
     from iallocator.planners.plan import Plan
     from iallocator.planners.plan_limits import StopCriteria
+    from iallocator.planners.search import Objective
     from iallocator.planners.squeeze.headroom import Headroom
 
 __all__ = ["Aim", "Attempt", "CapacityBounds", "Feasibility", "FeasibilityResult"]
@@ -133,7 +134,7 @@ class Attempt:
         self._aim = aim
         self.off = off
         self._tidy = tidy
-        self._state = State(aim.cluster)
+        self.state = State(aim.cluster)
         self._fixed = Capacities(aim.cluster.nodes, scope=aim.scope)
         self._balancing: BalanceProblem | None = None
         self._score = 0.0
@@ -143,10 +144,10 @@ class Attempt:
     def found(self) -> FeasibilityResult:
         """Return the result of the attempt."""
         asked = bool(self.problem) and not self._aim.evacuate
-        loses_n1 = asked and self._aim.baseline.first_broken(self._state) is not None
+        loses_n1 = asked and self._aim.baseline.first_broken(self.state) is not None
         found = FeasibilityResult(self.entries, self._score, self.problem, loses_n1)
         if asked:
-            found.shortage = self._aim.reserve.shortage(self._state, self._aim.scope)
+            found.shortage = self._aim.reserve.shortage(self.state, self._aim.scope)
         return found
 
     def follow(self, way: Sequence[Phase]) -> None:
@@ -156,13 +157,13 @@ class Attempt:
         for number, (rules, instances) in enumerate(way, start=1):
             now = rules.while_leaving(self.off)
             self._balancing = BalanceProblem(
-                self._state, aim.scope, self._fixed, instances, now, aim.relations,
+                self.state, aim.scope, self._fixed, instances, now, aim.relations,
                 centres=centres,
             )  # fmt: skip
             if self._tidy:  # all phases compute scores relative to the centres of the first
                 centres = self._balancing.means()
             plan = Descent(self._balancing, aim.limits, aim.progress).run()
-            replay(self._state, plan.moves)
+            replay(self.state, plan.moves)
             self.entries += plan.entries
             if number == len(way) or not self._tidy:
                 self.judge(plan.after)
@@ -173,7 +174,7 @@ class Attempt:
         """Pack the instances of the freed nodes, and then repair a shortage of the reserve."""
         aim = self._aim
         balancing = self._balancing = BalanceProblem(
-            self._state, aim.scope, self._fixed, instances, rules, aim.relations
+            self.state, aim.scope, self._fixed, instances, rules, aim.relations
         )
         self.entries = pack(balancing, self.off, aim.reserve, careful)
         self.judge(0.0)
@@ -189,56 +190,28 @@ class Attempt:
         """Return whether a node lacks memory for failovers, except those of `Aim.full`."""
         nodes, aim = self._aim.cluster.nodes, self._aim
         stay = [index for index in aim.scope if nodes[index].online]
-        return any(self._state.fails_n1(index) for index in stay if index not in aim.full)
+        return any(self.state.fails_n1(index) for index in stay if index not in aim.full)
 
     def distance(self) -> tuple[bool, float]:
         """Return how far the state is from the requirements; smaller is better."""
         aim = self._aim
-        return bool(self._homeless()), aim.reserve.shortage(self._state, aim.scope)
+        return bool(self._homeless()), aim.reserve.shortage(self.state, aim.scope)
 
     def repair(self) -> None:
-        """Make moves that reduce the shortage of the reserve, if nothing else is wrong.
-
-        This is a local search with the shortage as its objective: of some moves with low scores, it
-        makes the one that reduces the shortage most.
-        """
-        problem, aim, state = self._balancing, self._aim, self._state
+        """Make moves that reduce the shortage of the reserve, if nothing else is wrong."""
+        problem, aim = self._balancing, self._aim
         if problem is None or self._homeless():
             return
         first = len(self.entries)
 
-        def shortage() -> tuple[float]:
-            return (aim.reserve.shortage(state, aim.scope),)
-
-        def best_move() -> Iterator[ScoredMoves]:
-            missing = set(aim.reserve.missing(state, aim.scope))
-            affected = [
-                one for one in problem.instances if not missing.isdisjoint(state.where[one.name])
-            ]
-            if not affected:
-                return
-            narrow = BalanceProblem(
-                state, aim.scope, problem.fixed, affected, problem.rules, problem.relations
-            )
-            best, least = None, shortage()
-            for found in narrow.scan().lowest(LOOKED_AT, EACH):
-                with state.trial():
-                    found.moves[0].apply(state)
-                    left = shortage()
-                if left < least:
-                    best, least = found, left
-            if best is not None:
-                yield best
-
-        def take(found: ScoredMoves) -> None:
-            found.moves[0].apply(state)
-            self.entries.append(PlanEntry(found.moves[0], found.score))
+        def shortage(attempt: Attempt) -> tuple[float]:
+            return (aim.reserve.shortage(attempt.state, aim.scope),)
 
         def ended() -> str:
-            over = len(self.entries) - first >= LONGEST or aim.limits.deadline.over()
-            return "no more moves" if over else ""
+            return "no more moves" if len(self.entries) - first >= LONGEST else ""
 
-        local_search((best_move,), shortage, take, ended)
+        moves = [ReserveMove(problem, aim.reserve)]
+        LocalSearch(moves, shortage, Acceptance(ended), aim.limits.deadline).run(self)
         if len(self.entries) > first:
             self._score = self.entries[-1].score
             self.problem = self._lacking() or self._lost()
@@ -247,8 +220,8 @@ class Attempt:
         """Return an instance that must be on online nodes and is not, or ""."""
         aim, nodes = self._aim, self._aim.cluster.nodes
         for index in aim.scope if aim.evacuate else ():
-            held = [] if nodes[index].online else list(self._state.primaries[index].values())
-            held += self._state.secondaries[index].values() if index in self.off else ()
+            held = [] if nodes[index].online else list(self.state.primaries[index].values())
+            held += self.state.secondaries[index].values() if index in self.off else ()
             if held:
                 largest = max(held, key=lambda instance: instance.memory)
                 return (
@@ -260,14 +233,62 @@ class Attempt:
     def _lacking(self) -> str:
         """Return a node without the reserve, or ""."""
         aim = self._aim
-        for index, reason in aim.reserve.missing(self._state, aim.scope).items():
+        for index, reason in aim.reserve.missing(self.state, aim.scope).items():
             name = aim.cluster.nodes[index].name
             return f"{name} could not take one more instance: {reason}"
         return ""
 
     def _lost(self) -> str:
         """Return a failure that must be tolerated and is not, or ""."""
-        return self._aim.baseline.problem(self._state)
+        return self._aim.baseline.problem(self.state)
+
+
+class ReserveStep:
+    """One move of a repair."""
+
+    def __init__(self, chosen: ScoredMoves) -> None:
+        self._chosen = chosen
+
+    def apply(self, state: Attempt) -> None:
+        """Make the move, and note it."""
+        move = self._chosen.moves[0]
+        move.apply(state.state)
+        state.entries.append(PlanEntry(move, self._chosen.score))
+
+
+class ReserveMove(Neighbourhood[Attempt, ReserveStep]):
+    """The move that reduces the shortage of the reserve most, of some moves with low scores."""
+
+    name = "reserve"
+
+    def __init__(self, problem: BalanceProblem, reserve: Headroom) -> None:
+        self._problem = problem
+        self._reserve = reserve
+
+    def best(
+        self, state: Attempt, objective: Objective, allows: Callable[[ReserveStep], bool]
+    ) -> ReserveStep | None:
+        """Return the best move of an instance on a node that lacks the reserve."""
+        problem, reserve = self._problem, self._reserve
+        missing = set(reserve.missing(problem.state, problem.scope))
+        affected = [
+            one
+            for one in problem.instances
+            if not missing.isdisjoint(problem.state.where[one.name])
+        ]
+        if not affected:
+            return None
+        narrow = BalanceProblem(
+            problem.state, problem.scope, problem.fixed, affected, problem.rules, problem.relations
+        )
+        best, (least,) = None, objective
+        for found in narrow.scan().lowest(LOOKED_AT, EACH):
+            with problem.state.trial():
+                found.moves[0].apply(problem.state)
+                left = reserve.shortage(problem.state, problem.scope)
+            if left < least:
+                best, least = found, left
+        return None if best is None else ReserveStep(best)
 
 
 class CapacityBounds:

@@ -1,0 +1,153 @@
+"""The local search that all planners share, on a toy problem: a vector of numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from unittest.mock import Mock
+
+import pytest
+
+from iallocator.deadline import TIME_IS_UP, Deadline
+from iallocator.planners.search import (
+    LOCAL_OPTIMUM,
+    STALLED,
+    Acceptance,
+    LocalSearch,
+    Neighbourhood,
+    lower,
+)
+
+Objective = tuple[float, ...]
+
+
+class Add:
+    """A step that adds an amount to one number."""
+
+    def __init__(self, position: int, amount: int) -> None:
+        self.position = position
+        self.amount = amount
+
+    def apply(self, state: list[int]) -> None:
+        """Add the amount."""
+        state[self.position] += self.amount
+
+
+class Less(Neighbourhood[list[int], Add]):
+    """Make one number less by 1, but not less than 0."""
+
+    def __init__(self, position: int, name: str = "") -> None:
+        self.position = position
+        self.name = name or f"less {position}"
+
+    def best(
+        self, state: list[int], objective: Objective, allows: Callable[[Add], bool]
+    ) -> Add | None:
+        """Return the step, if it is allowed."""
+        step = Add(self.position, -1)
+        return step if state[self.position] > 0 and allows(step) else None
+
+
+class Exchange(Add):
+    """A step that lowers the first number by 1 and raises the second one by 5."""
+
+    def apply(self, state: list[int]) -> None:
+        """Change both numbers."""
+        state[0] -= 1
+        state[1] += 5
+
+
+class Trade(Less):
+    """Lower the first number and raise the second one."""
+
+    def best(
+        self, state: list[int], objective: Objective, allows: Callable[[Add], bool]
+    ) -> Add | None:
+        """Return a step with two changes."""
+        return Exchange(0, -1) if state[0] else None
+
+
+def search(
+    *moves: Neighbourhood[list[int], Add], deadline: Deadline | None = None, **options: object
+) -> LocalSearch[list[int], Add]:
+    """Return a search for lower numbers, the first ones first."""
+    acceptance: Acceptance[Add] = Acceptance(**options)  # type: ignore[arg-type]
+    return LocalSearch(moves, tuple, acceptance, deadline or Deadline(None))
+
+
+def test_search_takes_steps_of_a_later_neighbourhood_only_without_earlier_ones() -> None:
+    """Steps of both kinds are taken until a local optimum, and counted by kind."""
+    order: list[str] = []
+
+    class Noted(Less):
+        def best(
+            self, state: list[int], objective: Objective, allows: Callable[[Add], bool]
+        ) -> Add | None:
+            found = super().best(state, objective, allows)
+            order.extend([self.name] * (found is not None))
+            return found
+
+    state, work = [2, 3], search(Noted(1, "second"), Noted(0, "first"))
+    assert work.run(state) == LOCAL_OPTIMUM
+    assert state == [0, 0]
+    assert work.steps == {"second": 3, "first": 2}
+    assert order == ["second"] * 3 + ["first"] * 2
+
+
+def test_search_lowers_an_earlier_number_though_a_later_one_rises() -> None:
+    """Objectives are compared lexicographically."""
+    state = [3, 0]
+    assert search(Trade(0)).run(state) == LOCAL_OPTIMUM
+    assert state == [0, 15]
+
+
+def test_search_ends_after_a_step_that_lowers_nothing() -> None:
+    """The step has been taken, and the reason says that it is of no use."""
+
+    class Worse(Less):
+        def best(
+            self, state: list[int], objective: Objective, allows: Callable[[Add], bool]
+        ) -> Add | None:
+            return Add(0, 1)
+
+    state = [1]
+    assert search(Worse(0)).run(state) == STALLED
+    assert state == [2]
+
+
+def test_search_ends_for_the_reason_of_the_acceptance() -> None:
+    """No neighbourhood is searched once there is a reason."""
+    state = [5]
+    work = search(Less(0), ended=lambda: "enough" if state[0] <= 2 else "")
+    assert (work.run(state), state) == ("enough", [2])
+
+
+def test_search_passes_the_acceptance_to_neighbourhoods() -> None:
+    """A step that is not allowed is not taken; the next neighbourhood is searched."""
+    state = [2, 2]
+    work = search(Less(0), Less(1), allows=lambda step: step.position == 1)
+    assert (work.run(state), state) == (LOCAL_OPTIMUM, [2, 0])
+
+
+def test_search_whose_deadline_is_over_takes_no_step() -> None:
+    """It ends between two steps."""
+    deadline = Mock(wraps=Deadline(None))
+    deadline.over.side_effect = [False, True]
+    state = [5]
+    assert (search(Less(0), deadline=deadline).run(state), state) == (TIME_IS_UP, [4])
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        ((1.0, 9.0), (2.0, 0.0), True),
+        ((1.0, 9.0), (1.0, 0.0), False),
+        ((1.0, 0.0), (1.0 + 1e-12, -1.0), False),
+        ((1e6, 0.0), (1e6 + 1e-4, -1.0), False),
+        ((1.0, 0.0), (1.0, 0.0), False),
+    ],
+)
+def test_lower_ignores_differences_within_the_tolerance(
+    one: Objective, other: Objective, expected: bool
+) -> None:
+    """The tolerance is relative for large numbers."""
+    assert lower(one, other, 1e-9) is expected
