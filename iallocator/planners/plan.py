@@ -35,26 +35,26 @@ class PlanEntry:
         The names of all instances of its colocation group that move together, itself among
         them; () if it moves alone.  Their moves are consecutive, and all hard constraints hold
         only after the last of them.
-    mends:
+    repairs:
         Whether it is made because a hard constraint is violated, whatever the score.
     broken:
         The soft constraints that the instance violates after the move, for people; see
         `note_broken`.
     """
 
-    __slots__ = ("broken", "colocated", "mends", "move", "score")
+    __slots__ = ("broken", "colocated", "move", "repairs", "score")
 
     def __init__(
         self,
         move: Move,
         score: float = 0.0,
         colocated: tuple[str, ...] = (),
-        mends: bool = False,
+        repairs: bool = False,
     ) -> None:
         self.move = move
         self.score = score
         self.colocated = colocated
-        self.mends = mends
+        self.repairs = repairs
         self.broken: list[str] = []
 
     def document(self, cluster: Cluster) -> dict[str, object]:
@@ -118,11 +118,11 @@ class Plan:
     def stop_at_best(self, stop: Stopped) -> None:
         """Keep the moves up to the lowest score that were found before an interruption.
 
-        Moves that mend a hard constraint stay, and colocation groups stay whole.
+        Moves that satisfy a violated hard constraint stay, and colocation groups stay whole.
         """
         self.end(stop)
         entries = self.entries
-        keep = max((k for k, entry in enumerate(entries, start=1) if entry.mends), default=0)
+        keep = max((k for k, entry in enumerate(entries, start=1) if entry.repairs), default=0)
         ends = [k for k, last in enumerate(ends_of_colocation_groups(entries), start=1) if last]
         scores = {k: entries[k - 1].score if k else self.before for k in (0, *ends) if k >= keep}
         if scores:
@@ -134,9 +134,9 @@ class Plan:
         return self.entries[-1].score if self.entries else self.before
 
     @property
-    def mended(self) -> int:
-        """How many moves are made to mend hard constraints."""
-        return sum(entry.mends for entry in self.entries)
+    def repaired(self) -> int:
+        """The number of moves that satisfy violated hard constraints."""
+        return sum(entry.repairs for entry in self.entries)
 
     @property
     def copied(self) -> int:

@@ -30,7 +30,7 @@ UNMEASURED = {
     "n1/slot_counts.py",
     "n1/tolerance.py",
     "placement/move_limits.py",
-    "planners/balance/descent.py",
+    "planners/balance/plan_builder.py",
     "planners/balance/scan/affinity.py",
     "planners/balance/scan/scan.py",
     "planners/capacity/next_place.py",

@@ -11,8 +11,9 @@ import pytest
 from iallocator.limits.node import checks_for
 from iallocator.model.cluster import Cluster, Group
 from iallocator.model.moves import ElementaryMove
-from iallocator.planners.balance.descent import GroupBalancer, PlanBuilder
+from iallocator.planners.balance.descent import GroupBalancer
 from iallocator.planners.balance.move_kinds import MoveRules, ScoredMoves
+from iallocator.planners.balance.plan_builder import PlanBuilder
 from iallocator.planners.balance.scan import move_table
 from iallocator.planners.balance.scan import scan as scans
 from iallocator.planners.balance.scan.blocks import RelevantChecks

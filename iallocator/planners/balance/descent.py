@@ -16,7 +16,8 @@ from __future__ import annotations
 from iallocator.model.moves import replay
 from iallocator.n1.baseline import MoveGuard
 from iallocator.planners.balance.neighbourhoods import BestMove, Exchange, Repair
-from iallocator.planners.plan import Plan, PlanEntry
+from iallocator.planners.balance.plan_builder import PlanBuilder
+from iallocator.planners.plan import Plan
 from iallocator.planners.plan_limits import lowest_score
 from iallocator.planners.search import LOCAL_OPTIMUM, STALLED, Acceptance, LocalSearch
 from iallocator.scoring.scalar import score_of
@@ -28,149 +29,23 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     from iallocator.deadline import Stopped
-    from iallocator.model.moves import Move
     from iallocator.model.state import State
     from iallocator.planners.balance.colocation_groups import ColocationMoves
-    from iallocator.planners.balance.move_kinds import ScoredMoves
-    from iallocator.planners.balance.neighbourhoods import Step
+    from iallocator.planners.balance.plan_builder import Progress, Search
     from iallocator.planners.balance.problem import BalanceProblem
-    from iallocator.planners.balance.scan.scan import MoveScan
     from iallocator.planners.plan_limits import StopCriteria
 
-    Progress = Callable[[Plan], None]
-    Search = LocalSearch["PlanBuilder", Step]
     V = TypeVar("V")
 
-__all__ = ["Descent", "GroupBalancer", "PlanBuilder"]
-
-INFINITE = float("inf")
+__all__ = ["Descent", "GroupBalancer"]
 
 LONGEST = "the longest plan allowed"
 
 NO_NODE = "no node of the group is online"
 
+RESCUED = "; some instances that leave offline nodes could not be restarted if another node failed"
+
 ROUNDING = "no move lowers the score by more than rounding"
-
-
-class PlanBuilder:
-    """A plan in the making: carries moves out on the state and adds them to `plan`.
-
-    Attributes
-    ----------
-    problem, state, limits:
-        What is balanced, as it is after the moves so far; when to stop.
-    scan:
-        Evaluates all moves.
-    guard:
-        Checks that failures stay tolerated after each move; None: they are not checked.
-    score:
-        The score of the state.
-    plan:
-        The moves so far; complete at any time.
-    count:
-        The number of moves before the last step.
-    barred, outdated:
-        Whether the scan skips moves that `guard` rejects, and whether moves have been made since
-        that `guard` may accept now.
-    """
-
-    def __init__(
-        self,
-        problem: BalanceProblem,
-        limits: StopCriteria,
-        progress: Progress,
-        guard: MoveGuard | None,
-    ) -> None:
-        self.problem = problem
-        self.state = problem.state
-        self.guard = guard
-        self.limits = limits
-        self.scan = problem.scan()
-        self._progress = progress
-        self.score = self.scan.score()
-        self.barred = self.outdated = False
-        self._relaxed: MoveScan | None = None
-        self._moved: set[int] = set()  # nodes that have changed since `_relaxed` was renewed
-        self.plan = Plan("balance", self.score)
-        self.count = 0
-
-    def rounding(self) -> float:
-        """Return a difference from the score that may be a rounding error."""
-        return GAIN * max(1.0, abs(self.score))
-
-    def gain(self, found: ScoredMoves) -> float:
-        """Return by how much moves lower the score."""
-        return self.score - found.score
-
-    def helps(self, found: ScoredMoves) -> bool:
-        """Return whether moves gain as much as is asked for, and more than a rounding error."""
-        wanted = self.limits.gain_wanted(self.score)
-        return self.gain(found) > self.rounding() and self.gain(found) >= wanted
-
-    def moves_left(self) -> float:
-        """Return how many moves may still be made."""
-        longest = self.limits.max_length
-        return INFINITE if longest is None else longest - len(self.plan.entries)
-
-    def budget(self) -> float:
-        """Return how many MiB may still be copied."""
-        if self.limits.cost is None:
-            return INFINITE
-        return self.limits.cost - self.plan.copied
-
-    def keeps_n1(self, step: Step) -> bool:
-        """Return whether failures stay tolerated after a step."""
-        if self.guard is None:
-            return True
-        with self.state.trial():
-            for some in step.moves:
-                replay(self.state, some.moves)
-            return self.guard.keeps()
-
-    def bar(self, found: ScoredMoves) -> None:
-        """Let the scan skip a move."""
-        self.scan.bar(found.moves[0])
-        self.barred = True
-
-    def evaluate_all(self) -> None:
-        """Evaluate all moves again, also those that were skipped."""
-        self.scan = self.problem.scan()
-        self.barred = self.outdated = False
-
-    def relaxed(self) -> MoveScan:
-        """Return all moves, also those that soft limits or affinity constraints forbid."""
-        if self._relaxed is None or not self._relaxed.renew(self._moved):
-            self._relaxed = self.problem.relaxed()
-        self._moved = set()
-        return self._relaxed
-
-    def make(self, *chosen: ScoredMoves, repairs: bool = False) -> None:
-        """Carry out moves that belong together, and add all of them to the plan at once."""
-        self.count = len(self.plan.entries)
-        made: list[PlanEntry] = []
-        for one in chosen:
-            names = tuple(sorted(move.instance.name for move in one.moves))
-            colocated = names if len(names) > 1 else ()
-            for move in one.moves:
-                self._carry_out(move)
-                self._moved |= move.nodes
-                self.outdated = self.barred
-                if self.guard is not None:
-                    self.guard.moved()
-                self.score = self.scan.score()
-                made.append(PlanEntry(move, self.score, colocated, repairs))
-        self.plan.entries += made
-        self.limits.deadline.spare(len(made))
-        self._progress(self.plan)
-
-    def try_out(self, found: ScoredMoves) -> None:
-        """Carry out moves in a trial."""
-        for move in found.moves:
-            self._carry_out(move)
-
-    def _carry_out(self, move: Move) -> None:
-        move.apply(self.state)
-        self.scan.refresh(move.nodes)
 
 
 class Descent:
@@ -255,11 +130,11 @@ class Descent:
 
 def _objective(builder: PlanBuilder) -> tuple[float, float]:
     """Return the number of repairs, negative, and the score."""
-    return -builder.plan.mended, builder.score
+    return -builder.plan.repaired, builder.score
 
 
 class GroupBalancer:
-    """Finds the best plan for one problem, whose state it leaves as it was."""
+    """Finds the best plan for one problem; the state of the problem is left as it was."""
 
     def __init__(
         self, problem: BalanceProblem, limits: StopCriteria, progress: Progress = lambda plan: None
@@ -301,11 +176,11 @@ class GroupBalancer:
         return Plan("balance", score_of(self._problem.state, self._problem.scope))
 
     def _best(self) -> Plan:
-        """Return the plan that mends most, and of those the one that ends lowest."""
-        return min(self._plans, key=lambda plan: (-plan.mended, plan.after))
+        """Return the plan with most repairs, and of those the one with the lowest score."""
+        return min(self._plans, key=lambda plan: (-plan.repaired, plan.after))
 
     def _make(self, by_value: bool) -> None:
-        """Make a plan; if global N+1 is not kept at its end, one each of whose steps keeps it.
+        """Make a plan; if global N+1 is not kept at its end, one in which each step keeps it.
 
         Instances on nodes that are not online are moved even if a failure of their new node
         could not be tolerated.
@@ -332,5 +207,5 @@ class GroupBalancer:
         if down:
             other = found(MoveGuard(baseline, state, rescues=True), keep=False)
             if at_the_end(other, baseline.still_offline) < down:
-                other.reason += "; who comes back could not be saved again"
+                other.reason += RESCUED
                 self._plans[-1] = other

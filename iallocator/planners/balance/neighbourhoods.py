@@ -10,6 +10,7 @@ first moves.
 from __future__ import annotations
 
 from iallocator.deadline import check
+from iallocator.planners.balance.plan_builder import PlanBuilder, Step
 from iallocator.planners.search import Neighbourhood
 
 TYPE_CHECKING = False
@@ -18,14 +19,13 @@ if TYPE_CHECKING:
 
     from iallocator.aliases import Floats
     from iallocator.planners.balance.colocation_groups import ColocationMoves
-    from iallocator.planners.balance.descent import PlanBuilder
     from iallocator.planners.balance.move_kinds import ScoredMoves
-    from iallocator.planners.search import LocalSearch, Objective
+    from iallocator.planners.balance.plan_builder import Search
+    from iallocator.planners.search import Objective
 
-    Allows = Callable[["Step"], bool]
-    Search = LocalSearch[PlanBuilder, "Step"]
+    Allows = Callable[[Step], bool]
 
-__all__ = ["BestMove", "Exchange", "Repair", "Step"]
+__all__ = ["BestMove", "Exchange", "Repair"]
 
 FIRST_MOVES = 200
 """Moves of which an exchange may consist, the best single ones."""
@@ -48,36 +48,7 @@ EXCHANGE_GAIN = 0.001
 INFINITE = float("inf")
 
 
-class Step:
-    """Moves that are made together.
-
-    Attributes
-    ----------
-    moves:
-        The moves, in order.
-    repairs:
-        Whether they are made to satisfy a violated hard constraint.
-    then:
-        A search that goes on after them; None if there is none.
-    """
-
-    __slots__ = ("moves", "repairs", "then")
-
-    def __init__(
-        self, *moves: ScoredMoves, repairs: bool = False, then: Search | None = None
-    ) -> None:
-        self.moves = moves
-        self.repairs = repairs
-        self.then = then
-
-    def apply(self, state: PlanBuilder) -> None:
-        """Carry out the moves, and add them to the plan."""
-        state.make(*self.moves, repairs=self.repairs)
-        if self.then is not None:
-            self.then.run(state)
-
-
-class BestMove(Neighbourhood["PlanBuilder", Step]):
+class BestMove(Neighbourhood[PlanBuilder, Step]):
     """The move of an instance, or of a colocation group, that lowers the score most.
 
     `by_value`: that lowers the score most for each MiB that it copies.
@@ -151,7 +122,7 @@ class BestMove(Neighbourhood["PlanBuilder", Step]):
         return found if found is not None and builder.helps(found) else None
 
 
-class Exchange(Neighbourhood["PlanBuilder", Step]):
+class Exchange(Neighbourhood[PlanBuilder, Step]):
     """The two moves, or those of a colocation group and one more, that lower the score most."""
 
     name = "exchange"
@@ -222,7 +193,7 @@ class Exchange(Neighbourhood["PlanBuilder", Step]):
             return None
 
 
-class Repair(Neighbourhood["PlanBuilder", Step]):
+class Repair(Neighbourhood[PlanBuilder, Step]):
     """The moves that satisfy most violated hard constraints, whatever the score.
 
     `then`: a search that goes on after them.

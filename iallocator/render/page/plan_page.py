@@ -77,7 +77,7 @@ def plan_page(
         for node in cluster.nodes
         if not node.online
     }
-    repairs = {k for k, entry in enumerate(done.entries) if entry.mends}
+    repairs = {k for k, entry in enumerate(done.entries) if entry.repairs}
     reasons = Reasons(plan, cluster.node_names(sorted(done.leaving)), away, gains, repairs)
     grids = [by_instance(plan, done.moves, cluster, reasons, short), by_node(plan, short)]
     page.sections = [

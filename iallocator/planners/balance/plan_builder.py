@@ -1,0 +1,177 @@
+"""The state of a balancing search: a plan in the making, and the steps that extend it."""
+
+from __future__ import annotations
+
+from iallocator.model.moves import replay
+from iallocator.planners.plan import Plan, PlanEntry
+from iallocator.tolerances import GAIN
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from iallocator.model.moves import Move
+    from iallocator.n1.baseline import MoveGuard
+    from iallocator.planners.balance.move_kinds import ScoredMoves
+    from iallocator.planners.balance.problem import BalanceProblem
+    from iallocator.planners.balance.scan.scan import MoveScan
+    from iallocator.planners.plan_limits import StopCriteria
+    from iallocator.planners.search import LocalSearch
+
+    Progress = Callable[[Plan], None]
+
+    Search = LocalSearch["PlanBuilder", "Step"]
+
+__all__ = ["PlanBuilder", "Step"]
+
+INFINITE = float("inf")
+
+
+class PlanBuilder:
+    """A plan in the making: carries moves out on the state and adds them to `plan`.
+
+    Attributes
+    ----------
+    problem, state, limits:
+        What is balanced, as it is after the moves so far; when to stop.
+    scan:
+        Evaluates all moves.
+    guard:
+        Checks that failures stay tolerated after each move; None: they are not checked.
+    score:
+        The score of the state.
+    plan:
+        The moves so far; complete at any time.
+    count:
+        The number of moves before the last step.
+    barred, outdated:
+        Whether the scan skips moves that `guard` rejects, and whether moves have been made since
+        that `guard` may accept now.
+    """
+
+    def __init__(
+        self,
+        problem: BalanceProblem,
+        limits: StopCriteria,
+        progress: Progress,
+        guard: MoveGuard | None,
+    ) -> None:
+        self.problem = problem
+        self.state = problem.state
+        self.guard = guard
+        self.limits = limits
+        self.scan = problem.scan()
+        self._progress = progress
+        self.score = self.scan.score()
+        self.barred = self.outdated = False
+        self._relaxed: MoveScan | None = None
+        self._moved: set[int] = set()  # nodes that have changed since `_relaxed` was renewed
+        self.plan = Plan("balance", self.score)
+        self.count = 0
+
+    def rounding(self) -> float:
+        """Return a difference from the score that may be a rounding error."""
+        return GAIN * max(1.0, abs(self.score))
+
+    def gain(self, found: ScoredMoves) -> float:
+        """Return by how much moves lower the score."""
+        return self.score - found.score
+
+    def helps(self, found: ScoredMoves) -> bool:
+        """Return whether moves gain as much as is asked for, and more than a rounding error."""
+        wanted = self.limits.gain_wanted(self.score)
+        return self.gain(found) > self.rounding() and self.gain(found) >= wanted
+
+    def moves_left(self) -> float:
+        """Return how many moves may still be made."""
+        longest = self.limits.max_length
+        return INFINITE if longest is None else longest - len(self.plan.entries)
+
+    def budget(self) -> float:
+        """Return how many MiB may still be copied."""
+        if self.limits.cost is None:
+            return INFINITE
+        return self.limits.cost - self.plan.copied
+
+    def keeps_n1(self, step: Step) -> bool:
+        """Return whether failures stay tolerated after a step."""
+        if self.guard is None:
+            return True
+        with self.state.trial():
+            for some in step.moves:
+                replay(self.state, some.moves)
+            return self.guard.keeps()
+
+    def bar(self, found: ScoredMoves) -> None:
+        """Let the scan skip a move."""
+        self.scan.bar(found.moves[0])
+        self.barred = True
+
+    def evaluate_all(self) -> None:
+        """Evaluate all moves again, also those that were skipped."""
+        self.scan = self.problem.scan()
+        self.barred = self.outdated = False
+
+    def relaxed(self) -> MoveScan:
+        """Return all moves, also those that soft limits or affinity constraints forbid."""
+        if self._relaxed is None or not self._relaxed.renew(self._moved):
+            self._relaxed = self.problem.relaxed()
+        self._moved = set()
+        return self._relaxed
+
+    def make(self, *chosen: ScoredMoves, repairs: bool = False) -> None:
+        """Carry out moves that belong together, and add all of them to the plan at once."""
+        self.count = len(self.plan.entries)
+        made: list[PlanEntry] = []
+        for one in chosen:
+            names = tuple(sorted(move.instance.name for move in one.moves))
+            colocated = names if len(names) > 1 else ()
+            for move in one.moves:
+                self._carry_out(move)
+                self._moved |= move.nodes
+                self.outdated = self.barred
+                if self.guard is not None:
+                    self.guard.moved()
+                self.score = self.scan.score()
+                made.append(PlanEntry(move, self.score, colocated, repairs))
+        self.plan.entries += made
+        self.limits.deadline.spare(len(made))
+        self._progress(self.plan)
+
+    def try_out(self, found: ScoredMoves) -> None:
+        """Carry out moves in a trial."""
+        for move in found.moves:
+            self._carry_out(move)
+
+    def _carry_out(self, move: Move) -> None:
+        move.apply(self.state)
+        self.scan.refresh(move.nodes)
+
+
+class Step:
+    """Moves that are made together.
+
+    Attributes
+    ----------
+    moves:
+        The moves, in order.
+    repairs:
+        Whether they are made to satisfy a violated hard constraint.
+    then:
+        A search that goes on after them; None if there is none.
+    """
+
+    __slots__ = ("moves", "repairs", "then")
+
+    def __init__(
+        self, *moves: ScoredMoves, repairs: bool = False, then: Search | None = None
+    ) -> None:
+        self.moves = moves
+        self.repairs = repairs
+        self.then = then
+
+    def apply(self, state: PlanBuilder) -> None:
+        """Carry out the moves, and add them to the plan."""
+        state.make(*self.moves, repairs=self.repairs)
+        if self.then is not None:
+            self.then.run(state)
