@@ -105,5 +105,8 @@ def read_history(folder: str) -> list[Entry]:
         time = facts.get("time")
         if not isinstance(time, (int, float)) or not 0 <= time <= LATEST:
             time = found.st_mtime
+        seconds = facts.get("seconds", 0)
+        if not isinstance(seconds, (int, float)) or not 0 <= seconds <= LATEST:
+            del facts["seconds"]
         entries.append(Entry(number, request, time, facts))
     return entries

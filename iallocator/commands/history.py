@@ -122,7 +122,7 @@ class Calls(Result):
             seconds = entry.facts.get("seconds")
             table.add(
                 str(entry.number), when, entry.text("type"), entry.text("asked"), entry.outcome,
-                f"{seconds:.3f}" if isinstance(seconds, (int, float)) else "",
+                "" if seconds is None else f"{seconds:.3f}",
                 "" if entry.outcome == "success" else entry.answer_text[:LONGEST],
             )  # fmt: skip
         page = Page(wants_colour(sys.stdout))

@@ -6,7 +6,7 @@ import os
 
 from iallocator.commands.command import Command, Result
 from iallocator.compat import IN_ORDER
-from iallocator.errors import IallocatorError, UsageError, one_line, tell
+from iallocator.errors import IallocatorError, RequestError, UsageError, one_line, tell
 from iallocator.options.settings import Settings as Common
 from iallocator.options.table import Option
 from iallocator.options.values import Choice, file_name
@@ -173,14 +173,17 @@ def _written(source: Source, settings: Settings) -> str:
 
     if source.document is None:
         raise UsageError("a text file or a simulated cluster does not say enough for --form json")
-    from iallocator.wire.codec import pretty
+    from iallocator.wire.codec import infinite_number, pretty
 
     document = {key: value for key, value in source.document.items() if key != "request"}
     if settings.request:
         from iallocator.commands.questions import request_in_words
 
         document["request"] = request_in_words(settings.request, source)
-    return pretty(document) + "\n"
+    try:
+        return pretty(document) + "\n"
+    except ValueError:
+        raise RequestError(*infinite_number(document)) from None
 
 
 def _figures(source: Source) -> tuple[str, ...]:

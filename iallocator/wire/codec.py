@@ -16,7 +16,7 @@ from iallocator.wire.fields import describe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from typing import Any, NoReturn
 
     from iallocator.reply import Reply
@@ -26,6 +26,7 @@ __all__ = [
     "decode_any",
     "dumps",
     "encode",
+    "infinite_number",
     "judge_doubles",
     "loads",
     "looks_like",
@@ -36,6 +37,8 @@ __all__ = [
 
 BOM = b"\xef\xbb\xbf"
 """Byte order mark that some editors put before a text; it is skipped."""
+
+INFINITE = float("inf")
 
 _LARGE = 3_000_000
 """Size in bytes from which the faster parser saves more time than loading it takes."""
@@ -227,6 +230,26 @@ def pretty(document: object) -> str:
     if text.replace("\n", "").isprintable():
         return text
     return "\n".join(map(_escaped, text.split("\n")))
+
+
+def infinite_number(value: object, path: str = "") -> tuple[str, str]:
+    """Return the path of the first infinite number in `value`, and what is wrong with it.
+
+    Both are empty if all numbers are finite. JSON has no infinite numbers, but a number like 1e400
+    is read as one.
+    """
+    if isinstance(value, float) and value in (INFINITE, -INFINITE):
+        return path, "expected a number that a float can hold, got one that is too large"
+    parts: Iterable[tuple[object, object]] = ()
+    if isinstance(value, dict):
+        parts = value.items()
+    elif isinstance(value, list):
+        parts = enumerate(value)
+    for key, part in parts:
+        where, problem = infinite_number(part, f"{path}/{key}" if path else str(key))
+        if problem:
+            return where, problem
+    return "", ""
 
 
 def _escaped(line: str) -> str:

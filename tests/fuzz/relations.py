@@ -134,7 +134,10 @@ def _ordered(case: Case) -> bool:
     Runs that end by time, often of capacity, cannot be compared either; a snapshot keeps the order.
     """
     ordered = ("place", "capacity", "snapshot")
-    return "--compat=hail" in case.arguments or case.arguments[0] in ordered
+    as_hail = "--compat=hail" in case.arguments or any(
+        b'compat = "hail"' in content for content in case.files.values()
+    )
+    return as_hail or case.arguments[0] in ordered
 
 
 def _alike(one: Outcome, other: Outcome) -> bool:
