@@ -9,7 +9,8 @@ by one.
 
 Plain instances need disk as well: a target is closed to an instance by memory or by disk.  The
 instances restarted before can close all targets only if the shares of both budgets, the cheaper one
-for each target, add up to no more than two.
+for each target, add up to no more than two.  If the shares without the two largest add up to more
+than two, any two nodes can give away all they have, so no candidate can break the failure.
 
 Cost: O(n) for a failure in a group of *n* nodes, or O(log n) with `TargetCapacity`; the demand of a
 node takes time in proportion to its instances, and is kept until the node changes.
@@ -25,7 +26,7 @@ from iallocator.limits.group import may_not_receive
 from iallocator.limits.node import DISK_SPACE, FREE_MEMORY, POOL_SPACE, other_limits
 from iallocator.model.columns import DISK, MEMORY
 from iallocator.model.state import derived
-from iallocator.n1.rules import INFINITE, LOST, SAFE, UNKNOWN, share_of
+from iallocator.n1.rules import INFINITE, LOST, SAFE, UNKNOWN, sum_of_shares
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -269,8 +270,9 @@ def check_bounds(
     """Return `SAFE` or `LOST` if bounds prove it, else `UNKNOWN`; and with `SAFE` the spare memory.
 
     `targets`: the nodes of the group that may take over.  The spare memory in MiB is what any
-    single target can lose while all instances that need a new node can still be placed; -1 if disk
-    matters as well.  Failovers to secondaries are not part of it.
+    single target can lose while all instances that need a new node can still be placed.  If disk
+    matters as well, it is infinite or -1: the shares of `sum_of_shares` decide.  Failovers to
+    secondaries are not part of it.
 
     Cost: O(n) for *n* targets, if an instance needs a new node; O(log n) with `capacity`, which
     must be of the same state and targets.
@@ -303,12 +305,19 @@ def check_bounds(
         closing = sum([c - need + 1 for c in capacities if c >= need])
     if need > largest or total < demand.moved:
         return LOST, 0
-    if demand.plain and not _disk_suffices(state, node, demand, targets):
-        return UNKNOWN, 0
+    if demand.plain:  # each target is closed by memory or by disk
+        disk, size = state.columns[DISK], demand.largest_disk
+        return sum_of_shares(
+            (
+                (memory[t] - failovers.get(t, 0) - need, disk[t] - size)
+                for t in targets
+                if t != node
+            ),
+            demand.moved - need,
+            demand.plain_disk - size,
+        )
     spare = closing - (demand.moved - need) - 1
-    if spare < 0:
-        return UNKNOWN, 0
-    return SAFE, -1 if demand.plain else spare
+    return (UNKNOWN, 0) if spare < 0 else (SAFE, spare)
 
 
 def takes_over(state: State, demand: Demand, secondaries: Iterable[int]) -> bool:
@@ -331,23 +340,6 @@ def _failovers_fail(state: State, node: int, demand: Demand, rules: Rules) -> bo
     if state.cluster.nodes[node].online and columns[DISK][node] <= 0:
         return True
     return any(columns[DISK][s] <= 0 for s in demand.failovers)
-
-
-def _disk_suffices(state: State, node: int, demand: Demand, targets: Sequence[int]) -> bool:
-    """Return whether the budgets of memory and disk together cannot close every target."""
-    memory_budget = demand.moved - demand.largest
-    disk_budget = demand.plain_disk - demand.largest_disk
-    memory, disk, failovers = state.columns[MEMORY], state.columns[DISK], demand.failovers
-    shares = 0.0
-    for target in targets:
-        if target == node:
-            continue
-        closing = max(0.0, memory[target] - failovers.get(target, 0) - demand.largest)
-        closing_disk = max(0.0, disk[target] - demand.largest_disk)
-        shares += min(share_of(closing, memory_budget), share_of(closing_disk, disk_budget))
-        if shares > 2:  # none is negative
-            return True
-    return False
 
 
 ROUNDING = 1.0

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from iallocator.model.columns import DISK, MEMORY
 from iallocator.model.storage import LVM, pools_of
-from iallocator.n1.rules import INFINITE, LOST, SAFE, UNKNOWN, share_of
+from iallocator.n1.rules import INFINITE, LOST, SAFE, UNKNOWN, sum_of_shares
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -114,33 +114,23 @@ def check_shares(
             unknown |= left < 0
             spare = min(spare, left)
         else:
-            unknown |= not _space_suffices(state, share, shares, own, capacity, budget)
-            spare = -1
+            spaces = sum(other.space for other in shares if other.pool == share.pool)
+            kind, left = sum_of_shares(
+                (
+                    (capacity[t] - need + 1, _free(state, share, t) - share.largest_space)
+                    for t in own
+                ),
+                budget,
+                spaces - share.largest_space,
+            )
+            unknown |= kind != SAFE
+            spare = min(spare, left)
     return (UNKNOWN, 0) if unknown else (SAFE, spare)
 
 
 def _room(capacity: Mapping[int, float], nodes: Iterable[int]) -> float:
     """Return the MiB of memory that all of `nodes` can take together."""
     return sum(c for t in nodes if (c := capacity[t]) > 0)
-
-
-def _space_suffices(
-    state: State,
-    share: Share,
-    shares: Sequence[Share],
-    nodes: Iterable[int],
-    capacity: Mapping[int, float],
-    budget: float,
-) -> bool:
-    """Return whether the budgets of memory and disk together cannot close every one of `nodes`."""
-    spaces = sum(other.space for other in shares if other.pool == share.pool)
-    disk_budget = spaces - share.largest_space
-    found = 0.0
-    for target in nodes:
-        closing = max(0.0, capacity[target] - share.largest + 1)
-        closing_disk = max(0.0, _free(state, share, target) - share.largest_space)
-        found += min(share_of(closing, budget), share_of(closing_disk, disk_budget))
-    return found > 2
 
 
 def _free(state: State, share: Share, node: int) -> float:

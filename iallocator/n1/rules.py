@@ -7,7 +7,7 @@ from iallocator.model.state import LAST
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from iallocator.model.cluster import Cluster, Group
     from iallocator.model.instance import Instance
@@ -21,7 +21,7 @@ __all__ = [
     "WORK",
     "Rules",
     "UndecidedError",
-    "share_of",
+    "sum_of_shares",
 ]
 
 
@@ -31,11 +31,30 @@ SAFE, UNKNOWN, LOST = 0, 1, 2
 INFINITE = float("inf")
 
 
-def share_of(cost: float, budget: float) -> float:
-    """Return the share of `budget` that `cost` is; infinite if there is no budget."""
-    if cost <= 0:
-        return 0.0
-    return cost / budget if budget else INFINITE
+def sum_of_shares(
+    closing: Iterable[tuple[float, float]], memory_budget: float, disk_budget: float
+) -> tuple[int, float]:
+    """Return `SAFE` if budgets of memory and disk cannot close all targets, and what is spare.
+
+    `closing`: the MiB of memory, and of disk, either of which closes a target.  The spare memory is
+    infinite if the budgets cannot do so even if two targets are closed already, else -1.
+    """
+    first = second = others = 0.0  # the two largest shares, and the sum of the others
+    for memory, disk in closing:
+        if memory <= 0 or disk <= 0:
+            continue  # the target is closed already
+        share = min(
+            memory / memory_budget if memory_budget else INFINITE,
+            disk / disk_budget if disk_budget else INFINITE,
+        )
+        if share > second:
+            others += second
+            first, second = (share, first) if share > first else (first, share)
+        else:
+            others += share
+        if others > 2:  # no share is negative
+            return SAFE, INFINITE
+    return (SAFE, -1) if first + second + others > 2 else (UNKNOWN, 0)
 
 
 WORK = 1_000_000

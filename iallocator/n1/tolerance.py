@@ -494,7 +494,7 @@ class FailureWatch:
         self._demand(node, demand)
         kind, spare = check_bounds(state, node, demand, rules, targets, capacity)
         self._spare.forget(node)
-        bounded = kind == SAFE and spare >= 0 and demand.shares is None
+        bounded = kind == SAFE and spare >= 0 and not demand.plain and demand.shares is None
         self._unbounded.discard(node)
         if demand.intricate or (demand.movers and not bounded):
             self._unbounded.add(node)

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from itertools import combinations
+from random import Random
 
 import pytest
 
+from iallocator.model.columns import DISK, MEMORY
 from iallocator.n1 import simulation
 from iallocator.n1.bounds import check_bounds, demand_of
 from iallocator.n1.rules import LOST, SAFE, UNKNOWN
+from tests.builders import Json, allocate, cluster, instance
 from tests.conformance.documents import document
 from tests.seeds import seeds
 
@@ -79,6 +83,49 @@ def test_spare_memory_of_a_safe_failure_may_vanish(mode: str) -> None:
                 memory[target] += spare
                 taken += 1
     assert taken > 60
+
+
+def local_cluster(seed: int) -> Json:
+    """Return a request in a cluster of six to eight nodes with plain and other instances."""
+    rng = Random(f"shares/{seed}")
+    residents: dict[str, Json] = {}
+    nodes = rng.randint(6, 8)
+    template = rng.choice(("plain", "rbd", "file"))
+    for home in range(1, nodes + 1):
+        for _ in range(rng.randint(0, 4)):
+            kind = rng.choice(("plain", "plain", template))
+            memory, disk = rng.choice((1, 2, 5)), rng.choice((1, 8, 20))
+            residents[f"i{len(residents)}"] = instance(
+                f"node{home}", memory=memory, disk=disk, disk_template=kind
+            )
+    found = cluster(nodes=nodes, memory=rng.choice((20, 30)), disk=100, instances=residents)
+    return allocate(found, memory=1, disk=1, disk_template="plain")
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_any_two_nodes_may_be_closed_where_the_spare_memory_is_infinite(mode: str) -> None:
+    """Where disk matters, the failure is tolerated even if two targets have nothing left."""
+    closed = 0
+    for seed in seeds(150, 900):
+        case = context_of(local_cluster(seed), mode)
+        memory, disk = case.state.columns[MEMORY], case.state.columns[DISK]
+        for node, group in enumerate(one.group for one in case.cluster.nodes):
+            targets = case.rules.targets(case.cluster, group)
+            demand = demand_of(case.state, node, case.rules)
+            kind, spare = check_bounds(case.state, node, demand, case.rules, targets)
+            if not demand.plain or kind != SAFE or spare < 0:
+                continue
+            for pair in combinations([one for one in targets if one != node], 2):
+                if not demand.failovers.keys().isdisjoint(pair):
+                    continue
+                before = [(memory[one], disk[one]) for one in pair]
+                for one in pair:
+                    memory[one] = disk[one] = 0
+                assert survives(case, node), f"{mode} {seed}: {node} without {pair}"
+                for one, (mib, space) in zip(pair, before):
+                    memory[one], disk[one] = mib, space
+                closed += 1
+    assert closed > 100
 
 
 @pytest.mark.parametrize("mode", MODES)
