@@ -174,7 +174,7 @@ class LocalSearch(Generic[State, Step]):
 def lower(one: Objective, other: Objective, tolerance: float = 0.0) -> bool:
     """Return whether the first number that differs is lower in `one`; see `Acceptance`."""
     for here, there in zip(one, other, strict=True):
-        margin = tolerance * max(1.0, abs(there))
+        margin = tolerance and tolerance * max(1.0, abs(there))  # numbers may be infinite
         if there - here > margin:
             return True
         if here - there > margin:

@@ -136,6 +136,13 @@ def test_search_whose_deadline_is_over_takes_no_step() -> None:
     assert (search(Less(0), deadline=deadline).run(state), state) == (TIME_IS_UP, [4])
 
 
+def test_lower_compares_infinite_numbers() -> None:
+    """A state without a plan has infinite numbers."""
+    infinite = float("inf")
+    assert lower((2.0, 5.0), (infinite, infinite))
+    assert not lower((infinite, 5.0), (infinite, 5.0))
+
+
 @pytest.mark.parametrize(
     ("one", "other", "expected"),
     [

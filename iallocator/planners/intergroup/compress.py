@@ -4,11 +4,13 @@ A group is a candidate if it shares a partition with other groups, and uses less
 virtual cpus than all others together have free.  All instances of a candidate are offered to the
 groups of their partitions that hold instances already; filling an empty group would gain nothing.
 Of the groups that can be emptied, the one with the most free resources is chosen.
+The candidates are tried one after the other, that one first.  Trying one changes no state: a step
+of the local search adds a group to those that can be emptied.
 """
 
 from __future__ import annotations
 
-from iallocator.deadline import Stopped, check
+from iallocator.deadline import TIME_IS_UP, Stopped, check
 from iallocator.model.columns import CPUS, DISK, MEMORY
 from iallocator.planners.intergroup.context import (
     IMPOSSIBLE,
@@ -22,16 +24,19 @@ from iallocator.planners.intergroup.context import (
 from iallocator.planners.intergroup.evacuation import Evacuation, evacuate, packed
 from iallocator.planners.intergroup.infeasibility_proofs import Proofs
 from iallocator.planners.intergroup.moving import Mover
+from iallocator.planners.search import Acceptance, LocalSearch, Neighbourhood
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
     from iallocator.planners.intergroup.context import IntergroupContext
+    from iallocator.planners.plan import PlanEntry
     from iallocator.planners.result import GroupRow
+    from iallocator.planners.search import Objective
 
 __all__ = [
     "KINDS",
@@ -186,11 +191,15 @@ class _Compression:
                 row.reason = NEVER
                 candidates.append(row)
         candidates.sort(key=lambda row: -self.share(row.group))
-        for number, row in enumerate(candidates, start=1):
-            check()
-            self.context.tell(f"group {number} of {len(candidates)}: {row.group.name}")
-            with self.context.share(len(candidates) - number + 1):
-                self._try(row)
+        search = LocalSearch(
+            [_Emptying(candidates)],
+            lambda work: work.objective(),
+            Acceptance(),
+            self.context.deadline,
+        )
+        end = search.run(self)
+        if end == TIME_IS_UP:
+            raise Stopped(end)
         if self.evacuable:
             return f"{self.evacuable[0].name} can be emptied, and gives back the most"
         if candidates:
@@ -243,9 +252,14 @@ class _Compression:
         verb = "holds" if len(found) == 1 else "hold"
         return f"nothing would be won by filling {', '.join(found)}, which {verb} no instances"
 
-    def _try(self, row: GroupRow) -> None:
-        """Try to empty one group; the state is left as it is."""
-        group, mover = row.group, self.mover
+    def objective(self) -> tuple[float, float]:
+        """Return what the chosen group gives back and how many groups can be emptied, negative."""
+        chosen = max(map(self.share, self.evacuable), default=0.0)
+        return -chosen, -len(self.evacuable)
+
+    def moves_of(self, row: GroupRow) -> Evacuation | None:
+        """Return moves that empty a group; None, with the reason noted, if none were found."""
+        group = row.group
         instances = self.held[group.index]
         row.reason = BEGUN
         for instance in instances:
@@ -253,26 +267,22 @@ class _Compression:
             if hindered:
                 self.verdicts[group.index] = IMPOSSIBLE
                 row.reason = f"{instance.name} has to stay: {hindered}"
-                return
-        mover.ranking.twins = len(instances) * len(self.context.cluster.nodes) > LARGE
+                return None
+        ranking = self.mover.ranking
+        ranking.twins = len(instances) * len(self.context.cluster.nodes) > LARGE
         done = self._evacuated(group, instances)
-        mover.ranking.twins = False
+        ranking.twins = False
         if done is None:
             self.verdicts[group.index], row.reason = OUT_OF_TIME, QUICK
-            return
+            return None
         self.verdicts[group.index] = done.verdict
         if done.failed is not None:
             passed_over = self._passed_over(instances, group)
             why = "; ".join(filter(None, (done.reason, passed_over)))
             row.reason = f"{done.failed.name} has no place: {why}"
-            return
+            return None
         row.reason = done.reason
-        self.evacuable.append(group)
-        if self.evacuable[0] is group:
-            self.done.plan.before = float(len(instances))
-            for left, entry in enumerate(reversed(done.entries)):
-                entry.score = float(left)
-            self.done.add(done.entries)
+        return done
 
     def _evacuated(self, group: Group, instances: Sequence[Instance]) -> Evacuation | None:
         """Return moves of all instances; None if no time is left to look for them.
@@ -311,6 +321,50 @@ class _Compression:
                 row.reason = row.reason or done.plan.reason
         names = [group.name for group in self.evacuable]
         done.members = {"evacuable": names, "chosen": names[0] if names else None}
+
+
+class _Step:
+    """The moves that empty a group; the first such group is the chosen one."""
+
+    __slots__ = ("_entries", "_group")
+
+    def __init__(self, group: Group, entries: Sequence[PlanEntry]) -> None:
+        self._group = group
+        self._entries = entries
+
+    def apply(self, state: _Compression) -> None:
+        """Note that the group can be emptied; the moves of the first such group are the plan."""
+        state.evacuable.append(self._group)
+        if state.evacuable[0] is self._group:
+            state.done.plan.before = float(len(state.held[self._group.index]))
+            for left, entry in enumerate(reversed(self._entries)):
+                entry.score = float(left)
+            state.done.add(self._entries)
+
+
+class _Emptying(Neighbourhood[_Compression, _Step]):
+    """The next of the `candidates` that can be emptied; they are tried in the order given."""
+
+    name = "emptying"
+
+    def __init__(self, candidates: Sequence[GroupRow]) -> None:
+        self._candidates = list(candidates)
+        self._tried = 0
+
+    def best(
+        self, state: _Compression, objective: Objective, allows: Callable[[_Step], bool]
+    ) -> _Step | None:
+        """Return the moves of the next group that can be emptied."""
+        context, count = state.context, len(self._candidates)
+        for row in self._candidates[self._tried :]:
+            check()
+            self._tried += 1
+            context.tell(f"group {self._tried} of {count}: {row.group.name}")
+            with context.share(count - self._tried + 1):
+                done = state.moves_of(row)
+            if done is not None:
+                return _Step(row.group, done.entries)
+        return None
 
 
 def check_compression(context: IntergroupContext, done: IntergroupResult) -> list[str]:

@@ -1,16 +1,16 @@
-"""Redistribution: instances to other groups until every group is healthy again.
+"""Redistribution: instances move to other groups until every group is healthy again.
 
-A group is unhealthy if offline nodes of it hold instances, and weakly so if nodes fail N+1.
-From each of these, instances are taken in a fixed order until it would be healthy; each
-is offered to the healthy groups of its partition, and the group is repaired if all of
-them find a place there.  Else nothing of it moves.
+A group is unhealthy if offline nodes of it hold instances, and weakly unhealthy if nodes violate
+N+1.  A step of the local search repairs one group: instances are taken from it in a fixed order
+until it would be healthy, and each is offered to the healthy groups of its partition.  The group is
+repaired if all of them can be placed there; otherwise nothing of it moves.
 """
 
 from __future__ import annotations
 
 from copy import copy
 
-from iallocator.deadline import Stopped, check
+from iallocator.deadline import TIME_IS_UP, Stopped, check
 from iallocator.model.moves import replay
 from iallocator.planners.intergroup.context import (
     IMPOSSIBLE,
@@ -26,15 +26,17 @@ from iallocator.planners.intergroup.evacuation import evacuate
 from iallocator.planners.intergroup.health import HEALTHY, Health, examine, stranding
 from iallocator.planners.intergroup.infeasibility_proofs import Proofs
 from iallocator.planners.intergroup.moving import Mover
+from iallocator.planners.search import Acceptance, LocalSearch, Neighbourhood
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.planners.plan import PlanEntry
     from iallocator.planners.result import PlanResult
+    from iallocator.planners.search import Objective
     from iallocator.planners.verify import Problem
 
 __all__ = ["RedistributionResult", "redistribute"]
@@ -187,52 +189,36 @@ class _Redistribution:
         if not self.healthy:
             return "no group is healthy"
         done.unhealthy = len(unhealthy)
-        for number, group in enumerate(unhealthy, start=1):
-            self.context.tell(f"group {number} of {len(unhealthy)}: {group.name}")
-            with self.context.share(len(unhealthy) - number + 1):
-                self._repair(group)
+        search = LocalSearch(
+            [_Repair(unhealthy)],
+            lambda work: (work.done.plan.after,),
+            Acceptance(allows=self._cures),
+            self.context.deadline,
+        )
+        end = search.run(self)
+        if end == TIME_IS_UP:
+            raise Stopped(end)
         return done.summary()
 
-    def _repair(self, group: Group) -> None:
-        """Move away the instances that make `group` unhealthy, if all of them find a place."""
-        row, mover = self.done.row(group), self.mover
-        taken, reason = self._taken(group)
-        if reason:
-            row.reason = reason
-            self.verdicts[group.index] = IMPOSSIBLE
-            return
-        done = evacuate(
-            mover, taken, lambda i: self.peers.of(i, group, self.healthy), proofs=self.proofs
-        )
-        self.verdicts[group.index] = done.verdict
-        if done.failed is not None:
-            row.reason = (
-                f"{len(taken)} instances would have to leave; "
-                f"{done.failed.name} has no place: {done.reason}"
-            )
-            return
+    def _cures(self, step: _Step) -> bool:
+        """Return whether the group is healthy after the moves of `step`, and no other group worse.
+
+        If not, the reason is noted.
+        """
         state, nodes = self.context.state, self.context.cluster.nodes
         with state.trial():
-            moves = [entry.move for entry in done.entries]
+            moves = [entry.move for entry in step.entries]
             replay(state, moves)
             touched = dict.fromkeys(nodes[k].group for move in moves for k in move.after)
             worse = next((g for g in touched if not self._is_healthy(g)), None)
-            cured = worse is None and self._is_healthy(group)
+            cured = worse is None and self._is_healthy(step.group)
         if not cured:
-            self.verdicts[group.index] = UNDECIDED
-            told = f"make group {worse.name} unhealthy" if worse else "not be enough"
-            row.reason = f"moving {len(taken)} instances would {told}"
-            return
-        others = self.done.plan.after - self.health[group.index].troubles(state)
-        for entry in done.entries:
-            entry.move.apply(state)
-            entry.score = others + examine(mover, group).troubles(state)
-        self.done.repairs.append((group, done.entries))
-        self.done.add(done.entries)
-        row.reason = f"{len(done.entries)} instances move to other groups"
-        row.reason += f", {done.reason}" if done.reason else ""
+            self.verdicts[step.group.index] = UNDECIDED
+            effect = f"make group {worse.name} unhealthy" if worse else "not be enough"
+            self.done.row(step.group).reason = f"moving {step.taken} instances would {effect}"
+        return cured
 
-    def _taken(self, group: Group) -> tuple[list[Instance], str]:
+    def taken(self, group: Group) -> tuple[list[Instance], str]:
         """Return the instances that must leave, in order; or why that does not make it healthy."""
         mover, state = self.mover, self.context.state
         taken: list[Instance] = []
@@ -311,3 +297,82 @@ class _Redistribution:
             }
             stopped = "" if healthy else plan.reason
             row.reason = ": ".join(filter(None, (health.describe(nodes), row.reason or stopped)))
+
+
+class _Step:
+    """The repair of a group: the moves of all instances that make it unhealthy.
+
+    Attributes
+    ----------
+    taken:
+        The number of instances that have to leave.
+    """
+
+    __slots__ = ("_reason", "entries", "group", "taken")
+
+    def __init__(self, group: Group, entries: Sequence[PlanEntry], taken: int, reason: str) -> None:
+        self.group = group
+        self.entries = entries
+        self.taken = taken
+        self._reason = reason
+
+    def apply(self, state: _Redistribution) -> None:
+        """Make the moves, and note them."""
+        done, cluster_state = state.done, state.context.state
+        others = done.plan.after - state.health[self.group.index].troubles(cluster_state)
+        for entry in self.entries:
+            entry.move.apply(cluster_state)
+            entry.score = others + examine(state.mover, self.group).troubles(cluster_state)
+        done.repairs.append((self.group, self.entries))
+        done.add(self.entries)
+        row = done.row(self.group)
+        row.reason = f"{len(self.entries)} instances move to other groups"
+        row.reason += f", {self._reason}" if self._reason else ""
+
+
+class _Repair(Neighbourhood[_Redistribution, _Step]):
+    """The repair of the first of the `unhealthy` groups that can be repaired.
+
+    Each group is tried once: repairs of other groups take capacity, and return none.
+    """
+
+    name = "repair"
+
+    def __init__(self, unhealthy: Sequence[Group]) -> None:
+        self._groups = list(unhealthy)
+        self._tried = 0
+
+    def best(
+        self, state: _Redistribution, objective: Objective, allows: Callable[[_Step], bool]
+    ) -> _Step | None:
+        """Return the moves of all instances that make the next group unhealthy."""
+        context, count = state.context, len(self._groups)
+        for group in self._groups[self._tried :]:
+            self._tried += 1
+            context.tell(f"group {self._tried} of {count}: {group.name}")
+            with context.share(count - self._tried + 1):
+                step = self._step(state, group)
+                if step is not None and allows(step):
+                    return step
+        return None
+
+    @staticmethod
+    def _step(work: _Redistribution, group: Group) -> _Step | None:
+        """Return the moves that make `group` healthy; None, with the reason noted, if not found."""
+        row = work.done.row(group)
+        taken, reason = work.taken(group)
+        if reason:
+            row.reason = reason
+            work.verdicts[group.index] = IMPOSSIBLE
+            return None
+        done = evacuate(
+            work.mover, taken, lambda i: work.peers.of(i, group, work.healthy), proofs=work.proofs
+        )
+        work.verdicts[group.index] = done.verdict
+        if done.failed is not None:
+            row.reason = (
+                f"{len(taken)} instances would have to leave; "
+                f"{done.failed.name} has no place: {done.reason}"
+            )
+            return None
+        return _Step(group, done.entries, len(taken), done.reason)

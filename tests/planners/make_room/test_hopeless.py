@@ -47,5 +47,5 @@ def test_room_that_nobody_could_make_is_not_searched(
     document: Json, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No moves of other instances help, and a proof shows it."""
-    monkeypatch.setattr(RoomSearch, "_deeper", lambda *_: pytest.fail("searched in vain"))
+    monkeypatch.setattr(RoomSearch, "run", lambda *_: pytest.fail("searched in vain"))
     assert planned(document, "--n1=off")["reason"] == "room is not made by 3 moves of others"

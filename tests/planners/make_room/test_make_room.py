@@ -239,15 +239,14 @@ def test_search_for_room_interrupted_prints_what_was_found(
     found: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The moves found until then are the plan, which is not proved; without any it says so."""
-    whole = RoomSearch._arrived
+    whole = RoomSearch.over
 
-    def interrupt(self: RoomSearch, copied: float) -> None:
-        if found:
-            whole(self, copied)
+    def interrupt(self: RoomSearch) -> bool:
         if self.found or not found:
             raise Stopped(SIGNALLED)
+        return whole(self)
 
-    monkeypatch.setattr(RoomSearch, "_arrived", interrupt)
+    monkeypatch.setattr(RoomSearch, "over", interrupt)
     status, told = ask(TWO, "make-room", "--n1=off", "--json")
     plan = json.loads(told)
     conforms(plan, "plan")
@@ -373,13 +372,13 @@ def test_search_for_room_of_several_pays_for_each_and_for_simulated_failures(
 ) -> None:
     """What is dearer to ask is asked less often: the budget is one of work, not of questions."""
     asked: list[int] = []
-    whole = RoomSearch._arrived
+    whole = RoomSearch.reached
 
-    def counted(self: RoomSearch, copied: float) -> None:
+    def counted(self: RoomSearch) -> bool:
         asked.append(1)
-        whole(self, copied)
+        return whole(self)
 
-    monkeypatch.setattr(RoomSearch, "_arrived", counted)
+    monkeypatch.setattr(RoomSearch, "reached", counted)
     monkeypatch.setattr("iallocator.planners.make_room.search.WORK", 1500)
     counts = []
     for words in (["--n1=off"], ["--n1=no-worse"]):
