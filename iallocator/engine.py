@@ -62,6 +62,7 @@ def reading_for(settings: Settings) -> Reading:
         static_kvm_memory=settings.static_kvm_node_memory,
         ignore_load=settings.ignore_dynu,
         exclusion=settings.exclusion_tags,
+        tag_prefix=settings.tag_prefix,
     )
 
 

@@ -6,6 +6,7 @@ capacities of nodes are listed only if the strategy of a group uses them.
 
 from __future__ import annotations
 
+from iallocator.constraints.access import ACCESS
 from iallocator.model.constraints import (
     APART,
     CAPACITY,
@@ -18,7 +19,6 @@ from iallocator.model.constraints import (
     SharedConstraint,
 )
 from iallocator.model.keys import LEVELS, in_force
-from iallocator.model.storage import pool_name, pools_of
 from iallocator.model.tags import DESIRED, EXCLUSION, MIGRATION, exclusion_prefixes
 from iallocator.model.tags import LOCATION as LOCATIONS
 from iallocator.tags.pacemaker import PacemakerTags
@@ -291,7 +291,9 @@ class Listed:
     def of_instance(self, instance: Instance) -> Iterator[Constraint]:
         """What holds for `instance` alone."""
         name = instance.name
-        yield from self._pools(instance)
+        for constraint in ACCESS:
+            for what, origin in constraint.listed(self._cluster, instance, self._prefix):
+                yield Constraint(LOCATION, MUST, name, what, origin)
         facts = self._facts.of(instance)
         heeded = self._facts.tagged and self._force.capacities(instance=instance)
         for attribute, amount in facts.needs.items() if heeded else ():
@@ -307,18 +309,6 @@ class Listed:
             yield self._score(name, score, node, self._tag(f"score:{node}:{shown(score)}"))
         yield from self._stays(instance, facts.stickiness)
         yield from self._fencing(instance)
-
-    def _pools(self, instance: Instance) -> Iterator[Constraint]:
-        storage = self._cluster.storage
-        if storage is None or storage.nodes_for(instance) is None:
-            return
-        for pool in pools_of(instance):
-            if (tag := self._tag(f"pool:{pool_name(pool).replace('/', ':')}"))[4:] in instance.tags:
-                origin = tag
-            else:
-                origin = "member storage_pool or disks, see storage pools"
-            what = f"on nodes that reach {pool_name(pool)}"
-            yield Constraint(LOCATION, MUST, instance.name, what, origin)
 
     def _stays(self, instance: Instance, stickiness: int | None) -> Iterator[Constraint]:
         if not instance.nodes:

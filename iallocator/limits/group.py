@@ -23,15 +23,17 @@ def lacks_network(group: Group, instance: Instance) -> bool:
     return not group.networks.issuperset(instance.networks)
 
 
-def out_of_reach(cluster: Cluster, nodes: Iterable[int], instance: Instance) -> str:
-    """Return the storage pools of `instance` if no node of `nodes` has access to all; else ""."""
+def out_of_reach(
+    cluster: Cluster, nodes: Iterable[int], instance: Instance, third: bool = False
+) -> str:
+    """Return what no node of `nodes` does or has although `instance` requires it; else "".
+
+    The words begin with a verb, in the third person if `third`: ``reach storage pool external/a``.
+    """
     reach = cluster.reach(instance)
     if reach is None or not reach.isdisjoint(nodes):
         return ""
-    from iallocator.model.storage import pool_name, pools_of
-
-    pools = pools_of(instance)
-    return f"storage pool{'s' * (len(pools) > 1)} {' and '.join(map(pool_name, pools))}"
+    return cluster.access_words(instance, third)
 
 
 def rejected_by_policy(

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from math import ceil, floor
 
+from iallocator.constraints.access import ACCESS, StoragePools
 from iallocator.model.columns import (
     CPUS,
     CPUS_LATER,
@@ -32,6 +33,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from iallocator.constraints.access import AccessConstraint
     from iallocator.model.cluster import Group, Node
     from iallocator.model.instance import Instance
     from iallocator.model.node_view import NodeView, Quantity
@@ -45,7 +47,6 @@ __all__ = [
     "HARD_LIMITS",
     "NO_WORSE_LIMITS",
     "OWN_SPINDLES",
-    "POOLS",
     "POOL_SPACE",
     "PRIMARY",
     "REASONS",
@@ -75,6 +76,7 @@ REASONS = {
     "FailInternal": "an internal error",
     "FailPolicy": "rejected by the instance policy of the group",
 }
+REASONS |= {one.reason: one.about for one in ACCESS if one.reason not in REASONS}
 """Reason that is counted -> what it is about, in the order in which counts are listed."""
 
 UNLIMITED = float("inf")
@@ -133,7 +135,7 @@ def _some_must_remain(free: float, node: Node) -> float:
 
 FREE_MEMORY, DISK_SPACE, VCPUS = "MiB memory", "MiB disk", "virtual cpus"
 OWN_SPINDLES, SHARED_SPINDLES = "spindles of its own", "spindles under the policy's ratio"
-POOL_SPACE = "places in its storage pool"
+POOL_SPACE = StoragePools.unit
 SPINDLES_OF_DISKS = "the number of spindles of a disk"
 """Units of what a node may lack, see `Lack.unit`."""
 
@@ -205,19 +207,19 @@ def _where_storage_is_exclusive(group: Group) -> bool:
 class About:
     """Which instances and nodes a limit concerns; see `Check` for the attributes."""
 
-    __slots__ = ("applies", "local", "pools", "space")
+    __slots__ = ("access", "applies", "local", "space")
 
     def __init__(
         self,
         *,
         local: bool = False,
         space: bool = False,
-        pools: bool = False,
+        access: bool = False,
         applies: Callable[[Group], bool] = _everywhere,
     ) -> None:
         self.local = local
         self.space = space
-        self.pools = pools
+        self.access = access
         self.applies = applies
 
 
@@ -267,8 +269,8 @@ class Check:
         Whether it looks at the node as it will be once forthcoming instances exist.
     space:
         Whether it is about the free disk that the node reports.
-    pools:
-        Whether it is about storage pools: only for instances that may not go everywhere.
+    access:
+        Whether it is an access constraint: only for instances that may not go everywhere.
     no_worse:
         Whether it counts only where what a failure loses must not grow.
     lacks:
@@ -277,7 +279,7 @@ class Check:
         Whether it may reject any instance in a group; by default in every group.
     """
 
-    __slots__ = ("applies", "fails", "forced", "lacks", "later", "local", "no_worse", "pools",
+    __slots__ = ("access", "applies", "fails", "forced", "lacks", "later", "local", "no_worse",
                  "reason", "soft", "space", "words")  # fmt: skip
 
     def __init__(
@@ -295,7 +297,7 @@ class Check:
         self.lacks = lacks
         self.local = about.local
         self.space = about.space
-        self.pools = about.pools
+        self.access = about.access
         self.applies = about.applies
         self.soft = when.soft
         self.later = when.later
@@ -312,14 +314,28 @@ class Check:
 _WITH_RESERVE, _TO_TAKE_OVER = " (failover reserve included)", " (for a failover to it)"
 
 
-def _barred(b: NodeView, a: NodeView, i: Instance) -> Quantity:
-    return False if a.at is None else a.at.bars(i)
+class AccessCheck(Check):
+    """The check of one access constraint: the node is open to the instance.
+
+    Only instances that are not allowed everywhere are checked (`Instance.restricted`).
+    """
+
+    __slots__ = ("_by",)
+
+    def __init__(self, constraint: AccessConstraint) -> None:
+        self._by = constraint.name
+        lack = Lack(constraint.unit, "", lambda b, a, i: int(self._bars(b, a, i)))
+        super().__init__(constraint.reason, self._bars, "", lack, About(access=True))
+
+    def _bars(self, b: NodeView, a: NodeView, i: Instance) -> Quantity:
+        return False if a.at is None else a.at.bars(i, self._by)
+
+    def numbers(self, before: NodeView, after: NodeView, instance: Instance) -> str:
+        """Return the reason for the rejection, as text for people."""
+        return "" if after.at is None else after.at.why(instance, self._by)
 
 
-POOLS = Check("FailDisk", _barred, "pools",
-              Lack(POOL_SPACE, "", lambda b, a, i: int(_barred(b, a, i))),
-              About(pools=True))  # fmt: skip
-"""The node must reach the instance's storage pools, and have room in its own."""
+_ACCESS = tuple(map(AccessCheck, ACCESS))
 
 
 def _no_spindles(soft: bool, later: bool) -> Check:
@@ -400,7 +416,7 @@ class RoleLimits:
 
 
 PRIMARY = RoleLimits(
-    POOLS,
+    *_ACCESS,
     Check("FailMem", lambda b, a, i: a.memory <= 0, "memory",
           Lack(FREE_MEMORY, "memory", lambda b, a, i: 1 - a.memory, resource=_MEMORY)),
     *_DISK,
@@ -423,7 +439,7 @@ PRIMARY = RoleLimits(
 """For a node that would become the primary."""
 
 SECONDARY = RoleLimits(
-    POOLS,
+    *_ACCESS,
     *_DISK,
     _shared_spindles(soft=False),
     Check("FailMem", lambda b, a, i: i.takeover_memory >= b.memory, "failover",
@@ -525,7 +541,7 @@ def failover_checks(instance: Instance) -> tuple[Check, ...]:
     return tuple(
         check
         for check in checks_for(PRIMARY, instance, FORCED_LIMITS)
-        if not (check.local or check.pools)
+        if not (check.local or check.access)
     )
 
 
@@ -533,12 +549,15 @@ def other_limits(group: Group, *known: str) -> tuple[Check, ...]:
     """Return the limits that can keep instances off nodes of `group` when a node fails.
 
     All but those of `known`, which are units of `Lack`.  A calculation that takes only some
-    resources into account proves that instances find a place only if this is empty.
+    resources into account proves that instances find a place only if this is empty.  One that
+    knows `POOL_SPACE` asks `Cluster.reach`, which knows all access constraints.
     """
     return tuple(
         check
         for check in PRIMARY.checks
-        if FORCED_LIMITS.holds(check) and check.lacks.unit not in known and check.applies(group)
+        if FORCED_LIMITS.holds(check)
+        and (POOL_SPACE if check.access else check.lacks.unit) not in known
+        and check.applies(group)
     )
 
 
@@ -548,7 +567,7 @@ def _matters(
     """Return whether `check` concerns such an instance."""
     return (
         (local or not check.local)
-        and (restricted or not check.pools)
+        and (restricted or not check.access)
         and (counts_disk or not check.space)
-        and (check.later or check.pools or not forthcoming)
+        and (check.later or check.access or not forthcoming)
     )

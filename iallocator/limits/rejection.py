@@ -95,7 +95,7 @@ def _whole_rejection(cluster: Cluster, group: Group, instance: Instance) -> Reje
         return Rejection("FailGroup", f"group {group.name} is not connected to network {missing}")
     pools = out_of_reach(cluster, group.nodes, instance)
     if pools:
-        return Rejection("FailGroup", f"group {group.name} does not reach {pools}")
+        return Rejection("FailGroup", f"group {group.name} does not {pools}")
     return None
 
 

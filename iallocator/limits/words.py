@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "cpus", "cpus_later", "disk", "disk_reserve", "failover", "failover_later", "less_disk_later",
-    "memory", "memory_later", "n1", "own_spindles", "own_spindles_later", "pools", "quantity",
+    "memory", "memory_later", "n1", "own_spindles", "own_spindles_later", "quantity",
     "spindles", "spindles_later", "tags", "unknown_spindles",
 ]  # fmt: skip
 
@@ -129,7 +129,3 @@ def failover_later(b: NodeView, a: NodeView, i: Instance) -> str:
 
 def _no_takeover(i: Instance, free: Quantity, when: str = "") -> str:
     return f"could not take over its {i.takeover_memory} MiB memory, {free:.12g} free{when}"
-
-
-def pools(b: NodeView, a: NodeView, i: Instance) -> str:
-    return "" if a.at is None else a.at.why(i)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from iallocator.model.instance import Instance, Pool
     from iallocator.model.keys import PlacementKey
-    from iallocator.model.storage import Storage
+    from iallocator.model.storage import Restriction, Storage
 
     Load = tuple[float, float, float, float]
     """Dynamic utilisation of cpu, memory, disk and network, without unit."""
@@ -246,12 +246,16 @@ class Cluster:
     storage:
         Which nodes have access to which storage pools. None if the document does not mention pools:
         then every node has access to all of them.
+    restrictions:
+        Name of an access constraint -> the nodes that it allows for each instance; `storage` is
+        one of them. Constraints that concern no instance are left out.
     assumed_offline:
         Names of the nodes of a running cluster that do not answer and are not marked offline. They
         count as offline.
     """
 
     __slots__ = (
+        "_common",
         "_members",
         "_tags_place",
         "assumed_offline",
@@ -260,6 +264,7 @@ class Cluster:
         "name",
         "nodes",
         "placement_keys",
+        "restrictions",
         "storage",
         "tags",
     )
@@ -279,6 +284,8 @@ class Cluster:
         self.instances = instances
         self.placement_keys: Sequence[PlacementKey] = ()
         self.storage: Storage | None = None
+        self.restrictions: dict[str, Restriction] = {}
+        self._common: dict[tuple[frozenset[int], frozenset[int]], frozenset[int]] = {}
         self._members: dict[int, list[Instance]] | None = None
         self._tags_place: bool | None = None
         self.assumed_offline: Sequence[str] = ()
@@ -311,11 +318,44 @@ class Cluster:
         return self._tags_place
 
     def reach(self, instance: Instance) -> frozenset[int] | None:
-        """Return the nodes with access to the storage pools of `instance`; None means all nodes."""
-        return None if self.storage is None else self.storage.nodes_for(instance)
+        """Return the nodes that all `restrictions` allow for `instance`; None means all nodes."""
+        found = None
+        for restriction in self.restrictions.values():
+            nodes = restriction.nodes_for(instance)
+            if nodes is not None and found is not None:
+                key = found, nodes  # equal sets are compared, and computed, once
+                if key not in self._common:
+                    self._common[key] = found & nodes
+                nodes = self._common[key]
+            found = found if nodes is None else nodes
+        return found
+
+    def restrict(self, instance: Instance) -> None:
+        """Compute whether some node can reject `instance` by one of the `restrictions`."""
+        instance.restricted = bool(instance.draws) or self.reach(instance) is not None
+
+    def closed_by(self, index: int, instance: Instance) -> Restriction | None:
+        """Return the first of the `restrictions` that rejects `instance` on node `index`."""
+        for restriction in self.restrictions.values():
+            nodes = restriction.nodes_for(instance)
+            if nodes is not None and index not in nodes:
+                return restriction
+        return None
+
+    def access_words(self, instance: Instance, third: bool, brief: bool = False) -> str:
+        """Return what a node must do or have to be allowed for `instance`.
+
+        The words begin with a verb: ``reach storage pool external/nas``; in the third person if
+        `third`.  `brief`: only names of pools.
+        """
+        return " and ".join(
+            restriction.words(instance, third, brief)
+            for restriction in self.restrictions.values()
+            if restriction.nodes_for(instance) is not None
+        )
 
     def reach_of_all(self, instances: Iterable[Instance]) -> frozenset[int] | None:
-        """Return the nodes with access to the pools of all `instances`; None means all nodes."""
+        """Return the nodes that are allowed for all `instances`; None means all nodes."""
         reaches = [nodes for one in instances if (nodes := self.reach(one)) is not None]
         return frozenset.intersection(*reaches) if reaches else None
 

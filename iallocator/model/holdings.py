@@ -43,7 +43,7 @@ class Holdings:
         (group, location, exclusion tag) -> number of primaries with that tag on online nodes of
         that location.
     pools:
-        Free space of storage pools; None if the document does not mention pools.
+        Access and free space of storage pools; None if every node is open to all instances.
     """
 
     __slots__ = (

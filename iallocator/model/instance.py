@@ -6,7 +6,7 @@ from iallocator.model.templates import TEMPLATES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Hashable, Mapping, Sequence
     from typing import Any
 
     from iallocator.model.keys import PlacementKey
@@ -137,8 +137,11 @@ class Instance:
     draws:
         (pool, MiB) of the space that its disks take in pools with their own free space, which
         is not part of the free disk of nodes.
+    requires:
+        (constraint, value) of what its tags require of its nodes, see
+        `iallocator.constraints.access`.
     restricted:
-        True if some nodes have no access to its pools, or might not have enough space there.
+        True if some nodes are not open to it, or might not have enough space in its pools.
     asked:
         Members of the request of a new instance that do not affect placement but are needed to
         create it: ``nics``, ``os``, ``hypervisor``. Their values are as sent.
@@ -171,6 +174,7 @@ class Instance:
         "order",
         "placement_keys",
         "pools",
+        "requires",
         "restricted",
         "shared",
         "spindle_use",
@@ -218,6 +222,7 @@ class Instance:
         self.asked: Mapping[str, Any] = NOTHING_ASKED
         self.pools: tuple[Pool, ...] | None = None
         self.draws: tuple[tuple[Pool, int], ...] = ()
+        self.requires: tuple[tuple[object, Hashable], ...] = ()
         self.restricted = False
         kind = self.kind = TEMPLATES[template]
         self.local = kind.local
@@ -243,7 +248,7 @@ class Instance:
         twin.tags, twin.exclusion, twin.desired = self.tags, self.exclusion, self.desired
         twin.placement_keys, twin.asked_keys = self.placement_keys, self.asked_keys
         twin.asked, twin.restricted = self.asked, self.restricted
-        twin.pools, twin.draws = self.pools, self.draws
+        twin.pools, twin.draws, twin.requires = self.pools, self.draws, self.requires
         twin.kind, twin.needs_secondary = self.kind, self.needs_secondary
         twin.local, twin.shared = self.local, self.shared
         twin.as_primary, twin.as_secondary = self.as_primary, self.as_secondary
@@ -291,6 +296,7 @@ class Instance:
             self.template,
             self.pools,
             self.draws,
+            self.requires,
             tuple(self.disk_sizes),
             self.spindles,
             self.spindle_use,
@@ -346,7 +352,7 @@ class Instance:
         twin.placement_keys, twin.asked_keys = self.placement_keys, self.asked_keys
         if self.pools is not None:
             twin.keep_in(self.pools, self.draws, False)
-            twin.restricted = self.restricted
+        twin.requires, twin.restricted = self.requires, self.restricted
         return twin
 
 

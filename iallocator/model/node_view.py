@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     """A number, or an array of them."""
 
     class Site(Protocol):
-        """Check whether the storage pools of the nodes of a view accept an instance."""
+        """Check whether access constraints allow an instance on the nodes of a view."""
 
-        def bars(self, instance: Instance) -> Quantity:
-            """Return whether storage pools exclude `instance` from the nodes."""
+        def bars(self, instance: Instance, by: str) -> Quantity:
+            """Return whether the constraint called `by` excludes `instance` from the nodes."""
 
-        def why(self, instance: Instance) -> str:
+        def why(self, instance: Instance, by: str) -> str:
             """Return the reason for the exclusion, for one node."""
 
 
@@ -93,7 +93,7 @@ class Capacities(dict[int, tuple[float, ...]]):
 
 
 class OneSite:
-    """Check whether the storage pools of one node accept an instance."""
+    """Check whether access constraints allow an instance on one node."""
 
     __slots__ = ("_index", "_pools")
 
@@ -101,19 +101,19 @@ class OneSite:
         self._pools = pools
         self._index = index
 
-    def bars(self, instance: Instance) -> bool:
-        """Return whether the pools exclude `instance`, which is on no node now."""
-        return self._pools.bars(self._index, instance)
+    def bars(self, instance: Instance, by: str) -> bool:
+        """Return whether the constraint called `by` excludes `instance`, on no node now."""
+        return self._pools.bars(self._index, instance, by)
 
-    def why(self, instance: Instance) -> str:
+    def why(self, instance: Instance, by: str) -> str:
         """Return the reason for the exclusion, with the numbers."""
-        return self._pools.why(self._index, instance)
+        return self._pools.why(self._index, instance, by)
 
 
 class NodeView:
     """Represent the columns, capacities and reserved memory of one or many nodes.
 
-    ``at`` checks the storage pools of the nodes; None if the document does not mention pools.
+    ``at`` checks access to the nodes; None if every node is open to all instances.
     """
 
     # Columns: what placements change, see `iallocator.model.columns`

@@ -80,11 +80,11 @@ class State(Holdings):
         self._journal: list[_SavedNode | _SavedPlace] | None = None
         self._noted: set[int] = set()  # nodes that the trial will restore
         self._start()
-        if cluster.storage is not None:
+        if cluster.restrictions:
             # Free space as the nodes report it, minus what forthcoming instances will take
             from iallocator.model.storage import PoolSpace
 
-            self.pools = PoolSpace(cluster.storage, len(self.cluster.nodes))
+            self.pools = PoolSpace(cluster.restrictions, cluster.storage, len(cluster.nodes))
             for instance in self.cluster.instances:
                 if instance.draws and instance.forthcoming:
                     for index in instance.nodes:

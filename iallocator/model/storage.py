@@ -14,15 +14,39 @@ from iallocator.model.templates import FILES, TEMPLATES, VOLUMES
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from typing import Protocol
 
     from iallocator.model.instance import Instance, Pool
 
+    class Restriction(Protocol):
+        """The nodes that one access constraint allows for each instance.
+
+        `iallocator.constraints.access` has the constraints.
+        """
+
+        @property
+        def reason(self) -> str:
+            """What a node that it rejects is counted as."""
+
+        def nodes_for(self, instance: Instance) -> frozenset[int] | None:
+            """Return the nodes that it allows for `instance`; None means all nodes."""
+
+        def why(self, index: int, instance: Instance) -> str:
+            """Return why node `index` is not among them; the words go on from the node's name."""
+
+        def words(self, instance: Instance, third: bool, brief: bool = False) -> str:
+            """Return what a node must do or have for `instance`, see `Cluster.access_words`."""
+
+
 __all__ = [
-    "EXTERNAL", "FILE", "INTERNAL", "LVM", "Access", "PoolSpace", "Storage",
+    "EXTERNAL", "FILE", "INTERNAL", "LVM", "POOLS", "Access", "PoolSpace", "Storage",
     "pool_name", "pools_of", "presumed",
 ]  # fmt: skip
 
 INTERNAL, EXTERNAL = "internal", "external"
+
+POOLS = "pools"
+"""The name of storage pools among `Cluster.restrictions`."""
 
 LVM: Pool = (INTERNAL, "lvm")
 """The volume group that a node's free disk describes."""
@@ -110,6 +134,9 @@ class Storage:
         document names it.
     """
 
+    reason = "FailDisk"
+    """What a node without access to the pools of an instance is counted as."""
+
     __slots__ = ("_access", "_reach", "_single", "by_group", "measured", "named", "reported",
                  "stated", "volumes")  # fmt: skip
 
@@ -142,10 +169,6 @@ class Storage:
             self._reach.clear()
             self._single.clear()
         return bool(new)
-
-    def restrict(self, instance: Instance) -> None:
-        """Compute whether `instance` may be placed on every node, after all `state_pools`."""
-        instance.restricted = bool(instance.draws) or self.nodes_for(instance) is not None
 
     def by_template(self, template: str) -> set[Pool | None]:
         """Return the pools of this template in all groups; None for a group that names no pool."""
@@ -187,6 +210,17 @@ class Storage:
             found = self._reach[pools] = frozenset.intersection(*map(self.nodes_of, pools))
         return found if len(found) < len(self._access) else None
 
+    def why(self, index: int, instance: Instance) -> str:
+        """Return which pool of `instance` node `index` has no access to."""
+        pool = next(pool for pool in pools_of(instance) if index not in self.nodes_of(pool))
+        return f"does not reach storage pool {pool_name(pool)}"
+
+    def words(self, instance: Instance, third: bool, brief: bool = False) -> str:
+        """Return that a node reaches the pools of `instance`, see `Cluster.access_words`."""
+        pools = pools_of(instance)
+        noun = "" if brief else f"storage pool{'s' * (len(pools) > 1)} "
+        return f"{'reaches' if third else 'reach'} {noun}{' and '.join(map(pool_name, pools))}"
+
     def free(self, index: int) -> dict[Pool, float]:
         """Return the free MiB of the measured pools of a node, as the node reports them."""
         sizes = self._access[index].sizes
@@ -206,20 +240,28 @@ _SILENT = Access()
 
 
 class PoolSpace:
-    """Represent the free space of the measured pools of each node, which placements change.
+    """Represent what nodes have for instances that may not be placed everywhere.
+
+    That is access (`Cluster.restrictions`), and the free space of the measured pools of each node,
+    which placements change.
 
     `free` has one mapping per node: pool -> MiB. A pool that is missing is not limited.
     """
 
-    __slots__ = ("free", "storage")
+    __slots__ = ("_restrictions", "free")
 
-    def __init__(self, storage: Storage, nodes: int) -> None:
-        self.storage = storage
-        self.free: list[dict[Pool, float]] = [storage.free(index) for index in range(nodes)]
+    def __init__(
+        self, restrictions: Mapping[str, Restriction], storage: Storage | None, nodes: int
+    ) -> None:
+        self._restrictions = restrictions
+        self.free: list[dict[Pool, float]] = [
+            {} if storage is None else storage.free(index) for index in range(nodes)
+        ]
 
     def copy(self) -> PoolSpace:
         """Return an independent copy."""
-        twin = PoolSpace(self.storage, 0)
+        twin = PoolSpace.__new__(PoolSpace)
+        twin._restrictions = self._restrictions
         twin.free = [dict(free) for free in self.free]
         return twin
 
@@ -230,29 +272,45 @@ class PoolSpace:
             if pool in free:
                 free[pool] -= sign * amount
 
-    def bars(self, index: int, instance: Instance, here: bool = False) -> bool:
-        """Return whether the node has no access to the pools of `instance`, or one of them is full.
+    def nodes_for(self, instance: Instance, by: str) -> frozenset[int] | None:
+        """Return the nodes that the constraint called `by` allows; None means all nodes."""
+        restriction = self._restrictions.get(by)
+        return None if restriction is None else restriction.nodes_for(instance)
 
-        `here`: the disks are on the node already.
+    def bars(self, index: int, instance: Instance, by: str) -> bool:
+        """Return whether the constraint called `by` rejects `instance`, which is on no node now.
+
+        Storage pools reject an instance also if one of them is full.
         """
-        nodes = self.storage.nodes_for(instance)
+        nodes = self.nodes_for(instance, by)
         if nodes is not None and index not in nodes:
             return True
-        if here or not instance.draws:
+        if by != POOLS or not instance.draws:
             return False
         free = self.free[index]
         return any(pool in free and free[pool] - amount <= 0 for pool, amount in instance.draws)
 
-    def why(self, index: int, instance: Instance) -> str:
+    def why(self, index: int, instance: Instance, by: str) -> str:
         """Return the reason for `bars`, with the numbers."""
-        storage, free = self.storage, self.free[index]
-        for pool in pools_of(instance):
-            if index not in storage.nodes_of(pool):
-                return f"does not reach storage pool {pool_name(pool)}"
+        nodes, free = self.nodes_for(instance, by), self.free[index]
+        if nodes is not None and index not in nodes:
+            return self._restrictions[by].why(index, instance)
         for pool, amount in instance.draws:
             if pool in free and free[pool] - amount <= 0:
                 return (
                     f"needs {amount} MiB in storage pool {pool_name(pool)}, "
                     f"{free[pool]:.12g} free, and some must remain"
                 )
+        return ""
+
+    def obstacle(self, index: int, instance: Instance, here: bool) -> str:
+        """Return why some access constraint rejects `instance` on node `index`; "" if none does.
+
+        `here`: the disks are on the node already.
+        """
+        for by in self._restrictions:
+            nodes = self.nodes_for(instance, by)
+            allowed = nodes is None or index in nodes
+            if not allowed or (not here and self.bars(index, instance, by)):
+                return self.why(index, instance, by)
         return ""

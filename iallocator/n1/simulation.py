@@ -170,10 +170,8 @@ class Simulation:
         """Return the beginning of the reason why an instance cannot be placed."""
         if self._state.cluster.reach(instance) is None:
             return "no node has"
-        from iallocator.model.storage import pool_name, pools_of
-
-        pools = " and ".join(map(pool_name, pools_of(instance)))
-        return f"no other node that reaches {pools} has"
+        what = self._state.cluster.access_words(instance, third=True, brief=True)
+        return f"no other node that {what} has"
 
     def lost(self, failing: Sequence[int]) -> list[int]:
         """Return those of the nodes `failing`, of one group, that cannot fail without a loss."""

@@ -183,15 +183,15 @@ class AcrossGroups:
         if None not in reasons:
             return f"the policy of group {group.name} refuses it"
         pools = out_of_reach(context.cluster, group.nodes, instance)
-        return f"group {group.name} does not reach {pools}" if pools else ""
+        return f"group {group.name} does not {pools}" if pools else ""
 
     def _online(self, instance: Instance, groups: Sequence[Group]) -> list[int]:
         """The online nodes of `groups`, in the order in which ties are broken."""
-        key = (instance.pools, *(group.index for group in groups))
+        reach = self.context.cluster.reach(instance)
+        key = (reach, *(group.index for group in groups))
         found = self._nodes.get(key)
         if found is None:
             allowed = self.context.settings.restrict_allocation_to
-            reach = self.context.cluster.reach(instance)
             every = chain.from_iterable(
                 self.context.evaluator(g).online_nodes(allowed) for g in groups
             )

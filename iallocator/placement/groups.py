@@ -150,7 +150,7 @@ def _obstacle(context: Context, allocation: AllocationRequest, group: Group, nod
         )
     pools = out_of_reach(context.cluster, group.nodes, allocation.instance)
     if pools:
-        return f"group {group.name} does not reach {pools} of instance {allocation.instance.name}"
+        return f"group {group.name} does not {pools} of instance {allocation.instance.name}"
     unallocable = group.alloc_policy == "unallocable"
     if unallocable and not allocation.named and context.settings.behaviour.names_unallocable:
         return f"Group {group.name} (unallocable): not used, its allocation policy is unallocable"

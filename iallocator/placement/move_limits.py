@@ -247,7 +247,12 @@ class MoveLimits:
         known = self._known.get((role, checks))
         if known is None:
             known = self._known[role, checks] = KnownAnswers(self._state, self._asking(checks))
-        if instance.exclusion or instance.desired or instance.pools is not None:
+        if (
+            instance.exclusion
+            or instance.desired
+            or instance.requires
+            or (instance.pools is not None)
+        ):
             ask = self._asking(checks)
             answers = ((index, ask(instance, primary, index)) for index in nodes)
             return {index: answer for index, answer in answers if answer is not None}
@@ -324,4 +329,4 @@ def _rejection_of(instance: Instance, index: int, failing: Failing) -> Rejection
     """What is said of a limit that fails on node `index`; at once of pools, which change."""
     check, now, then = failing
     text = partial(check.numbers, now, then, instance)
-    return Rejection(check.reason, text() if check.pools else text, index)
+    return Rejection(check.reason, text() if check.access else text, index)

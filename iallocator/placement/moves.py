@@ -111,13 +111,18 @@ def move_secondary(
 
 
 def _unreached(context: Context, instance: Instance, nodes: Sequence[int]) -> MoveResult | None:
-    """The outcome if none of `nodes`, which are of one group, reaches the storage pools."""
-    pools = out_of_reach(context.cluster, nodes, instance)
+    """The outcome if none of `nodes`, which are of one group, may have `instance`."""
+    pools = out_of_reach(context.cluster, nodes, instance, third=True)
     if not pools:
         return None
     group = context.cluster.nodes[nodes[0]].group.name
-    why = f"no other node of group {group} reaches {pools}"
-    return MoveResult(message=f"Can't find any good node: {why}", failures={"FailDisk": len(nodes)})
+    why = f"no other node of group {group} {pools}"
+    failures: dict[str, int] = {}
+    for index in nodes:
+        closed = context.cluster.closed_by(index, instance)
+        if closed is not None:
+            failures[closed.reason] = failures.get(closed.reason, 0) + 1
+    return MoveResult(message=f"Can't find any good node: {why}", failures=failures)
 
 
 def fail_over(context: Context, evaluator: Evaluator, instance: Instance) -> MoveResult:

@@ -402,17 +402,17 @@ class ArrayKernel:
 
 
 class Sites:
-    """The storage pools of several nodes; see `iallocator.model.node_view.OneSite`."""
+    """Access to several nodes; see `iallocator.model.node_view.OneSite`."""
 
     def __init__(self, pools: PoolSpace, nodes: Sequence[int]) -> None:
         self._pools = pools
         self._nodes = nodes
 
-    def bars(self, instance: Instance) -> Truths:
-        """Per node whether they keep `instance` away, which is on no node now."""
+    def bars(self, instance: Instance, by: str) -> Truths:
+        """Return for each node whether the constraint called `by` excludes `instance`."""
         bars = self._pools.bars
-        return np.array([bars(index, instance) for index in self._nodes], dtype=bool)
+        return np.array([bars(index, instance, by) for index in self._nodes], dtype=bool)
 
-    def why(self, instance: Instance) -> str:
-        """The reason, where there is one node."""
-        return self._pools.why(self._nodes[0], instance)
+    def why(self, instance: Instance, by: str) -> str:
+        """Return the reason, where there is one node."""
+        return self._pools.why(self._nodes[0], instance, by)

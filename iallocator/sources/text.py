@@ -32,9 +32,9 @@ from iallocator.model.cluster import (
     NodeStatus,
 )
 from iallocator.model.instance import Backend, Disks, Instance, Status
-from iallocator.model.tags import interpret_tags
 from iallocator.model.templates import TEMPLATES
 from iallocator.sources.lines import default_policy, read_policies, sections
+from iallocator.wire.document import read_facts
 from iallocator.wire.fields import describe
 
 TYPE_CHECKING = False
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
     from iallocator.model.policy import Policy
     from iallocator.sources.lines import Line
+    from iallocator.wire.fields import Raw
     from iallocator.wire.reading import Reading
 
 __all__ = ["STATUS", "TextCluster", "read_text"]
@@ -105,11 +106,22 @@ def read_text(raw: bytes, path: str, reading: Reading) -> TextCluster:
         instances.append(instance)
     tags = ["|".join(line.fields) for line in tag_lines]
     cluster = Cluster("", tags, list(groups.values()), nodes, instances)
-    interpret_tags(cluster, reading.exclusion)
+    read_facts(_tagged(cluster), cluster, reading)
     policy = policies[""][0] if "" in policies else default_policy()
     return TextCluster(
         cluster, policy, next((line.text(0) for line in node_lines if line.text(7) == "M"), "")
     )
+
+
+def _tagged(cluster: Cluster) -> Raw:
+    """Return the tags of `cluster`, and its disk templates, as a document has them."""
+    return {
+        "nodegroups": {group.uuid: {"tags": group.tags} for group in cluster.groups},
+        "nodes": {node.name: {"tags": node.tags} for node in cluster.nodes},
+        "instances": {
+            one.name: {"disk_template": one.template, "tags": one.tags} for one in cluster.instances
+        },
+    }
 
 
 def _ordered(lines: Sequence[Line], what: str, reading: Reading) -> list[Line]:

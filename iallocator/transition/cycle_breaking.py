@@ -169,8 +169,7 @@ class CycleBreaker:
         cluster, room = planning.state.cluster, self._found.room
         may_pass = planning.demands.may_pass
         groups = {cluster.nodes[index].group.index for index in (*present.nodes, *wanted)}
-        storage = cluster.storage
-        reaching = storage.nodes_for(route.instance) if storage is not None else None
+        reaching = cluster.reach(route.instance)
         pending = {key for step in self._found.left for key in step.takes}
         found = []
         for node in cluster.nodes:

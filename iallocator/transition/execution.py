@@ -115,7 +115,7 @@ class Execution:
                 yield f"{name}: {barred[index]}"
             full = view_of(state, index)
             for check in checks_for(SECONDARY if role else PRIMARY, arriving, FORCED_LIMITS):
-                if check.pools or (here and check.local):
+                if check.access or (here and check.local):
                     continue  # looked at before; its disks are there already
                 if check.reason == "FailSpindles" and not self._spindles:
                     continue
@@ -154,11 +154,12 @@ class Execution:
             yield f"{node.name} is to be left, nothing may come to it"
 
     def _barred(self, instance: Instance, index: int, before: tuple[int, ...]) -> str:
-        """Why pools or networks keep an instance that is on no node now away; or ""."""
+        """Return why access or networks keep an instance off that is on no node now; or ""."""
         state = self._state
         nodes, pools = state.cluster.nodes, state.pools
-        if pools is not None and pools.bars(index, instance, index in before):
-            return pools.why(index, instance)
+        closed = "" if pools is None else pools.obstacle(index, instance, index in before)
+        if closed:
+            return closed
         group = nodes[index].group
         left = {nodes[other].group.index for other in before}
         if group.index not in left and lacks_network(group, instance):

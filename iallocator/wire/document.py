@@ -16,6 +16,7 @@ no capacities          0, for nodes that could not be asked
 
 from __future__ import annotations
 
+from iallocator.constraints.access import read_access
 from iallocator.errors import RequestError
 from iallocator.model.cluster import (
     Cluster,
@@ -74,6 +75,7 @@ __all__ = [
     "keys_of",
     "new_instance",
     "read_cluster",
+    "read_facts",
     "read_instance",
     "read_policy",
 ]
@@ -96,6 +98,8 @@ def new_instance(raw: Raw, reading: Reading, cluster: Cluster) -> Instance:
         from iallocator.wire.pools import resolve_pools
 
         resolve_pools(instance, raw, cluster)
+    if reading.behaviour.knows_affinity:
+        read_access(cluster, (instance,), reading.tag_prefix)
     return instance
 
 
@@ -275,12 +279,23 @@ def read_cluster(document: Raw, reading: Reading) -> Cluster:
     )
     if "placement_keys" in document:
         cluster.placement_keys = keys_of(document, "cluster")
+    read_facts(document, cluster, reading)
+    return cluster
+
+
+def read_facts(document: Raw, cluster: Cluster, reading: Reading) -> None:
+    """Read into `cluster` what tags and storage pools in `document` mean for its placements.
+
+    Every source of a cluster calls it.  `document` has the members that are read by
+    `iallocator.wire.pools`; those of nodes, groups and instances may be left out, but for tags.
+    """
     interpret_tags(cluster, reading.exclusion)
     if reading.behaviour.reads_pools and speaks_of_pools(document):
         from iallocator.wire.pools import read_pools
 
         read_pools(document, cluster)
-    return cluster
+    if reading.behaviour.knows_affinity:
+        read_access(cluster, cluster.instances, reading.tag_prefix)
 
 
 def doubts(document: Raw) -> Iterator[RequestError]:

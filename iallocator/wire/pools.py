@@ -26,6 +26,7 @@ from iallocator.model.storage import (
     FILE,
     INTERNAL,
     LVM,
+    POOLS,
     Access,
     Storage,
     presumed,
@@ -142,9 +143,9 @@ def read_pools(document: Raw, cluster: Cluster) -> None:
         except RequestError as error:
             raise error.below(f"instances/{instance.name}") from None
     if any(access):
-        cluster.storage = storage
+        cluster.storage = cluster.restrictions[POOLS] = storage
         for instance in cluster.instances:
-            storage.restrict(instance)
+            cluster.restrict(instance)
 
 
 def _access(node: Node, raw: Raw, parameters: Collection[Pool]) -> Access | None:
@@ -198,9 +199,9 @@ def resolve_pools(instance: Instance, raw: Raw, cluster: Cluster) -> None:
     own = next(iter(usual)) if len(usual) == 1 else None
     news = _resolve(instance, raw, storage, own, anywhere=len(usual) > 1)
     if cluster.storage is not None:
-        storage.restrict(instance)
+        cluster.restrict(instance)
         for other in cluster.instances if news else ():
-            storage.restrict(other)
+            cluster.restrict(other)
 
 
 def _resolve(

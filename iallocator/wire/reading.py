@@ -31,6 +31,8 @@ class Reading:
         If true, instances have no dynamic utilisation.
     exclusion:
         Prefixes of tags that keep instances apart, in addition to those of the cluster.
+    tag_prefix:
+        The beginning of the tags of this program.
     reads_auto_balance, reads_cpu_speed:
         If true, this field is used. hail ignores both; other programs of htools use them, but read
         other sources.
@@ -44,6 +46,7 @@ class Reading:
         "reads_auto_balance",
         "reads_cpu_speed",
         "static_kvm_memory",
+        "tag_prefix",
     )
 
     def __init__(
@@ -52,11 +55,13 @@ class Reading:
         static_kvm_memory: int = 4096,
         ignore_load: bool = False,
         exclusion: Sequence[str] = (),
+        tag_prefix: str = "iallocator:",
     ) -> None:
         self.behaviour = behaviour
         self.static_kvm_memory = static_kvm_memory
         self.ignore_load = ignore_load
         self.exclusion = exclusion
+        self.tag_prefix = tag_prefix
         self._meaning: InstanceTags | None = None
         self.reads_auto_balance = behaviour.reads_auto_balance
         self.reads_cpu_speed = behaviour.reads_cpu_speed

@@ -42,7 +42,7 @@ TOY: dict[Place, tuple[str, str]] = {
 <ANCHOR>""",
     ),
     ("iallocator/limits/node.py", "PRIMARY"): (
-        "PRIMARY = RoleLimits(\n    POOLS,\n",
+        "PRIMARY = RoleLimits(\n    *_ACCESS,\n",
         """<ANCHOR>    Check(
         "FailCount", lambda b, a, i: a.primaries > a.most_primaries, "primaries",
         Lack("places for instances", "", lambda b, a, i: a.primaries - a.most_primaries,

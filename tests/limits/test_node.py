@@ -259,9 +259,9 @@ def test_checks_known_for_any_instance_are_those_that_matter() -> None:
             for check in role.checks
             if limit.holds(check)
             and one.local >= check.local
-            and one.restricted >= check.pools
+            and one.restricted >= check.access
             and one.counts_disk >= check.space
-            and not (one.forthcoming and not check.later and not check.pools)
+            and not (one.forthcoming and not check.later and not check.access)
         ]
         assert list(checks_for(role, cast(Instance, one), limit)) == expected
 
@@ -302,7 +302,7 @@ def amounts(role: RoleLimits) -> list[tuple[str, float]]:
     large = view({"takeover_memory": 30, "spindles": None})
     small = view({"takeover_memory": 9, "spindles": 1})
     found = []
-    for check in (one for one in role.checks if not one.pools):
+    for check in (one for one in role.checks if not one.access):
         assert check.fails(before, broken, large), check.lacks.unit
         assert not check.fails(before, held, small), check.lacks.unit
         found.append((check.lacks.unit.split()[1], check.lacks.amount(before, broken, large)))

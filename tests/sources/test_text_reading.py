@@ -44,6 +44,23 @@ def test_text_with_every_section_gives_the_whole_cluster() -> None:
     assert (db.admin_state, db.auto_balance, db.spindles) == ("down", False, 2)
 
 
+def test_text_with_tags_of_storage_pools_restricts_instances() -> None:
+    """Tags of nodes and instances that name pools count as in documents; hail reads none."""
+    pool = "iallocator:pool:external:nas"
+    text = "g|u|preferred|\n\n" + "".join(
+        f"n{k}|100|0|90|200|150|4|N|u|1|{pool if k < 2 else ''}\n" for k in range(3)
+    )
+    text += f"\ni|10|50|1|running|Y|n0||rbd|{pool}\nj|10|50|1|running|Y|n0||rbd|\n\n"
+    cluster = read(text).cluster
+    assert {one.name: cluster.reach(one) for one in cluster.instances} == {
+        "i": frozenset({0, 1}),
+        "j": None,
+    }
+    assert [one.restricted for one in cluster.instances] == [True, False]
+    theirs = read(text, LIKE_HAIL).cluster
+    assert [theirs.reach(one) for one in theirs.instances] == [None, None]
+
+
 def test_text_with_fewest_fields_takes_the_defaults() -> None:
     """Files of the oldest versions are read as in htools."""
     text = "g|u|preferred|\n\nn|100|0|90|200|150|4|N|u\n\ni|10|50|1|running|Y|n||plain|\n\n"

@@ -181,7 +181,9 @@ class _Item:
     @property
     def shape(self) -> tuple[object, ...]:
         """What its possible places depend on."""
-        return tuple((one.as_primary, one.pools, one.template) for one in self.members)
+        return tuple(
+            (one.as_primary, one.pools, one.requires, one.template) for one in self.members
+        )
 
 
 class _Step:

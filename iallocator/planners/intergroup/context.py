@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 from iallocator.deadline import SIMULATIONS, Deadline
 from iallocator.model.state import State
-from iallocator.model.storage import EXTERNAL, pool_name, pools_of
+from iallocator.model.storage import EXTERNAL, pool_name
 from iallocator.n1.rules import Rules
 from iallocator.placement.context import Context
 from iallocator.placement.limit_policy import LimitPolicies, limit_policies_for
@@ -131,12 +131,12 @@ class Peers:
     without nodes are left out.
     """
 
-    __slots__ = ("_cluster", "_of_pools", "partitions")
+    __slots__ = ("_cluster", "_of_reach", "partitions")
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self.partitions = cluster.partitions()
-        self._of_pools: dict[tuple[Pool, ...], list[Group]] = {}
+        self._of_reach: dict[frozenset[int] | None, list[Group]] = {}
 
     def pools_of(self, group: Group) -> list[Pool]:
         """Return the pools that nodes of `group` have access to, by name."""
@@ -165,16 +165,15 @@ class Peers:
 
         Diskless instances may go to every group.
         """
-        pools = pools_of(instance)
-        found = self._of_pools.get(pools)
+        reach = self._cluster.reach(instance)
+        found = self._of_reach.get(reach)
         if found is None:
-            reach = self._cluster.reach(instance)
             found = [
                 group
                 for group in self._cluster.groups
                 if group.nodes and (reach is None or not reach.isdisjoint(group.nodes))
             ]
-            self._of_pools[pools] = found
+            self._of_reach[reach] = found
         return [g for g in found if g is not source and (among is None or g in among)]
 
 

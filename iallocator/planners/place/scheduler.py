@@ -515,9 +515,10 @@ class SchedulingPass:
         nodes, pools = self.context.cluster.nodes, self.context.state.pools
         if len(before) < 2 or pools is None or not nodes[before[0]].offline:
             return ""
-        if not pools.bars(before[1], instance, here=True):
+        closed = pools.obstacle(before[1], instance, here=True)
+        if not closed:
             return ""
-        return f"its secondary {nodes[before[1]].name} {pools.why(before[1], instance)}"
+        return f"its secondary {nodes[before[1]].name} {closed}"
 
     def _member(self, unit: ColocationSet, position: int) -> None:
         """Give the instance at `position` of `unit` its place, if there is one."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from iallocator.model.columns import COLUMNS
 from iallocator.model.node_view import CAPACITIES, NodeView
-from iallocator.model.storage import pools_of
+from iallocator.model.storage import POOLS
 from iallocator.scoring.metrics import DOMAINS, STATISTICS
 from iallocator.scoring.score_delta import Totals, node_counts, scope_group, values
 
@@ -63,7 +63,7 @@ class InstanceBatch:
         self.local = first.local
         self.counts_disk = first.counts_disk
         self.restricted = first.restricted
-        self.barred: Truths | None = None
+        self.barred: dict[str, Truths] = {}
         self.forthcoming = first.forthcoming
         self.hides_spindles = first.hides_spindles
         self.reserves = first.reserves
@@ -89,7 +89,7 @@ class InstanceBatch:
                      "counts_disk", "hides_spindles", "restricted"):  # fmt: skip
             setattr(part, name, getattr(self, name))
         part.instances = [self.instances[row] for row in rows.tolist()]
-        part.barred = None
+        part.barred = {}
         part.memory = self.memory[rows]
         part.takeover_memory = self.takeover_memory[rows]
         part._set_amounts(self._amounts[:, rows])
@@ -113,7 +113,7 @@ def _upright(amounts: Floats, counts: Sequence[bool]) -> Vector:
 
 
 class PoolTable:
-    """The pools of the nodes in `scope`, as they are now."""
+    """Access to the nodes in `scope`, and their storage pools, as they are now."""
 
     def __init__(self, pools: PoolSpace, scope: Sequence[int], places: dict[str, tuple[int, ...]]):
         self._pools = pools
@@ -121,23 +121,22 @@ class PoolTable:
         self._position = {index: k for k, index in enumerate(scope)}
         self._places = places
 
-    def barred(self, instances: Sequence[Instance]) -> Truths:
-        """Return instances × nodes: whether the node lacks access to the pools, or free capacity.
+    def barred(self, instances: Sequence[Instance], by: str) -> Truths:
+        """Return instances × nodes: whether the access constraint called `by` rejects an instance.
 
-        A node that holds the disks already needs no free capacity.
+        A node that holds the disks already needs no free capacity in its storage pools.
         """
-        reach: dict[tuple[Pool, ...], Truths] = {}
+        reach: dict[frozenset[int] | None, Truths] = {}
         free: dict[Pool, Floats] = {}
         found = np.zeros((len(instances), len(self._scope)), dtype=bool)
         for row, instance in enumerate(instances):
-            pools = pools_of(instance)
-            if pools not in reach:
-                nodes = self._pools.storage.nodes_for(instance)
-                reach[pools] = np.array(
+            nodes = self._pools.nodes_for(instance, by)
+            if nodes not in reach:
+                reach[nodes] = np.array(
                     [nodes is not None and index not in nodes for index in self._scope], dtype=bool
                 )
-            found[row] = reach[pools]
-            if instance.draws:
+            found[row] = reach[nodes]
+            if instance.draws and by == POOLS:
                 full = np.zeros(len(self._scope), dtype=bool)
                 for pool, amount in instance.draws:
                     if pool not in free:
@@ -162,12 +161,12 @@ class Cells:
         self._pools = pools
         self._positions = positions
 
-    def bars(self, batch: InstanceBatch) -> Truths:
-        """Return for each instance and node whether storage pools forbid the instance there."""
-        if batch.barred is None:
-            batch.barred = self._pools.barred(batch.instances)
+    def bars(self, batch: InstanceBatch, by: str) -> Truths:
+        """Return for each instance and node whether the constraint called `by` rejects it."""
+        if by not in batch.barred:
+            batch.barred[by] = self._pools.barred(batch.instances, by)
         rows = np.arange(len(batch.instances), dtype=np.intp)[:, None]
-        found: Truths = batch.barred[rows, self._positions]
+        found: Truths = batch.barred[by][rows, self._positions]
         return found
 
 

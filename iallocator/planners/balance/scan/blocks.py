@@ -69,7 +69,7 @@ class RelevantChecks:
             self._found[key] = tuple(
                 check
                 for check in checks
-                if check.pools
+                if check.access
                 or (self._tagged and check.reason == "FailTags")
                 or np.any(check.fails(before, after, most))  # type: ignore[arg-type]
             )
