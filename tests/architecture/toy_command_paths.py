@@ -1,0 +1,62 @@
+"""Check that the toy planner `shift` and its command have all that planners have.
+
+Run by `test_add_command.py` with a copy of the package that has the toy: a plan that moves one
+instance to the first other node that accepts it. It exits with an error if something is missing.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from tests.builders import Json, as_bytes, cluster, instance
+from tests.command import plan_of, printed, run
+
+
+def world(memory: int = 500, **members: Json) -> Json:
+    """Return three nodes; the only instance is on the second one."""
+    held = {"i0": instance("node2", memory=memory, disk_template="rbd")}
+    return cluster(nodes=3, instances=held, changes=members)
+
+
+def tight() -> None:
+    """No plan moves an instance to a node without enough memory, or one that is drained."""
+    small = {"total_memory": 600, "free_memory": 300}
+    assert [m["to"] for m in plan_of("shift", world(node1=small))["moves"]] == [["node3"]]
+    drained = {"drained": True}
+    assert [m["to"] for m in plan_of("shift", world(node1=drained))["moves"]] == [["node3"]]
+    nothing = plan_of("shift", world(node1=drained, node3=small))
+    assert (nothing["moves"], nothing["reason"]) == ([], "no instance can move")
+
+
+def shown() -> None:
+    """The plan as table, document, script, drawing and page; its scores; its transition."""
+    plan = plan_of("shift", world())
+    assert (plan["command"], [m["to"] for m in plan["moves"]]) == ("shift", [["node1"]])
+    assert [step["instance"] for step in plan["transition"]["steps"]] == ["i0"]
+    assert plan["scores"]["before"] == plan["moves"][0]["score"] == plan["scores"]["after"]
+    text = printed("shift", "--verify-plan", document=world())
+    assert "i0" in text, text
+    assert "Verified" in text, text
+    assert "gnt-instance migrate" in printed("shift", "-C", document=world())
+    assert "digraph" in printed("shift", "--graph", document=world())
+    with TemporaryDirectory() as folder:
+        page = Path(folder) / "page.html"
+        printed("shift", f"--html={page}", f"--save-cluster={folder}/saved", document=world())
+        assert "i0" in page.read_text(encoding="utf-8")
+        assert (Path(folder) / "saved.planned").is_file()
+
+
+def options() -> None:
+    """Help, and options of all planners; options without effect are rejected."""
+    assert "one instance moved to another node" in printed("--help")
+    assert "iallocator shift" in printed("shift", "--help")
+    assert run("shift", "--n1=strict", "-p", stdin=as_bytes(world())).returncode == 0
+    assert run("shift", "--top=3", stdin=as_bytes(world())).returncode == 2
+    rejected = run("shift", "-X", stdin=as_bytes(world()))
+    assert (rejected.returncode, b"-L" in rejected.stderr) == (2, True), rejected
+
+
+if __name__ == "__main__":
+    for path in (tight, shown, options):
+        path()
