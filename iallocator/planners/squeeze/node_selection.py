@@ -1,7 +1,8 @@
 """Squeezing one group: which nodes can be powered down, or which must be powered on.
 
 Both searches ask `Feasibility.find` for sets of nodes, in the order in which they are given, and
-keep the best set that they have found so far.
+keep the best set that they have found so far.  They end with a local search over sets of nodes,
+in which steps add a node to free, or spare one that need not be powered on.
 """
 
 from __future__ import annotations
@@ -10,14 +11,16 @@ from iallocator.deadline import TIME_IS_UP, check
 from iallocator.model.columns import MEMORY
 from iallocator.model.state import State
 from iallocator.planners.power_state import Switched
+from iallocator.planners.search import Acceptance, LocalSearch, Neighbourhood
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from iallocator.deadline import Stopped
     from iallocator.planners.plan import PlanEntry
     from iallocator.planners.plan_limits import StopCriteria
+    from iallocator.planners.search import Objective
     from iallocator.planners.squeeze.feasibility import Feasibility, FeasibilityResult
 
 __all__ = ["NodeSelection", "balanced"]
@@ -89,67 +92,73 @@ class NodeSelection:
     def power_down(self, most: int) -> None:
         """Free as many candidates as possible, the first ones first, and at most `most`."""
         self._most = most
-        rest = self._free_beginning()
-        while rest and not self.stopped:
-            check()
-            rejected = []
-            for index in rest:
-                if self.stopped or not self._frees([*self.chosen, index]):
-                    rejected.append(index)
-            if len(rejected) == len(rest):
-                break
-            rest = rejected  # what is off now may have been what was in the way
-        if self.chosen and not self.stopped:
-            found = balanced(self._feasibility, self.chosen)
-            if found is not None:
-                self._keep(self.chosen, found)
-
-    def _free_beginning(self) -> list[int]:
-        """Free a long beginning of the candidates; return the others.
-
-        The longest that may be possible, or what halving finds below it.
-        """
+        # first a long beginning: the longest that may be possible, or what halving finds below it
         candidates, feasibility = self._candidates, self._feasibility
-        low, high = 0, min(len(candidates), max(0, self._most))
+        low, high = 0, min(len(candidates), max(0, most))
         while high and feasibility.hopeless(candidates[:high]):
             check()
             high -= 1
-        if high and self._frees(candidates[:high]):
+        step = self.freeing(candidates[:high]) if high else None
+        if step is not None:
+            step.apply(self)
             low = high
         while high - low > 1 and not self.stopped:
             middle = (low + high) // 2
-            if self._frees(candidates[:middle]):
-                low = middle
-            else:
+            step = self.freeing(candidates[:middle])
+            if step is None:
                 high = middle
+            else:
+                step.apply(self)
+                low = middle
         self.rejected = {}
-        return list(candidates[low:])
+        # then single nodes
+        self._improve(_OneMore(candidates[low:]), lambda work: (-len(work.chosen),))
+        if self.chosen and not self.stopped:
+            found = balanced(feasibility, self.chosen)
+            if found is not None:
+                self.keep(self.chosen, found)
 
-    def _frees(self, off: Sequence[int]) -> bool:
-        """Keep the nodes `off` if they can be freed; return whether they can."""
+    def freeing(self, off: Sequence[int]) -> _Step | None:
+        """Return how the nodes `off` can be freed; None, with the reason noted, if not known."""
         if self._out_of_time():
-            return False
+            return None
         if len(off) > self._most:
             self.rejected[off[-1]] = LAST_ONE
-            return False
+            return None
         tried = frozenset(off)
         if tried not in self._failed:
             found = self._feasibility.find(off=off)
             if not found.problem:
-                self._keep(off, found)
-                self.rejected.pop(off[-1], None)
-                return True
+                return _Step(off, found)
             self._failed[tried] = found.problem
         if not self._out_of_time():
             self.rejected[off[-1]] = self._failed[tried]
-        return False
+        return None
+
+    def sparing(self, on: Sequence[int]) -> _Step | None:
+        """Return how the nodes `on` suffice if they are powered on; None if that is not known."""
+        if self._out_of_time():
+            return None
+        found = self._feasibility.find(on=on)
+        return None if found.problem else _Step(on, found)
+
+    def _improve(
+        self,
+        moves: Neighbourhood[NodeSelection, _Step],
+        objective: Callable[[NodeSelection], Objective],
+    ) -> None:
+        """Change the chosen nodes one by one as long as that is better."""
+        acceptance: Acceptance[_Step] = Acceptance(ended=lambda: self.stopped)
+        end = LocalSearch([moves], objective, acceptance, self._limits.deadline).run(self)
+        if end == TIME_IS_UP:
+            self.stopped = end
 
     def _out_of_time(self) -> bool:
         if self._limits.deadline.over():
             self.stopped = TIME_IS_UP
         return bool(self.stopped)
 
-    def _keep(self, chosen: Sequence[int], found: FeasibilityResult) -> None:
+    def keep(self, chosen: Sequence[int], found: FeasibilityResult) -> None:
         """Take this set of nodes for the best so far."""
         more = len(found.entries) - len(self.entries)
         self.chosen = list(chosen)
@@ -165,7 +174,12 @@ class NodeSelection:
         """
         self._powers_on = True
         feasibility, standby = self._feasibility, self._candidates
-        large = [index for index in standby if self._large_enough(index)]
+        aim, large = feasibility.aim, []
+        for index in standby:
+            with Switched(aim.cluster, on=[index]):  # empty, has it the reserve?
+                state = State(aim.cluster)
+                if state.columns[MEMORY][index] > 0 and not aim.reserve.lacks(state, index):
+                    large.append(index)
         orders = [standby] if len(large) == len(standby) else [standby, large]
         tries = [order[:count] for order in orders for count in range(len(order) + 1)]
         for nodes in tries:
@@ -173,35 +187,80 @@ class NodeSelection:
                 return
             found = feasibility.find(on=nodes)
             if not found.problem:
-                self._keep(nodes, found)
-                self._spare_nodes()
+                self.keep(nodes, found)
+                # leave out nodes without which the others suffice, and tidy up the moves
+                self._improve(_OneLess(self.chosen[-2::-1]), lambda work: (len(work.chosen),))
+                if self.stopped:
+                    return
+                found = feasibility.find(on=self.chosen, tidy=True)
+                if not found.problem:
+                    self.keep(self.chosen, found)
                 return
             self.problem = found.problem
         if not self._limits.deadline.over():
             found = feasibility.find(on=standby, tidy=True)
             still = feasibility.without_moves(standby)
             idle = feasibility.behaviour.squeezes_further and found.shortage >= still.shortage
-            self._keep(standby, still if found.loses_n1 or idle else found)
+            self.keep(standby, still if found.loses_n1 or idle else found)
 
-    def _large_enough(self, index: int) -> bool:
-        """Return whether the node has the reserve while it is empty."""
-        aim = self._feasibility.aim
-        with Switched(aim.cluster, on=[index]):
-            state = State(aim.cluster)
-            return state.columns[MEMORY][index] > 0 and not aim.reserve.lacks(state, index)
 
-    def _spare_nodes(self) -> None:
-        """Leave out the nodes without which the others suffice, and tidy up the moves."""
-        for index in self.chosen[-2::-1]:
-            if self._out_of_time():
-                return
-            fewer = [other for other in self.chosen if other != index]
-            found = self._feasibility.find(on=fewer)
-            if not found.problem:
-                self._keep(fewer, found)
-        found = self._feasibility.find(on=self.chosen, tidy=True)
-        if not found.problem:
-            self._keep(self.chosen, found)
+class _Step:
+    """A set of nodes to switch, and the moves for it."""
+
+    __slots__ = ("_chosen", "_found")
+
+    def __init__(self, chosen: Sequence[int], found: FeasibilityResult) -> None:
+        self._chosen = chosen
+        self._found = found
+
+    def apply(self, state: NodeSelection) -> None:
+        """Keep the set as the best one so far."""
+        state.keep(self._chosen, self._found)
+        if self._chosen:
+            state.rejected.pop(self._chosen[-1], None)
+
+
+class _OneMore(Neighbourhood[NodeSelection, _Step]):
+    """One more of the nodes `rest` to free, in turn.
+
+    A node that could not be freed is tried again after others: it may have needed their being off.
+    """
+
+    name = "one more"
+
+    def __init__(self, rest: Sequence[int]) -> None:
+        self._rest = list(rest)
+
+    def best(
+        self, state: NodeSelection, objective: Objective, allows: Callable[[_Step], bool]
+    ) -> _Step | None:
+        """Return the next node that can be freed besides the chosen ones."""
+        for number, index in enumerate(self._rest):
+            step = None if state.stopped else state.freeing([*state.chosen, index])
+            if step is not None:
+                self._rest = [*self._rest[number + 1 :], *self._rest[:number]]
+                return step
+        return None
+
+
+class _OneLess(Neighbourhood[NodeSelection, _Step]):
+    """One node less to power on, each of `nodes` in turn."""
+
+    name = "one less"
+
+    def __init__(self, nodes: Sequence[int]) -> None:
+        self._nodes = list(nodes)
+
+    def best(
+        self, state: NodeSelection, objective: Objective, allows: Callable[[_Step], bool]
+    ) -> _Step | None:
+        """Return the next node that the others do not need."""
+        while self._nodes and not state.stopped:
+            spared = self._nodes.pop(0)
+            step = state.sparing([index for index in state.chosen if index != spared])
+            if step is not None:
+                return step
+        return None
 
 
 def balanced(feasibility: Feasibility, off: Sequence[int]) -> FeasibilityResult | None:
