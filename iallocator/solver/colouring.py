@@ -5,11 +5,11 @@ A graph is a list that says of every vertex which others it must not share its c
 
 from __future__ import annotations
 
-from iallocator.deadline import check
+from iallocator.solver.branch_and_bound import BranchAndBound
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     Graph = Sequence[Collection[int]]
 
@@ -37,7 +37,7 @@ def colour_greedily(graph: Graph) -> list[int]:
 
 
 def large_clique(graph: Graph) -> list[int]:
-    """Vertices that are neighbours of each other, found greedily: they need a colour each."""
+    """Return vertices that are neighbours of each other, found greedily: each needs a colour."""
     best: list[int] = []
     for start in sorted(range(len(graph)), key=lambda v: -len(graph[v])):
         if len(graph[start]) < len(best):
@@ -53,71 +53,75 @@ def large_clique(graph: Graph) -> list[int]:
 
 
 def colour(graph: Graph, steps: int = STEPS) -> tuple[list[int], bool]:
-    """Colours of the vertices, as few as are found within `steps`, and whether fewer cannot be."""
+    """Return the colours of the vertices, as few as are found, and whether fewer are impossible.
+
+    `steps`: how many vertices the search colours, or colours anew.
+    """
     search = _Search(graph, steps)
-    search.run()
+    if search.clique and len(search.clique) < search.cost:
+        for number, vertex in enumerate(search.clique):
+            search.paint(vertex, number)
+        search.search(len(search.clique))
     return search.best, search.proved
 
 
-class _Search:
-    """Branch and bound over the order of DSATUR.
+class _Search(BranchAndBound):
+    """Branch and bound over the order of DSATUR: every decision colours one more vertex.
+
+    The cost is the number of colours.
 
     Attributes
     ----------
     best:
         The colours of the vertices with the fewest colours found.
-    proved:
-        Whether there is no way with fewer.
+    clique:
+        Vertices that need a colour each.
     """
 
     def __init__(self, graph: Graph, steps: int) -> None:
         self.best = colour_greedily(graph)
-        self.proved = False
+        self.clique = large_clique(graph)
+        super().__init__(len(graph), max(self.best, default=-1) + 1, len(self.clique))
         self._graph = graph
         self._steps = steps
-        self._count = max(self.best, default=-1) + 1
         self._colours = [-1] * len(graph)
+        self._used = [len(self.clique)]  # colours used, after each decision
         self._seen: list[dict[int, int]] = [{} for _ in graph]
-        self._clique = large_clique(graph)
 
-    def run(self) -> None:
-        """Find the best."""
-        if len(self._clique) < self._count:
-            for number, vertex in enumerate(self._clique):
-                self._paint(vertex, number)
-            self._descend(len(self._clique), len(self._clique))
-        self.proved = self._steps > 0
+    def must_end(self) -> bool:
+        return self._steps <= 0
 
-    def _descend(self, painted: int, used: int) -> None:
-        """Colour the rest, `painted` vertices having `used` colours."""
-        if painted == len(self._graph):
-            self.best, self._count = list(self._colours), used
-            return
+    def branches(self, depth: int) -> Iterator[tuple[int, tuple[int, int]]]:
         vertex = max(
             (v for v, c in enumerate(self._colours) if c < 0),
             key=lambda v: (len(self._seen[v]), len(self._graph[v]), -v),
         )
+        used = self._used[-1]
         for number in range(used + 1):
-            check()
-            if max(used, number + 1) >= self._count or self._steps <= 0:
-                return
-            if number in self._seen[vertex]:
-                continue
-            self._steps -= 1
-            self._paint(vertex, number)
-            self._descend(painted + 1, max(used, number + 1))
-            self._wipe(vertex)
-            if self._count <= len(self._clique):
-                return
+            if number not in self._seen[vertex]:
+                yield max(used, number + 1), (vertex, number)
 
-    def _paint(self, vertex: int, number: int) -> None:
-        self._colours[vertex] = number
-        for other in self._graph[vertex]:
-            self._seen[other][number] = self._seen[other].get(number, 0) + 1
+    def enter(self, depth: int, choice: tuple[int, int]) -> None:
+        vertex, number = choice
+        self._steps -= 1
+        self._used.append(max(self._used[-1], number + 1))
+        self.paint(vertex, number)
 
-    def _wipe(self, vertex: int) -> None:
-        number, self._colours[vertex] = self._colours[vertex], -1
+    def leave(self, depth: int, choice: tuple[int, int]) -> None:
+        vertex, number = choice
+        self._used.pop()
+        self._colours[vertex] = -1
         for other in self._graph[vertex]:
             self._seen[other][number] -= 1
             if not self._seen[other][number]:
                 del self._seen[other][number]
+
+    def accept(self, cost: int) -> bool:
+        self.best = list(self._colours)
+        return True
+
+    def paint(self, vertex: int, number: int) -> None:
+        """Give `vertex` the colour `number`."""
+        self._colours[vertex] = number
+        for other in self._graph[vertex]:
+            self._seen[other][number] = self._seen[other].get(number, 0) + 1

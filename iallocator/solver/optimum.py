@@ -1,12 +1,17 @@
-"""The placement of several instances with the lowest cost, and the proof that it is.
+"""The placement of several instances with the lowest cost, and the proof that none costs less.
 
-The cost is the score in the end and the prices of all places.  Branch and bound: instances
-are placed one after the other, best places first, and a branch is left when even its
-lower bound is not below what is found already.  The bound: what is still to come can
-change each statistic by so much at most, and in one direction only, so its standard
-deviation cannot fall below that of the same values with the extreme ones cut off by that
-much in all; and no price is negative.  Instances that are alike are placed in one order
-only.
+The cost is the score after all placements, and the prices of all places.  The search places one
+instance after the other, best places first.  It leaves a branch if even the lower bound of its cost
+does not improve on the best placement.
+
+The lower bound: the instances that are not placed yet can change each statistic by a limited
+amount, in one direction.  So the standard deviation of a statistic cannot fall below that of the
+present values with the extremes cut off by this amount.  Prices are not negative.  Instances that
+are alike are placed in one order only.
+
+The score is a sum of standard deviations, which is not linear.  Outer approximation (an integer
+program with tangents, solved again with a new tangent until its bound meets the score) was tried
+instead: see `docs/design/exact-search.md` for the figures.
 """
 
 from __future__ import annotations
@@ -17,11 +22,12 @@ from iallocator.deadline import PLACEMENTS, Deadline, check
 from iallocator.model.node_view import NodeView, capacities
 from iallocator.scoring.metrics import DOMAINS, STATISTICS
 from iallocator.scoring.score_delta import NO_CENTRES, after_primary, counting, values
+from iallocator.solver.branch_and_bound import BranchAndBound
 from iallocator.tolerances import SCORE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 
     from iallocator.aliases import Nodes
     from iallocator.model.instance import Instance
@@ -36,8 +42,13 @@ __all__ = ["Item", "Optimum", "lowest_cost"]
 class Item:
     """An instance to place.
 
-    ``places`` lists what it may have on the state as it is then: the score after it, its
-    price (0 or more), and the nodes; ``kind`` is equal for items that are alike.
+    Attributes
+    ----------
+    places:
+        Lists the places that the instance may have on the present state: the score afterwards, the
+        price (at least 0), and the nodes.
+    kind:
+        Equal for items that can be exchanged.
     """
 
     __slots__ = ("instance", "kind", "places")
@@ -49,10 +60,14 @@ class Item:
 
 
 class Optimum:
-    """The best that was found.
+    """The best placement that was found.
 
-    ``score``, ``price`` and ``nodes`` are those it began with if nothing is better;
-    ``proved`` says whether nothing is.
+    Attributes
+    ----------
+    score, price, nodes:
+        Those of the best placement; at first those of the known one.
+    proved:
+        Whether no placement costs less.
     """
 
     __slots__ = ("nodes", "price", "proved", "score")
@@ -65,7 +80,7 @@ class Optimum:
 
     @property
     def cost(self) -> float:
-        """What is made small."""
+        """The sum that the search minimises."""
         return self.score + self.price
 
 
@@ -77,80 +92,93 @@ def lowest_cost(
     check: Check,
     budget: Deadline,
 ) -> Optimum:
-    """The placement of all `items` with the lowest cost, its score over `scope`.
+    """Return the placement of all `items` with the lowest cost, its score over `scope`.
 
-    `known` is a placement to begin with (or one with an infinite score), `check` says
-    whether a whole placement keeps the rules that single places do not show.  The
-    state, which the items are not in, is left as it is.
+    Parameters
+    ----------
+    state:
+        The state without the items; it is left as it is.
+    scope:
+        The indices of the nodes that the score is about.
+    items:
+        The instances to place.
+    known:
+        A placement to begin with, or one with an infinite score.
+    check:
+        Returns whether a whole placement keeps the constraints that single places do not show.
+    budget:
+        How many places may be listed.
     """
-    ordered = sorted(items, key=lambda item: str(item.kind))
-    branching = _Branching(state, scope, ordered, known, check, budget)
-    if ordered:
-        branching.place(0, (), 0.0)
-    return branching.best
+    best = Optimum(known.score, known.price, known.nodes)
+    if items:
+        branching = _Branching(state, scope, items, best, check, budget)
+        branching.search()
+        best.proved = branching.proved
+    return best
 
 
-class _Branching:
-    """A search under way; ``best`` is what is found so far."""
+class _Branching(BranchAndBound):
+    """Decides the place of one item after the other, and keeps the best placement in `best`."""
 
     def __init__(
         self,
         state: State,
         scope: Sequence[int],
         items: Sequence[Item],
-        known: Optimum,
+        best: Optimum,
         check: Check,
         budget: Deadline,
     ) -> None:
-        self.best = Optimum(known.score, known.price, known.nodes)
+        super().__init__(len(items), best.cost, float("-inf"))
+        self._best = best
         self._state = state
-        self._items = items
+        self._items = sorted(items, key=lambda item: str(item.kind))
         self._check = check
         self._budget = budget
-        self._bound = _Bound(state, scope, [item.instance for item in items])
-        self._taken: dict[str, Nodes] = {}
+        self._bound = _Bound(state, scope, [item.instance for item in self._items])
+        self._taken: list[tuple[float, float, Nodes]] = []  # score, all prices so far, nodes
 
-    def place(self, position: int, last: Nodes, paid: float) -> None:
-        """Place the item at `position` and all after it.
+    def must_end(self) -> bool:
+        return self._budget.must_end
 
-        `last` is where its twin went, `paid` the price of those before it.
-        """
-        item = self._items[position]
-        twin = position > 0 and self._items[position - 1].kind == item.kind
-        final = position == len(self._items) - 1
+    def improves(self, bound: float) -> bool:
+        return bool(bound < self.cost - SCORE)
+
+    def branches(self, depth: int) -> Iterator[tuple[float, tuple[float, float, Nodes]]]:
+        item = self._items[depth]
+        twin = depth > 0 and self._items[depth - 1].kind == item.kind
+        _, paid, last = self._taken[-1] if self._taken else (0.0, 0.0, ())
         places = list(item.places())
         self._budget.spend(1 + len(places), PLACEMENTS)
-        # The cheapest first; of equally cheap places, those with the lower score first
+        # The lowest cost first; at equal cost, the lower score first
         for score, price, nodes in sorted(places, key=lambda one: (one[0] + one[1], one)):
-            if self._budget.must_end:
-                self.best.proved = False
-                return
-            if twin and nodes < last:
-                continue
-            if final and score + paid + price >= self.best.cost - SCORE:
-                return  # the others are no better
-            self._taken[item.instance.name] = nodes
-            if not final:
-                due = paid + price
-                self._state.place(item.instance, nodes)
-                try:
-                    if self._bound.of(position + 1) + due < self.best.cost - SCORE:
-                        self.place(position + 1, nodes, due)
-                finally:
-                    self._state.remove(item.instance, nodes)
-            elif self._accepted():
-                self.best.score, self.best.price = score, paid + price
-                self.best.nodes = dict(self._taken)
-                return
+            if not twin or nodes >= last:
+                final = depth == len(self._items) - 1
+                bound = score + paid + price if final else float("-inf")
+                yield bound, (score, paid + price, nodes)
 
-    def _accepted(self) -> bool:
-        """Check the whole placement; for that the state is cleared of it."""
-        items = [i for i in self._items if i.instance.name in self._state.where]
-        for item in reversed(items):
-            self._state.remove(item.instance, self._taken[item.instance.name])
-        accepted = self._check(self._taken)
-        for item in items:
-            self._state.place(item.instance, self._taken[item.instance.name])
+    def enter(self, depth: int, choice: tuple[float, float, Nodes]) -> None:
+        self._state.place(self._items[depth].instance, choice[2])
+        self._taken.append(choice)
+
+    def leave(self, depth: int, choice: tuple[float, float, Nodes]) -> None:
+        self._taken.pop()
+        self._state.remove(self._items[depth].instance, choice[2])
+
+    def promises(self, depth: int) -> bool:
+        return self.improves(self._bound.of(depth + 1) + self._taken[-1][1])
+
+    def accept(self, cost: float) -> bool:
+        placed = [(i.instance, nodes) for i, (_, _, nodes) in zip(self._items, self._taken)]
+        for instance, nodes in reversed(placed):
+            self._state.remove(instance, nodes)
+        whole = {instance.name: nodes for instance, nodes in placed}
+        accepted = self._check(whole)
+        for instance, nodes in placed:
+            self._state.place(instance, nodes)
+        if accepted:
+            self._best.score, self._best.price, _ = self._taken[-1]
+            self._best.nodes = whole
         return accepted
 
 
@@ -162,7 +190,7 @@ class _Bound:
         self._scope = scope
         nodes = state.cluster.nodes
         self._fixed = {index: capacities(nodes[index]) for index in scope}
-        views = [self._view(index) for index in scope]
+        views = [NodeView.of(state, index, self._fixed[index]) for index in scope]
         self._counts = [[bool(counting(k, view)) for view in views] for k in range(len(STATISTICS))]
         self._changes: list[list[float]] = []
         total = [0.0] * len(STATISTICS)
@@ -170,13 +198,10 @@ class _Bound:
             self._changes.append(total)
             total = [a + b for a, b in zip(total, self._largest(instance, views))]
         self._changes.append(total)
-        self._changes.reverse()  # at a position: what those from there on change at most
-
-    def _view(self, index: int) -> NodeView:
-        return NodeView.of(self._state, index, self._fixed[index])
+        self._changes.reverse()  # by position: the largest change by the instances from there on
 
     def _largest(self, instance: Instance, views: Sequence[NodeView]) -> list[float]:
-        """Per statistic the most that `instance` changes over all nodes, with its sign."""
+        """Return, for each statistic, the largest change by `instance` on any node."""
         raise_by = instance.memory if instance.reserves else 0
         roles: list[Callable[[NodeView], NodeView]] = [lambda view: after_primary(view, instance)]
         if instance.required_nodes > 1:
@@ -193,8 +218,9 @@ class _Bound:
         return total
 
     def of(self, position: int) -> float:
-        """A score that placing the instances from `position` on cannot come below."""
-        rows = [values(self._view(index), NO_CENTRES) for index in self._scope]
+        """Return a lower bound of the score once the instances from `position` on are placed."""
+        views = (NodeView.of(self._state, index, self._fixed[index]) for index in self._scope)
+        rows = [values(view, NO_CENTRES) for view in views]
         changes = self._changes[position]
         score = 0.0
         for k, statistic in enumerate(STATISTICS):
@@ -211,9 +237,9 @@ class _Bound:
 
 
 def _least_spread(column: Sequence[float], change: float) -> float:
-    """The least standard deviation after changes in one direction that add up to `change`.
+    """Return the least standard deviation after changes in one direction that add up to `change`.
 
-    Negative: the highest values fall to a common level; positive: the lowest rise.
+    If `change` is negative, the highest values fall to a common level; else the lowest rise.
     """
     ordered = sorted(column) if change > 0 else sorted(-value for value in column)
     left = abs(change)

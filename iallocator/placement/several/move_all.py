@@ -6,16 +6,17 @@ Whoever is placed only takes room, so what failures lose with some in place is a
 
 from __future__ import annotations
 
-from iallocator.deadline import PLACEMENTS, TIME_IS_UP, TRIALS, Deadline, Held, Stopped, check
+from iallocator.deadline import PLACEMENTS, TIME_IS_UP, TRIALS, Held, Stopped, check
 from iallocator.n1.baseline import NO_GROWTH
 from iallocator.placement.moves import with_nearest
 from iallocator.placement.results import MoveResult
 from iallocator.placement.several.moves import move_most, places_of_move, taken_off, try_moves
 from iallocator.placement.several.sequence import in_turn
+from iallocator.solver.branch_and_bound import BranchAndBound
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from iallocator.aliases import Nodes
     from iallocator.model.cluster import Group
@@ -46,8 +47,13 @@ def least_growth(context: Context, group: Group, tasks: Sequence[MoveTask]) -> t
         return False, []
     wanted = {task.instance.name: state.where[task.instance.name] for task in tasks}
     with Held() as held, state.trial():
-        search = _Search(context, baseline, tasks, back, present, context.budget())
-        search.run(wanted)
+        search = _LeastGrowth(context, baseline, tasks, back, present)
+        for task in tasks:
+            state.remove(task.instance, wanted[task.instance.name])
+            state.place(task.instance, task.instance.nodes)
+        with taken_off(context, tasks):
+            context.bonds.pending = set()  # instances that are placed bind the others
+            search.search()
     context.interrupted |= held.asked
     return search.proved, search.found
 
@@ -64,15 +70,17 @@ def told(context: Context, groups: Collection[Group], proved: Collection[Group])
     return found
 
 
-class _Search:
-    """Looks for places of `tasks` that grow less than `best`, which is known.
+class _LeastGrowth(BranchAndBound):
+    """Searches for places of `tasks` after which failures lose less than now: `best` more.
+
+    What failures lose once some instances are placed is a lower bound: each further instance only
+    takes capacity.
 
     Attributes
     ----------
     found:
-        The moves to them, in an order in which they can be made; empty if there are none.
-    proved:
-        Whether nothing was overlooked.
+        The moves to the best places, in an order in which they can be made; empty if there are
+        none.
     """
 
     def __init__(
@@ -82,65 +90,40 @@ class _Search:
         tasks: Sequence[MoveTask],
         back: tuple[int, float],
         best: Growth,
-        budget: Deadline,
     ) -> None:
+        super().__init__(len(tasks), best, NO_GROWTH)
         self._context = context
         self._baseline = baseline
         self._tasks = sorted(tasks, key=lambda task: -task.instance.memory)
         self._back = back
-        self._best = best
-        self._budget = budget
-        self._price = 1 + (baseline.failures // NODES) ** 2
+        self._budget = context.budget()
+        self._work = 1 + (baseline.failures // NODES) ** 2  # for each place
         self.found: Made = []
-        self.proved = True
 
-    def run(self, wanted: dict[str, Nodes]) -> None:
-        """Search, on a state where the instances are on the nodes `wanted`."""
-        state = self._context.state
-        for task in self._tasks:
-            state.remove(task.instance, wanted[task.instance.name])
-            state.place(task.instance, task.instance.nodes)
-        with taken_off(self._context, self._tasks):
-            self._context.bonds.pending = set()  # whoever is placed binds the others
-            self._place(0, NO_GROWTH)
+    def must_end(self) -> bool:
+        return self._budget.must_end or self._baseline.spent()
 
-    def _place(self, k: int, grown: Growth) -> None:
-        """Try the places of task `k`, those first after which least is lost; it is `grown` now."""
-        if k == len(self._tasks):
-            self._try(grown)
-            return
-        instance, state = self._tasks[k].instance, self._context.state
-        for more, nodes in self._ordered(self._tasks[k]):
-            if more >= self._best:  # a better one was found meanwhile
-                return
-            with state.trial():
-                state.place(instance, nodes)
-                self._place(k + 1, more)
-            if self._over() or self._best == NO_GROWTH:
-                return
-
-    def _ordered(self, task: MoveTask) -> list[tuple[Growth, Nodes]]:
-        """The places of `task` with what is lost more after each, the least first."""
+    def branches(self, depth: int) -> Iterator[tuple[Growth, Nodes]]:
+        state, task = self._context.state, self._tasks[depth]
         found = []
-        state = self._context.state
         for _, _, nodes in sorted(places_of_move(self._context, task, self._budget)):
-            if self._over():
+            if self.must_end():
+                self.proved = False
                 break
-            self._budget.spend(self._price, PLACEMENTS)
+            self._budget.spend(self._work, PLACEMENTS)
             with state.trial():
                 state.place(task.instance, nodes)
                 found.append((self._baseline.growth(state, self._back), nodes))
-        found = [one for one in found if one[0] < self._best]
-        return sorted(found, key=lambda one: one[0])
+        yield from sorted(found, key=lambda one: one[0])
 
-    def _over(self) -> bool:
-        """Whether to end, without a proof."""
-        if self._budget.must_end or self._baseline.spent():
-            self.proved = False
-        return not self.proved
+    def enter(self, depth: int, choice: Nodes) -> None:
+        self._context.state.place(self._tasks[depth].instance, choice)
 
-    def _try(self, grown: Growth) -> None:
-        """Take the places as they are, which are `grown`, if the moves to them can be made."""
+    def leave(self, depth: int, choice: Nodes) -> None:
+        self._context.state.remove(self._tasks[depth].instance, choice)
+
+    def accept(self, cost: Growth) -> bool:
+        """Keep the places if the moves to them can be made."""
         context, state = self._context, self._context.state
         ends = {task.instance.name: state.where[task.instance.name] for task in self._tasks}
         with state.trial():
@@ -149,8 +132,10 @@ class _Search:
                 state.place(task.instance, task.instance.nodes)
             made = try_moves(context, self._tasks, ends)
         self._budget.spend(len(self._tasks), TRIALS)
-        if len(made) == len(self._tasks):
-            self.found, self._best = made, grown
+        if len(made) < len(self._tasks):
+            return False
+        self.found = made
+        return True
 
 
 def move_all(context: Context, tasks: Sequence[MoveTask]) -> tuple[str, Made]:

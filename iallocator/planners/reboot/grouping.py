@@ -9,6 +9,7 @@ smallest groups are dissolved into others.  Few nodes are also grouped by an exa
 from __future__ import annotations
 
 from iallocator.deadline import check
+from iallocator.solver.branch_and_bound import BranchAndBound
 from iallocator.solver.colouring import colour
 
 TYPE_CHECKING = False
@@ -79,8 +80,8 @@ class Grouping:
         self._cluster = cluster
         self._planner = planner
         self._known: dict[frozenset[int], DrainPlan] = {}
-        self._apart: dict[int, set[int]] = {}
-        self._work = WORK
+        self.apart: dict[int, set[int]] = {}
+        self.work = WORK
         self._held = [0] * len(cluster.nodes)
         for instance in cluster.instances:
             for index in instance.nodes:
@@ -115,8 +116,8 @@ class Grouping:
         nodes = [index for index in nodes if index not in self.left]
         if not nodes:
             return
-        self._apart = conflicts(self._cluster, nodes)
-        classes, proved = _classes(self._apart)
+        self.apart = conflicts(self._cluster, nodes)
+        classes, proved = _classes(self.apart)
         self.bound = max(len(classes) if proved else 1, self._planner.fewest(nodes))
         for way in self._ways(classes, nodes):
             self._growing = []
@@ -126,11 +127,11 @@ class Grouping:
                     self._tell(sum(map(len, self._growing)), len(nodes))
             if not self._best or len(self._growing) < len(self._best):
                 self.groups = self._best = self._growing
-            if len(self.groups) <= self.bound or not self._affords(nodes):
+            if len(self.groups) <= self.bound or not self.affords(nodes):
                 break
         self._dissolve()
         if len(nodes) <= SMALL:
-            self._exactly(nodes)
+            _FewestGroups(self, nodes).search()
 
     def settle(self, nodes: Sequence[int], reason: str) -> None:
         """Complete the groups after the search has ended early, for `reason`.
@@ -145,18 +146,18 @@ class Grouping:
         known = {index for group in self.groups for index in group} | self.left.keys()
         self.left |= {n: reason for n in nodes if n not in known}
 
-    def _affords(self, nodes: Sequence[int]) -> bool:
+    def affords(self, nodes: Sequence[int]) -> bool:
         """Return whether there is work left to plan for these nodes, and spend it."""
         cost = 1 + sum(self._held[index] for index in nodes)
         known = frozenset(nodes) in self._known
-        self._work -= 0 if known else cost
-        return self._work > 0
+        self.work -= 0 if known else cost
+        return self.work > 0
 
     def _ways(self, classes: Sequence[Group], nodes: Sequence[int]) -> Iterator[Sequence[Group]]:
         """Return groups to begin with: by conflicts, by targets of instances, and all at once."""
         yield classes
         yield _classes(takeover_conflicts(self._cluster, nodes))[0]
-        yield [tuple(sorted(nodes, key=lambda n: (-len(self._apart[n]), n)))]
+        yield [tuple(sorted(nodes, key=lambda n: (-len(self.apart[n]), n)))]
         yield [tuple(nodes)]
 
     def _parts(self, group: Group) -> Iterator[Group]:
@@ -169,7 +170,7 @@ class Grouping:
             while position < len(rest):
                 check()
                 some = rest[position : position + step]
-                if self._can([*part, *some]):
+                if self.can([*part, *some]):
                     part += some
                     position += len(some)
                     step *= 2
@@ -181,10 +182,10 @@ class Grouping:
             yield tuple(part)
             rest = [index for index in rest if index not in part]
 
-    def _can(self, group: Sequence[int]) -> bool:
+    def can(self, group: Sequence[int]) -> bool:
         """Return whether these nodes can be drained together."""
         members = set(group)
-        if any(not members.isdisjoint(self._apart[index]) for index in group):
+        if any(not members.isdisjoint(self.apart[index]) for index in group):
             return False
         return not self.plan(group).reason
 
@@ -206,39 +207,52 @@ class Grouping:
         """Return `others` with the nodes of `group` among them; None if a node finds no group."""
         for index in group:
             for number, other in enumerate(others):
-                if not self._affords([*other, index]):
+                if not self.affords([*other, index]):
                     return None
-                if self._can([*other, index]):
+                if self.can([*other, index]):
                     others[number] = (*other, index)
                     break
             else:
                 return None
         return others
 
-    def _exactly(self, nodes: Sequence[int]) -> None:
-        """Look for fewer groups by backtracking over the nodes."""
-        order = sorted(nodes, key=lambda n: (-len(self._apart[n]), n))
-        while len(self.groups) > self.bound:
-            found = self._placed(order, [], len(self.groups) - 1)
-            if found is None:
-                return
-            self.groups = found
 
-    def _placed(self, nodes: Sequence[int], groups: list[Group], most: int) -> list[Group] | None:
-        """Return `groups` extended by `nodes` to at most `most` groups; None if none are found."""
-        if not nodes:
-            return groups
-        first, *rest = nodes
-        for number in range(min(len(groups) + 1, most)):
-            new = number == len(groups)
-            wider = (first,) if new else (*groups[number], first)
-            if not self._affords(wider):
-                return None
-            if new or self._can(wider):
-                found = self._placed(rest, [*groups[:number], wider, *groups[number + 1 :]], most)
-                if found is not None:
-                    return found
-        return None
+class _FewestGroups(BranchAndBound):
+    """Searches for fewer groups than those of `grouping`, if these are not proved to be fewest.
+
+    Every decision puts one of `nodes` into a group, old or new.  The cost is the number of groups.
+    """
+
+    def __init__(self, grouping: Grouping, nodes: Sequence[int]) -> None:
+        super().__init__(len(nodes), len(grouping.groups), grouping.bound)
+        self._grouping = grouping
+        self._nodes = sorted(nodes, key=lambda n: (-len(grouping.apart[n]), n))
+        self._groups: list[Group] = []
+
+    def must_end(self) -> bool:
+        return self._grouping.work <= 0
+
+    def branches(self, depth: int) -> Iterator[tuple[int, int]]:
+        for number, group in enumerate([*self._groups, ()]):
+            wider = (*group, self._nodes[depth])
+            if len(self._groups) + (not group) >= self.cost or not self._grouping.affords(wider):
+                return
+            if not group or self._grouping.can(wider):
+                yield len(self._groups) + (not group), number
+
+    def enter(self, depth: int, choice: int) -> None:
+        if choice == len(self._groups):
+            self._groups.append(())
+        self._groups[choice] += (self._nodes[depth],)
+
+    def leave(self, depth: int, choice: int) -> None:
+        self._groups[choice] = self._groups[choice][:-1]
+        if not self._groups[choice]:
+            self._groups.pop()
+
+    def accept(self, cost: int) -> bool:
+        self._grouping.groups = list(self._groups)
+        return True
 
 
 def _classes(apart: dict[int, set[int]]) -> tuple[list[Group], bool]:
