@@ -1,11 +1,11 @@
 """Depth-first branch and bound: the one search for problems that an integer program cannot express.
 
 A search makes decisions, one below the other.  It tries the choices of each decision in the order
-of their lower bounds, and skips a choice whose bound does not improve on the best solution.
+of their lower bounds.  It skips the choices with a bound that does not improve on the best solution.
 
 Three properties keep a problem out of the integer program (`iallocator.solver.highs`): its cost is
 not linear (the score, the losses of failures), only a simulation knows which choices are possible
-(draining nodes), or HiGHS is much slower (colouring).  The subclasses give the measurements.
+(draining nodes), or HiGHS is much slower (colouring).  The subclasses name the measurements.
 Packing has a search of its own (`iallocator.packing`), because its steps take microseconds.
 """
 

@@ -1,6 +1,8 @@
 """Colouring graphs: greedily by DSATUR, and with the fewest colours by branch and bound.
 
-A graph is a list that says of every vertex which others it must not share its colour with.
+A graph lists, for each vertex, the vertices that must have another colour.  The integer program
+(one choice of a colour for each vertex) takes 3 to 60 times as long as this search, and needs 0.1 s
+to load: `docs/design/exact-search.md` has the measurement.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ present values with the extremes cut off by this amount.  Prices are not negativ
 are alike are placed in one order only.
 
 The score is a sum of standard deviations, which is not linear.  Outer approximation (an integer
-program with tangents, solved again with a new tangent until its bound meets the score) was tried
-instead: see `docs/design/exact-search.md` for the figures.
+program with tangents, solved again with new tangents until its bound meets the score) takes 2.6 s
+where this search takes 12 ms: `docs/design/exact-search.md` has the measurement.
 """
 
 from __future__ import annotations

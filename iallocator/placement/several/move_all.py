@@ -1,7 +1,8 @@
 """Moving several instances: one after the other, and where that fails all at once.
 
-With ``--n1 no-worse`` the places are searched by branch and bound after which failures lose least.
-Whoever is placed only takes room, so what failures lose with some in place is a lower bound.
+With ``--n1 no-worse``, branch and bound searches for the places after which failures lose least.
+The losses are not linear: the integer program would have to reject one combination of places after
+the other.  That takes 4 times as long: `docs/design/exact-search.md` has the measurement.
 """
 
 from __future__ import annotations

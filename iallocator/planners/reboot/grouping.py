@@ -1,9 +1,11 @@
 """Groups of nodes that can be drained together, as few as are found.
 
-Two nodes of one instance are never drained together.  That makes a conflict graph, whose chromatic
-number is a lower bound (if it is found).  A `DrainPlanner` says whether a whole group can be
-drained.  If a colour class cannot, groups are grown node by node, in several orders, and the
-smallest groups are dissolved into others.  Few nodes are also grouped by an exact search.
+Two nodes of one instance are never drained together.  That makes a conflict graph.  Its chromatic
+number, if it is found, is a lower bound of the number of groups.  A `DrainPlanner` says whether a
+whole group can be drained.  If a colour class cannot be drained, groups are grown node by node, in
+several orders, and the smallest groups are dissolved into others.  Few nodes are also grouped by
+branch and bound.  The integer program finds the same groups, but takes twice as long, because it
+must reject one combination of nodes after the other: `docs/design/exact-search.md`.
 """
 
 from __future__ import annotations
@@ -65,6 +67,10 @@ class Grouping:
         Node -> why it cannot be drained, even alone.
     bound:
         A lower bound of the number of groups.
+    apart:
+        Node -> the nodes that are not drained together with it.
+    work:
+        The number of moves that may still be tried.
     """
 
     def __init__(
