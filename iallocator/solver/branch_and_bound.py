@@ -1,7 +1,7 @@
 """Depth-first branch and bound: the one search for problems that an integer program cannot express.
 
 A search makes decisions, one below the other.  It tries the choices of each decision in the order
-of their lower bounds.  It skips the choices with a bound that does not improve on the best solution.
+of their lower bounds, as long as the bound improves on the best solution.
 
 Three properties keep a problem out of the integer program (`iallocator.solver.highs`): its cost is
 not linear (the score, the losses of failures), only a simulation knows which choices are possible

@@ -2,7 +2,7 @@
 
 With ``--n1 no-worse``, branch and bound searches for the places after which failures lose least.
 The losses are not linear: the integer program would have to reject one combination of places after
-the other.  That takes 4 times as long: `docs/design/exact-search.md` has the measurement.
+the other.  That takes twice as long: `docs/design/exact-search.md` has the measurement.
 """
 
 from __future__ import annotations
