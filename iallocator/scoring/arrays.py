@@ -9,6 +9,7 @@ import numpy as np
 from iallocator.limits.node import ALL_LIMITS, PRIMARY, SECONDARY, checks_for
 from iallocator.model.columns import MEMORY
 from iallocator.model.node_view import CAPACITIES, NodeView
+from iallocator.model.state import derived
 from iallocator.scoring.array_candidates import (
     ArrayCandidates,
     PeerMemory,
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from iallocator.limits.node import Check, LimitSet
     from iallocator.model.instance import Instance
     from iallocator.model.node_view import Quantity
-    from iallocator.model.state import State
+    from iallocator.model.state import Kept, State
     from iallocator.model.storage import PoolSpace
     from iallocator.scoring.array_pairs import Changed
     from iallocator.scoring.score_delta import Change
@@ -77,7 +78,7 @@ class ArrayKernel:
         everything = np.array(state.columns, dtype=np.float64)
         reserved = np.array(state.reserved, dtype=np.float64)
         self._columns, self._fixed, self._reserved = everything, capacity, reserved
-        self._viewed: tuple[list[int], NodeView] | None = None
+        self._viewed: Kept[None, NodeView] = {}
         self.renewals = 0
         self._in_scope = np.zeros(reserved.size, dtype=bool)
         self._in_scope[list(scope)] = True
@@ -112,7 +113,6 @@ class ArrayKernel:
         nodes = [index for index in self._scope if state.stamps[index] != seen[index]]
         index = np.asarray(nodes, dtype=np.intp)
         self._stamps = list(state.stamps)
-        self._viewed = None
         self.renewals += 1
         self._columns[:, index] = [[column[i] for i in nodes] for column in state.columns]
         self._reserved[index] = [state.reserved[i] for i in nodes]
@@ -127,11 +127,9 @@ class ArrayKernel:
         totals.sums[DOMAINS] = state.domain_conflicts(self._group)
 
     def _view(self, nodes: Sequence[int]) -> NodeView:
-        """These nodes as they are; kept for who asks for the same once more."""
-        wanted = list(nodes)
-        if self._viewed is None or self._viewed[0] != wanted:
-            self._viewed = wanted, self._fresh_view(nodes)
-        return self._viewed[1]
+        """Return these nodes as they are; the same nodes are often needed several times."""
+        counter = self.renewals, list(nodes)
+        return derived(self._viewed, None, counter, lambda: self._fresh_view(nodes))
 
     def _fresh_view(self, nodes: Sequence[int]) -> NodeView:
         index = np.asarray(nodes, dtype=np.intp)

@@ -9,6 +9,7 @@ from math import sqrt
 
 from iallocator.limits.node import ALL_LIMITS, PRIMARY, SECONDARY, checks_for
 from iallocator.model.node_view import Capacities, NodeView, OneSite
+from iallocator.model.state import derived
 from iallocator.scoring.candidates import DECIMALS, ListedCandidates
 from iallocator.scoring.metrics import DOMAINS, LOCATION, RESERVING, STATISTICS
 from iallocator.scoring.pairs import NOWHERE, MirrorNode, Mirrors, RowCandidates, Start
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
     from iallocator.limits.node import Check, LimitSet
     from iallocator.model.instance import Instance
-    from iallocator.model.state import State
+    from iallocator.model.state import Kept, State
     from iallocator.scoring.candidates import Placement
     from iallocator.scoring.score_delta import Change
 
@@ -58,7 +59,7 @@ class ScalarKernel:
         self.renewals = 0
         self._fixed = fixed
         self._group = scope_group(state.cluster, scope) if scope else None
-        self._views: dict[int, NodeView] = {}
+        self._views: Kept[int, NodeView] = {}
         views = [self.view(index) for index in scope]
         online = sum(1 for view in views if view.online)
         stored = sum(1 for view in views if view.stored)
@@ -94,7 +95,6 @@ class ScalarKernel:
         self.renewals += bool(changed)
         for index in changed:
             self._stamps[index] = stamps[index]
-            self._views.pop(index, None)
             before, after = self._values[index], values(self.view(index), totals.centres)
             self._values[index] = after
             for k, (old, new) in enumerate(zip(before, after)):
@@ -103,14 +103,14 @@ class ScalarKernel:
         totals.sums[DOMAINS] = self.state.domain_conflicts(self._group)
 
     def view(self, index: int) -> NodeView:
-        """Node `index` as it is now."""
-        view = self._views.get(index)
-        if view is None:
-            pools = self.state.pools
-            site = None if pools is None else OneSite(pools, index)
-            view = NodeView.of(self.state, index, self._fixed[index], site)
-            self._views[index] = view
-        return view
+        """Return node `index` as it is now."""
+        state = self.state
+
+        def compute() -> NodeView:
+            site = None if state.pools is None else OneSite(state.pools, index)
+            return NodeView.of(state, index, self._fixed[index], site)
+
+        return derived(self._views, index, state.stamps[index], compute)
 
     def score(self) -> float:
         """The score as things are."""

@@ -24,7 +24,7 @@ from pathlib import Path
 from types import CodeType
 from typing import NamedTuple
 
-__all__ = ["BOUNDS", "CACHES", "DERIVED", "MEMOS", "PACKAGE", "Cache"]
+__all__ = ["BOUNDS", "CACHES", "MEMOS", "PACKAGE", "RENEWED_BY_HAND", "Cache"]
 
 PACKAGE = Path(__file__).parents[2] / "iallocator"
 
@@ -74,11 +74,16 @@ LIST = tomllib.loads(Path(__file__).with_name("caches.toml").read_text(encoding=
 
 DERIVED = [cache for file, test in LIST["derived"].items() for cache in derived_values(file, test)]
 
-CACHES = DERIVED + [
-    Cache(file, what, **entry)
-    for file, entries in LIST["caches"].items()
-    for what, entry in entries.items()
-]
+
+def listed_caches(table: str) -> list[Cache]:
+    """Return the caches of one table of the list."""
+    files = LIST[table].items()
+    return [Cache(f, what, **entry) for f, entries in files for what, entry in entries.items()]
+
+
+RENEWED_BY_HAND = listed_caches("caches")
+
+CACHES = DERIVED + listed_caches("counters") + RENEWED_BY_HAND
 
 MEMOS: dict[str, str] = LIST["memos"]
 """File -> what is kept there for good, and why it stays true."""

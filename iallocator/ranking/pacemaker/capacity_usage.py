@@ -50,7 +50,7 @@ class CapacityUsage:
 
     def take(self, index: int, needs: Amounts) -> None:
         """Place something with these `needs` on node `index`."""
-        left = dict(self.free[index])  # who has been told what was free goes on knowing that
+        left = dict(self.free[index])  # a copy: callers keep the amounts that were free before
         take(left, needs)
         self.free[index] = left
         self.count[index] += 1
@@ -65,7 +65,7 @@ class CapacityUsage:
         return self._facts.by_name
 
     def lacking(self, nodes: Sequence[int], needs: Amounts) -> set[int]:
-        """Those of `nodes` that have too little of what `needs` asks for."""
+        """Return those of `nodes` that have less free capacity than `needs`."""
         short: set[int] = set()
         for name, amount in needs.items():
             column = self._columns.get(name)
