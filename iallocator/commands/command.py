@@ -59,11 +59,14 @@ class Result:
         Whether a signal ended the work early.
     executable:
         Whether ``-X`` may carry the result out.
+    finite:
+        Whether no number of the document can be infinite, so that a faster writer may be used.
     problems:
         What is wrong, reported on stderr last.
     """
 
     status = 0
+    finite = False
     interrupted = False
     executable = True
 
@@ -226,8 +229,8 @@ class Command:
         return None
 
 
-def print_json(document: object) -> None:
-    """Print a document for programs, with one member a line."""
-    from iallocator.wire.codec import pretty
+def print_json(document: object, finite: bool = False) -> None:
+    """Print a document for programs, with one member a line; `finite` as `Result.finite`."""
+    from iallocator.wire.codec import pretty, pretty_finite
 
-    print(pretty(document))
+    print(pretty_finite(document) if finite else pretty(document))

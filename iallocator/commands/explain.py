@@ -123,6 +123,8 @@ class Ask(Explain):
 class Explained(Result):
     """An explanation: as text, and as a page with the nodes before and after the answer."""
 
+    finite = True
+
     def __init__(
         self, explanation: Explanation, settings: ExplainSettings, cluster: Cluster,
         request: Request,

@@ -135,7 +135,7 @@ def _show(found: Result, command: Command, put_off: bool) -> bool:
 def _write(document: Json | None, found: Result, settings: Any) -> None:
     """Write the document, by default that of `found`, the script, and the drawing."""
     if getattr(settings, "json", False):
-        print_json(found.document() if document is None else document)
+        print_json(found.document() if document is None else document, found.finite)
     elif not is_stdout(getattr(settings, "html", None)):
         print(found.text(), end="")
     commands = getattr(settings, "commands", None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from iallocator.explain.facts import PENALTY, Placed, Standing, Term, scored
+from iallocator.explain.facts import PENALTY, Placed, Standing, Term
 from iallocator.placement.results import penalty_in
 from iallocator.ranking.lost_allocations import shown
 from iallocator.scoring.candidates import keep_best
@@ -49,10 +49,10 @@ class Asked:
     instance: Instance
     group: Group
     report: GroupReport
-    survey: Survey
     scores: Contributions | None = None
     best: Nodes = ()
     penalty_before: float = 0.0
+    survey: Survey | None = None
 
     def note(
         self,
@@ -63,8 +63,12 @@ class Asked:
         rejected: Collection[Nodes],
         score_of: Callable[[Any, Nodes], float],
         unchecked: Collection[Nodes] = (),
+        best_of: dict[int, NodeBest] | None = None,
     ) -> None:
-        """Note the best placements (nodes, score, penalty), and how every node stands."""
+        """Note the best placements (nodes, score, penalty), and how every node stands.
+
+        `best_of`: the best placement of each node, if that is known already.
+        """
         report = self.report
         assert self.scores is not None
         self.best = ways[0][0] if ways else ()
@@ -74,7 +78,10 @@ class Asked:
             first = next(candidates.ranked(), None)
             report.by_losses = first is not None and isinstance(first[0], tuple)
         scored = [(nodes, score, self.scores.of(nodes)) for nodes, score, _ in ways]
-        report.standings = standings(cluster, candidates, score_of, order, rejected, unchecked)
+        if best_of is None:
+            best_of = best_of_nodes(candidates, rejected)
+        alone = candidates.feasible - len(rejected) < 2
+        report.standings = standings(cluster, best_of, alone, score_of, order, unchecked)
         if order is not None:
             report.placements = placed_by(order, cluster, report.name, scored)
             return
@@ -122,40 +129,35 @@ MANY = 100_000
 
 def standings(
     cluster: Cluster,
-    candidates: Candidates,
+    best: dict[int, NodeBest],
+    alone: bool,
     score_of: Callable[[Any, Nodes], float],
     order: OrderedCandidates | None,
-    rejected: Collection[Nodes],
     unchecked: Collection[Nodes],
 ) -> dict[str, Standing]:
-    """Node -> its best placement of those that every node allows; none: no entry.
+    """Return node -> its best placement of those that every node allows; none: no entry.
 
-    `score_of` gives the score of a placement by its rank and nodes.  Placements that N+1
-    `rejected` count only where a node has no other; of those `unchecked` that is not known.
-    With an `order`, what a strategy says stands in the place of the score.
+    `best` is the best placement of each node; `alone`: N+1 rejects all placements but one.
+    `score_of` gives the score of a placement by its rank and nodes.  With an `order`, what a
+    strategy says counts in the place of the score.  For `unchecked` placements N+1 is not known.
     """
-    best = best_of_nodes(candidates, rejected)
-    every = {nodes for _, _, nodes in best.values()}
-    alone = candidates.feasible - len(rejected) < 2
+    alone = alone and len({nodes for _, _, nodes in best.values()}) < 2
     names = cluster.node_names(list(best))
     found = {}
     for name, (index, (lost, rank, nodes)) in zip(names, best.items()):
-        score, penalty = None, 0.0
+        score, penalty, told = None, 0.0, ""
         if order is not None:
             ranked = order.first if index == nodes[0] else order.second(nodes[0])
             criteria = [] if ranked is None else ranked.criteria(index)
             told = ", ".join(f"{rule} {value}" for rule, value in criteria if rule != "name")
         elif isinstance(rank, tuple):
             told = f"lost allocations {shown(rank)}"
-        elif alone and len(every) < 2:
+        elif alone:
             told = "the only placement possible"
         else:
             score = score_of(rank, nodes)
             penalty = penalty_in(rank, score)
-            told = f"score {scored(score, penalty)}"
-            told += " for violated soft constraints" if penalty else ""
-        told += "; N+1 not checked" if nodes in unchecked else ""
-        found[name] = Standing(cluster.node_names(nodes), told, score, lost, penalty)
+        found[name] = Standing(cluster, nodes, lost, score, penalty, told, nodes in unchecked)
     return found
 
 

@@ -109,7 +109,7 @@ def _report(cluster: Cluster, choice: Choice, position: int, offer: GroupSolutio
     report.obstacle = f"{why}: {', '.join(missing)}" if missing else why
     if sum(1 for why in excluded if not why) < instance.required_nodes:
         names = cluster.node_names(group.nodes)
-        report.nodes = [NodeReport(*pair) for pair in zip(names, excluded)]
+        report.nodes = [NodeReport(name, why) for name, why in zip(names, excluded)]
     return report
 
 

@@ -15,7 +15,13 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.scoring.scalar import ScalarKernel
 
-__all__ = ["Contributions", "Difference", "difference_document", "differences", "standing"]
+__all__ = [
+    "Contributions",
+    "Difference",
+    "difference_document",
+    "differences",
+    "standing",
+]
 
 
 def standing(kernel: ScalarKernel) -> list[Term]:

@@ -146,7 +146,6 @@ class Decision:
 def _group_document(group: GroupReport, answer: Placed | None, instance: str, scored: bool) -> Json:
     """The group as JSON, for `instance`; `scored`: its scores were compared."""
     scored = scored and group.ranked_by == "score"
-    rows = {row.name: row.document() for row in node_rows(group, answer, instance)}
     found: Json = {
         "group": group.name,
         "group_uuid": group.uuid,
@@ -157,7 +156,7 @@ def _group_document(group: GroupReport, answer: Placed | None, instance: str, sc
         "successes": group.successes,
         "failures": dict(sorted(group.failures.items())),
         "placements": [placed.document(scored) for placed in group.placements],
-        "nodes": [{**node.document(), **rows[node.name]} for node in group.nodes],
+        "nodes": [row.document() for row in node_rows(group, answer, instance)],
         "n1_refused": [rejected.document() for rejected in group.unsurvived],
         "closest": group.closest,
     }

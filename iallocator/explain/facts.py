@@ -8,7 +8,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from iallocator.aliases import Json
+from iallocator.aliases import Json, Nodes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Protocol
+
+    from iallocator.model.cluster import Cluster
+
+    class Survey(Protocol):
+        """What is known of the nodes of a group; see `iallocator.explain.survey.Survey`."""
+
+        def reports(self) -> list[NodeReport]:
+            """Return a report on every node of the group."""
+
+        def roles(self, index: int) -> list[RoleReport]:
+            """Return what a node says in each of its roles."""
+
 
 __all__ = [
     "DECIMALS",
@@ -172,13 +189,33 @@ class RoleReport:
         }
 
 
-@dataclass(frozen=True, slots=True)
 class NodeReport:
-    """A node of a group: why it was not considered, or what each role says."""
+    """A node of a group: why it was not considered, or what each role says.
 
-    name: str
-    excluded: list[str] = field(default_factory=list)
-    roles: list[RoleReport] = field(default_factory=list)
+    What the roles say is read from `survey`, where there is one, for the node `index`.
+    """
+
+    __slots__ = ("_index", "_roles", "_survey", "excluded", "name")
+
+    def __init__(
+        self,
+        name: str,
+        excluded: list[str] | None = None,
+        survey: Survey | None = None,
+        index: int = 0,
+    ) -> None:
+        self.name = name
+        self.excluded = excluded or []
+        self._survey = survey
+        self._index = index
+        self._roles: Sequence[RoleReport] | None = None
+
+    @property
+    def roles(self) -> Sequence[RoleReport]:
+        """What the node says in each role; empty if it was not considered."""
+        if self._roles is None:
+            self._roles = () if self._survey is None else self._survey.roles(self._index)
+        return self._roles
 
     @property
     def possible(self) -> bool:
@@ -223,21 +260,51 @@ class Unsurvived:
         }
 
 
-@dataclass(frozen=True, slots=True)
 class Standing:
     """The best placement of those that a node may be part of.
 
-    ``nodes`` are its nodes, primary first; ``told`` is what it was ranked by, in words, and
-    ``score`` that number where it was the score, else None; ``penalty`` is what violated soft
-    constraints add to it.  ``lost`` says that global N+1
-    rejected it and every other with this node that was looked at.
+    Attributes
+    ----------
+    lost:
+        Whether global N+1 rejected it, and every other with this node that was checked.
+    score, penalty:
+        What it was ranked by, where that was the score, else None; and what violated soft
+        constraints add to it.
     """
 
-    nodes: list[str]
-    told: str
-    score: float | None
-    lost: bool
-    penalty: float = 0.0
+    __slots__ = ("_cluster", "_nodes", "_told", "_unchecked", "lost", "penalty", "score")
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        nodes: Nodes,
+        lost: bool,
+        score: float | None,
+        penalty: float,
+        told: str,
+        unchecked: bool,
+    ) -> None:
+        self._cluster = cluster
+        self._nodes = nodes
+        self.lost = lost
+        self.score = score
+        self.penalty = penalty
+        self._told = told
+        self._unchecked = unchecked
+
+    @property
+    def nodes(self) -> list[str]:
+        """The names of its nodes, primary first."""
+        return self._cluster.node_names(self._nodes)
+
+    @property
+    def told(self) -> str:
+        """What it was ranked by, in words."""
+        told = self._told
+        if self.score is not None:
+            told = f"score {scored(self.score, self.penalty)}"
+            told += " for violated soft constraints" if self.penalty else ""
+        return told + ("; N+1 not checked" if self._unchecked else "")
 
 
 @dataclass(slots=True)
@@ -279,11 +346,23 @@ class GroupReport:
     placements: list[Placed] = field(default_factory=list)
     successes: int = 0
     failures: dict[str, int] = field(default_factory=dict)
-    nodes: list[NodeReport] = field(default_factory=list)
     unsurvived: list[Unsurvived] = field(default_factory=list)
     closest: str = ""
     verdict: str = ""
     standings: dict[str, Standing] = field(default_factory=dict)
+    survey: Survey | None = None
+    _nodes: list[NodeReport] | None = None
+
+    @property
+    def nodes(self) -> list[NodeReport]:
+        """A report on each node, made by the survey unless they are given."""
+        if self._nodes is None:
+            self._nodes = [] if self.survey is None else self.survey.reports()
+        return self._nodes
+
+    @nodes.setter
+    def nodes(self, nodes: list[NodeReport]) -> None:
+        self._nodes = nodes
 
     @property
     def ranked_by(self) -> str:

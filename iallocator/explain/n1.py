@@ -63,6 +63,12 @@ class RecordingN1Check(FailureTolerance):
     def _move(self, instance: Instance, nodes: Nodes) -> Move:
         return Move(instance, self._before.get(instance.name, ()), nodes)
 
+    def clear(self, instance: Instance, placements: Sequence[Nodes]) -> None:
+        """Note those of `placements`, of one group, that sums allow; the others stay unknown."""
+        before = self._before.get(instance.name, ())
+        for nodes in self.cleared(Move(instance, before, nodes) for nodes in placements):
+            self._verdicts[instance.name, nodes] = True
+
     def knows(self, instance: Instance, nodes: tuple[int, ...]) -> bool:
         """Return whether the placement of `instance` on `nodes` has been checked."""
         return (instance.name, nodes) in self._verdicts
@@ -72,6 +78,8 @@ class RecordingN1Check(FailureTolerance):
 
         What is undecided is neither accepted nor rejected, as if nobody had asked.
         """
+        if self._verdicts.get((instance.name, nodes)):
+            return True
         effort = self._rules.effort
         before = effort.undecided
         self.accepts(instance, nodes)

@@ -18,11 +18,12 @@ from iallocator.explain.asked import Asked, Choice, best_of_nodes
 from iallocator.explain.contributions import Contributions, standing
 from iallocator.explain.facts import GroupReport, Placed, Term
 from iallocator.explain.n1 import RecordingN1Check
-from iallocator.explain.survey import Survey, possible
+from iallocator.explain.survey import Survey
 from iallocator.model.state import derived
 from iallocator.n1.rules import WORK
 from iallocator.placement.results import NodeQuery
-from iallocator.scoring.scalar import kernel_of
+from iallocator.placement.what_if import NodeHistory
+from iallocator.scoring.scalar import SuccessiveKernels, kernel_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
         RankedMoves,
     )
     from iallocator.placement.trace import Accepts, TracedEvaluator
-    from iallocator.scoring.candidates import Candidates, Placement
+    from iallocator.scoring.candidates import Candidates, NodeBest, Placement
     from iallocator.scoring.scalar import ScalarKernel
 
 
@@ -98,7 +99,10 @@ class Recorder:
     _turn: int = 0
     _indices: dict[str, int] | None = None
     _as_read: dict[str, Instance] | None = None
+    _statistics: dict[int, SuccessiveKernels] = field(default_factory=dict)
     _kernels: Kept[None, dict[tuple[int, str], ScalarKernel]] = field(default_factory=dict)
+    _standings: Kept[None, dict[tuple[int, str], list[Term]]] = field(default_factory=dict)
+    _nodes: NodeHistory = field(default_factory=NodeHistory)
 
     @property
     def n1_check(self) -> type[RecordingN1Check]:
@@ -122,16 +126,24 @@ class Recorder:
     @aside
     def asked(self, evaluator: TracedEvaluator, query: NodeQuery) -> None:
         """Note what every node of the group says."""
-        instance = query.instance
-        survey = Survey(self.context, evaluator, query)
-        said = self._begin(evaluator, query, survey)
-        nodes = evaluator.scope.nodes
-        before = self._before(instance, nodes)
-        said.scores = Contributions(self._kernel(nodes), instance, before)
-        if instance.nodes and instance.name not in self.context.state.where:
+        instance, state = query.instance, self.context.state
+        said = self._begin(evaluator, query)
+        lasting = state.pools is None and not instance.exclusion  # what known nodes can tell
+        known = None
+        if lasting:
+            nodes = {*said.group.nodes, *query.present}
+            known = self._nodes.known(state, self.context.kernels, nodes)
+        survey = said.survey = said.report.survey = Survey(
+            self.context, evaluator, query, known, self.left, self._earlier(said)
+        )
+        if not lasting:
+            survey.settle()
+        scope = evaluator.scope.nodes
+        before = self._before(instance, scope)
+        said.scores = Contributions(self._kernel(scope), instance, before)
+        if instance.nodes and instance.name not in state.where:
             home = instance.nodes[0]
             said.penalty_before = self.context.bonds.costs(instance, [home]).get(home, 0.0)
-        said.report.nodes = survey.reports(self.left, self._earlier(said))
         self._open = said
 
     @aside
@@ -149,8 +161,9 @@ class Recorder:
         check = evaluator.scope.tolerance(evaluator.rules)
         assert isinstance(check, RecordingN1Check)
         unchecked: set[Nodes] = set()
+        best_of = None
         if accepts == evaluator.keeps_n1:
-            unchecked = self._check_best(candidates, check, instance, said.group)
+            best_of, unchecked = self._check_best(candidates, check, instance, said.group)
         rejected = check.rejected(instance, said.group)
         report.successes, report.failures = found.successes, found.failures
         nearest = check.best_rejected(instance, said.group, said.scores.score, candidates)
@@ -164,8 +177,9 @@ class Recorder:
             return found.score((rank, nodes))
 
         cluster = self.context.cluster
-        said.note(cluster, ways, found.order, candidates, rejected, score_of, unchecked)
+        said.note(cluster, ways, found.order, candidates, rejected, score_of, unchecked, best_of)
         if not found.best:
+            assert said.survey is not None
             report.closest = said.survey.closest(check, nearest[0] if nearest else None, instance)
 
     def _check_best(
@@ -174,38 +188,41 @@ class Recorder:
         check: RecordingN1Check,
         instance: Instance,
         group: Group,
-    ) -> set[Nodes]:
+    ) -> tuple[dict[int, NodeBest], set[Nodes]]:
         """Have N+1 checked for the best placement of every node, which the answer may not need.
 
         A node whose best placement N+1 rejects is tried with its next one.  `check` keeps the
-        results.  Return the placements that are not checked: those beyond `MOST_CHECKED`, or
-        `WORK_OF_CHECKS`.
+        results.  Return the best placement of each node, and the placements that are not checked:
+        those beyond `MOST_CHECKED`, or `WORK_OF_CHECKS`.
         """
         effort = self.context.effort
         # `aside` gives it back
         effort.work[SIMULATIONS] = min(effort.work[SIMULATIONS], WORK_OF_CHECKS)
         left = MOST_CHECKED
         unchecked: set[Nodes] = set()
+        rejected = check.rejected(instance, group)
         for _ in range(MOST_ROUNDS):
-            rejected = check.rejected(instance, group)
             best = best_of_nodes(candidates, rejected)
             asked = {nodes for lost, _, nodes in best.values() if not lost}
             unchecked = set()
-            for nodes in sorted(asked):
-                if check.knows(instance, nodes):
-                    continue
+            unknown = [nodes for nodes in sorted(asked) if not check.knows(instance, nodes)]
+            if not effort.spent:
+                check.clear(instance, unknown[:left])
+            for nodes in unknown:
                 if not left or effort.spent or not check.decides(instance, nodes):
                     unchecked.add(nodes)
                 left -= bool(left)
-            if len(check.rejected(instance, group)) == len(rejected):
-                break
-        return unchecked
+            known, rejected = rejected, check.rejected(instance, group)
+            if len(known) == len(rejected):
+                return best, unchecked
+        return best_of_nodes(candidates, rejected), unchecked
 
     @aside
     def ranked(self, evaluator: TracedEvaluator, instance: Instance, found: RankedMoves) -> None:
         """Note where an instance that moves may go."""
         said, candidates = self._opened(), found.candidates
-        said.report.successes = possible(said.report.nodes)
+        assert said.survey is not None
+        said.report.successes = said.survey.possible
         said.report.failures = dict(candidates.failures)
         best = list(islice(candidates.ranked(), max(AT_LEAST, evaluator.settings.top)))
         self._note_ranked(said, found, best, ())
@@ -267,9 +284,10 @@ class Recorder:
             state.remove(instance, present)
             limit_policy = evaluator.limit_policies.off(self.context.cluster.nodes[present[0]])
             query = NodeQuery.of_exchange(instance, present, limit_policy, found)
-            survey = Survey(self.context, evaluator, query)
-            said = self._begin(evaluator, query, survey)
-            said.report.nodes = survey.reports(self.left, None)
+            said = self._begin(evaluator, query)
+            survey = Survey(self.context, evaluator, query, None, self.left, None)
+            survey.settle()
+            said.survey = said.report.survey = survey
             before = self._before(instance, nodes)
             if found is None:
                 said.best = present[::-1]
@@ -325,10 +343,10 @@ class Recorder:
         assert self._open is not None
         return self._open
 
-    def _begin(self, evaluator: TracedEvaluator, query: NodeQuery, survey: Survey) -> Asked:
+    def _begin(self, evaluator: TracedEvaluator, query: NodeQuery) -> Asked:
         group = evaluator.group
         report = GroupReport(group.name, group.uuid, group.alloc_policy)
-        said = Asked(self._next(), query.kind, query.instance, group, report, survey)
+        said = Asked(self._next(), query.kind, query.instance, group, report)
         self.asked_of.setdefault(query.instance.name, []).append(said)
         return said
 
@@ -345,9 +363,13 @@ class Recorder:
         if self._as_read is None:
             self._as_read = {one.name: one for one in self.context.cluster.instances}
         known = self._as_read.get(instance.name)
-        if known is None or instance.name in state.where:
-            return standing(self._kernel(scope))
-        return standing(self._kernel(scope, known))
+        if instance.name in state.where:
+            known = None
+        standings = derived(self._standings, None, state.version, dict)
+        key = id(scope), "" if known is None else known.name
+        if key not in standings:
+            standings[key] = standing(self._kernel(scope, known))
+        return standings[key]
 
     def _kernel(self, scope: Sequence[int], known: Instance | None = None) -> ScalarKernel:
         """Return the scores over `scope` as the state is now, or with `known` where it was read.
@@ -356,12 +378,16 @@ class Recorder:
         """
         state = self.context.state
         kernels = derived(self._kernels, None, state.version, dict)
+        statistics = self._statistics.get(id(scope))
+        if statistics is None:
+            statistics = SuccessiveKernels(state.cluster, scope, self.context.kernels.arrays)
+            self._statistics[id(scope)] = statistics
         key = id(scope), "" if known is None else known.name
         if key not in kernels:
             with state.trial():
                 if known is not None:
                     state.place(known, known.nodes)
-                kernels[key] = kernel_of(state, scope)
+                kernels[key] = statistics.kernel(state)
         return kernels[key]
 
     def _runner_up(

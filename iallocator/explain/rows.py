@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from iallocator.aliases import Json
     from iallocator.explain.facts import GroupReport, NodeReport, Placed, RoleReport, Unsurvived
 
 __all__ = [
     "ANSWER", "NOT_ASKED", "POSSIBLE", "REJECTED", "VERDICTS", "NodeRow", "failure_words",
-    "node_rows",
+    "node_rows", "sorted_rows",
 ]  # fmt: skip
 
 ANSWER, POSSIBLE, REJECTED, NOT_ASKED = "answer", "possible", "refused", "not asked"
@@ -22,22 +20,75 @@ VERDICTS = (ANSWER, POSSIBLE, REJECTED, NOT_ASKED)
 """In the order in which they are shown."""
 
 
-@dataclass(frozen=True, slots=True)
 class NodeRow:
-    """A node: its name, its verdict, why, and its score if that is what counted, else None.
+    """A node in a table: its verdict, and its score if that is what counted, else None.
 
     ``penalty`` is what violated soft constraints add to the score.
     """
 
-    name: str
-    verdict: str
-    why: list[str]
-    score: float | None = None
-    penalty: float = 0.0
+    __slots__ = ("_chosen", "_group", "_instance", "_standing", "node", "verdict")
+
+    def __init__(
+        self, group: GroupReport, node: NodeReport, chosen: Sequence[str], instance: str
+    ) -> None:
+        self.node = node
+        self._group = group
+        self._chosen = chosen
+        self._instance = instance
+        self._standing = standing = group.standings.get(node.name)
+        if node.excluded:
+            self.verdict = NOT_ASKED
+        elif standing is None:
+            self.verdict = POSSIBLE if node.possible else REJECTED
+        elif standing.lost:
+            self.verdict = REJECTED
+        else:
+            self.verdict = ANSWER if node.name in chosen else POSSIBLE
+
+    @property
+    def name(self) -> str:
+        """The name of the node."""
+        return self.node.name
+
+    @property
+    def score(self) -> float | None:
+        """The score of the best placement with the node; None where it did not count."""
+        standing = self._standing
+        return None if standing is None or standing.lost or self.node.excluded else standing.score
+
+    @property
+    def penalty(self) -> float:
+        """The penalty of that placement."""
+        standing = self._standing
+        return 0.0 if standing is None or standing.lost or self.node.excluded else standing.penalty
+
+    @property
+    def why(self) -> list[str]:
+        """The reasons for the verdict, the most important one first; made when it is read."""
+        group, node, standing = self._group, self.node, self._standing
+        if node.excluded:
+            return [", ".join(node.excluded)]
+        if self.verdict == ANSWER and len(self._chosen) > 1:
+            return [("as primary", "as secondary")[self._chosen.index(node.name)]]
+        rejected = [text for role in node.roles for text in _rejections(role)]
+        if node.name in group.rejected_by_strategy:
+            rejected.append(f"FailStrategy: {group.rejected_by_strategy[node.name]}")
+        if standing is None:
+            return ["by its limits", *rejected] if node.possible else rejected
+        if standing.lost:
+            lost = (o for o in group.unsurvived if node.name in o.nodes)
+            first = next((failure_words(one, self._instance) for one in lost), None)
+            return [*rejected, first or "FailN1: a failure could not be survived"]
+        told, nodes = standing.told, standing.nodes
+        if len(nodes) > 1:
+            position = nodes.index(node.name)
+            other = nodes[1 - position]
+            told += f", as {'secondary of' if position else 'primary, with'} {other}"
+        return [told] if self.verdict == ANSWER else [told, *rejected]
 
     def document(self) -> Json:
-        """The row as JSON."""
-        found: Json = {"verdict": self.verdict, "why": self.why}
+        """The node and the row as JSON."""
+        found: Json = {**self.node.document(), "verdict": self.verdict, "why": self.why}
         if self.score is not None:
             found["score"] = round(self.score, 10)
         if self.penalty:
@@ -46,46 +97,21 @@ class NodeRow:
 
 
 def node_rows(group: GroupReport, answer: Placed | None, instance: str) -> list[NodeRow]:
-    """A row for every node of `group` that was looked at; who could take `instance` first."""
+    """Return a row for each node of `group` that was looked at, in the order of the group."""
     chosen = answer.nodes if answer is not None and answer in group.placements else []
-    rows = [_row(group, node, chosen, instance) for node in group.nodes]
+    return [NodeRow(group, node, chosen, instance) for node in group.nodes]
+
+
+def sorted_rows(group: GroupReport, answer: Placed | None, instance: str) -> list[NodeRow]:
+    """Return the rows by verdict and rank: first the nodes that could take `instance`."""
     place = {name: k for k, (name, _) in enumerate(group.ranking)}
     last = len(place)
 
     def standing(row: NodeRow) -> tuple[int, float, int]:
-        score = (row.score if row.score is not None else 0.0) + row.penalty
+        score = (row.score or 0.0) + row.penalty
         return VERDICTS.index(row.verdict), score, place.get(row.name, last)
 
-    return sorted(rows, key=standing)
-
-
-def _row(group: GroupReport, node: NodeReport, chosen: list[str], instance: str) -> NodeRow:
-    if node.excluded:
-        return NodeRow(node.name, NOT_ASKED, [", ".join(node.excluded)])
-    rejected = [text for role in node.roles for text in _rejections(role)]
-    if node.name in group.rejected_by_strategy:
-        rejected.append(f"FailStrategy: {group.rejected_by_strategy[node.name]}")
-    standing = group.standings.get(node.name)
-    if standing is None or standing.lost:
-        lost = [failure_words(one, instance) for one in group.unsurvived if node.name in one.nodes]
-        if standing is not None and standing.lost:
-            rejected += lost[:1] or ["FailN1: a failure could not be survived"]
-        if rejected and (standing is not None or not node.possible):
-            return NodeRow(node.name, REJECTED, rejected)
-        verdict = POSSIBLE if node.possible else REJECTED
-        return NodeRow(
-            node.name, verdict, ["by its limits", *rejected] if node.possible else rejected
-        )
-    told = standing.told
-    if len(standing.nodes) > 1:
-        position = standing.nodes.index(node.name)
-        other = standing.nodes[1 - position]
-        told += f", as {'secondary of' if position else 'primary, with'} {other}"
-    if node.name not in chosen:
-        return NodeRow(node.name, POSSIBLE, [told, *rejected], standing.score, standing.penalty)
-    if len(chosen) > 1:
-        told = ("as primary", "as secondary")[chosen.index(node.name)]
-    return NodeRow(node.name, ANSWER, [told], standing.score, standing.penalty)
+    return sorted(node_rows(group, answer, instance), key=standing)
 
 
 def _rejections(role: RoleReport) -> Iterator[str]:

@@ -3,33 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cached_property
 
 from iallocator.explain.facts import NodeReport, RoleRejection, RoleReport
 from iallocator.placement.nearest import closest, first_of, lost_by_n1, roles_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Sequence
 
     from iallocator.aliases import Nodes
     from iallocator.explain.facts import GroupReport
     from iallocator.limits.rejection import Rejection
-    from iallocator.model.cluster import Group, Node
+    from iallocator.model.cluster import Node
     from iallocator.model.instance import Instance
     from iallocator.n1.tolerance import FailureTolerance
     from iallocator.placement.context import Context
-    from iallocator.placement.nearest import RolesTested
     from iallocator.placement.results import NodeQuery
     from iallocator.placement.trace import TracedEvaluator
+    from iallocator.placement.what_if import KnownNodes
 
-__all__ = [
-    "LEFT",
-    "Survey",
-    "counted",
-    "exclusions",
-    "node_reports",
-    "possible",
-]
+__all__ = ["LEFT", "Survey", "counted", "exclusions"]
 
 LEFT = "is to be evacuated"
 RESTRICTED = "not in the list of nodes to which the request is restricted"
@@ -44,52 +38,71 @@ STAYS = {
 
 
 class Survey:
-    """The nodes of a group that are asked to take an instance, which is off the state."""
+    """The nodes of a group that are tested for an instance, which is off the state.
 
-    def __init__(self, context: Context, evaluator: TracedEvaluator, query: NodeQuery) -> None:
-        self._context = context
+    Which nodes are rejected is what the kernel recorded (`NodeQuery.results`).  The numbers of a
+    rejection are looked up when they are read, in the nodes as they were (`known`).  Without
+    `known`, `settle` must be called before the state changes.
+
+    Parameters
+    ----------
+    left:
+        Nodes that instances are taken off.
+    earlier:
+        The last report of the group, which stands for nodes that are not tested again.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        evaluator: TracedEvaluator,
+        query: NodeQuery,
+        known: KnownNodes | None,
+        left: Collection[int],
+        earlier: GroupReport | None,
+    ) -> None:
+        self._cluster = context.cluster
         self._group = evaluator.group
         self._kind = query.kind
         self._instance = query.instance
-        self._seats = roles_of(context, evaluator, query)
-
-    def reports(self, left: Collection[int], earlier: GroupReport | None) -> list[NodeReport]:
-        """A report on every node of the group.
-
-        `left`: nodes that instances are taken off.  `earlier` is what was said the last
-        time, which stands for nodes that are not asked again.
-        """
-        seats = self._seats
-        asked = {*seats.primaries, *(seats.secondaries or ()), *seats.out_as_mirrors}
-        if self._kind == "mirror" and not self._context.settings.behaviour.tests_primary_again:
-            asked -= set(self._seats.primaries)
-        before = {node.name: node for node in earlier.nodes} if earlier else {}
-        excluded = {
-            index: [] if index in asked else self._excluded(index, left)
-            for index in self._group.nodes
+        self._left = left
+        self._roles = roles = roles_of(context, evaluator, query, known)
+        asked = {*roles.primaries, *(roles.secondaries or ()), *roles.out_as_mirrors}
+        if self._kind == "mirror" and not context.settings.behaviour.tests_primary_again:
+            asked.difference_update(roles.primaries)
+        self._excluded = {
+            index: self._exclusions(index) for index in self._group.nodes if index not in asked
         }
-        found = node_reports(self._context, self._group, self._seats, excluded)
-        return [
-            before[node.name] if node.excluded == [RESTRICTED] and node.name in before else node
-            for node in found
-        ]
+        self._before: dict[str, NodeReport] = {}
+        if earlier is not None and any(why == [RESTRICTED] for why in self._excluded.values()):
+            self._before = {node.name: node for node in earlier.nodes}
 
-    def closest(
-        self,
-        check: FailureTolerance | None = None,
-        rejected: tuple[float, Nodes] | None = None,
-        judged: Instance | None = None,
-    ) -> str:
-        """What came closest; `rejected` is the best placement that N+1 alone rejected."""
-        cluster = self._context.cluster
-        if rejected is not None and check is not None:
-            return lost_by_n1(cluster, check, judged or self._instance, rejected[1]).text
-        return closest(cluster, self._seats).text
+        # Which nodes are rejected: what the kernel found; it tests no secondary without a primary
+        self._primary_rejections: dict[int, RoleRejection | None] = {}
+        results = query.results
+        self._primaries = dict.fromkeys(roles.primaries)
+        rejected: Collection[int]
+        if results is not None:
+            rejected = results.primaries
+        else:
+            rejected = {i for i in self._primaries if self._primary_rejection(i) is not None}
+        self._takers = {index: None for index in roles.primaries if index not in rejected}
+        self._secondaries = dict.fromkeys(roles.secondaries or ())
+        self._rejecting = None if results is None else results.secondaries
+        self._beside: dict[int, list[int]] = {}  # secondary -> primaries beside which it rejects
+        self._fewer: dict[int, int] = {}  # primary -> how many secondaries reject it alone
+        if results is not None and results.secondaries is not None:
+            for primary, index in results.pairs:
+                if primary in self._takers and index not in results.secondaries:
+                    self._beside.setdefault(index, []).append(primary)
+                    self._fewer[primary] = self._fewer.get(primary, 0) + 1
+        self._plain: dict[tuple[str, int], list[RoleReport]] = {}
+        self._settled: dict[int, list[RoleReport]] = {}
 
-    def _excluded(self, index: int, left: Collection[int]) -> list[str]:
-        """Why a node of the group is not asked."""
-        found = exclusions(self._context.cluster.nodes[index], None)
-        if index in left and self._kind != "exchange":
+    def _exclusions(self, index: int) -> list[str]:
+        """Return why a node of the group is not tested."""
+        found = exclusions(self._cluster.nodes[index], None)
+        if index in self._left and self._kind != "exchange":
             return [*found, LEFT]
         present = self._instance.nodes
         if self._kind != "new" and index in present:
@@ -100,9 +113,152 @@ class Survey:
             return [*found, "does not hold its mirror"]
         return found or [RESTRICTED]
 
+    def reports(self) -> list[NodeReport]:
+        """Return a report on every node of the group; what each role says is looked up later."""
+        found = []
+        nodes = self._group.nodes
+        for index, name in zip(nodes, self._cluster.node_names(nodes)):
+            why = self._excluded.get(index)
+            if why is None:
+                found.append(NodeReport(name, survey=self, index=index))
+            elif why == [RESTRICTED] and name in self._before:
+                found.append(self._before[name])
+            else:
+                found.append(NodeReport(name, why))
+        return found
+
+    def settle(self) -> None:
+        """Look up every number now, because the nodes are about to change."""
+        for index in self._group.nodes:
+            if index not in self._excluded:
+                self._settled[index] = self.roles(index)
+
+    @property
+    def possible(self) -> int:
+        """How many placements pass every limit, before global N+1 is checked."""
+        takers = len(self._takers)
+        if self._roles.secondaries is None:
+            return takers
+        if self._rejecting is None:
+            return 0
+        return sum(
+            takers - (index in self._takers) - len(self._beside.get(index, ()))
+            for index in self._secondaries
+            if index not in self._rejecting
+        )
+
+    def closest(
+        self,
+        check: FailureTolerance | None = None,
+        rejected: tuple[float, Nodes] | None = None,
+        judged: Instance | None = None,
+    ) -> str:
+        """Return the nearest candidate; `rejected`: the best placement that only N+1 rejects."""
+        if rejected is not None and check is not None:
+            return lost_by_n1(self._cluster, check, judged or self._instance, rejected[1]).text
+        return closest(self._cluster, self._roles).text
+
+    def roles(self, index: int) -> list[RoleReport]:
+        """Return what node `index` says in each of its roles.
+
+        Cost: nothing but a look-up for a node that no limit rejects.
+        """
+        if index in self._settled:
+            return self._settled[index]
+        found = []
+        if index in self._primaries:
+            alone = self._roles.secondaries is None
+            own = index in self._secondaries
+            if index in self._takers:
+                number = 1
+                if not alone:
+                    assert self._rejecting is not None
+                    number = len(self._secondaries) - self._count_rejecting
+                    number -= self._fewer.get(index, 0) + (own and index not in self._rejecting)
+                found += self._accepted("only" if alone else "primary", number)
+            else:
+                others = 1 if alone else len(self._secondaries) - own
+                rejection = self._primary_rejection(index)
+                assert rejection is not None
+                found.append(
+                    RoleReport(
+                        "only" if alone else "primary", 0, [replace(rejection, placements=others)]
+                    )
+                )
+        if index in self._secondaries:
+            takers = len(self._takers) - (index in self._takers)
+            rejecting = self._rejecting is None or index in self._rejecting
+            if rejecting or index in self._beside:
+                found.append(self._secondary_report(index, takers))
+            else:
+                found += self._accepted("secondary", takers)
+        elif index in self._roles.out_as_mirrors:
+            beside = len(self._primaries) - (index in self._primaries)
+            out = self._roles.out_as_mirrors[index]
+            found.append(
+                RoleReport("secondary", 0, [RoleRejection(out.reason, out.text, "", beside)])
+            )
+        return found
+
+    @cached_property
+    def _count_rejecting(self) -> int:
+        """How many of the secondaries reject the instance beside any primary."""
+        rejecting = self._rejecting or ()
+        return sum(index in rejecting for index in self._secondaries)
+
+    def _accepted(self, role: str, placements: int) -> list[RoleReport]:
+        """Return the role of a node without a rejection; equal ones are one object."""
+        key = role, placements
+        if key not in self._plain:
+            self._plain[key] = [RoleReport(role, placements)]
+        return self._plain[key]
+
+    def _primary_rejection(self, index: int) -> RoleRejection | None:
+        if index not in self._primary_rejections:
+            self._primary_rejections[index] = _rejection(self._roles.first(index))
+        return self._primary_rejections[index]
+
+    def _secondary_report(self, index: int, takers: int) -> RoleReport:
+        """Return the role of a node that rejects the instance beside some primary.
+
+        It has one rejection for any primary, and one for each primary beside which it differs.
+        `takers`: how many other nodes could be the primary.
+        """
+        prospect, primaries = self._roles.prospect, list(self._primaries)
+        special: dict[int, RoleRejection | None] = {}
+        if len(primaries) == 1:  # beside that one, then
+            usual = _rejection(first_of(prospect.secondary_failures(index, primaries[0])))
+        else:
+            usual = _rejection(first_of(prospect.secondary_failures(index, None)))
+            if prospect.instance.reserves:
+                # Primaries differ only in how much memory the node reserves
+                known, memory = prospect.peers(index), prospect.instance.memory
+                reserved = prospect.secondary(index, None)[0].reserved
+                told = {max(reserved, memory): usual}
+                for primary in self._takers if known else ():
+                    if primary in known and primary != index:
+                        amount = max(reserved, known[primary] + memory)
+                        if amount not in told:
+                            failures = prospect.secondary_failures(index, primary)
+                            told[amount] = _rejection(first_of(failures))
+                        if told[amount] != usual:
+                            special[primary] = told[amount]
+        number = takers - len(special)
+        rejections = []
+        if usual is not None and (number or not takers):
+            rejections.append(replace(usual, placements=number))
+        possible = number if usual is None else 0
+        for primary, rejection in special.items():
+            if rejection is None:
+                possible += 1
+            else:
+                name = self._cluster.nodes[primary].name
+                rejections.append(replace(rejection, beside=name, placements=1))
+        return RoleReport("secondary", possible, rejections)
+
 
 def exclusions(node: Node, allowed: Collection[str] | None) -> list[str]:
-    """Why `node` is not considered at all; empty if it is."""
+    """Return why `node` is not considered at all; empty if it is."""
     found = []
     if node.offline:
         found.append("offline")
@@ -111,29 +267,12 @@ def exclusions(node: Node, allowed: Collection[str] | None) -> list[str]:
     if not node.vm_capable:
         found.append("not vm_capable")
     if allowed is not None and node.name not in allowed:
-        found.append("not in the list of nodes to which the request is restricted")
+        found.append(RESTRICTED)
     return found
 
 
-def node_reports(
-    context: Context, group: Group, seats: RolesTested, excluded: Mapping[int, list[str]]
-) -> list[NodeReport]:
-    """A report on every node of `group`; `excluded` says why it is not considered.
-
-    Cost: the limits of each node once in each role, and once more for every node of
-    which it holds secondaries.  Memory: proportional to the nodes and these pairs.
-    """
-    limits = _Limits(context, seats)
-    names = context.cluster.node_names(group.nodes)
-    reports = []
-    for index, name in zip(group.nodes, names):
-        why = excluded[index]
-        reports.append(NodeReport(name, why, [] if why else limits.roles(index)))
-    return reports
-
-
 def counted(reports: Sequence[NodeReport]) -> dict[str, int]:
-    """Reason -> placements it rejected: the tally of the response, before global N+1."""
+    """Return reason -> placements it rejected: the tally of the response, before global N+1."""
     tally: dict[str, int] = {}
     for report in reports:
         for role in report.roles:
@@ -142,120 +281,6 @@ def counted(reports: Sequence[NodeReport]) -> dict[str, int]:
     return {reason: number for reason, number in tally.items() if number}
 
 
-def possible(reports: Sequence[NodeReport]) -> int:
-    """How many placements pass every limit, before global N+1."""
-    roles = [role for report in reports for role in report.roles]
-    return sum(role.placements for role in roles if role.role != "primary")
-
-
-class _Limits:
-    """The rejections in all `seats`, kept so that each is looked for once."""
-
-    def __init__(self, context: Context, seats: RolesTested) -> None:
-        self._context = context
-        self._seats = seats
-        self._primary = {index: _rejection(seats.first(index)) for index in seats.primaries}
-        takers = [index for index in seats.primaries if self._primary[index] is None]
-        self._takers = {index: position for position, index in enumerate(takers)}
-        self._secondary = {index: self._on_secondary(index) for index in seats.secondaries or ()}
-        self._usually = sum(node.usual is None for node in self._secondary.values())
-        self._differ: dict[int, int] = {}  # primary -> how many more nodes are possible beside it
-        for node in self._secondary.values():
-            for primary, told in node.beside.items():
-                more = (told is None) - (node.usual is None)
-                self._differ[primary] = self._differ.get(primary, 0) + more
-
-    def roles(self, index: int) -> list[RoleReport]:
-        """What the node says in each of its seats."""
-        found = []
-        if index in self._primary:
-            if self._seats.secondaries is None:
-                found.append(self._primary_report(index, "only", 1, 1))
-            else:
-                own = self._secondary.get(index)
-                possible = self._usually + self._differ.get(index, 0)
-                possible -= own is not None and own.usual is None
-                others = len(self._secondary) - (own is not None)
-                found.append(self._primary_report(index, "primary", others, possible))
-        if index in self._secondary:
-            found.append(self._secondary[index].report(self._context))
-        elif index in self._seats.out_as_mirrors:
-            beside = len(self._seats.primaries) - (index in self._primary)
-            out = self._seats.out_as_mirrors[index]
-            found.append(
-                RoleReport("secondary", 0, [RoleRejection(out.reason, out.text, "", beside)])
-            )
-        return found
-
-    def _primary_report(self, index: int, role: str, total: int, possible: int) -> RoleReport:
-        rejection = self._primary[index]
-        if rejection is None:
-            return RoleReport(role, possible)
-        return RoleReport(role, 0, [replace(rejection, placements=total)])
-
-    def _on_secondary(self, index: int) -> _Secondary:
-        """The node as secondary of any node, and of those of which it has secondaries now."""
-        prospect, primaries = self._seats.prospect, self._seats.primaries
-        takers = len(self._takers) - (index in self._takers)
-        if len(primaries) == 1:  # beside that one, then
-            failures = prospect.secondary_failures(index, primaries[0])
-            return _Secondary(_rejection(first_of(failures)), {}, takers)
-        known = self._context.state.peers[index]
-        special = [primary for primary in known if primary in self._takers and primary != index]
-        special.sort(key=self._takers.__getitem__)
-        usual = _rejection(first_of(prospect.secondary_failures(index, None)))
-        # Primaries differ only in how much memory the node reserves, and more rejects more
-        memory, reserved = prospect.instance.memory, self._context.state.reserved[index]
-        if not prospect.instance.reserves:
-            return _Secondary(usual, dict.fromkeys(special, usual), takers)
-        amounts = {primary: max(reserved, known[primary] + memory) for primary in special}
-        told = {max(reserved, memory): usual}
-        if usual is None and special:
-            most = max(special, key=amounts.__getitem__)
-            if first_of(prospect.secondary_failures(index, most)) is None:
-                return _Secondary(usual, dict.fromkeys(special), takers)
-        for primary, amount in amounts.items():
-            if amount not in told:
-                failures = prospect.secondary_failures(index, primary)
-                told[amount] = _rejection(first_of(failures))
-        return _Secondary(usual, {p: told[amounts[p]] for p in special}, takers)
-
-
-class _Secondary:
-    """A node as secondary: what it usually says, and what beside particular primaries.
-
-    `takers`: how many other nodes could be the primary.
-    """
-
-    __slots__ = ("_takers", "beside", "usual")
-
-    def __init__(
-        self,
-        usual: RoleRejection | None,
-        beside: dict[int, RoleRejection | None],
-        takers: int,
-    ) -> None:
-        self.usual = usual
-        self.beside = beside
-        self._takers = takers
-
-    def report(self, context: Context) -> RoleReport:
-        """The role, with one rejection for any primary and one for each that differs."""
-        special = {p: told for p, told in self.beside.items() if told != self.usual}
-        usual = self._takers - len(special)
-        rejections = []
-        if self.usual is not None and (usual or not self._takers):
-            rejections.append(replace(self.usual, placements=usual))
-        possible = usual if self.usual is None else 0
-        for primary, told in special.items():
-            if told is None:
-                possible += 1
-            else:
-                name = context.cluster.nodes[primary].name
-                rejections.append(replace(told, beside=name, placements=1))
-        return RoleReport("secondary", possible, rejections)
-
-
 def _rejection(found: Rejection | None) -> RoleRejection | None:
-    """What was found, as a fact."""
+    """Return what was found, as a fact."""
     return RoleRejection(found.reason, found.text, step=found.step) if found else None

@@ -374,6 +374,12 @@ class SpareMemory:
             _, key, _ = self._noted.pop(node)
             del self._order[bisect_left(self._order, (key, node))]
 
+    def least(self, node: int) -> float:
+        """Return a bound below the spare memory of the failure of `node`; -1 if none is known."""
+        if node not in self._noted:
+            return -1
+        return self._noted[node][1] - self._gone - ROUNDING
+
     def vanish(self, amount: float) -> None:
         """Subtract the MiB that a node has lost from all bounds; a negative amount changes none."""
         self._gone += max(0, amount)

@@ -27,7 +27,7 @@ from iallocator.scoring import Kernels
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from iallocator.aliases import Nodes
     from iallocator.model.cluster import Group
@@ -190,6 +190,28 @@ class FailureTolerance:
             pass
         effort.undecided += 1
         return False
+
+    def cleared(self, moves: Iterable[Move]) -> list[Nodes]:
+        """Return the new nodes of those of `moves` that sums allow; others may be allowed, too.
+
+        All are moves of one instance from the same nodes into one group.  Cost: as one check, and
+        a few comparisons for each move.
+        """
+        moves = list(moves)
+        if not moves or self._rules.strict or self._rules.namesake is not None:
+            return []
+        instance, first = moves[0].instance, moves[0].after
+        self._leave(moves[0])
+        watch = self._watch(self._state.cluster.nodes[first[0]].group)
+        taken = instance.memory if instance.uses_memory else 0
+        if watch.movers(taken, self._rules):
+            return []
+        return [
+            nodes
+            for nodes in (move.after for move in moves)
+            if next(self._overloaded(watch, taken, nodes[0]), None) is None
+            and (nodes[0] not in watch.failing or watch.takes_over(self._rules, instance, nodes))
+        ]
 
     def obstacle(self, move: Move) -> UnrestartedInstance | None:
         """Return an instance that cannot be restarted after a failure because of `move`.
@@ -603,8 +625,22 @@ class FailureWatch:
         return ((failing, -less) for less, _, failing in self._onto.get(node, ()))
 
     def takes_over(self, rules: Rules, instance: Instance, nodes: tuple[int, ...]) -> bool:
-        """Return whether the new primary's failure only has failovers, and memory for them."""
+        """Return whether sums prove that the failure of the new primary is tolerated afterwards.
+
+        Either the failure only has failovers, and there is memory for them, or its spare memory
+        covers what `instance` adds.
+        """
         demand = self._demands[nodes[0]]
+        if instance.uses_memory and not (instance.needs_secondary or instance.local):
+            if rules.strict or demand.intricate or demand.plain or demand.shares is not None:
+                return False
+            if rules.recreates(instance) or instance.restricted or instance.name in rules.units:
+                return False
+            # As `check_bounds`: more is moved, and a larger instance closes each target earlier
+            larger = max(0, instance.memory - demand.largest)
+            group = self._state.cluster.nodes[nodes[0]].group.index
+            lost = instance.memory + len(self._group_targets[group]) * larger
+            return self._spare.least(nodes[0]) >= lost
         if rules.strict or len(nodes) < 2 or demand.movers or demand.intricate or demand.single:
             return False
         cluster = self._state.cluster

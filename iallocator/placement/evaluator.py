@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from iallocator.placement.move_check import MoveChecks
     from iallocator.placement.score_scope import ScoreScope, SharedContext
     from iallocator.placement.trace import Trace, TracedEvaluator
-    from iallocator.placement.what_if import WhatIf
+    from iallocator.placement.what_if import KnownNodes, WhatIf
     from iallocator.scoring.candidates import Candidates
 
     class TracedContext(SharedContext, Protocol):
@@ -180,24 +180,30 @@ class Evaluator:
         out = {} if role == "moved" else bonds.rejected_mirrors(instance, seconds)
         query = NodeQuery(role, instance, present, nodes, seconds, rejections, out, limit_policy)
         self._context.last_query = self, query
-        if self._context.trace is not None:
-            self._context.trace.asked(self, query)
+        found: Candidates
         if role == "moved" or (role == "new" and instance.required_nodes != 2):
-            return kernel.singles(instance, nodes, rejections, limit_policy.primary)
-        if role == "mirror" and behaviour.tests_primary_again:
-            return kernel.pairs(instance, nodes, seconds, {}, FORCED_LIMITS, limit_policy.secondary)
-        if out:
-            seconds = [index for index in seconds if index not in out]
-        if role == "mirror":
-            found = kernel.secondaries(instance, present[0], seconds, limit_policy.secondary)
-        else:
+            found = kernel.singles(instance, nodes, rejections, limit_policy.primary)
+        elif role == "mirror" and behaviour.tests_primary_again:
             found = kernel.pairs(
-                instance, nodes, seconds, rejections, limit_policy.primary, limit_policy.secondary
+                instance, nodes, seconds, {}, FORCED_LIMITS, limit_policy.secondary
             )
-        for index, reason in out.items():  # no pair is counted for these secondaries yet
-            number = len(nodes) - (index in nodes)
-            if number:
-                found.failures[reason] = found.failures.get(reason, 0) + number
+        else:
+            if out:
+                seconds = [index for index in seconds if index not in out]
+            if role == "mirror":
+                found = kernel.secondaries(instance, present[0], seconds, limit_policy.secondary)
+            else:
+                found = kernel.pairs(
+                    instance, nodes, seconds, rejections,
+                    limit_policy.primary, limit_policy.secondary,
+                )  # fmt: skip
+            for index, reason in out.items():  # no pair is counted for these secondaries yet
+                number = len(nodes) - (index in nodes)
+                if number:
+                    found.failures[reason] = found.failures.get(reason, 0) + number
+        if self._context.trace is not None:
+            query.results = found.limit_results()
+            self._context.trace.asked(self, query)
         return found
 
     def ranked(
@@ -296,14 +302,22 @@ class Evaluator:
                 rejections[index] = reason
         return rejections
 
-    def what_if(self, instance: Instance, limit_policy: LimitPolicy, **asked: RoleLimits) -> WhatIf:
+    def what_if(
+        self,
+        instance: Instance,
+        limit_policy: LimitPolicy,
+        known: KnownNodes | None = None,
+        **asked: RoleLimits,
+    ) -> WhatIf:
         """Return the test of single nodes for every limit of `limit_policy`, with the numbers.
 
-        `on_primary` and `on_secondary`, if given, are the checks that are asked.
+        `on_primary` and `on_secondary`, if given, are the checks that are asked; `known` are the
+        nodes as they were.
         """
         from iallocator.placement.what_if import WhatIf
 
-        return WhatIf(self._context.state, self._context.kernels, instance, limit_policy, **asked)
+        state, kernels = self._context.state, self._context.kernels
+        return WhatIf(state, kernels, instance, limit_policy, known=known, **asked)
 
     # Checks of one move
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
         RankedGroups,
     )
     from iallocator.placement.trace import TracedEvaluator
-    from iallocator.placement.what_if import WhatIf
+    from iallocator.placement.what_if import KnownNodes, WhatIf
 
     Shown = Callable[[str], str]
     """A name of a node or an instance as messages show it."""
@@ -114,8 +114,16 @@ def first_of(failures: Sequence[tuple[Check, str]]) -> Rejection | None:
     return Rejection(failures[0][0].reason, failures[0][1]) if failures else None
 
 
-def roles_of(context: Context, evaluator: TracedEvaluator, query: NodeQuery) -> RolesTested:
-    """Return what `query` tests of which nodes; its instance must be off the state."""
+def roles_of(
+    context: Context,
+    evaluator: TracedEvaluator,
+    query: NodeQuery,
+    known: KnownNodes | None = None,
+) -> RolesTested:
+    """Return what `query` tests of which nodes; its instance must be off the state.
+
+    `known` are the nodes as they are now, for a result that is read after they have changed.
+    """
     cluster, instance, kind = context.cluster, query.instance, query.kind
 
     # The limits of the primary: none if it stays
@@ -124,7 +132,7 @@ def roles_of(context: Context, evaluator: TracedEvaluator, query: NodeQuery) -> 
         limit_policy = LimitPolicy("mirror", FORCED_LIMITS, limit_policy.secondary)
     elif kind == "mirror":
         on_primary = RoleLimits()
-    prospect = evaluator.what_if(instance, limit_policy, on_primary=on_primary)
+    prospect = evaluator.what_if(instance, limit_policy, known, on_primary=on_primary)
 
     # Rejections that no resource would help against: policy, migration tags, affinity
     bonds = context.bonds

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from iallocator.placement.limit_policy import LimitPolicy
     from iallocator.ranking.base import NodeRanking
     from iallocator.ranking.pairs import OrderedCandidates
-    from iallocator.scoring.candidates import Candidates, Placement
+    from iallocator.scoring.candidates import Candidates, LimitResults, Placement
 
 
 __all__ = [
@@ -94,6 +94,8 @@ class NodeQuery:
         The limits that are enforced.
     answer:
         For ``exchange`` the rejection of the exchange of roles; None if it is allowed.
+    results:
+        Which nodes the kernel rejected, noted for a trace; None if that is not known.
     """
 
     __slots__ = (
@@ -105,6 +107,7 @@ class NodeQuery:
         "present",
         "primaries",
         "rejections",
+        "results",
         "secondaries",
     )  # fmt: skip
 
@@ -128,6 +131,7 @@ class NodeQuery:
         self.mirrors = mirrors
         self.limit_policy = limit_policy
         self.answer: Rejection | None = None
+        self.results: LimitResults | None = None
 
     @classmethod
     def of_exchange(

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
         RankedMoves,
     )
     from iallocator.placement.score_scope import ScoreScope
-    from iallocator.placement.what_if import WhatIf
+    from iallocator.placement.what_if import KnownNodes, WhatIf
     from iallocator.scoring.candidates import Candidates, Placement
 
     Accepts = Callable[[Instance, Nodes], bool]
@@ -63,7 +63,11 @@ if TYPE_CHECKING:
         scope: ScoreScope
 
         def what_if(
-            self, instance: Instance, limit_policy: LimitPolicy, **asked: RoleLimits
+            self,
+            instance: Instance,
+            limit_policy: LimitPolicy,
+            known: KnownNodes | None = None,
+            **asked: RoleLimits,
         ) -> WhatIf:
             """Every limit that single nodes break, with the numbers."""
 

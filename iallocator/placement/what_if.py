@@ -3,26 +3,71 @@
 from __future__ import annotations
 
 from iallocator.limits.node import PRIMARY, SECONDARY, checks_for
+from iallocator.model.state import derived
 from iallocator.scoring.score_delta import after_primary, after_secondary
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from iallocator.limits.node import Check, RoleLimits
     from iallocator.model.instance import Instance
     from iallocator.model.node_view import NodeView
-    from iallocator.model.state import State
+    from iallocator.model.state import Kept, State
     from iallocator.placement.limit_policy import LimitPolicy
     from iallocator.scoring import Kernels
 
-__all__ = ["WhatIf"]
+__all__ = ["KnownNodes", "NodeHistory", "WhatIf"]
+
+
+class KnownNodes:
+    """Nodes as they were at one moment of a request, so that they can be tested later.
+
+    Attributes
+    ----------
+    views:
+        Node -> what it held.
+    peers:
+        Node -> the MiB of memory that it reserved, by the primary of which it holds secondaries.
+    """
+
+    __slots__ = ("peers", "views")
+
+    def __init__(
+        self, views: Mapping[int, NodeView], peers: Mapping[int, Mapping[int, float]]
+    ) -> None:
+        self.views = views
+        self.peers = peers
+
+
+class NodeHistory:
+    """Looks up nodes as they are at each moment; what is known of one is kept until it changes."""
+
+    __slots__ = ("_kept",)
+
+    def __init__(self) -> None:
+        self._kept: Kept[int, tuple[NodeView, dict[int, float]]] = {}
+
+    def known(self, state: State, kernels: Kernels, nodes: Collection[int]) -> KnownNodes:
+        """Return `nodes` as they are in `state` now; all calls must be about this state."""
+        view = kernels.checker(state).view
+        views: dict[int, NodeView] = {}
+        peers: dict[int, dict[int, float]] = {}
+        for index in nodes:
+
+            def look(index: int = index) -> tuple[NodeView, dict[int, float]]:
+                return view(index), dict(state.peers[index])
+
+            views[index], peers[index] = derived(self._kept, index, state.stamps[index], look)
+        return KnownNodes(views, peers)
 
 
 class WhatIf:
     """What `instance`, off the state, would make of single nodes as `state` is now.
 
     It finds every limit that a node breaks; a check finds the first.  See `Evaluator.what_if`.
+    With `known` the nodes are tested as they were then, which an instance with exclusion tags, and
+    a cluster with storage pools, do not allow.
 
     Attributes
     ----------
@@ -38,18 +83,20 @@ class WhatIf:
         limit_policy: LimitPolicy,
         on_primary: RoleLimits = PRIMARY,
         on_secondary: RoleLimits = SECONDARY,
+        known: KnownNodes | None = None,
     ) -> None:
         self.instance = instance
         self.limits = limit_policy.primary
         self.mirror_limits = limit_policy.secondary
         self._state = state
-        self._checker = kernels.checker(state)
+        self._view = kernels.checker(state).view if known is None else known.views.__getitem__
+        self._peers = (state if known is None else known).peers
         self._primary = checks_for(on_primary, instance, self.limits)
         self._secondary = checks_for(on_secondary, instance, self.mirror_limits)
 
     def primary(self, index: int) -> tuple[NodeView, NodeView]:
         """Node `index` before and after as the primary; of the tags what limits look at."""
-        before = self._checker.view(index)
+        before = self._view(index)
         after = after_primary(before, self.instance)
         if self.instance.exclusion:
             after.conflicts += self._state.tag_amounts(self.instance, index, None)[0]
@@ -60,9 +107,13 @@ class WhatIf:
 
         `primary` None stands for one of which it holds no secondaries yet.
         """
-        before = self._checker.view(index)
-        peers = 0 if primary is None else self._state.peers[index].get(primary, 0)
+        before = self._view(index)
+        peers = 0 if primary is None else self._peers[index].get(primary, 0)
         return before, after_secondary(before, self.instance, peers, max)
+
+    def peers(self, index: int) -> Mapping[int, float]:
+        """The MiB of memory that node `index` reserves, by primary."""
+        return self._peers[index]
 
     def primary_failures(self, index: int) -> list[tuple[Check, str]]:
         """The limits that node `index` breaks as the primary, each with the numbers."""

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from iallocator.explain.contributions import differences
 from iallocator.explain.facts import PENALTY
-from iallocator.explain.rows import ANSWER, NOT_ASKED, POSSIBLE, VERDICTS, failure_words, node_rows
+from iallocator.explain.rows import (
+    ANSWER,
+    NOT_ASKED,
+    POSSIBLE,
+    VERDICTS,
+    failure_words,
+    sorted_rows,
+)
 from iallocator.names import domain_of
 from iallocator.render.plan import tell_transition
 from iallocator.render.table import Column, Page, Table
@@ -175,7 +182,7 @@ def tell_nodes(page: Page, group: GroupReport, answer: Placed | None, instance: 
         total = group.successes + sum(group.failures.values())
         noun = "placement" if total == 1 else "placements"
         page.say(f"{total} {noun}, {group.successes} possible, refused: {', '.join(told)}")
-    rows = node_rows(group, answer, instance)
+    rows = sorted_rows(group, answer, instance)
     if group.obstacle:  # which is said once, for all of them
         rows = [row for row in rows if row.why]
     if rows:

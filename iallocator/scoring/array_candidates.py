@@ -11,7 +11,7 @@ from iallocator.model.state import derived
 from iallocator.scoring.candidates import Candidates, keep_best
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.model.node_view import NodeView
     from iallocator.model.state import Kept, State
-    from iallocator.scoring.candidates import NodeBest, Placement
+    from iallocator.scoring.candidates import LimitResults, NodeBest, Placement
 
     Codes = NDArray[np.int8]
 
@@ -28,6 +28,10 @@ __all__ = ["KEPT", "ArrayCandidates", "PeerMemory", "RejectionCodes", "Reservati
 
 KEPT = 1_000_000
 """So many scores, 8 MB, are kept at once if all of them are needed."""
+
+
+FEW = 16
+"""So many of the best placements are found before all are sorted."""
 
 
 class ArrayCandidates(Candidates):
@@ -39,13 +43,18 @@ class ArrayCandidates(Candidates):
         columns: Sequence[int],
         scores: Floats,
         failures: dict[str, int],
+        results: Callable[[], LimitResults],
     ) -> None:
+        self._results = results
         self._prefixes = prefixes
         self._columns = columns
         self._scores = scores
         self._firsts: list[int] | None = None
         self.failures = failures
         self.feasible = int(np.isfinite(scores).sum())
+
+    def limit_results(self) -> LimitResults:
+        return self._results()
 
     def rows(self) -> int:
         return len(self._prefixes)
@@ -92,7 +101,14 @@ class ArrayCandidates(Candidates):
         if not np.isfinite(flat[first]):
             return
         yield self._placement(flat[first], *divmod(first, width))
-        for position in np.argsort(flat, kind="stable")[1:].tolist():
+        given = 1
+        if flat.size > 4 * FEW:  # few placements are asked for most often
+            highest = np.partition(flat, FEW)[FEW]
+            low = np.flatnonzero((flat <= highest) & np.isfinite(flat))
+            for position in low[np.argsort(flat[low], kind="stable")][1:].tolist():
+                yield self._placement(flat[position], *divmod(position, width))
+                given += 1
+        for position in np.argsort(flat, kind="stable")[given:].tolist():
             if not np.isfinite(flat[position]):
                 return
             yield self._placement(flat[position], *divmod(position, width))
@@ -206,6 +222,10 @@ class RejectionCodes:
             failed = check.fails(before, after, instance)
             if np.any(failed):
                 self.codes[(self.codes == 0) & failed] = self._number(check.reason)
+
+    def rejected(self, nodes: Sequence[int]) -> set[int]:
+        """Return those of `nodes`, in the order of the candidates, that are rejected."""
+        return {nodes[k] for k in np.flatnonzero(self.codes[: len(nodes)] > 0).tolist()}
 
     def counts(self) -> dict[str, int]:
         """Reason -> candidates it rejected."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.model.node_view import NodeView, Quantity
     from iallocator.scoring.array_candidates import Codes, PeerMemory
-    from iallocator.scoring.candidates import Placement
+    from iallocator.scoring.candidates import LimitResults, Placement
     from iallocator.scoring.score_delta import Change
 
     Changed = Callable[[NodeView], Change]
@@ -62,7 +62,9 @@ class PrunedPairs(ArrayCandidates):
         codes: Codes,
         bounds: Callable[[], Floats | None],
         failures: dict[str, int],
+        results: Callable[[], LimitResults],
     ) -> None:
+        self._results = results
         self._prefixes = prefixes
         self._columns = columns
         self._asked = scores

@@ -17,6 +17,7 @@ from iallocator.scoring.array_candidates import (
     Reservations,
 )
 from iallocator.scoring.array_pairs import PairScores, PrunedPairs, total_scores
+from iallocator.scoring.candidates import LimitResults
 from iallocator.scoring.metrics import DOMAINS, LOCATION, STATISTICS
 from iallocator.scoring.score_delta import (
     NO_CENTRES,
@@ -186,11 +187,16 @@ class ArrayKernel:
     ) -> ArrayCandidates:
         """Every node of `nodes` as the only node of `instance`."""
         after, reasons = self._rejected(instance, nodes, rejections, limits)
+
+        def results() -> LimitResults:
+            return LimitResults(reasons.rejected(nodes))
+
         if (reasons.codes > 0).all():
-            return ArrayCandidates([()], nodes, np.full((1, len(nodes)), np.inf), reasons.counts())
-        scores = total_scores(self.totals, (self._change(nodes)(after),), (len(nodes),))
-        scores[reasons.codes > 0] = np.inf
-        return ArrayCandidates([()], nodes, scores[None, :], reasons.counts())
+            scores = np.full(len(nodes), np.inf)
+        else:
+            scores = total_scores(self.totals, (self._change(nodes)(after),), (len(nodes),))
+            scores[reasons.codes > 0] = np.inf
+        return ArrayCandidates([()], nodes, scores[None, :], reasons.counts(), results)
 
     def taking(
         self,
@@ -269,9 +275,8 @@ class ArrayKernel:
 
         second = self._view(secondaries)
         peers = self._peers(instance, primaries, secondaries)
-        reasons = rejected.paired(
-            self._last(instance, secondaries, peers, rejected, on_secondary), peers
-        )
+        last = self._last(instance, secondaries, peers, rejected, on_secondary)
+        reasons = rejected.paired(last, peers)
         position = {index: k for k, index in enumerate(secondaries)}
         same = [(r, position[p]) for r, p in enumerate(primaries) if p in position]
         diagonal = tuple(np.array(same, dtype=np.intp).reshape(-1, 2).T)
@@ -297,8 +302,16 @@ class ArrayKernel:
             tight = [secondaries[k] for k in pairs.columns.tolist()]
             return pairs.bounds(self._view(tight), self._change(tight))
 
+        def results() -> LimitResults:
+            tight = np.flatnonzero(last.codes[len(secondaries) :] > 0)
+            pairs = {
+                (primaries[row], secondaries[column])
+                for row, column in zip(peers.rows[tight].tolist(), peers.columns[tight].tolist())
+            }
+            return LimitResults(rejected.rejected(primaries), last.rejected(secondaries), pairs)
+
         some = len(primaries) * len(secondaries) > MANY and shared is None
-        return PrunedPairs(prefixes, secondaries, scores, reasons.codes, bounds, failures)
+        return PrunedPairs(prefixes, secondaries, scores, reasons.codes, bounds, failures, results)
 
     def _last(
         self,
@@ -332,7 +345,10 @@ class ArrayKernel:
                 reason = rejected.names[code]
                 failures[reason] = failures.get(reason, 0) + count
         scores = np.full((len(primaries), len(secondaries)), np.inf)
-        return ArrayCandidates([(p,) for p in primaries], secondaries, scores, failures)
+        prefixes = [(p,) for p in primaries]
+        return ArrayCandidates(
+            prefixes, secondaries, scores, failures, lambda: LimitResults(primaries)
+        )
 
     def _primary(self, instance: Instance, before: NodeView, nodes: Sequence[int]) -> NodeView:
         after = after_primary(before, instance)

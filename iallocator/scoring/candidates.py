@@ -6,7 +6,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
-__all__ = ["DECIMALS", "Candidates", "ListedCandidates", "NodeBest", "ScoresOf", "keep_best"]
+__all__ = [
+    "DECIMALS", "Candidates", "LimitResults", "ListedCandidates", "NodeBest", "ScoresOf",
+    "keep_best",
+]  # fmt: skip
 
 DECIMALS = 10
 """Scores are rounded to this many decimals before they are compared."""
@@ -23,6 +26,33 @@ if TYPE_CHECKING:
 
     NodeBest = tuple[bool, Any, tuple[int, ...]]
     """Whether the best placement with a node is rejected, its score, and its nodes."""
+
+
+class LimitResults:
+    """Which nodes the kernel rejected while it tested the limits of all candidates.
+
+    Attributes
+    ----------
+    primaries:
+        The nodes that are rejected as the primary, or as the only node.
+    secondaries:
+        The nodes that are rejected as the secondary of any primary; None if none was tested.
+    pairs:
+        The (primary, secondary) that are rejected for the memory that the secondary would have to
+        reserve for that primary.
+    """
+
+    __slots__ = ("pairs", "primaries", "secondaries")
+
+    def __init__(
+        self,
+        primaries: Collection[int],
+        secondaries: Collection[int] | None = None,
+        pairs: Collection[tuple[int, int]] = (),
+    ) -> None:
+        self.primaries = primaries
+        self.secondaries = secondaries
+        self.pairs = pairs
 
 
 class Candidates:
@@ -42,6 +72,10 @@ class Candidates:
 
     feasible: int
     failures: dict[str, int]
+
+    def limit_results(self) -> LimitResults | None:
+        """Return which nodes the kernel rejected; None if these candidates do not know that."""
+        return None
 
     def rows(self) -> int:
         """Number of rows."""
@@ -108,11 +142,20 @@ class Candidates:
 class ListedCandidates(Candidates):
     """Candidates held as lists: what the scalar kernel returns."""
 
-    def __init__(self, rows: Sequence[list[Placement]], failures: dict[str, int]) -> None:
+    def __init__(
+        self,
+        rows: Sequence[list[Placement]],
+        failures: dict[str, int],
+        results: LimitResults | None = None,
+    ) -> None:
+        self._results = results
         self._rows = rows
         self._sorted = [False] * len(rows)
         self.failures = failures
         self.feasible = sum(len(row) for row in rows)
+
+    def limit_results(self) -> LimitResults | None:
+        return self._results
 
     def rows(self) -> int:
         return len(self._rows)

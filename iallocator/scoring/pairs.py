@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from iallocator.limits.node import Check
     from iallocator.model.node_view import NodeView
-    from iallocator.scoring.candidates import Placement
+    from iallocator.scoring.candidates import LimitResults, Placement
     from iallocator.scoring.score_delta import Change, Totals
 
 __all__ = ["NOWHERE", "MirrorNode", "Mirrors", "RowCandidates", "Start"]
@@ -45,12 +45,17 @@ class RowCandidates(Candidates):
         nodes: Sequence[int],
         rows: Sequence[list[float]],
         failures: dict[str, int],
+        results: LimitResults,
     ) -> None:
+        self._results = results
         self._prefixes = prefixes
         self._nodes = nodes
         self._rows = rows
         self.failures = failures
         self.feasible = sum([len(row) - row.count(NOWHERE) for row in rows])
+
+    def limit_results(self) -> LimitResults:
+        return self._results
 
     def rows(self) -> int:
         return len(self._rows)

@@ -10,7 +10,7 @@ from math import sqrt
 from iallocator.limits.node import ALL_LIMITS, PRIMARY, SECONDARY, checks_for
 from iallocator.model.node_view import Capacities, NodeView, OneSite
 from iallocator.model.state import derived
-from iallocator.scoring.candidates import DECIMALS, ListedCandidates
+from iallocator.scoring.candidates import DECIMALS, LimitResults, ListedCandidates
 from iallocator.scoring.metrics import DOMAINS, LOCATION, RESERVING, STATISTICS
 from iallocator.scoring.pairs import NOWHERE, MirrorNode, Mirrors, RowCandidates, Start
 from iallocator.scoring.score_delta import (
@@ -29,8 +29,11 @@ from iallocator.scoring.score_delta import (
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from typing import Any
 
+    from iallocator.aliases import Floats
     from iallocator.limits.node import Check, LimitSet
+    from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
     from iallocator.model.state import Kept, State
     from iallocator.scoring.candidates import Placement
@@ -39,7 +42,7 @@ if TYPE_CHECKING:
     Failing = tuple[Check, NodeView, NodeView]
     """A limit that is broken, and the node before and after, from which it has its numbers."""
 
-__all__ = ["ScalarKernel", "kernel_of", "score_of", "terms_of"]
+__all__ = ["ScalarKernel", "SuccessiveKernels", "kernel_of", "score_of", "terms_of"]
 
 
 class ScalarKernel:
@@ -48,18 +51,33 @@ class ScalarKernel:
     `fixed` holds the capacities of every node of the cluster, see
     `iallocator.model.node_view.capacities`.
 
+    `known` are the sums of the statistics and the values of each node in `scope`, less the centres,
+    if they are known already; such a kernel does not `follow`.
+
     Attributes
     ----------
     renewals:
         How often `follow` has found changes.
     """
 
-    def __init__(self, state: State, scope: Sequence[int], fixed: Capacities) -> None:
+    _values: Mapping[int, list[float]]
+
+    def __init__(
+        self,
+        state: State,
+        scope: Sequence[int],
+        fixed: Capacities,
+        known: tuple[Totals, Mapping[int, list[float]]] | None = None,
+    ) -> None:
         self.state = state
         self.renewals = 0
         self._fixed = fixed
         self._group = scope_group(state.cluster, scope) if scope else None
         self._views: Kept[int, NodeView] = {}
+        if known is not None:
+            self.totals, self._values = known
+            self.totals.sums[DOMAINS] = state.domain_conflicts(self._group)
+            return
         views = [self.view(index) for index in scope]
         online = sum(1 for view in views if view.online)
         stored = sum(1 for view in views if view.stored)
@@ -74,7 +92,7 @@ class ScalarKernel:
             if centre:
                 for own, view in zip(found, views):
                     own[k] -= centre * counting(k, view)
-        self._values: dict[int, list[float]] = dict(zip(scope, found))
+        self._values = dict(zip(scope, found))
         columns = list(zip(*self._values.values())) or raw
         self.totals = Totals(
             counts,
@@ -96,10 +114,10 @@ class ScalarKernel:
         for index in changed:
             self._stamps[index] = stamps[index]
             before, after = self._values[index], values(self.view(index), totals.centres)
-            self._values[index] = after
             for k, (old, new) in enumerate(zip(before, after)):
                 totals.sums[k] += new - old
                 totals.squares[k] += new * new - old * old
+            before[:] = after
         totals.sums[DOMAINS] = self.state.domain_conflicts(self._group)
 
     def view(self, index: int) -> NodeView:
@@ -140,16 +158,18 @@ class ScalarKernel:
         """
         checks = checks_for(PRIMARY, instance, limits)
         failures: dict[str, int] = {}
+        rejected: set[int] = set()
         row: list[Placement] = []
         for index in nodes:
             after = self._as_primary(instance, index)
             reason = rejections.get(index) or _rejection(checks, self.view(index), after, instance)
             if reason is not None:
                 failures[reason] = failures.get(reason, 0) + 1
+                rejected.add(index)
                 continue
             change = self._change(index, after)
             row.append((round(sum(terms(self.totals, (change,), sqrt)), DECIMALS), (index,)))
-        return ListedCandidates([row], failures)
+        return ListedCandidates([row], failures, LimitResults(rejected))
 
     def pairs(
         self,
@@ -179,7 +199,8 @@ class ScalarKernel:
             elif others:
                 failures[reason] = failures.get(reason, 0) + others
         if not firsts:
-            return RowCandidates(primaries, secondaries, [[] for _ in primaries], failures)
+            results = LimitResults(primaries)
+            return RowCandidates(primaries, secondaries, [[] for _ in primaries], failures, results)
         checks = checks_for(SECONDARY, instance, own)
         return self._rows(instance, primaries, firsts, secondaries, checks, failures)
 
@@ -227,6 +248,7 @@ class ScalarKernel:
         heavy = self._heavy(instance, firsts, nodes)
         located = any(self.state.cluster.nodes[index].locations for index in fitting)
         rows: list[list[float]] = []
+        pairs: set[tuple[int, int]] = set()
         for primary in primaries:
             if primary not in firsts:
                 rows.append([])
@@ -244,6 +266,7 @@ class ScalarKernel:
                     row[place[index]] = NOWHERE
                 if why is not None:
                     reasons[why] = reasons.get(why, 0) + 1
+                    pairs.add((primary, index))
             if primary in place:
                 row[place[primary]] = NOWHERE
             elif primary in out:
@@ -256,7 +279,8 @@ class ScalarKernel:
                 if number:
                     failures[reason] = failures.get(reason, 0) + number
             rows.append(row)
-        return RowCandidates(primaries, fitting, rows, failures)
+        results = LimitResults([p for p in primaries if p not in firsts], out, pairs)
+        return RowCandidates(primaries, fitting, rows, failures, results)
 
     def _mirror(self, instance: Instance, index: int, checks: Sequence[Check]) -> MirrorNode:
         """Node `index` as the secondary for a primary for which it reserves nothing yet."""
@@ -382,6 +406,70 @@ def _failing(
         if check.fails(before, after, instance):
             return check, before, after
     return None
+
+
+MANY_NODES = 100
+"""From so many nodes on, sums over all nodes are faster with the array library."""
+
+
+class SuccessiveKernels:
+    """Makes a kernel that scores the nodes of `scope` for each state of a request.
+
+    What the statistics have for a node is kept until the node changes.  The sums are those of a new
+    `ScalarKernel`, digit by digit: they are added up in the same order.  `arrays`: whether the
+    array library is loaded.
+    """
+
+    def __init__(self, cluster: Cluster, scope: Sequence[int], arrays: bool) -> None:
+        self._scope = scope
+        self._fixed = Capacities(cluster.nodes, 0.0, scope)
+        self._arrays = arrays and len(scope) >= MANY_NODES
+        self._stamps: list[int] = []
+
+    def kernel(self, state: State) -> ScalarKernel:
+        """Return the kernel of `state` as it is now."""
+        if not self._arrays:
+            return ScalarKernel(state, self._scope, self._fixed)
+        import numpy as np
+
+        limits = ScalarKernel(state, (), self._fixed)
+        if not self._stamps:
+            views = [limits.view(index) for index in self._scope]
+            online, stored = sum(v.online for v in views), sum(v.stored for v in views)
+            self._counts = node_counts(int(online), len(views) - int(online), int(stored))
+            statistics = range(len(STATISTICS))
+            self._counting = np.array([[counting(k, v) for k in statistics] for v in views], float)
+            self._plain = np.zeros(self._counting.shape)
+            self._stamps = [-1] * len(views)
+        for position, index in enumerate(self._scope):
+            if self._stamps[position] != state.stamps[index]:
+                self._stamps[position] = state.stamps[index]
+                self._plain[position] = values(limits.view(index), NO_CENTRES)
+        sums = np.cumsum(self._plain, axis=0)[-1].tolist()
+        centres = [
+            total / count if statistic.spread else 0.0
+            for statistic, total, count in zip(STATISTICS, sums, self._counts)
+        ]
+        own = self._plain - np.array(centres) * self._counting
+        sums, squares = (np.cumsum(a, axis=0)[-1].tolist() for a in (own, own * own))
+        totals = Totals(self._counts, centres, sums, squares)
+        return ScalarKernel(state, self._scope, self._fixed, (totals, NodeValues(self._scope, own)))
+
+
+class NodeValues(dict["int", "list[float]"]):
+    """Node -> what the statistics have for it, less the centres; made of an array when read."""
+
+    def __init__(self, scope: Sequence[int], array: Floats) -> None:
+        super().__init__()
+        self._place = scope
+        self._array = array
+
+    def get(self, index: int, default: Any = None) -> Any:
+        """Return the values of a node, or `default` if it is outside of the scope."""
+        if index not in self._place:
+            return default
+        found: list[float] = self._array[self._place.index(index)].tolist()
+        return found
 
 
 def score_of(state: State, scope: Sequence[int], min_disk: float = 0.0) -> float:

@@ -33,6 +33,7 @@ __all__ = [
     "not_utf8",
     "on_one_line",
     "pretty",
+    "pretty_finite",
 ]
 
 BOM = b"\xef\xbb\xbf"
@@ -250,6 +251,38 @@ def infinite_number(value: object, path: str = "") -> tuple[str, str]:
         if problem:
             return where, problem
     return "", ""
+
+
+def pretty_finite(document: object) -> str:
+    """Return the same text as `pretty`, ten times as fast.
+
+    Each number must be finite; infinite ones would become ``null``.
+    """
+    import re
+
+    import orjson
+
+    try:
+        text = orjson.dumps(document, option=orjson.OPT_INDENT_2)
+    except TypeError:  # a large number, or half of a surrogate pair
+        return pretty(document)
+
+    # Numbers near 0 and large ones as Python writes them: a string would end with a quote
+    parts: list[bytes] = []
+    end = 0
+    for form in re.finditer(rb"(?:e-?[0-9]+|0\.0000[0-9]+)(?=,?\n)", text):
+        begin = form.start()
+        while text[begin - 1 : begin] in b"-.0123456789":
+            begin -= 1
+        parts += text[end:begin], repr(float(text[begin : form.end()])).encode()
+        end = form.end()
+    text = b"".join([*parts, text[end:]])
+    if text.isascii() and b"\x7f" not in text:
+        return text.decode()
+    lines = text.decode()
+    if lines.replace("\n", "").isprintable():
+        return lines
+    return "\n".join(map(_escaped, lines.split("\n")))
 
 
 def _escaped(line: str) -> str:

@@ -14,7 +14,7 @@ from iallocator.commands.explain import ExplainSettings as Settings
 from iallocator.explain.contributions import differences
 from iallocator.explain.explain import explain
 from iallocator.explain.explanation import Decision, Explanation
-from iallocator.explain.facts import PENALTY, GroupReport, NodeReport
+from iallocator.explain.facts import PENALTY, GroupReport
 from iallocator.explain.survey import Survey, counted
 from iallocator.options.parser import parse
 from iallocator.options.table import COMMON
@@ -283,14 +283,14 @@ def test_document_any_order_of_keys_gives_the_same_explanation() -> None:
 def slow_reports(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
     """Let each record of reasons take so many seconds, by a clock that is made."""
     now = [100.0]
-    reports = Survey.reports
+    create = Survey.__init__
 
-    def slowly(self: Survey, *asked: Any) -> list[NodeReport]:
+    def slowly(self: Survey, *asked: Any) -> None:
         now[0] += seconds
-        return reports(self, *asked)
+        create(self, *asked)
 
     monkeypatch.setattr(deadline, "monotonic", lambda: now[0])
-    monkeypatch.setattr(Survey, "reports", slowly)
+    monkeypatch.setattr(Survey, "__init__", slowly)
 
 
 @pytest.mark.parametrize("kind", ["allocate", "multi-allocate", "node-evacuate", "change-group"])
