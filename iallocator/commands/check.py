@@ -124,7 +124,9 @@ class Check(Command):
         from iallocator.planners.plan import Plan
         from iallocator.planners.result import GroupPlan, GroupPlans
 
-        own, cluster = self.settings, source.cluster
+        assert isinstance(settings, Settings)
+        own = self.settings = settings  # the modes of N+1 that tags ask for included
+        cluster = source.cluster
         set_offline(cluster, own.offline)
         if own.max_cpu is not None:
             set_vcpu_ratio(cluster, own.max_cpu)
@@ -301,7 +303,8 @@ def _health(state: State, settings: Settings, deadline: Deadline) -> Checkup:
         tags = all_findings(
             cluster, cluster.instances, settings.tag_prefix, relations, REQUEST_SETTINGS
         )
-    groups = examine(state, settings.n1, settings.min_disk, relations, deadline)
+    modes = {index: one.n1 for index, one in settings.by_group.items()}
+    groups = examine(state, settings.n1, settings.min_disk, relations, deadline, modes)
     return Checkup(groups, groups, 0, settings.n1 != "off", tags)
 
 

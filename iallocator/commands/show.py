@@ -100,7 +100,7 @@ class Report(Showing):
 
     def plan(self, source: Source, settings: Common, deadline: Deadline) -> Result:
         """Return the page."""
-        return Reported(source, self.settings)
+        return Reported(source, settings)
 
 
 class Reported(Result):

@@ -255,6 +255,25 @@ def test_planners_keep_instances_in_a_group_that_allows_no_moves_to_others() -> 
     assert plan["moves"] == []
 
 
+@pytest.mark.parametrize("command", ["check", "check --no-simulation", "report"])
+def test_tags_that_change_the_mode_of_n1_count_as_the_option(command: str) -> None:
+    """Tags of the cluster count for `check` and `report`, those of a group for `check`."""
+    held = {"a": instance("node1", "node2", memory=3000)}
+    held["b"] = instance("node2", "node1", memory=3000)
+    document = cluster(2, memory=4096, instances=held)
+    off = ["iallocator:n1:off"]
+    lost = run(*command.split(), stdin=as_bytes(document)).stdout
+    assert b"secondary node2 has not enough memory" in lost
+    document["cluster_tags"] = off
+    done = run(*command.split(), stdin=as_bytes(document)).stdout
+    assert b"secondary node2 has not enough memory" not in done
+    if command != "report":
+        document["cluster_tags"] = []
+        assert run(*command.split(), "--n1=off", stdin=as_bytes(document)).stdout == done
+        document["nodegroups"]["uuid-default"]["tags"] = off
+        assert b"secondary node2 has" not in run(*command.split(), stdin=as_bytes(document)).stdout
+
+
 def _shared_by_two(seed: int) -> Json:
     """Return two groups on shared storage, the first of them too full to lose a node."""
     rng = Random(f"group N+1/{seed}")

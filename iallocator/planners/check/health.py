@@ -15,7 +15,7 @@ from iallocator.scoring.scalar import score_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from iallocator.constraints.relations import Relations
     from iallocator.deadline import Deadline
@@ -51,6 +51,7 @@ def examine(
     min_disk: float = 0.0,
     relations: Relations | None = None,
     deadline: Deadline | None = None,
+    by_group: Mapping[int, str] | None = None,
 ) -> list[GroupHealth]:
     """Return the health of every group that has nodes, in the order of the groups.
 
@@ -67,12 +68,15 @@ def examine(
         The constraints of tags; None if there are none.
     deadline:
         Failures that are undecided when it passes are `GroupHealth.not_analysed`.
+    by_group:
+        Index of a group -> its mode of global N+1, for groups with tags that name another one.
     """
     units = None if relations is None else relations.units()
-    rules = Rules(n1, units, deadline)
+    modes = by_group or {}
+    rules = {mode: Rules(mode, units, deadline) for mode in {n1, *modes.values()}}
     musts = None if relations is None else BrokenMusts(state, relations)
     return [
-        _Examination(state, group, rules, min_disk, musts).result()
+        _Examination(state, group, rules[modes.get(group.index, n1)], min_disk, musts).result()
         for group in state.cluster.groups
         if group.nodes
     ]
