@@ -142,17 +142,16 @@ def searches(clusters: int) -> Iterator[tuple[float, bool]]:
         group = state.cluster.groups[0]
         kernels = Kernels(state, [(NODES, 0)])
         simulation = Simulation(state, kernels, rules, group.nodes)
-        targets = rules.targets(state.cluster, group)
         left = FAILURES
         for node in group.nodes:
-            demand = demand_of(state, node, rules)
-            if check_bounds(state, node, demand, rules, targets)[0] != UNKNOWN:
+            demand = demand_of(state, (node,), rules)
+            if check_bounds(state, (node,), demand, rules)[0] != UNKNOWN:
                 continue
-            if not left or not simulation.lost([node]):
+            if not left or not simulation.lost([(node,)]):
                 continue
             left -= 1
             begun = process_time()
-            saved = ExactSearch(state, kernels, rules, simulation).saves(node)
+            saved = ExactSearch(state, kernels, rules, simulation).saves((node,))
             yield 1000 * (process_time() - begun), saved
 
 

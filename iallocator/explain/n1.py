@@ -5,7 +5,6 @@ from __future__ import annotations
 from iallocator.explain.facts import Unsurvived
 from iallocator.model.moves import Move
 from iallocator.n1.rules import UndecidedError
-from iallocator.n1.simulation import Simulation
 from iallocator.n1.tolerance import FailureTolerance
 from iallocator.tolerances import SCORE
 
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from iallocator.model.state import State
     from iallocator.n1.rules import Rules
     from iallocator.n1.simulation import UnrestartedInstance
-    from iallocator.scoring import Kernels
     from iallocator.scoring.candidates import Candidates
 
 __all__ = ["RecordingN1Check"]
@@ -32,27 +30,34 @@ SHOWN = 3
 class RecordingN1Check(FailureTolerance):
     """A check that remembers what it rejected."""
 
-    def __init__(self, state: State, kernels: Kernels, rules: Rules, *more: Any) -> None:
-        super().__init__(state, kernels, rules, *more)
+    def __init__(self, state: State, rules: Rules, *more: Any) -> None:
+        super().__init__(state, rules, *more)
         self._cluster = state.cluster
-        self._replay = Simulation(state, kernels, rules, more[0])
         self._verdicts: dict[tuple[str, tuple[int, ...]], bool] = {}
         self._before: dict[str, Nodes] = {}
         self._rejected: dict[tuple[str, int], set[tuple[int, ...]]] = {}  # by instance and group
         self._undecided: set[tuple[str, tuple[int, ...]]] = set()
 
+    def _forget(self) -> None:
+        super()._forget()
+        self._verdicts = {}
+        self._before = {}
+        self._rejected = {}
+        self._undecided = set()
+
     def allows(self, move: Move) -> bool:
         """Return whether N+1 holds after `move`; every placement is checked once."""
+        self._renew()
         instance, nodes = move.instance, move.after
         result = self._verdicts.get((instance.name, nodes))
         if result is None:
-            undecided = self._rules.effort.undecided
+            undecided = self.rules.effort.undecided
             result = self._verdicts[instance.name, nodes] = super().allows(move)
             self._before[instance.name] = move.before
             if not result:
                 home = self._cluster.nodes[nodes[0]].group.index
                 self._rejected.setdefault((instance.name, home), set()).add(nodes)
-                if self._rules.effort.undecided > undecided:
+                if self.rules.effort.undecided > undecided:
                     self._undecided.add((instance.name, nodes))
         return result
 
@@ -71,6 +76,7 @@ class RecordingN1Check(FailureTolerance):
 
     def knows(self, instance: Instance, nodes: tuple[int, ...]) -> bool:
         """Return whether the placement of `instance` on `nodes` has been checked."""
+        self._renew()
         return (instance.name, nodes) in self._verdicts
 
     def decides(self, instance: Instance, nodes: tuple[int, ...]) -> bool:
@@ -80,7 +86,7 @@ class RecordingN1Check(FailureTolerance):
         """
         if self._verdicts.get((instance.name, nodes)):
             return True
-        effort = self._rules.effort
+        effort = self.rules.effort
         before = effort.undecided
         self.accepts(instance, nodes)
         if effort.undecided == before:
@@ -92,10 +98,12 @@ class RecordingN1Check(FailureTolerance):
 
     def rejected(self, instance: Instance, group: Group) -> set[tuple[int, ...]]:
         """Return the placements of `instance` in `group` that were rejected so far."""
+        self._renew()
         return set(self._rejected.get((instance.name, group.index), ()))
 
     def decided(self, instance: Instance, group: Group) -> list[tuple[int, ...]]:
         """Return those of `rejected` for which it is known that N+1 would not hold."""
+        self._renew()
         rejected = self._rejected.get((instance.name, group.index), ())
         return [nodes for nodes in rejected if (instance.name, nodes) not in self._undecided]
 
@@ -133,7 +141,7 @@ class RecordingN1Check(FailureTolerance):
         return Unsurvived(
             self._cluster.node_names(nodes),
             score,
-            self._cluster.nodes[stranded.node].name,
+            " and ".join(self._cluster.node_names(stranded.failure)),
             stranded.instance.name,
             stranded.instance.memory,
             stranded.why,
@@ -144,6 +152,7 @@ class RecordingN1Check(FailureTolerance):
         """Return whether the same instance cannot be restarted in the present state."""
         name = stranded.instance.name
         try:
-            return any(one.instance.name == name for one in self._replay.all_lost(stranded.node))
+            lost = self.all_unrestarted(stranded.failure)
+            return any(one.instance.name == name for one in lost)
         except UndecidedError:
             return False

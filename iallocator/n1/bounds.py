@@ -12,8 +12,11 @@ instances restarted before can close all targets only if the shares of both budg
 for each target, add up to no more than two.  If the shares without the two largest add up to more
 than two, any two nodes can give away all they have, so no candidate can break the failure.
 
+If several nodes fail together, the instances of each of their groups are restarted on the other
+nodes of that group. An instance with both nodes among the failed ones cannot be restarted.
+
 Cost: O(n) for a failure in a group of *n* nodes, or O(log n) with `TargetCapacity`; the demand of a
-node takes time in proportion to its instances, and is kept until the node changes.
+failure takes time in proportion to its instances, and is kept until one of its nodes changes.
 
 Source: the argument is this program's own.
 """
@@ -32,19 +35,25 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
+    from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.model.state import Kept, State
     from iallocator.n1.pools import Share
-    from iallocator.n1.rules import Rules
+    from iallocator.n1.rules import Failure, Rules
 
-    Demands = Kept[int, "Demand"]
-    """Node -> the demand of its failure."""
+    Demands = Kept[Failure, "Demand"]
+    """Failure -> its demand."""
+
+    Capacities = Mapping[int, "TargetCapacity"]
+    """Index of a group -> the free memory of its nodes that may take over."""
 
 __all__ = [
     "Demand",
     "SpareMemory",
     "TargetCapacity",
+    "capacities_for",
     "check_bounds",
+    "check_movers",
     "demand_of",
     "known_demand",
     "takes_over",
@@ -52,10 +61,14 @@ __all__ = [
 
 
 class Demand:
-    """What the failure of a node requires of other nodes.
+    """What a failure requires of the nodes that have not failed.
 
     Attributes
     ----------
+    group:
+        The group in which instances need a new node.
+    parts:
+        The demand in each group, if instances of several groups need a new node; else empty.
     failovers:
         Secondary -> MiB of the drbd primaries that fail over to it.
     moved, largest:
@@ -63,7 +76,7 @@ class Demand:
     plain_disk, largest_disk:
         MiB of disk of the instances that are created anew, and of the largest.
     single:
-        Whether there are drbd primaries without a secondary, which nothing can restart.
+        Whether there are drbd primaries without a secondary that runs: nothing can restart them.
     intricate:
         Whether only the simulation decides: nodes have other limits than memory, disk and pools, an
         instance must be created anew that the policy rejects, or one counts as another.
@@ -76,11 +89,13 @@ class Demand:
 
     __slots__ = (
         "failovers",
+        "group",
         "intricate",
         "largest",
         "largest_disk",
         "moved",
         "movers",
+        "parts",
         "plain",
         "plain_disk",
         "recreated",
@@ -88,7 +103,9 @@ class Demand:
         "single",
     )  # fmt: skip
 
-    def __init__(self) -> None:
+    def __init__(self, group: Group) -> None:
+        self.group = group
+        self.parts: Sequence[Demand] = ()
         self.failovers: dict[int, float] = {}
         self.movers = 0
         self.moved = 0
@@ -122,7 +139,7 @@ class Demand:
             self.largest_disk = max(self.largest_disk, instance.disk)
 
     def add_demand(self, other: Demand) -> None:
-        """Count the instances that need a new node when another node fails at the same time."""
+        """Count the instances of another node that fails at the same time and need a new node."""
         self.movers += other.movers
         self.moved += other.moved
         self.largest = max(self.largest, other.largest)
@@ -143,10 +160,41 @@ class Demand:
         self.intricate |= any(one.restricted for one in here)
 
 
-def demand_of(state: State, node: int, rules: Rules) -> Demand:
-    """Return the demand of `node` in the present state."""
-    demand = Demand()
+def demand_of(state: State, failure: Failure, rules: Rules) -> Demand:
+    """Return the demand of `failure` in the present state."""
+    if len(failure) == 1:
+        return _demand_of_node(state, failure[0], rules)
+    whole = Demand(state.cluster.nodes[failure[0]].group)
+    by_group: dict[Group, list[int]] = {}
+    parts: dict[Group, Demand] = {}
+    for node in failure:
+        one = _demand_of_node(state, node, rules)
+        whole.intricate |= one.intricate or rules.strict  # disks of failovers
+        whole.single |= (
+            one.single
+            or not one.failovers.keys().isdisjoint(failure)
+            or bool(may_not_receive(state.cluster, node, one.failovers))
+        )
+        for secondary in one.failovers.keys() - failure:
+            amount = whole.failovers.get(secondary, 0) + one.failovers[secondary]
+            whole.failovers[secondary] = amount
+        if one.movers:
+            by_group.setdefault(one.group, []).append(node)
+            parts.setdefault(one.group, Demand(one.group)).add_demand(one)
+            whole.add_demand(one)
+    for group, nodes in by_group.items():
+        if state.pools is not None:
+            _split(state, nodes, parts[group])
+        whole.group, whole.shares = group, parts[group].shares
+        whole.intricate |= parts[group].intricate
+    if len(parts) > 1:
+        whole.parts = list(parts.values())
+    return whole
+
+
+def _demand_of_node(state: State, node: int, rules: Rules) -> Demand:
     group = state.cluster.nodes[node].group
+    demand = Demand(group)
     demand.intricate = bool(other_limits(group, FREE_MEMORY, DISK_SPACE, POOL_SPACE))
     if rules.namesake is not None and rules.namesake.nodes[0] == node:
         demand.intricate = True
@@ -168,19 +216,22 @@ def demand_of(state: State, node: int, rules: Rules) -> Demand:
     for unit in units.values():
         demand.add_unit(unit)
     if state.pools is not None and demand.movers:
-        _split(state, node, demand)
+        _split(state, (node,), demand)
     return demand
 
 
-def known_demand(state: State, node: int, rules: Rules, known: Demands) -> Demand:
-    """Return the demand of `node`, kept in `known`, which is of this state and these `rules`."""
-    return derived(known, node, state.stamps[node], lambda: demand_of(state, node, rules))
+def known_demand(state: State, failure: Failure, rules: Rules, known: Demands) -> Demand:
+    """Return the demand of `failure`, kept in `known`, which is of this state and these `rules`."""
+    stamps = state.stamps
+    counter = stamps[failure[0]] if len(failure) == 1 else tuple(stamps[node] for node in failure)
+    return derived(known, failure, counter, lambda: demand_of(state, failure, rules))
 
 
-def _split(state: State, node: int, demand: Demand) -> None:
+def _split(state: State, nodes: Iterable[int], demand: Demand) -> None:
     """Split the demand into shares if an instance is restricted to some nodes or to a pool."""
     movers = [
         i
+        for node in nodes
         for i in state.primaries[node].values()
         if not i.needs_secondary and not i.forthcoming and state.where[i.name][0] == node
     ]
@@ -211,28 +262,24 @@ class TargetCapacity:
         self._total = sum(c for c in self._capacities if c > 0)
 
     def without(
-        self, node: int, need: float, taken: Mapping[int, float]
+        self, failure: Failure, need: float, taken: Mapping[int, float]
     ) -> tuple[float, float, float]:
-        """Return the largest capacity, their total, and the closing sum for `need`, without `node`.
+        """Return the largest capacity, their total, and the closing sum for `need`.
 
-        `taken`: node -> MiB that are used there already.
+        The nodes of `failure` do not count. `taken`: node -> MiB that are used there already.
         """
         total = self._total
-        for index in self.members.intersection((node, *taken)):
+        for index in self.members.intersection((*failure, *taken)):
             before = self._memory[index] - 1
-            after = before - taken.get(index, 0) if index != node else 0
+            after = before - taken.get(index, 0) if index not in failure else 0
             total -= max(0, before) - max(0, after)
-        return self._largest(node, taken), total, self.closing(need, (node,), taken)
-
-    def _largest(self, node: int, taken: Mapping[int, float]) -> float:
-        """Return the largest capacity, with parameters as in `without`."""
         largest = -INFINITE
         for index in reversed(self._order):
             if self._memory[index] - 1 <= largest:
                 break
-            if index != node:
+            if index not in failure:
                 largest = max(largest, self._memory[index] - 1 - taken.get(index, 0))
-        return largest
+        return largest, total, self.closing(need, failure, taken)
 
     def closing(self, need: float, failed: Collection[int], taken: Mapping[int, float]) -> float:
         """Return the MiB that close all targets except `failed` to `need` MiB.
@@ -259,59 +306,96 @@ class TargetCapacity:
         return found
 
 
+MANY = 8
+"""So many failures checked together are worth one sort of the capacities of their targets."""
+
+
+def capacities_for(state: State, rules: Rules, failing: Collection[Failure]) -> Capacities:
+    """Return the sorted capacities of the groups of `failing`, if there are many failures."""
+    if len(failing) < MANY:
+        return NONE
+    nodes = state.cluster.nodes
+    groups = {nodes[one[0]].group for one in failing}
+    found = ((group, rules.targets(state.cluster, group)) for group in groups)
+    return {group.index: TargetCapacity(state, targets) for group, targets in found if targets}
+
+
+NONE: Capacities = {}
+
+
 def check_bounds(
-    state: State,
-    node: int,
-    demand: Demand,
-    rules: Rules,
-    targets: Sequence[int],
-    capacity: TargetCapacity | None = None,
+    state: State, failure: Failure, demand: Demand, rules: Rules, capacities: Capacities = NONE
 ) -> tuple[int, float]:
     """Return `SAFE` or `LOST` if bounds prove it, else `UNKNOWN`; and with `SAFE` the spare memory.
 
-    `targets`: the nodes of the group that may take over.  The spare memory in MiB is what any
-    single target can lose while all instances that need a new node can still be placed.  If disk
-    matters as well, it is infinite or -1: the shares of `sum_of_shares` decide.  Failovers to
-    secondaries are not part of it.
+    The spare memory in MiB is what any single target can lose while all instances that need a new
+    node can still be placed.  If disk matters as well, it is infinite or -1: the shares of
+    `sum_of_shares` decide.  Failovers to secondaries are not part of it.
 
-    Cost: O(n) for *n* targets, if an instance needs a new node; O(log n) with `capacity`, which
-    must be of the same state and targets.
+    Cost: O(n) for *n* targets, if an instance needs a new node; O(log n) with `capacities`, which
+    must be of the same state.
     """
-    if demand.single or _failovers_fail(state, node, demand, rules):
+    if demand.single or _failovers_fail(state, failure, demand, rules):
         return LOST, 0
     if demand.intricate and (demand.movers or demand.failovers):
         return UNKNOWN, 0
-    memory = state.columns[MEMORY]
-    failovers = demand.failovers
     if not demand.movers:
         return SAFE, INFINITE
-    rejected = may_not_receive(state.cluster, node, targets)
-    if rejected:
-        if demand.recreated:
-            return UNKNOWN, 0
-        targets = [t for t in targets if t not in rejected]
+    failovers = demand.failovers
+    if not demand.parts:
+        return check_movers(state, failure, demand, failovers, rules, capacities)
+    found = [
+        check_movers(state, failure, part, failovers, rules, capacities) for part in demand.parts
+    ]
+    kind = max(kind for kind, _ in found)
+    return kind, min(spare for _, spare in found) if kind == SAFE else 0
+
+
+def check_movers(
+    state: State,
+    failure: Failure,
+    demand: Demand,
+    failovers: Mapping[int, float],
+    rules: Rules,
+    capacities: Capacities = NONE,
+) -> tuple[int, float]:
+    """Return what `check_bounds` does, for the instances of one group that need a new node.
+
+    `failovers`: node -> MiB that fail over to it.
+    """
+    targets: Sequence[int] = rules.targets(state.cluster, demand.group)
+    capacity = capacities.get(demand.group.index)
+    rejected = False
+    for node in failure:
+        barred = may_not_receive(state.cluster, node, targets)
+        if barred:
+            if demand.recreated or len(failure) > 1:
+                return UNKNOWN, 0
+            rejected = True
+            targets = [t for t in targets if t not in barred]
     if demand.shares is not None:
         from iallocator.n1.pools import check_shares
 
-        others = [t for t in targets if t != node]
+        others = [t for t in targets if t not in failure]
         return check_shares(state, demand.shares, failovers, others)
     need = demand.largest
     if capacity is not None and not rejected:
-        largest, total, closing = capacity.without(node, need, failovers)
+        largest, total, closing = capacity.without(failure, need, failovers)
     else:
-        capacities = [memory[t] - failovers.get(t, 0) - 1 for t in targets if t != node]
-        largest = max(capacities, default=-INFINITE)
-        total = sum([c for c in capacities if c > 0])
-        closing = sum([c - need + 1 for c in capacities if c >= need])
+        memory = state.columns[MEMORY]
+        free = [memory[t] - failovers.get(t, 0) - 1 for t in targets if t not in failure]
+        largest = max(free, default=-INFINITE)
+        total = sum([c for c in free if c > 0])
+        closing = sum([c - need + 1 for c in free if c >= need])
     if need > largest or total < demand.moved:
         return LOST, 0
     if demand.plain:  # each target is closed by memory or by disk
-        disk, size = state.columns[DISK], demand.largest_disk
+        memory, disk, size = state.columns[MEMORY], state.columns[DISK], demand.largest_disk
         return sum_of_shares(
             (
                 (memory[t] - failovers.get(t, 0) - need, disk[t] - size)
                 for t in targets
-                if t != node
+                if t not in failure
             ),
             demand.moved - need,
             demand.plain_disk - size,
@@ -326,18 +410,19 @@ def takes_over(state: State, demand: Demand, secondaries: Iterable[int]) -> bool
     return all(memory[index] > failovers[index] for index in secondaries)
 
 
-def _failovers_fail(state: State, node: int, demand: Demand, rules: Rules) -> bool:
-    """Return whether a secondary cannot take over the drbd primaries of `node`."""
+def _failovers_fail(state: State, failure: Failure, demand: Demand, rules: Rules) -> bool:
+    """Return whether a secondary certainly cannot take over the drbd primaries of `failure`."""
     if not demand.failovers:
         return False
-    if may_not_receive(state.cluster, node, demand.failovers):
+    if len(failure) == 1 and may_not_receive(state.cluster, failure[0], demand.failovers):
         return True
     columns = state.columns
     if not takes_over(state, demand, demand.failovers):
         return True
     if not rules.strict:
         return not all(state.cluster.nodes[s].online for s in demand.failovers)
-    if state.cluster.nodes[node].online and columns[DISK][node] <= 0:
+    node = failure[0]
+    if len(failure) == 1 and state.cluster.nodes[node].online and columns[DISK][node] <= 0:
         return True
     return any(columns[DISK][s] <= 0 for s in demand.failovers)
 
@@ -347,7 +432,7 @@ ROUNDING = 1.0
 
 
 class SpareMemory:
-    """Failing node -> its spare memory in MiB, or a lower bound of it; see `check_bounds`.
+    """Failure -> its spare memory in MiB, or a lower bound of it; see `check_bounds`.
 
     If a node loses memory, the spare memory of any failure decreases by at most that amount; if a
     node gains memory, it does not decrease.  So the stored value minus all memory lost since is a
@@ -359,44 +444,50 @@ class SpareMemory:
     def __init__(self) -> None:
         self._gone = 0.0
         self._changes = 0
-        self._noted: dict[int, tuple[float, float, int]] = {}  # spare, with what was gone, changes
-        self._order: list[tuple[float, int]] = []  # (spare when noted + gone then, node), sorted
+        self._noted: dict[
+            Failure, tuple[float, float, int]
+        ] = {}  # spare, with what was gone, changes
+        self._order: list[
+            tuple[float, Failure]
+        ] = []  # (spare when noted + gone then, failure), sorted
 
-    def note(self, node: int, spare: float) -> None:
-        """Store the spare memory of the failure of `node` in the present state."""
-        self.forget(node)
-        self._noted[node] = spare, spare + self._gone, self._changes
-        insort(self._order, (spare + self._gone, node))
+    def note(self, failure: Failure, spare: float) -> None:
+        """Store the spare memory of `failure` in the present state."""
+        self.forget(failure)
+        self._noted[failure] = spare, spare + self._gone, self._changes
+        insort(self._order, (spare + self._gone, failure))
 
-    def forget(self, node: int) -> None:
-        """Forget the failure of `node`."""
-        if node in self._noted:
-            _, key, _ = self._noted.pop(node)
-            del self._order[bisect_left(self._order, (key, node))]
+    def forget(self, failure: Failure) -> None:
+        """Forget `failure`."""
+        if failure in self._noted:
+            _, key, _ = self._noted.pop(failure)
+            del self._order[bisect_left(self._order, (key, failure))]
 
-    def least(self, node: int) -> float:
-        """Return a bound below the spare memory of the failure of `node`; -1 if none is known."""
-        if node not in self._noted:
+    def least(self, failure: Failure) -> float:
+        """Return a bound below the spare memory of `failure`; -1 if none is known."""
+        if failure not in self._noted:
             return -1
-        return self._noted[node][1] - self._gone - ROUNDING
+        return self._noted[failure][1] - self._gone - ROUNDING
 
     def vanish(self, amount: float) -> None:
         """Subtract the MiB that a node has lost from all bounds; a negative amount changes none."""
         self._gone += max(0, amount)
         self._changes += 1
 
-    def doubtful(self, amount: float) -> list[int]:
-        """Return the nodes with a bound below `amount` that may be outdated."""
-        return [node for node in self._below(amount) if self._noted[node][2] != self._changes]
+    def doubtful(self, amount: float) -> list[Failure]:
+        """Return the failures with a bound below `amount` that may be outdated."""
+        return [
+            failure for failure in self._below(amount) if self._noted[failure][2] != self._changes
+        ]
 
-    def less_than(self, amount: float) -> list[tuple[float, int]]:
-        """Return (spare memory, node) of those below `amount`, ascending; none may be outdated."""
-        found = ((self._noted[node][0], node) for node in self._below(amount))
+    def less_than(self, amount: float) -> list[tuple[float, Failure]]:
+        """Return (spare memory, failure) below `amount`, ascending; none may be outdated."""
+        found = ((self._noted[failure][0], failure) for failure in self._below(amount))
         return sorted(one for one in found if one[0] < amount)
 
-    def _below(self, amount: float) -> Iterator[int]:
-        """Yield the nodes with a lower bound below `amount`, the lowest first."""
-        for key, node in self._order:
+    def _below(self, amount: float) -> Iterator[Failure]:
+        """Yield the failures with a lower bound below `amount`, the lowest first."""
+        for key, failure in self._order:
             if key - self._gone >= amount + ROUNDING:
                 return
-            yield node
+            yield failure

@@ -35,7 +35,7 @@ from iallocator.n1.slot_counts import SpareSlots, UndecidedFailures, slots_of_no
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from iallocator.aliases import Nodes
     from iallocator.model.cluster import Group
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from iallocator.model.state import Kept, State
     from iallocator.n1.batched_simulation import Arrivals
     from iallocator.n1.queues import Leaving, Need
-    from iallocator.n1.rules import Rules
+    from iallocator.n1.rules import Failure, Rules
     from iallocator.n1.slot_counts import Margin
     from iallocator.scoring import Kernels
 
@@ -72,21 +72,25 @@ class GroupCounting:
     group, targets:
         The group, and its nodes that may take over.
     queues:
-        Node that must be able to fail -> the instances that leave it then.
+        Node that fails alone -> the instances that leave it then.
     intricate:
-        Whether counting never decides in this group.
+        Whether counting never decides in this group; so if several of its nodes fail together.
     """
 
-    def __init__(self, state: State, rules: Rules, group: Group, watched: set[int]) -> None:
+    def __init__(
+        self, state: State, rules: Rules, group: Group, failing: Collection[Failure]
+    ) -> None:
         nodes = state.cluster.nodes
         self._state = state
         self._rules = rules
         self.group = group
         self.targets = rules.targets(state.cluster, group)
         self._takes_over = frozenset(self.targets)
-        self.queues = {i: Queue(rules) for i in group.nodes if i in watched}
+        alone = {one[0] for one in failing if len(one) == 1}
+        self.queues = {i: Queue(rules) for i in group.nodes if i in alone}
         self.intricate = (
             state.pools is not None
+            or not all(len(one) == 1 or set(one).isdisjoint(group.nodes) for one in failing)
             or bool(other_limits(group, *COUNTED))
             or any(nodes[index].migration for index in group.nodes)
             or not all(

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.model.state import Kept, State
-    from iallocator.n1.rules import Rules
+    from iallocator.n1.rules import Failure, Rules
     from iallocator.n1.simulation import Simulation
     from iallocator.scoring import Kernels
 
@@ -87,7 +87,7 @@ NO_LOSS = Loss(0, 0, 0, 0)
 
 
 class FailoverTargets:
-    """The nodes of `group` that may take over, in the present state, whichever node fails.
+    """The nodes of `groups` that may take over, in the present state, whichever nodes fail.
 
     Attributes
     ----------
@@ -96,7 +96,7 @@ class FailoverTargets:
     position:
         Node -> its bin.
     open:
-        The bins that have free memory.
+        Index of a group -> the bins that have free memory.
     memory, disk:
         What each bin can give, MiB.
     order:
@@ -107,21 +107,27 @@ class FailoverTargets:
 
     __slots__ = ("disk", "limits", "memory", "nodes", "open", "order", "position")
 
-    def __init__(self, state: State, rules: Rules, group: Group) -> None:
+    def __init__(self, state: State, rules: Rules, groups: Sequence[Group]) -> None:
         memory, disk = state.columns[MEMORY], state.columns[DISK]
-        self.nodes = rules.targets(state.cluster, group)
+        self.nodes = [t for group in groups for t in rules.targets(state.cluster, group)]
         self.position = {index: b for b, index in enumerate(self.nodes)}
         self.memory = [memory[t] - 1 for t in self.nodes]
         self.disk = [max(0, disk[t] - 1) for t in self.nodes]
-        self.open = frozenset(b for b, t in enumerate(self.nodes) if memory[t] > 0)
+        self.open = {
+            group.index: frozenset(
+                self.position[t] for t in rules.targets(state.cluster, group) if memory[t] > 0
+            )
+            for group in groups
+        }
         self.order = sorted(range(len(self.nodes)), key=lambda b: -self.memory[b])
-        self.limits = other_limits(
-            group, FREE_MEMORY, DISK_SPACE, POOL_SPACE, OWN_SPINDLES, SPINDLES_OF_DISKS
+        known = FREE_MEMORY, DISK_SPACE, POOL_SPACE, OWN_SPINDLES, SPINDLES_OF_DISKS
+        self.limits = list(
+            dict.fromkeys(one for group in groups for one in other_limits(group, *known))
         )
 
 
 class Evacuation:
-    """The instances that leave `node` when it fails, and the nodes that each can use.
+    """The instances that leave the nodes of `failure`, and the nodes that each can use.
 
     Attributes
     ----------
@@ -137,35 +143,48 @@ class Evacuation:
         kernels: Kernels,
         rules: Rules,
         simulation: Simulation,
-        node: int,
+        failure: Failure,
         targets: FailoverTargets | None = None,
     ) -> None:
-        self.state, self.kernels, self.rules, self.node = state, kernels, rules, node
-        self._group = state.cluster.nodes[node].group
-        self.targets = targets = targets or FailoverTargets(state, rules, self._group)
-        barred = {node, *may_not_receive(state.cluster, node, targets.nodes)}
-        self._open = targets.open.difference(
-            targets.position[t] for t in barred if t in targets.position
-        )
+        self.state, self.kernels, self.rules, self.failure = state, kernels, rules, failure
+        nodes = state.cluster.nodes
+        if targets is None:
+            groups = list(dict.fromkeys(nodes[node].group for node in failure))
+            targets = FailoverTargets(state, rules, groups)
+        self.targets = targets
+        self._open: dict[int, frozenset[int]] = {}  # failed node -> the bins for its instances
+        self._failover_bins: dict[
+            int, frozenset[int]
+        ] = {}  # failed node -> the bins of secondaries
+        for node in failure:
+            barred = {*failure, *may_not_receive(state.cluster, node, targets.nodes)}
+            closed = frozenset(targets.position[t] for t in barred if t in targets.position)
+            self._open[node] = targets.open[nodes[node].group.index] - closed
+            self._failover_bins[node] = frozenset().union(*targets.open.values()) - closed
         self._with_access: dict[frozenset[int], frozenset[int]] = {}
-        self._members = simulation.items(node)
-        self._items = [self._item(members) for members in self._members]
+        leaving = simulation.items(failure)
+        self._members = [members for _, members in leaving]
+        self._items = [self._item(node, members) for node, members in leaving]
         self.others: dict[int, tuple[float, ...]] = {}
         for index in targets.nodes if targets.limits and self._members else ():
             view, one = self._view(index), self._members[0][0]
             left = (-limit.lacks.amount(view, view, one) for limit in targets.limits)
             self.others[index] = tuple(left)
 
-    def _item(self, members: Sequence[Instance]) -> Item:
+    def _item(self, node: int, members: Sequence[Instance]) -> Item:
         memory = sum(i.memory for i in members if i.uses_memory)
         position = self.targets.position
         if members[0].needs_secondary:
             nodes = self.state.where[members[0].name]
             secondary = position.get(nodes[1]) if len(nodes) > 1 else None
-            bins = self._open & {secondary} if secondary is not None else frozenset[int]()
+            bins = (
+                self._failover_bins[node] & {secondary}
+                if secondary is not None
+                else frozenset[int]()
+            )
             return Item(memory, 0, bins, others=self._needs(members))
         disk = sum(i.disk for i in members if i.local)
-        bins = self._open
+        bins = self._open[node]
         for one in members:
             access = self.state.cluster.reach(one)
             if access is not None:
@@ -174,7 +193,8 @@ class Evacuation:
                     self._with_access[access] = some
                 bins &= self._with_access[access]
             if self.rules.recreates(one):
-                rejected = rejected_by_policy(self.state.cluster, self._group, one)
+                group = self.state.cluster.nodes[node].group
+                rejected = rejected_by_policy(self.state.cluster, group, one)
                 bins = frozenset(b for b in bins if self.targets.nodes[b] not in rejected)
         return Item(memory, disk, bins, others=self._needs(members))
 
@@ -228,8 +248,12 @@ class Evacuation:
 
     @property
     def open(self) -> frozenset[int]:
-        """Return the nodes that can receive an instance."""
-        return frozenset(self.targets.nodes[b] for b in self._open)
+        """Return the nodes that can receive an instance of a failed node."""
+        return frozenset(self.targets.nodes[b] for bins in self._open.values() for b in bins)
+
+    def can_fail_over(self, node: int, secondary: int) -> bool:
+        """Return whether `secondary` can receive an instance of a failed `node`."""
+        return self.targets.position.get(secondary) in self._failover_bins[node]
 
     @property
     def whole(self) -> EvacuationPart:
@@ -352,7 +376,7 @@ class EvacuationPart:
                         state.remove(one, nodes)
                         if failover_rejection(state, kernels, one, target):
                             return False
-                        state.place(one, (target, self._evacuation.node))
+                        state.place(one, (target, nodes[0]))
                         continue
                     state.remove(one, nodes[:1])
                     checks = checks_for(PRIMARY, one, FORCED_LIMITS)
@@ -399,7 +423,7 @@ class EvacuationPart:
 
 
 class FailureSlack:
-    """What a new instance can take before the failure of `node` loses more, in the present state.
+    """What a new instance can take before a failure loses more, in the present state.
 
     It is computed once for all candidates, in parts that share no node. What a part loses already
     it loses with any candidate on its nodes; a part with spare memory can miss some of it.
@@ -410,10 +434,9 @@ class FailureSlack:
         The names of the instances that nothing can save; no part has them.
     """
 
-    __slots__ = ("_by_node", "_evacuation", "_memory", "_node", "_parts", "hopeless")
+    __slots__ = ("_by_node", "_evacuation", "_memory", "_parts", "hopeless")
 
-    def __init__(self, evacuation: Evacuation, node: int, memory: list[float]) -> None:
-        self._node = node
+    def __init__(self, evacuation: Evacuation, memory: list[float]) -> None:
         self._memory = memory
         self._evacuation = evacuation
         self.hopeless = evacuation.hopeless()
@@ -426,18 +449,19 @@ class FailureSlack:
         `colocated`: `instance` belongs to a colocation group. None: sums do not decide.
         """
         taken = instance.memory if instance.uses_memory else 0
-        if self._node != nodes[0]:
+        if nodes[0] not in self._evacuation.failure:
             part = self._by_node.get(nodes[0])
             return False if part is None else part.misses(taken)
         if instance.needs_secondary:
-            return self._is_worse_with_failover(taken, nodes[1:])
+            return self._is_worse_with_failover(taken, nodes)
         if not (colocated or instance.restricted) and any(part.lost for part in self._parts):
             return True
         return None
 
-    def _is_worse_with_failover(self, taken: float, secondary: Nodes) -> bool | None:
-        """Return the result for a new primary on the failing node with that secondary."""
-        if not self._evacuation.open.issuperset(secondary) or not secondary:
+    def _is_worse_with_failover(self, taken: float, nodes: Nodes) -> bool | None:
+        """Return the result for a new primary on a failing node with a secondary."""
+        secondary = nodes[1:]
+        if not secondary or not self._evacuation.can_fail_over(*nodes):
             return True
         part = self._by_node.get(secondary[0])
         if part is not None:
@@ -461,7 +485,7 @@ class ExactSearch:
     leaving:
         An instance that is off `state`, and its nodes before.
     losses:
-        Node -> what its failure lost before, if that does not follow from `state`.
+        Failure -> what it lost before, if that does not follow from `state`.
     """
 
     def __init__(
@@ -471,7 +495,7 @@ class ExactSearch:
         rules: Rules,
         simulation: Simulation,
         leaving: tuple[Instance, Nodes] | None = None,
-        losses: dict[int, Loss] | None = None,
+        losses: dict[Failure, Loss] | None = None,
     ) -> None:
         self._state = state
         self._kernels = kernels
@@ -479,23 +503,23 @@ class ExactSearch:
         self._simulation = simulation
         self._leaving = leaving
         self._compares = losses is not None
-        self._losses: dict[int, Loss] = {} if losses is None else losses
-        self._slacks: dict[int, FailureSlack] = {}
-        self._targets: Kept[int, FailoverTargets] = {}
+        self._losses: dict[Failure, Loss] = {} if losses is None else losses
+        self._slacks: dict[Failure, FailureSlack] = {}
+        self._targets: Kept[tuple[int, ...], FailoverTargets] = {}
 
-    def saves(self, node: int) -> bool:
-        """Return whether the failure of `node` is tolerated in the present state."""
-        return self._succeeds(self._evacuation(node).whole, node)
+    def saves(self, failure: Failure) -> bool:
+        """Return whether `failure` is tolerated in the present state."""
+        return self._succeeds(self._evacuation(failure).whole, failure)
 
-    def _succeeds(self, part: EvacuationPart, node: int) -> bool:
+    def _succeeds(self, part: EvacuationPart, failure: Failure) -> bool:
         """Return whether all instances of a part restart; the simulation decides if need be."""
         result = part.succeeds()
-        return not self._simulation.lost([node]) if result is None else result
+        return not self._simulation.lost([failure]) if result is None else result
 
-    def loss(self, node: int) -> Loss:
-        """Return what the failure of `node` loses in the present state; none if `saves`."""
-        loss = self._evacuation(node).whole.loss()
-        if loss.instances and not loss.instances_least and not self._simulation.lost([node]):
+    def loss(self, failure: Failure) -> Loss:
+        """Return what `failure` loses in the present state; none if `saves`."""
+        loss = self._evacuation(failure).whole.loss()
+        if loss.instances and not loss.instances_least and not self._simulation.lost([failure]):
             return NO_LOSS
         return loss
 
@@ -506,68 +530,72 @@ class ExactSearch:
         all_nodes = self._state.cluster.nodes
         return all_nodes[self._leaving[1][0]].group is all_nodes[nodes[0]].group
 
-    def known_by_bound(self, node: int, instance: Instance, nodes: Nodes) -> bool | None:
-        """Return whether a new `instance` on `nodes` makes the failure of `node` worse, by sums.
+    def known_by_bound(self, failure: Failure, instance: Instance, nodes: Nodes) -> bool | None:
+        """Return whether a new `instance` on `nodes` makes `failure` worse, by sums.
 
         None if sums do not decide.
         """
         takes = instance.local or (instance.uses_memory and instance.memory > 0)
-        if not (takes or node == nodes[0] or self._evacuation(node).targets.limits):
+        if not (takes or nodes[0] in failure or self._evacuation(failure).targets.limits):
             return False
-        slack = self._slacks.get(node)
+        slack = self._slacks.get(failure)
         if slack is None:
             memory = self._state.columns[MEMORY]
-            slack = self._slacks[node] = FailureSlack(self._evacuation(node), node, memory)
+            slack = self._slacks[failure] = FailureSlack(self._evacuation(failure), memory)
         return slack.is_worse_with(instance, nodes, instance.name in self._rules.units)
 
-    def first_worse(self, failing: Sequence[int], instance: Instance, nodes: Nodes) -> int | None:
+    def first_worse(
+        self, failing: Sequence[Failure], instance: Instance, nodes: Nodes
+    ) -> Failure | None:
         """Return the first of the undecided `failing` that `instance` on `nodes` makes worse."""
         if not self.compares(nodes):
             worse = self._takes_what_saves
-            return next((node for node in failing if worse(node, instance, nodes)), None)
+            return next((one for one in failing if worse(one, instance, nodes)), None)
         with self._state.trial():
             self._state.place(instance, nodes)
             return next((n for n in failing if self._loses_more(n, instance, nodes)), None)
 
-    def _evacuation(self, node: int) -> Evacuation:
+    def _evacuation(self, failure: Failure) -> Evacuation:
         state, rules = self._state, self._rules
-        group = state.cluster.nodes[node].group
+        all_nodes = state.cluster.nodes
+        groups = list(dict.fromkeys(all_nodes[node].group for node in failure))
         targets = derived(
             self._targets,
-            group.index,
+            tuple(group.index for group in groups),
             state.version,
-            lambda: FailoverTargets(state, rules, group),
+            lambda: FailoverTargets(state, rules, groups),
         )
-        return Evacuation(state, self._kernels, rules, self._simulation, node, targets)
+        return Evacuation(state, self._kernels, rules, self._simulation, failure, targets)
 
-    def _loses_more(self, node: int, instance: Instance, nodes: Nodes) -> bool:
+    def _loses_more(self, failure: Failure, instance: Instance, nodes: Nodes) -> bool:
         """Return whether more is lost than before, with `instance` on `nodes`, where it is now."""
-        before = self._loss_before(node, instance, nodes)
+        before = self._loss_before(failure, instance, nodes)
         if before.instances_least:
-            return self._evacuation(node).whole.loses_more_than(before) and not self.saves(node)
-        return not self.saves(node)
+            more = self._evacuation(failure).whole.loses_more_than(before)
+            return more and not self.saves(failure)
+        return not self.saves(failure)
 
-    def _loss_before(self, node: int, instance: Instance, nodes: Nodes) -> Loss:
+    def _loss_before(self, failure: Failure, instance: Instance, nodes: Nodes) -> Loss:
         try:
-            return self._losses[node]
+            return self._losses[failure]
         except KeyError:
             pass
         with self._state.trial():
             self._state.remove(instance, nodes)
             if self._leaving is not None:
                 self._state.place(*self._leaving)
-            loss = self._losses[node] = self.loss(node)
+            loss = self._losses[failure] = self.loss(failure)
         return loss
 
-    def _takes_what_saves(self, node: int, instance: Instance, nodes: Nodes) -> bool:
+    def _takes_what_saves(self, failure: Failure, instance: Instance, nodes: Nodes) -> bool:
         """Return whether an instance that a new one affects is lost, and could be saved."""
-        known = self.known_by_bound(node, instance, nodes)
+        known = self.known_by_bound(failure, instance, nodes)
         if known is not None:
             return known
-        left_out = self._slacks[node].hopeless - {instance.name}
+        left_out = self._slacks[failure].hopeless - {instance.name}
         with self._state.trial():
             self._state.place(instance, nodes)
-            for part in self._evacuation(node).parts(left_out):
-                if part.has(instance.name) if node == nodes[0] else nodes[0] in part.nodes:
-                    return not self._succeeds(part, node)
+            for part in self._evacuation(failure).parts(left_out):
+                if part.has(instance.name) if nodes[0] in failure else nodes[0] in part.nodes:
+                    return not self._succeeds(part, failure)
         return False

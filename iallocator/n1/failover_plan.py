@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Group
     from iallocator.model.state import State
     from iallocator.n1.exact import Leaver
-    from iallocator.n1.rules import Rules
+    from iallocator.n1.rules import Failure, Rules
 
-__all__ = ["FailoverPlan"]
+__all__ = ["FailoverPlan", "plan_failovers"]
 
 Access = frozenset[int] | None
 """The nodes with access to the storage of an instance; None: all."""
@@ -61,41 +61,18 @@ class FailoverPlan:
     __slots__ = ("_failovers", "_memory", "kept", "nodes")
 
     def __init__(
-        self, state: State, failovers: Sequence[tuple[int, frozenset[int], Needed]]
+        self, state: State, failovers: Sequence[tuple[Failure, frozenset[int], Needed]]
     ) -> None:
         self._memory = state.columns[MEMORY]
-        self._failovers: dict[int, list[tuple[frozenset[int], Needed]]] = {}
+        self._failovers: dict[int, list[tuple[frozenset[int], Needed]]] = {}  # by failing node
         self.kept: dict[int, float] = {}
-        self.nodes = list(dict.fromkeys(node for node, _, _ in failovers))
-        for node, targets, needed in failovers:
-            self._failovers.setdefault(node, []).append((targets, dict(needed)))
+        self.nodes = list(dict.fromkeys(node for failure, _, _ in failovers for node in failure))
+        for failure, targets, needed in failovers:
+            own = dict(needed)
+            for node in failure:
+                self._failovers.setdefault(node, []).append((targets, own))
             for index, amount in needed.items():
                 self.kept[index] = max(amount, self.kept.get(index, 0))
-
-    @classmethod
-    def of_group(cls, state: State, group: Group, rules: Rules) -> FailoverPlan | None:
-        """Return the plan of `group` in `state`; None if memory alone does not decide."""
-        known = FREE_MEMORY, DISK_SPACE, POOL_SPACE, OWN_SPINDLES, SPINDLES_OF_DISKS
-        if other_limits(group, *known):
-            return None
-        simulation = Simulation.of_group(state, group, rules)
-        memory = state.columns[MEMORY]
-        failovers: list[tuple[int, frozenset[int], Needed]] = []
-        order = sorted(rules.targets(state.cluster, group), key=lambda k: -memory[k])
-        for node in rules.failing(state.cluster, group, group.nodes):
-            evacuation = Evacuation(state, simulation.kernels, rules, simulation, node)
-            leavers = evacuation.leavers()
-            if any(one.draws or one.local for members, _, _ in leavers for one in members):
-                return None
-            first = _first_fit(state, leavers, order)
-            if first is not None:
-                failovers.append((node, evacuation.open, first))
-                continue
-            for needed in _least_losses(state, rules, group, leavers):
-                if needed is None:
-                    return None
-                failovers.append((node, evacuation.open, needed))
-        return cls(state, failovers)
 
     def allows(self, index: int, memory: float, access: Access = None) -> bool:
         """Return whether a new instance of `memory` MiB on a node keeps to the plan.
@@ -130,6 +107,33 @@ class FailoverPlan:
                 if cost < least:
                     best, least = index, cost
         return best
+
+
+def plan_failovers(state: State, group: Group, rules: Rules) -> FailoverPlan | None:
+    """Return the plan of `group` in `state`; None if memory alone does not decide."""
+    known = FREE_MEMORY, DISK_SPACE, POOL_SPACE, OWN_SPINDLES, SPINDLES_OF_DISKS
+    if other_limits(group, *known):
+        return None
+    simulation = Simulation.of_group(state, group, rules)
+    nodes, memory = state.cluster.nodes, state.columns[MEMORY]
+    failovers: list[tuple[Failure, frozenset[int], Needed]] = []
+    order = sorted(rules.targets(state.cluster, group), key=lambda k: -memory[k])
+    for failure in rules.failing(state.cluster, group, group.nodes):
+        if any(nodes[node].group is not group for node in failure):
+            return None
+        evacuation = Evacuation(state, simulation.kernels, rules, simulation, failure)
+        leavers = evacuation.leavers()
+        if any(one.draws or one.local for members, _, _ in leavers for one in members):
+            return None
+        first = _first_fit(state, leavers, order)
+        if first is not None:
+            failovers.append((failure, evacuation.open, first))
+            continue
+        for needed in _least_losses(state, rules, group, leavers):
+            if needed is None:
+                return None
+            failovers.append((failure, evacuation.open, needed))
+    return FailoverPlan(state, failovers)
 
 
 def _within(targets: frozenset[int], access: Access) -> frozenset[int]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from iallocator.deadline import Deadline
     from iallocator.model.state import State
-    from iallocator.n1.simultaneous import SimultaneousFailures
+    from iallocator.n1.unrestarted import UnrestartedSearch
 
 __all__ = ["InteractingNodes", "ToleratedPairs"]
 
@@ -36,7 +36,7 @@ class InteractingNodes:
     both count as one.
     """
 
-    def __init__(self, state: State, failures: SimultaneousFailures, online: Sequence[int]) -> None:
+    def __init__(self, state: State, failures: UnrestartedSearch, online: Sequence[int]) -> None:
         nodes = state.cluster.nodes
         connected = _connected_groups(state)
         self._part = {index: connected[nodes[index].group.index] for index in online}
@@ -50,7 +50,7 @@ class InteractingNodes:
                 self._members[key] = []
         self._bits = {key: _bits_of(members) for key, members in self._members.items()}
 
-    def _find_near(self, failures: SimultaneousFailures, members: Sequence[int]) -> None:
+    def _find_near(self, failures: UnrestartedSearch, members: Sequence[int]) -> None:
         """Find the interacting pairs of `members`, where all instances fail over."""
         sharing: dict[int, list[int]] = {}
         for index in members:
@@ -95,7 +95,7 @@ class ToleratedPairs:
 
     def __init__(
         self,
-        failures: SimultaneousFailures,
+        failures: UnrestartedSearch,
         interacting: InteractingNodes,
         deadline: Deadline,
     ) -> None:
@@ -118,9 +118,9 @@ class ToleratedPairs:
         nodes = some if same else [*some, *others]
         if len(nodes) <= PAIR or self._deadline.over():
             return
-        if not self._failures.saves_all([some[0], others[same]]):
+        if not self._failures.saves_all((some[0], others[same])):
             return
-        if self._failures.saves_all(nodes):
+        if self._failures.saves_all(tuple(nodes)):
             self._add(some, others)
             if not same:
                 self._add(others, some)

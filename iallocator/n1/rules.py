@@ -8,22 +8,26 @@ from iallocator.model.state import LAST
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from typing import Protocol
 
     from iallocator.model.cluster import Cluster, Group
     from iallocator.model.instance import Instance
 
-__all__ = [
-    "INFINITE",
-    "LOST",
-    "MODES",
-    "SAFE",
-    "UNKNOWN",
-    "WORK",
-    "Rules",
-    "UndecidedError",
-    "sum_of_shares",
-]
+    class Colocation(Protocol):
+        """The affinity constraints."""
 
+        def units(self) -> Mapping[str, Sequence[str]]:
+            """Return, for each instance of a colocation group, the names of all its members."""
+
+
+__all__ = [
+    "CAME", "INFINITE", "LEFT", "LOST", "MODES", "MOVED", "SAFE", "UNKNOWN", "WORK", "Failure",
+    "Rules", "UndecidedError", "plan_rules", "sum_of_shares",
+]  # fmt: skip
+
+
+Failure = tuple[int, ...]
+"""The nodes that fail together, in ascending order; usually one."""
 
 SAFE, UNKNOWN, LOST = 0, 1, 2
 """What bounds prove of a failure: it is tolerated, nothing, or it is not tolerated."""
@@ -56,6 +60,10 @@ def sum_of_shares(
             return SAFE, INFINITE
     return (SAFE, -1) if first + second + others > 2 else (UNKNOWN, 0)
 
+
+LEFT, MOVED, CAME = range(3)
+"""What a plan does to a group: instances only leave it; instances move within it; instances come
+from another group, or are created."""
 
 WORK = 1_000_000
 """Moves × nodes that count as one second: less than an idle machine simulates in that time."""
@@ -92,20 +100,41 @@ class Rules:
         When checks must end, and the simulations that they may do; None: there is no limit.
     movers_stay:
         Whether an instance that moves counts where it was before. hail does so by accident.
+    failures:
+        The sets of nodes that fail together, for example the nodes on one power supply. None: each
+        node fails alone.
+    plan:
+        Whether the rules are those of a plan, which is about the state after its last step: in
+        every mode only online nodes take over, and ``strict`` requires the failures of all online
+        nodes to be tolerated.
     namesake:
         An instance that counts as the new one. hail does so by accident: if the request names a
         group, hail numbers the new instance by the count of the group, which may be the number of
         one of its instances. When the node of that instance fails, the new one is moved in its
         place.
+
+    Attributes
+    ----------
+    requires_all:
+        Whether every failure must be tolerated, whether it was before or not: ``strict``.
+    strict:
+        Whether nodes that are not online can take over, and a failover needs disk: ``strict``, but
+        not for a plan.
+    exact:
+        Whether exact search decides: ``no-worse``.
     """
 
     __slots__ = (
+        "_failures",
+        "_power",
         "_targets",
         "effort",
         "exact",
         "mode",
         "movers_stay",
         "namesake",
+        "plan",
+        "requires_all",
         "strict",
         "units",
     )
@@ -117,15 +146,21 @@ class Rules:
         effort: Deadline | None = None,
         movers_stay: bool = False,
         namesake: Instance | None = None,
+        failures: Sequence[Failure] | None = None,
+        plan: bool = False,
     ) -> None:
+        self._failures = failures
         self.namesake = namesake
         self.movers_stay = movers_stay
         self.effort = Deadline(None) if effort is None else effort
         self.mode = mode
         self.units = units or {}
-        self.strict = mode == "strict"
+        self.plan = plan
+        self.requires_all = mode == "strict"
+        self.strict = self.requires_all and not plan
         self.exact = mode == "no-worse"
         self._targets: dict[int, list[int]] = {}
+        self._power: object = None
 
     def spend(self, moves: int) -> None:
         """Count so many moves × nodes as simulated.
@@ -148,6 +183,11 @@ class Rules:
             self._targets[group.index] = targets
         return targets
 
+    def switch(self, power: object) -> None:
+        """Forget which nodes take over if `power`, the condition of the nodes, has changed."""
+        if power != self._power:
+            self._power, self._targets = power, {}
+
     def recreates(self, instance: Instance) -> bool:
         """Return whether the instance is created anew when its node fails, instead of moved.
 
@@ -161,11 +201,29 @@ class Rules:
         """Return whether `instance` is the new one in the place of its namesake."""
         return self.namesake is not None and instance.order in (self.namesake.order, LAST)
 
-    def failing(self, cluster: Cluster, group: Group, scope: Sequence[int]) -> Sequence[int]:
-        """Return the nodes that must be able to fail when `group` is used.
+    def failing(self, cluster: Cluster, group: Group, scope: Sequence[int]) -> list[Failure]:
+        """Return the failures that must be tolerated when `group` is used.
 
-        `scope`: the nodes over which the allocation's score runs.
+        `scope`: the nodes over which the allocation's score runs. Without ``strict``, a node that
+        is not online does not fail.
         """
-        if self.strict:
-            return scope
-        return [i for i in group.nodes if cluster.nodes[i].online]
+        if not self.strict:
+            return self.of_online(cluster, group)
+        if self._failures is None:
+            return [(i,) for i in scope]
+        inside = frozenset(scope)
+        return [one for one in self._failures if not inside.isdisjoint(one)]
+
+    def of_online(self, cluster: Cluster, group: Group) -> list[Failure]:
+        """Return the failures of online nodes of `group`."""
+        nodes = cluster.nodes
+        if self._failures is None:
+            return [(i,) for i in group.nodes if nodes[i].online]
+        inside = frozenset(group.nodes)
+        sets = (tuple(i for i in one if nodes[i].online) for one in self._failures)
+        return [one for one in dict.fromkeys(sets) if not inside.isdisjoint(one)]
+
+
+def plan_rules(mode: str, relations: Colocation | None = None) -> Rules:
+    """Return the rules for plans, by which the members of a colocation group restart together."""
+    return Rules(mode, None if relations is None else relations.units(), plan=True)

@@ -1,11 +1,11 @@
-"""Simulation: the restarts after the failure of a node, one by one, on the state.
+"""Simulation: the restarts after the failure of nodes, one by one, on the state.
 
-First the drbd primaries of the node fail over to their secondaries.  Then its primaries on shared
-storage are moved one by one, each to the node of the group with the best score.  Then its plain and
-file primaries are created anew, those with most memory first, each on the best node.  Only hard
+First the drbd primaries of the nodes fail over to their secondaries.  Then the primaries on shared
+storage are moved one by one, each to the node of their group with the best score.  Then the plain
+and file primaries are created anew, those with most memory first, each on the best node.  Only hard
 limits are enforced.
 
-Cost: O(m n) for a node with *m* instances and *n* targets; many failures are simulated in arrays
+Cost: O(m n) for a failure with *m* instances and *n* targets; many failures are simulated in arrays
 (`iallocator.n1.simulation_arrays`).
 
 Source: these are the steps of hail.
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
-    from iallocator.n1.rules import Rules
+    from iallocator.n1.rules import Failure, Rules
 
 __all__ = ["Simulation", "UnrestartedInstance", "failover_rejection"]
 
@@ -45,12 +45,12 @@ WORTH_LOADED_ARRAYS = 100
 
 
 class UnrestartedInstance:
-    """An instance that cannot be restarted when `node` fails, and why."""
+    """An instance that cannot be restarted after `failure`, and why."""
 
-    __slots__ = ("instance", "node", "why")
+    __slots__ = ("failure", "instance", "why")
 
-    def __init__(self, node: int, instance: Instance, why: str) -> None:
-        self.node = node
+    def __init__(self, failure: Failure, instance: Instance, why: str) -> None:
+        self.failure = failure
         self.instance = instance
         self.why = why
 
@@ -80,8 +80,8 @@ class Simulation:
         self._rules = rules
         self._scope = scope
 
-    def fail(self, node: int) -> UnrestartedInstance | None:
-        """Return the first instance that cannot be restarted if `node` fails, or None.
+    def fail(self, failure: Failure) -> UnrestartedInstance | None:
+        """Return the first instance that cannot be restarted after `failure`, or None.
 
         Raises
         ------
@@ -89,60 +89,60 @@ class Simulation:
             If the work is spent before the result is known; `lost` does as well.
         """
         with self._state.trial():
-            return next(self._failures(node), None)
+            return next(self._failures(failure), None)
 
-    def all_lost(self, node: int) -> list[UnrestartedInstance]:
-        """Return all instances that cannot be restarted if `node` fails, in order of restarts."""
+    def all_lost(self, failure: Failure) -> list[UnrestartedInstance]:
+        """Return all instances that cannot be restarted after `failure`, in order of restarts."""
         with self._state.trial():
-            return list(self._failures(node))
+            return list(self._failures(failure))
 
-    def _failures(self, node: int) -> Iterator[UnrestartedInstance]:
+    def _failures(self, failure: Failure) -> Iterator[UnrestartedInstance]:
         """Yield the instances that cannot be restarted, which are off the state afterwards.
 
         Changes the state: call it in a trial.
         """
         state = self._state
-        group = state.cluster.nodes[node].group
-        targets = [t for t in self._rules.targets(state.cluster, group) if t != node]
-        recreated = [i for i in self._primaries(node) if self._rules.recreates(i)]
-        for instance in self._primaries(node):
-            if instance.needs_secondary:
-                stranded = self._failover(node, instance)
-                if stranded is not None:
-                    yield stranded
-                    if instance.name in state.where:
-                        state.remove(instance, state.where[instance.name])
-        for item in self.movers(node):
-            if not self._move(node, item, targets, group.nodes):
-                yield self._unsurvived(node, item, "memory")
-        for item in self._items(sorted(recreated, key=_memory)):
-            if not self._move(node, item, targets, self._scope):
-                yield self._unsurvived(node, item, "memory and disk")
+        leaving = self.leaving(failure)
+        stranded = self._failovers(failure)
+        for one in stranded:
+            yield one
+            if one.instance.name in state.where:
+                state.remove(one.instance, state.where[one.instance.name])
+        for item in self.unplaced(leaving, failure):
+            what = "memory and disk" if self._rules.recreates(item[0]) else "memory"
+            yield self._unsurvived(failure, item, what)
 
-    def leaving(self, node: int) -> list[list[Instance]]:
-        """Return the items that need a new node if `node` fails: `movers`, then those created anew.
+    def leaving(self, failure: Failure) -> list[tuple[int, list[Instance]]]:
+        """Return the items that need a new node after `failure`, and the failed node of each.
 
-        A colocation group is one item.
+        Those to be created anew come last. A colocation group is one item for each failed node.
         """
-        recreated = [i for i in self._primaries(node) if self._rules.recreates(i)]
-        return [*self.movers(node), *self._items(sorted(recreated, key=_memory))]
+        recreated = [
+            (node, item)
+            for node in failure
+            for item in self._items(
+                sorted((i for i in self._primaries(node) if self._rules.recreates(i)), key=_memory)
+            )
+        ]
+        return [*((n, item) for n in failure for item in self.movers(n)), *recreated]
 
-    def without_place(self, nodes: Sequence[int], failed: Collection[int]) -> list[Instance]:
-        """Return the instances of `nodes`, in one group, that are lost if all of `failed` fail.
+    def unplaced(
+        self, leaving: Iterable[tuple[int, list[Instance]]], failure: Collection[int]
+    ) -> Iterator[list[Instance]]:
+        """Restart the items of `leaving` one by one; yield those that no node accepts.
 
         Changes the state: call it in a trial, after the failovers.
         """
         state = self._state
-        group = state.cluster.nodes[nodes[0]].group
-        targets = [t for t in self._rules.targets(state.cluster, group) if t not in failed]
-        moving = [(node, item) for node in nodes for item in self.leaving(node)]
-        moving.sort(key=lambda one: self._rules.recreates(one[1][0]))
-        lost: list[Instance] = []
-        for node, item in moving:
+        targets: dict[int, list[int]] = {}
+        for node, item in leaving:
+            group = state.cluster.nodes[node].group
+            if group.index not in targets:
+                able = self._rules.targets(state.cluster, group)
+                targets[group.index] = [t for t in able if t not in failure]
             scope = self._scope if self._rules.recreates(item[0]) else group.nodes
-            if not self._move(node, item, targets, scope):
-                lost += item
-        return lost
+            if not self._move(node, item, targets[group.index], scope):
+                yield item
 
     def goes(self, item: Sequence[Instance], target: int) -> bool:
         """Move all of `item` to `target`; return whether the target accepts them.
@@ -152,45 +152,49 @@ class Simulation:
         node = self._state.where[item[0].name][0]
         return self._move(node, item, (target,), (target,))
 
-    def fails_over(self, instance: Instance) -> bool:
-        """Let `instance` fail over; return whether its secondary accepts it.
+    def fails_over(self, instance: Instance, failed: Collection[int]) -> bool:
+        """Let `instance` fail over; return whether its secondary, not in `failed`, accepts it.
 
         Changes the state: call it in a trial.
         """
-        return self._failover(self._state.where[instance.name][0], instance) is None
+        return not self._failover(instance, failed)
 
-    def _unsurvived(self, node: int, item: Sequence[Instance], what: str) -> UnrestartedInstance:
+    def _unsurvived(
+        self, failure: Failure, item: Sequence[Instance], what: str
+    ) -> UnrestartedInstance:
         """Return that no node accepts `item`, for lack of `what`; it names the largest instance."""
         largest = min(item, key=_memory)
         others = " and ".join(one.name for one in item if one is not largest)
-        whom = f"it together with {others}" if others else "it"
-        return UnrestartedInstance(node, largest, f"{self._nobody(largest)} the {what} for {whom}")
+        whole = f"it together with {others}" if others else "it"
+        which = "no node has"
+        if self._state.cluster.reach(largest) is not None:
+            access = self._state.cluster.access_words(largest, third=True, brief=True)
+            which = f"no other node that {access} has"
+        return UnrestartedInstance(failure, largest, f"{which} the {what} for {whole}")
 
-    def _nobody(self, instance: Instance) -> str:
-        """Return the beginning of the reason why an instance cannot be placed."""
-        if self._state.cluster.reach(instance) is None:
-            return "no node has"
-        what = self._state.cluster.access_words(instance, third=True, brief=True)
-        return f"no other node that {what} has"
-
-    def lost(self, failing: Sequence[int]) -> list[int]:
-        """Return those of the nodes `failing`, of one group, that cannot fail without a loss."""
+    def lost(self, failing: Sequence[Failure]) -> list[Failure]:
+        """Return those of `failing`, all in one group, after which an instance is not restarted."""
         if not failing:
             return []
-        group = self._state.cluster.nodes[failing[0]].group
+        nodes = self._state.cluster.nodes
+        group = nodes[failing[0][0]].group
         steps = sum(
-            not one.needs_secondary  # which has one place to go to
-            for node in failing
+            not one.needs_secondary  # which can restart on one node only
+            for failure in failing
+            for node in failure
             for one in self._state.primaries[node].values()
         )
         enough = WORTH_LOADED_ARRAYS if self.kernels.many else WORTH_ARRAYS
-        if steps * len(group.nodes) > enough:
+        one_group = all(
+            len(one) == 1 or all(nodes[i].group is group for i in one) for one in failing
+        )
+        if steps * len(group.nodes) > enough and one_group:
             from iallocator.n1 import simulation_arrays as batch
 
-            if batch.suits(self._state, group, self._rules):
+            if batch.suits(self._state, group, self._rules, failing):
                 fixed = self.kernels.fixed
                 return batch.lost_failures(self, self._state, fixed, self._rules, failing)
-        return [node for node in failing if self.fail(node) is not None]
+        return [failure for failure in failing if self.fail(failure) is not None]
 
     def _primaries(self, node: int) -> list[Instance]:
         """Return the instances that must leave `node`, in the order of their restarts.
@@ -218,13 +222,19 @@ class Simulation:
         )
         return self._items(movers)
 
-    def items(self, node: int) -> list[list[Instance]]:
-        """Return all items that leave `node` when it fails; each drbd primary is an item."""
-        drbd = [i for i in self._primaries(node) if i.needs_secondary]
-        recreated = [
-            i for i in self._primaries(node) if not i.needs_secondary and self._rules.recreates(i)
-        ]
-        return [*([one] for one in drbd), *self.movers(node), *self._items(recreated)]
+    def items(self, failure: Failure) -> list[tuple[int, list[Instance]]]:
+        """Return all items that leave after `failure`, and the failed node of each.
+
+        Each drbd primary is an item.
+        """
+        found: list[tuple[int, list[Instance]]] = []
+        for node in failure:
+            here = self._primaries(node)
+            found += ((node, [one]) for one in here if one.needs_secondary)
+            found += ((node, item) for item in self.movers(node))
+            rest = (i for i in here if not i.needs_secondary and self._rules.recreates(i))
+            found += ((node, item) for item in self._items(rest))
+        return found
 
     def _items(self, instances: Iterable[Instance]) -> list[list[Instance]]:
         """Return `instances` as items; a colocation group is one item."""
@@ -234,49 +244,49 @@ class Simulation:
 
         return items_of(instances, self._rules.units)
 
-    def failovers_fail(self, node: int) -> UnrestartedInstance | None:
-        """Let the drbd primaries of `node` fail over; return the first that cannot, or None.
+    def failovers_fail(self, failure: Failure) -> bool:
+        """Let the drbd primaries of `failure` fail over; return whether one cannot.
 
         Changes the state: call it in a trial.
         """
-        for instance in self._primaries(node):
-            if instance.needs_secondary:
-                stranded = self._failover(node, instance)
-                if stranded is not None:
-                    return stranded
-        return None
+        return next(self._failovers(failure), None) is not None
 
-    def _failover(self, node: int, instance: Instance) -> UnrestartedInstance | None:
+    def _failovers(self, failure: Failure) -> Iterator[UnrestartedInstance]:
+        """Let the drbd primaries fail over; yield those that cannot. Changes the state."""
+        for node in failure:
+            for instance in self._primaries(node):
+                if instance.needs_secondary:
+                    why = self._failover(instance, failure)
+                    if why:
+                        yield UnrestartedInstance(failure, instance, why)
+
+    def _failover(self, instance: Instance, failed: Collection[int]) -> str:
+        """Let `instance` fail over; return why it cannot, or ""."""
         state = self._state
         nodes = state.where[instance.name]
         if len(nodes) < 2:
-            return UnrestartedInstance(node, instance, "it has no secondary")
+            return "it has no secondary"
         old, secondary = nodes
         name = state.cluster.nodes[secondary].name
+        if secondary in failed and old in failed:
+            return f"its secondary {name} fails as well"
         if not self._rules.strict and not state.cluster.nodes[secondary].online:
-            return UnrestartedInstance(node, instance, f"its secondary {name} is not online")
+            return f"its secondary {name} is not online"
         if may_not_receive(state.cluster, old, (secondary,)):
-            return UnrestartedInstance(
-                node, instance, f"its secondary {name} lacks a migration tag"
-            )
+            return f"its secondary {name} lacks a migration tag"
         state.remove(instance, nodes)
+        rejection: str | None = None
         if self._rules.strict:
             rejection = self._swap_rejection(instance, secondary, old)
             if rejection is not None:
-                return UnrestartedInstance(
-                    node, instance, f"its secondary {name} refuses it: {rejection}"
-                )
+                return f"its secondary {name} refuses it: {rejection}"
         rejection = failover_rejection(state, self.kernels, instance, secondary)
         if rejection == "FailMem":
-            return UnrestartedInstance(
-                node, instance, f"its secondary {name} has not enough memory"
-            )
+            return f"its secondary {name} has not enough memory"
         if rejection is not None:
-            return UnrestartedInstance(
-                node, instance, f"its secondary {name} refuses it: {rejection}"
-            )
+            return f"its secondary {name} refuses it: {rejection}"
         state.place(instance, (secondary, old))
-        return None
+        return ""
 
     def _swap_rejection(self, instance: Instance, primary: int, secondary: int) -> str | None:
         """Return the hard limit that a failover breaks; the old primary becomes the secondary."""

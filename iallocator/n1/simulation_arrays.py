@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.model.node_view import Capacities, Quantity
     from iallocator.model.state import State
-    from iallocator.n1.rules import Rules
+    from iallocator.n1.rules import Failure, Rules
 
     class Steps(Protocol):
         """What comes before moves are chosen; see `iallocator.n1.simulation.Simulation`."""
 
-        def failovers_fail(self, node: int) -> object:
-            """Carry out the failovers of `node`; whatever is true if one finds no room."""
+        def failovers_fail(self, failure: Failure) -> bool:
+            """Carry out the failovers; return whether one cannot be done."""
 
         def movers(self, node: int) -> list[list[Instance]]:
             """The instances of `node` that move, in their order; one item of those together."""
@@ -50,11 +50,14 @@ CELLS = 250_000
 """Failures × nodes that are worked on at a time: bounds the memory."""
 
 
-def suits(state: State, group: Group, rules: Rules) -> bool:
-    """Return whether arrays can simulate the failures in `group`.
+def suits(state: State, group: Group, rules: Rules, failing: Sequence[Failure]) -> bool:
+    """Return whether arrays can simulate `failing`, in `group`.
 
-    Failure domains do not matter: moved instances have one node, and domains count pairs of nodes.
+    Location tags do not matter: moved instances have one node, and locations count pairs of nodes.
     """
+    nodes = state.cluster.nodes
+    if any(nodes[i].migration for one in failing if len(one) > 1 for i in one):
+        return False  # the nodes of one failure may have different targets
     others = other_limits(group, FREE_MEMORY, DISK_SPACE, POOL_SPACE)
     if others or rules.namesake is not None:
         return False
@@ -67,12 +70,12 @@ def lost_failures(
     state: State,
     fixed: Capacities,
     rules: Rules,
-    failing: Sequence[int],
-) -> list[int]:
-    """Return those of the nodes `failing`, of one group, that cannot fail without a loss."""
-    group = state.cluster.nodes[failing[0]].group
+    failing: Sequence[Failure],
+) -> list[Failure]:
+    """Return those of `failing`, all in one group, after which an instance is not restarted."""
+    group = state.cluster.nodes[failing[0][0]].group
     size = max(1, CELLS // len(group.nodes))
-    lost: list[int] = []
+    lost: list[Failure] = []
     for start in range(0, len(failing), size):
         part = failing[start : start + size]
         lost += _Batch(simulation, state, fixed, rules, group, part).run()
@@ -89,26 +92,30 @@ class _Batch:
         fixed: Capacities,
         rules: Rules,
         group: Group,
-        failing: Sequence[int],
+        failing: Sequence[Failure],
     ) -> None:
         self._group, self._rules = group, rules
         position = {index: k for k, index in enumerate(group.nodes)}
-        self.lost: list[int] = []
+        self.lost: list[Failure] = []
         rows: list[Floats] = []
         reserved: list[Floats] = []
         movers: list[list[list[Instance]]] = []
-        kept: list[int] = []
-        for node in failing:
+        sources: list[list[int]] = []  # the failed node of each item
+        kept: list[Failure] = []
+        for failure in failing:
             with state.trial():
-                if simulation.failovers_fail(node):
-                    self.lost.append(node)
+                if simulation.failovers_fail(failure):
+                    self.lost.append(failure)
                     continue
-                kept.append(node)
-                movers.append(simulation.movers(node))
+                kept.append(failure)
+                leaving = [(node, item) for node in failure for item in simulation.movers(node)]
+                movers.append([item for _, item in leaving])
+                sources.append([position[node] for node, _ in leaving])
                 columns = [[column[i] for i in group.nodes] for column in state.columns]
                 rows.append(np.array(columns, dtype=np.float64))
                 reserved.append(np.array([state.reserved[i] for i in group.nodes], np.float64))
-        self._failing = np.array(kept, dtype=np.intp)
+        self._kept = kept
+        self._failing = np.arange(len(kept))  # positions in `_kept`
         if not kept:
             return
         self._columns = np.stack(rows, axis=1)
@@ -116,18 +123,21 @@ class _Batch:
         self._fixed = np.array([fixed[i] for i in group.nodes], np.float64).T.reshape(
             len(CAPACITIES), 1, -1
         )
-        self._own = np.array([position[node] for node in kept], dtype=np.intp)
+        self._own = np.zeros((len(kept), max(map(len, sources))), dtype=np.intp)
+        for k, places in enumerate(sources):
+            self._own[k, : len(places)] = places
         allowed = np.zeros(self._reserved.shape, dtype=bool)
         targets = rules.targets(state.cluster, group)
-        for k, node in enumerate(kept):
-            rejected = may_not_receive(state.cluster, node, targets)
-            allowed[k, [position[t] for t in targets if t != node and t not in rejected]] = True
+        for k, failure in enumerate(kept):
+            barred = {t for node in failure for t in may_not_receive(state.cluster, node, targets)}
+            barred.update(failure)
+            allowed[k, [position[t] for t in targets if t not in barred]] = True
         self._allowed = allowed
         self._vectors, self._memory, self._left = _queues(movers)
         self._kinds, self._reach = _reaches(state, group, movers)
         self._tails = _tails(self._memory, self._kinds, self._left)
 
-    def run(self) -> list[int]:
+    def run(self) -> list[Failure]:
         """Restart all instances; return the failures in which one cannot be restarted."""
         if not self._failing.size:
             return self.lost
@@ -198,7 +208,7 @@ class _Batch:
         return slots, self._left - step + 0 * each
 
     def _record_lost(self, lost: NDArray[np.bool_], done: NDArray[np.bool_]) -> None:
-        self.lost += self._failing[lost].tolist()
+        self.lost += [self._kept[k] for k in self._failing[lost].tolist()]
         keep = ~(lost | done)
         if keep.all():
             return
@@ -212,7 +222,7 @@ class _Batch:
         """Move instance number `step` of every failure to the node with the best score."""
         vector = self._vectors[:, step].T  # columns × failures
         rows = np.arange(self._failing.size)
-        self._add(rows, self._own, -vector)
+        self._add(rows, self._own[:, step], -vector)
         after = self._view(self._columns + vector[:, :, None], self._reserved, self._fixed)
         new = _spread_out(values(after, self._centres), self._reserved.shape)
         added = new - self._values

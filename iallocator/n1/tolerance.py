@@ -1,16 +1,19 @@
-"""Global N+1: which failures of nodes a state tolerates, and which placements keep that.
+"""Global N+1: which failures a state tolerates, which moves keep that, what cannot be restarted.
 
-A failure, named by its node, is tolerated if every instance of the node can be restarted on others.
-The stages, fastest first; each runs only where the one before does not decide:
+A failure is a set of nodes that fail together; usually it is one node.  It is tolerated if every
+instance of its nodes can be restarted on others.  The stages, fastest first; each runs only where
+the one before does not decide:
 
-1. the spare memory of every failure, computed once for all candidates (`FailureWatch`);
-2. bounds with the candidate in place (`iallocator.n1.bounds`);
-3. simulation (`iallocator.n1.simulation`), or exact search (`iallocator.n1.exact`) with
-   ``no-worse``.
+1. the spare memory of every failure, kept from one state to the next (`failure_watch`);
+2. bounds with the candidate in place (`bounds`, `pools`);
+3. counting, for many equal instances on one node each (`counting`);
+4. simulation (`simulation`), or exact search (`exact`) with ``no-worse``.
 
-Cost of the check of a placement with *n* nodes and *m* instances: O(n) once for the state, then
-O(1) where the first stage decides, O(n) for each failure that needs the second, and O(n m) for each
-that needs the third.
+`unrestarted` finds the instances that cannot be restarted, as few as it can.
+
+Cost of the check of a move with *n* nodes and *m* instances: O(n) once for the state, then O(1)
+where the first stage decides, O(n) for each failure that needs the second, and O(n m) for each that
+needs the last.
 
 Source: the rules of a failure are those of hail (`iallocator.n1.rules`); the stages are this
 program's own.
@@ -18,146 +21,210 @@ program's own.
 
 from __future__ import annotations
 
-from iallocator.limits.group import may_not_receive
 from iallocator.model.columns import MEMORY
-from iallocator.n1.bounds import SpareMemory, TargetCapacity, check_bounds, known_demand, takes_over
-from iallocator.n1.rules import INFINITE, LOST, SAFE, UNKNOWN, UndecidedError
+from iallocator.model.moves import Move
+from iallocator.model.state import derived
+from iallocator.n1.bounds import capacities_for, check_bounds, demand_of, known_demand
+from iallocator.n1.failure_watch import FailureWatch
+from iallocator.n1.rules import CAME, INFINITE, LEFT, LOST, MOVED, SAFE, UNKNOWN, UndecidedError
 from iallocator.n1.simulation import Simulation
 from iallocator.scoring import Kernels
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from iallocator.aliases import Nodes
+    from iallocator.deadline import Deadline
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
-    from iallocator.model.moves import Move
-    from iallocator.model.state import State
-    from iallocator.n1.bounds import Demand, Demands
+    from iallocator.model.state import Kept, State
+    from iallocator.n1.bounds import Demands
     from iallocator.n1.exact import ExactSearch, Loss
-    from iallocator.n1.rules import Rules
+    from iallocator.n1.failover_plan import FailoverPlan
+    from iallocator.n1.failure_pairs import InteractingNodes, ToleratedPairs
+    from iallocator.n1.headroom import CountedTolerance
+    from iallocator.n1.initial import Growth, InitialFailures
+    from iallocator.n1.rules import Failure, Rules
     from iallocator.n1.simulation import UnrestartedInstance
+    from iallocator.n1.speculation import Speculation
+    from iallocator.n1.unrestarted import UnrestartedSearch
 
-__all__ = ["FailureCache", "FailureTolerance", "FailureWatch"]
+__all__ = ["FailureTolerance"]
 
-MANY = 8
-"""So many failures checked together are worth one sort of the capacities of their targets."""
+SHOWN = 3
+"""Failures that a message names."""
 
-NOTHING: Mapping[int, float] = {}
-"""The failovers of a failure that has none, or that is not tolerated in any case."""
+WORK = 1_000_000
+"""The work of all searches for less loss than initially: about a second."""
 
+LOOK = 5
+"""The work of looking at one node for one failure."""
 
-class FailureCache:
-    """What `FailureTolerance` objects of one state and equal rules keep for the next one.
-
-    Attributes
-    ----------
-    demands:
-        Node -> the demand of its failure.
-    watches:
-        Index of a group -> the bounds of its failures.
-    """
-
-    __slots__ = ("demands", "watches")
-
-    def __init__(self) -> None:
-        self.demands: Demands = {}
-        self.watches: dict[int, FailureWatch] = {}
+SIMULATIONS = 50
+"""About so many simulations one planner needs: with more of them, arrays pay sooner."""
 
 
 class FailureTolerance:
     """Global N+1 of `state`, which every method leaves as it is.
 
+    Every method answers for the state as it is at the time.  What is known of failures is kept from
+    one state to the next, as far as it is still true.
+
     Parameters
     ----------
-    kernels:
-        Score and check the nodes in simulations.
     rules:
         Which failures must be tolerated, and what may be assumed.
     scope:
         The nodes over which the scores of the simulation run; the failing nodes with ``strict``.
+        None: those of `group`.
+    kernels:
+        Score and check the nodes in simulations; None: made for `scope`.
+    group:
+        The group of which a plan is compared with the initial state.
+    min_disk:
+        The share of every node's disk that stays free.
+
+    Attributes
+    ----------
     replaced:
         An instance that is off the state because a new one takes its place, and its nodes.
-    cache:
-        Shared by all objects for the same state and rules.
-    before:
-        Node -> whether its failure was tolerated before, if that does not follow from `state`.
-    losses:
-        Node -> what its failure lost before, if that does not follow from `state` (``no-worse``).
     """
 
     def __init__(
         self,
         state: State,
-        kernels: Kernels,
         rules: Rules,
-        scope: Sequence[int],
-        replaced: tuple[Instance, Nodes] | None = None,
-        cache: FailureCache | None = None,
-        before: dict[int, bool] | None = None,
-        losses: dict[int, Loss] | None = None,
+        scope: Sequence[int] | None = None,
+        kernels: Kernels | None = None,
+        group: Group | None = None,
+        min_disk: float = 0.0,
     ) -> None:
         self._state = state
-        self._kernels = kernels
-        self._rules = rules
-        self._scope = scope
-        self._replaced = self._leaving = replaced
-        self._cache = cache or FailureCache()
-        self._before_is_given = before is not None
-        self._tolerated: dict[int, bool] = {} if before is None else before
-        self._losses = losses
-        self._simulation = Simulation(state, kernels, rules, scope)
+        self.rules = rules
+        self._group = group
+        self._scope: Sequence[int] = range(len(state.cluster.nodes)) if scope is None else scope
+        if scope is None and group is not None:
+            self._scope = group.nodes
+        self._min_disk = min_disk
+        self._given_kernels = kernels
+        self._kernels: Kernels | None = None
+        self._simulation: Simulation | None = None
+        self._power: object = None  # the condition of the nodes for which kernels were made
+        self._version = -1
+        self.replaced: tuple[Instance, Nodes] | None = None
+        self._initial: InitialFailures | None = None
+        self._leaving: tuple[Instance, Nodes] | None = None
+        self._before_is_given = False
+        self._losses: dict[Failure, Loss] | None = None
+        self._limit = self.rules.effort.used + WORK
+        self._required: set[Failure] = set()
+        self._rescues = False
+        self._suspect: Failure | None = None  # the failure that a move broke last
+        # What is kept from one state to the next
+        self._demands: Demands = {}
+        self._known_watches: dict[int, FailureWatch] = {}
+        self._required_watch: FailureWatch | None = None
+        self._counted: CountedTolerance | None = None
+        self._explaining: Kept[int, Simulation] = {}
+        self._unrestarted: Kept[None, UnrestartedSearch] = {}
+        self._lost_now: Kept[None, dict[Failure, Loss]] = {}
+        self._other: FailureTolerance | None = None
+        # What is known of one state
+        self._tolerated: dict[Failure, bool] = {}
         self._watches: dict[int, FailureWatch] = {}
         self._exact_search: ExactSearch | None = None
-        self._refuters: dict[tuple[int, float, bool], int] = {}  # by primary, MiB, local disks
+        self._refuters: dict[tuple[int, float, bool], Failure] = {}  # by primary, MiB, local disks
 
-    @classmethod
-    def of_group(
-        cls, state: State, group: Group, rules: Rules, cache: FailureCache | None = None
-    ) -> FailureTolerance:
-        """Return the N+1 of the nodes of `group` alone."""
-        nodes = group.nodes
-        kernels = Kernels(state, [(len(nodes), 0)], 0.0, nodes)
-        return cls(state, kernels, rules, nodes, cache=cache)
+    def on(self, state: State) -> FailureTolerance:
+        """Return the N+1 of another `state`, compared with the initial state of this one."""
+        if state is self._state:
+            return self
+        if self._other is None or self._other._state is not state:
+            self._other = self._copy(state)
+        return self._other
+
+    def _copy(self, state: State) -> FailureTolerance:
+        found = type(self)(
+            state, self.rules, self._scope, self._given_kernels, self._group, self._min_disk
+        )
+        found._initial, found._limit = self._initial, self._limit
+        return found
+
+    def _renew(self) -> None:
+        """Forget what was known of another state, or of nodes in another condition."""
+        if self.rules.plan and self._given_kernels is None:
+            nodes = self._state.cluster.nodes
+            power = [(nodes[i].online, nodes[i].total_memory) for i in self._scope]
+            self.rules.switch(power)
+            if power != self._power:
+                self._power, self._version, self._simulation = power, -1, None
+        if self._version != self._state.version:
+            self._version = self._state.version
+            self._forget()
+
+    def _forget(self) -> None:
+        self._watches = {}
+        self._exact_search = None
+        self._refuters.clear()
+        self._leaving = self.replaced
+        if not self._before_is_given:
+            self._tolerated = {}
 
     # The state of every failure
 
-    def tolerated(self, nodes: Sequence[int]) -> list[int]:
-        """Return those failures of `nodes` that are tolerated; none if that stays undecided."""
+    def failing(self) -> list[Failure]:
+        """Return the failures of the online nodes of the group."""
+        assert self._group is not None
+        self._renew()
+        return self.rules.of_online(self._state.cluster, self._group)
+
+    def tolerated(self, failing: Sequence[Failure]) -> list[Failure]:
+        """Return those of `failing` that are tolerated; none if that stays undecided."""
+        self._renew()
         try:
-            return self._tolerated_before(nodes)
+            return self._tolerated_before(failing)
         except UndecidedError:
             return []
 
-    def not_tolerated(self, nodes: Sequence[int]) -> list[int]:
-        """Return those failures of `nodes` that are not tolerated."""
-        tolerated = set(self.tolerated(nodes))
-        return [node for node in nodes if node not in tolerated]
+    def not_tolerated(self, failing: Sequence[Failure]) -> list[Failure]:
+        """Return those of `failing` that are not tolerated."""
+        if not failing:
+            return []
+        tolerated = set(self.tolerated(failing))
+        return [failure for failure in failing if failure not in tolerated]
 
-    def first_not_tolerated(self, nodes: Sequence[int]) -> int | None:
+    def first_not_tolerated(self, failing: Sequence[Failure]) -> Failure | None:
         """Return the first of `not_tolerated`, or None; exact search does not look behind it."""
-        if not self._rules.exact:
-            return next(iter(self.not_tolerated(nodes)), None)
-        kinds = self._check_bounds(nodes)
-        uncertain = (node for node in nodes if kinds[node] != SAFE)
+        if not self.rules.exact:
+            return next(iter(self.not_tolerated(failing)), None)
+        self._renew()
+        kinds = self._check_bounds(failing)
+        uncertain = (failure for failure in failing if kinds[failure] != SAFE)
         try:
-            return next((node for node in uncertain if not self._exact().saves(node)), None)
+            return next((one for one in uncertain if not self._exact().saves(one)), None)
         except UndecidedError:
-            return nodes[0]
+            return failing[0]
 
-    def losses(self, nodes: Sequence[int]) -> dict[int, Loss]:
-        """Return what the failure of each of `nodes` loses.
+    def not_proved(self, failing: Sequence[Failure]) -> list[Failure]:
+        """Return those of `failing` of which bounds do not prove that they are tolerated."""
+        self._renew()
+        kinds = self._check_bounds(failing)
+        return [one for one in failing if kinds[one] != SAFE]
+
+    def losses(self, failing: Sequence[Failure]) -> dict[Failure, Loss]:
+        """Return what each of `failing` loses.
 
         Failures that are undecided when the work is spent are missing from the result.
         """
         from iallocator.n1.exact import NO_LOSS
 
-        losses: dict[int, Loss] = {}
-        kinds = self._check_bounds(nodes)
+        self._renew()
+        losses: dict[Failure, Loss] = {}
+        kinds = self._check_bounds(failing)
         try:
-            for node in nodes:
-                losses[node] = NO_LOSS if kinds[node] == SAFE else self._exact().loss(node)
+            for one in failing:
+                losses[one] = NO_LOSS if kinds[one] == SAFE else self._exact().loss(one)
         except UndecidedError:
             pass
         return losses
@@ -167,12 +234,105 @@ class FailureTolerance:
 
         A failure is not tolerated then, and a new instance takes memory and adds demand.
         """
-        if not self._rules.strict:
+        if not self.rules.requires_all:
             return False
+        self._renew()
         lost = self._watch(group).lost
-        return any(self._check_bounds([node])[node] == LOST for node in lost)
+        return any(self._check_bounds([one])[one] == LOST for one in lost)
 
-    # The check of a placement
+    # The instances that cannot be restarted
+
+    def unrestarted(self, failure: Failure) -> list[Instance]:
+        """Return the instances that cannot be restarted after `failure`, as few as were found.
+
+        Cost: a few look-ups for each node that takes over, if free memory is ample.
+
+        Raises
+        ------
+        UndecidedError
+            If the work is spent before the result is known.
+        """
+        return self._unrestarted_search().lost(failure)
+
+    def interacting(self, online: Sequence[int]) -> InteractingNodes:
+        """Return which pairs of `online` nodes lose other instances together than alone."""
+        from iallocator.n1.failure_pairs import InteractingNodes
+
+        return InteractingNodes(self._state, self._unrestarted_search(), online)
+
+    def tolerated_pairs(self, interacting: InteractingNodes, deadline: Deadline) -> ToleratedPairs:
+        """Return the interacting pairs of nodes that are certainly tolerated."""
+        from iallocator.n1.failure_pairs import ToleratedPairs
+
+        return ToleratedPairs(self._unrestarted_search(), interacting, deadline)
+
+    def _unrestarted_search(self) -> UnrestartedSearch:
+        from iallocator.n1.unrestarted import UnrestartedSearch
+
+        return derived(
+            self._unrestarted,
+            None,
+            self._state.version,
+            lambda: UnrestartedSearch(self._state, self.rules, self._min_disk),
+        )
+
+    def first_unrestarted(self, failure: Failure, failures: int = 1) -> UnrestartedInstance | None:
+        """Return the first instance that a simulation of `failure` cannot restart, or None.
+
+        `failures`: about how many are simulated.
+
+        Raises
+        ------
+        UndecidedError
+            If the work is spent before the result is known.
+        """
+        self._renew()
+        state, scope = self._state, self._scope
+
+        def compute() -> Simulation:
+            kernels = self._given_kernels
+            if kernels is None:
+                kernels = Kernels(state, [(len(scope), 0)] * failures, self._min_disk, scope)
+            return Simulation(state, kernels, self.rules, scope)
+
+        return derived(self._explaining, failures, self._power, compute).fail(failure)
+
+    def all_unrestarted(self, failure: Failure) -> list[UnrestartedInstance]:
+        """Return all instances that a simulation of `failure` cannot restart.
+
+        Raises
+        ------
+        UndecidedError
+            If the work is spent before the result is known.
+        """
+        self._renew()
+        return self._simulated().all_lost(failure)
+
+    def failover_plan(self, group: Group) -> FailoverPlan | None:
+        """Return where the instances of `group` restart; None if memory alone does not decide."""
+        from iallocator.n1.failover_plan import plan_failovers
+
+        self._renew()
+        return plan_failovers(self._state, group, self.rules)
+
+    # The check of a move
+
+    def require(
+        self, before: dict[Failure, bool] | None = None, losses: dict[Failure, Loss] | None = None
+    ) -> None:
+        """Compare moves with `before` or `losses` from now on, not with the state without the move.
+
+        Parameters
+        ----------
+        before:
+            Failure -> whether it must be tolerated.
+        losses:
+            Failure -> what it may lose, with ``no-worse``.
+        """
+        self._before_is_given = before is not None
+        self._tolerated = before or {}
+        self._losses = losses
+        self._exact_search = None
 
     def allows(self, move: Move) -> bool:
         """Return whether N+1 holds after `move`. Its instance must be off the state.
@@ -180,9 +340,9 @@ class FailureTolerance:
         `move.before` is empty for an instance that is checked like a new one. The result is False
         if the work is spent before N+1 is decided; `Deadline.undecided` counts these.
         """
-        if self._rules.mode == "off":
+        if self.rules.mode == "off":
             return True
-        effort = self._rules.effort
+        effort = self.rules.effort
         try:
             if not effort.spent:
                 return self._refuter(move) is None
@@ -198,19 +358,20 @@ class FailureTolerance:
         a few comparisons for each move.
         """
         moves = list(moves)
-        if not moves or self._rules.strict or self._rules.namesake is not None:
+        if not moves or self.rules.requires_all or self.rules.namesake is not None:
             return []
         instance, first = moves[0].instance, moves[0].after
+        self._renew()
         self._leave(moves[0])
         watch = self._watch(self._state.cluster.nodes[first[0]].group)
         taken = instance.memory if instance.uses_memory else 0
-        if watch.movers(taken, self._rules):
+        if watch.movers(taken, self.rules):
             return []
         return [
             nodes
             for nodes in (move.after for move in moves)
             if next(self._overloaded(watch, taken, nodes[0]), None) is None
-            and (nodes[0] not in watch.failing or watch.takes_over(self._rules, instance, nodes))
+            and not watch.endangered(self.rules, instance, nodes)
         ]
 
     def obstacle(self, move: Move) -> UnrestartedInstance | None:
@@ -220,46 +381,45 @@ class FailureTolerance:
         None if there is no such failure, or if that stays undecided.
         """
         try:
-            node = None if self._rules.mode == "off" else self._refuter(move)
-            if node is None:
+            failure = None if self.rules.mode == "off" else self._refuter(move)
+            if failure is None:
                 return None
-            lost = self._simulation.all_lost(node) if self._rules.exact else []
+            lost = self._simulated().all_lost(failure) if self.rules.exact else []
             known = {one.instance.name for one in lost}
             with self._state.trial():
                 self._try_out(move.instance, move.after)
                 if not known:
-                    return self._simulation.fail(node)
-                after = self._simulation.all_lost(node)
+                    return self._simulated().fail(failure)
+                after = self._simulated().all_lost(failure)
             new = [one for one in after if one.instance.name not in known] or after
             return new[0] if new else None
         except UndecidedError:
             return None
 
-    def _refuter(self, move: Move) -> int | None:
+    def _refuter(self, move: Move) -> Failure | None:
         """Return a failure that would not be tolerated after `move`, or None.
 
         `move` can only break three kinds of failures: those with instances that need a new node and
-        have little spare memory; those that fail over to the new primary; and that of the new
-        primary itself.
+        have little spare memory; those with instances that fail over to the new primary; and those
+        of the new primary itself.
         """
+        self._renew()
         self._leave(move)
         instance, nodes = move.instance, move.after
         group = self._state.cluster.nodes[nodes[0]].group
-        if self._rules.namesake is not None:
-            failing = self._rules.failing(self._state.cluster, group, self._scope)
+        if self.rules.namesake is not None:
+            failing = self.rules.failing(self._state.cluster, group, self._scope)
             return self._refuted(failing, instance, nodes)
         watch = self._watch(group)
         taken = instance.memory if instance.uses_memory else 0
-        if self._rules.exact:
+        if self.rules.exact:
             watch.refuter = self._worse_off(watch, taken, instance, nodes)
             return watch.refuter
-        critical: list[int] = []
-        for node in self._overloaded(watch, taken, nodes[0]):
-            if self._rules.strict or self._tolerated_before([node]):
-                return node
-        if nodes[0] in watch.failing and not watch.takes_over(self._rules, instance, nodes):
-            critical.append(nodes[0])
-        critical += [n for _, n in self._critical(watch, taken, nodes[0]) if n not in critical]
+        for failure in self._overloaded(watch, taken, nodes[0]):
+            if self.rules.requires_all or self._tolerated_before([failure]):
+                return failure
+        critical = watch.endangered(self.rules, instance, nodes)
+        critical += [f for _, f in self._critical(watch, taken, nodes[0]) if f not in critical]
         if watch.refuter in critical:  # it probably refutes this candidate as well
             critical.remove(watch.refuter)
             if self._refuted([watch.refuter], instance, nodes) is not None:
@@ -269,7 +429,7 @@ class FailureTolerance:
 
     def _leave(self, move: Move) -> None:
         """Forget what is kept of the state before another move."""
-        leaving = (move.instance, move.before) if move.before else self._replaced
+        leaving = (move.instance, move.before) if move.before else self.replaced
         if leaving == self._leaving:
             return
         self._leaving = leaving
@@ -278,44 +438,48 @@ class FailureTolerance:
         if not self._before_is_given:
             self._tolerated = {}
 
-    def _overloaded(self, watch: FailureWatch, taken: float, primary: int) -> Iterator[int]:
+    def _overloaded(self, watch: FailureWatch, taken: float, primary: int) -> Iterator[Failure]:
         """Yield the failures that need more memory of `primary` than it will have left."""
-        for node, amount in watch.onto(primary):
+        for failure, amount in watch.onto(primary):
             if self._state.columns[MEMORY][primary] - taken - amount > 0:
                 break
-            if node in watch.failing:
-                yield node
+            if failure in watch.failing:
+                yield failure
 
     def _critical(
         self, watch: FailureWatch, taken: float, primary: int
-    ) -> Iterator[tuple[float, int]]:
-        """Yield (spare, node) of the other failures with less spare memory than `taken`."""
-        for spare, node in watch.movers(taken, self._rules):
-            if node != primary:
-                yield spare, node
+    ) -> Iterator[tuple[float, Failure]]:
+        """Yield (spare, failure) of failures elsewhere with less spare memory than `taken`."""
+        for spare, failure in watch.movers(taken, self.rules):
+            if primary not in failure:
+                yield spare, failure
 
-    def _refuted(self, critical: Sequence[int], instance: Instance, nodes: Nodes) -> int | None:
+    def _refuted(
+        self, critical: Sequence[Failure], instance: Instance, nodes: Nodes
+    ) -> Failure | None:
         """Return the first failure of `critical` that the candidate makes intolerable."""
         lost = self._lost_with(critical, instance, nodes)
-        if lost and not self._rules.strict:
+        if lost and not self.rules.requires_all:
             lost = self._tolerated_before(lost)
         return lost[0] if lost else None
 
-    def _lost_with(self, critical: Sequence[int], instance: Instance, nodes: Nodes) -> list[int]:
+    def _lost_with(
+        self, critical: Sequence[Failure], instance: Instance, nodes: Nodes
+    ) -> list[Failure]:
         if not critical:
             return []
         with self._state.trial():
             self._try_out(instance, nodes)
-            return self._lost(critical, one_is_enough=self._rules.strict)
+            return self._lost(critical, one_is_enough=self.rules.requires_all)
 
     def _worse_off(
         self, watch: FailureWatch, taken: float, instance: Instance, nodes: Nodes
-    ) -> int | None:
+    ) -> Failure | None:
         """Return a failure that loses more: sums first, then bounds, then exact search."""
         key = nodes[0], taken, instance.local
         likely = self._refuters.get(key, watch.refuter)
         exact = None
-        if likely is not None and likely != nodes[0]:
+        if likely is not None and nodes[0] not in likely:
             exact = self._exact()
             if not exact.compares(nodes) and exact.known_by_bound(likely, instance, nodes):
                 return likely
@@ -325,31 +489,32 @@ class FailureTolerance:
         exact = exact or self._exact()
         if not exact.compares(nodes):
             undecided = []
-            for node in uncertain:
-                known = exact.known_by_bound(node, instance, nodes)
+            for failure in uncertain:
+                known = exact.known_by_bound(failure, instance, nodes)
                 if known:
-                    self._refuters[key] = node
-                    return node
+                    self._refuters[key] = failure
+                    return failure
                 if known is None:
-                    undecided.append(node)
+                    undecided.append(failure)
             uncertain = undecided
         lost = self._lost_with(uncertain + critical, instance, nodes)
         return exact.first_worse(lost, instance, nodes)
 
     def _uncertain(
         self, watch: FailureWatch, taken: float, instance: Instance, nodes: Nodes
-    ) -> tuple[list[int], list[int]]:
+    ) -> tuple[list[Failure], list[Failure]]:
         """Return the failures that bounds do not clear now, and those they may not clear then.
 
         If disk matters as well, the bounds are checked with the candidate in place.
         """
         uncertain = list(self._overloaded(watch, taken, nodes[0]))
-        critical: list[int] = []
-        if nodes[0] in watch.failing and not watch.takes_over(self._rules, instance, nodes):
-            (uncertain if instance.needs_secondary else critical).append(nodes[0])
-        for spare, node in self._critical(watch, taken, nodes[0]):
-            if node not in uncertain:
-                (critical if spare >= 0 or watch.needs_disk(node) else uncertain).append(node)
+        critical: list[Failure] = []
+        for failure in watch.endangered(self.rules, instance, nodes):
+            if failure not in uncertain:
+                (uncertain if instance.needs_secondary else critical).append(failure)
+        for spare, failure in self._critical(watch, taken, nodes[0]):
+            if failure not in uncertain:
+                (critical if spare >= 0 or watch.needs_disk(failure) else uncertain).append(failure)
         return uncertain, critical
 
     def _try_out(self, instance: Instance, nodes: Nodes) -> None:
@@ -357,10 +522,273 @@ class FailureTolerance:
         where = self._state.where
         present = where.get(instance.name)
         self._state.place(instance, nodes)
-        if self._rules.movers_stay and present is not None:
+        if self.rules.movers_stay and present is not None:
             where[instance.name] = present
-        if self._rules.namesake is not None:
-            self._state.mistake(self._rules.namesake, instance)
+        if self.rules.namesake is not None:
+            self._state.mistake(self.rules.namesake, instance)
+
+    # Comparison with the initial state
+
+    def measure(self, now: bool = True) -> None:
+        """Measure the failures of online nodes of the group, as those of the initial state.
+
+        With `now` False, losses are measured when they are first needed; the state must not change
+        until then.
+        """
+        from iallocator.n1.initial import InitialFailures, InitialLosses
+
+        assert self._group is not None
+        self._renew()
+        self._initial = initial = InitialFailures(self._state, self._group, self.rules)
+        self._required = set()
+        if not now:
+            initial.losses = InitialLosses(self._lost_by)
+            return
+        if self.rules.mode == "off":
+            return
+        if self.rules.exact:
+            initial.losses = self.losses(initial.failing)
+            lost = [one for one in initial.failing if initial.loss(one).instances]
+        else:
+            lost = self.not_tolerated(initial.failing)
+        tolerated = frozenset(initial.failing).difference(lost)
+        if initial.several:
+            initial.tolerated = tolerated
+        else:
+            initial.alone = tolerated
+
+    @property
+    def initial(self) -> InitialFailures:
+        """The failures of the initial state, which `measure` has measured."""
+        assert self._initial is not None
+        return self._initial
+
+    def required(self, change: int) -> list[Failure]:
+        """Return the failures of online nodes that must be tolerated after this `change`.
+
+        `change`: what a plan did to the group, see `iallocator.n1.initial`. Those that were
+        tolerated initially; with ``strict`` all, unless instances only leave. A group with one
+        online node must only tolerate its failure if instances come from outside.
+        """
+        failing, first = self.failing(), self.initial
+        if self.rules.requires_all and change != LEFT:
+            return failing
+        tolerated = first.tolerated | first.alone if change == CAME else first.tolerated
+        return [one for one in failing if one in tolerated]
+
+    def worse(self) -> list[Failure]:
+        """Return the failures of online nodes that lost something initially, and lose more now.
+
+        Only ``no-worse`` looks at them.
+        """
+        first = self.initial
+        if not self.rules.exact or not first.several:
+            return []
+        lost = [one for one in self.failing() if first.loss(one).instances]
+        if not lost:
+            return []
+        growths = first.growths(self.losses(lost), (0, 0))
+        return [one for one in lost if any(growths[one][2:])]
+
+    def broken(self, change: int = MOVED, rescues: bool = False) -> list[Failure]:
+        """Return the failures that must be tolerated and are not, or that lose more.
+
+        `change`: as for `required`; by default, instances have moved within the group. With
+        `rescues` and ``no-worse``, the instances that return from offline nodes count as lost in
+        every failure of the initial state.
+        """
+        broken = self.not_tolerated(self.required(change)) + self.worse()
+        if not (rescues and self.rules.exact and broken):
+            return broken
+        back = self.initial.offline_instances.back(self._state)
+        if not back[0]:
+            return broken
+        growths = self.initial.growths(self.losses(broken), back)
+        return [one for one in broken if any(growths[one][:2])]
+
+    def first_broken(self) -> Failure | None:
+        """Return the first of `broken`, or None."""
+        failing = self.required(MOVED)
+        found = self.first_not_tolerated(failing) if failing else None
+        return next(iter(self.worse()), None) if found is None else found
+
+    def problem(self) -> str:
+        """Describe the first of `broken`, and an instance that cannot be restarted; or ""."""
+        failure = self.first_broken()
+        if failure is None:
+            return ""
+        name = " and ".join(self._state.cluster.node_names(failure))
+        if self.initial.loss(failure).instances:
+            return f"more would be lost if {name} failed"
+        lost = self.first_unrestarted(failure, SIMULATIONS)
+        text = f"the failure of {name} would not be survived"
+        return f"{text}: {lost.instance.name} is lost, {lost.why}" if lost else text
+
+    def still_offline(self) -> int:
+        """Return how many instances are on nodes that are offline now and initially.
+
+        Always 0 in other modes than ``no-worse``, where it has no effect.
+        """
+        if not self.rules.exact:
+            return 0
+        nodes = self._state.cluster.nodes
+        offline = (i for i in self.initial.offline if not nodes[i].online)
+        return sum(len(self._state.primaries[i]) for i in offline)
+
+    def guard(self, rescues: bool = False) -> FailureTolerance:
+        """Return an object to check each move of a plan on the state, with `keeps` and `moved`.
+
+        `rescues`: as for `broken`.
+        """
+        guard = self._copy(self._state)
+        guard._required, guard._rescues = set(self.initial.tolerated), rescues
+        return guard
+
+    def keeps(self) -> bool:
+        """Return whether no failure is broken that was tolerated initially, or since a move.
+
+        With ``strict``, a failure must stay tolerated once it is (`moved`).
+        """
+        self._renew()
+        if self._rescues:
+            return not self.broken(rescues=True)
+        failing = sorted(self._required)
+        self._required_watch = watch = self._renewed(self._required_watch, failing)
+        if watch.lost:
+            return False
+        suspect = [one for one in failing if one == self._suspect]
+        others = [one for one in failing if one != self._suspect]
+        for part in suspect, others:
+            uncertain = [one for one in part if one in watch.uncertain]
+            if not uncertain:
+                continue
+            broken = self.first_not_tolerated(uncertain)
+            if broken is not None:
+                self._suspect = broken
+                return False
+        return not self.worse()
+
+    def moved(self) -> None:
+        """Continue from the present state, after a move of the plan."""
+        if self.rules.requires_all:
+            rest = [one for one in self.failing() if one not in self._required]
+            self._required |= set(rest).difference(self.not_tolerated(rest))
+
+    # The growth of losses
+
+    def spent(self, share: float = 1) -> bool:
+        """Return whether that share of the work is done, or the time is up."""
+        effort = self.rules.effort
+        return effort.spent or effort.used > self._limit - (1 - share) * WORK
+
+    def growth(self, back: tuple[int, float] | None = None) -> Growth:
+        """Return the sum of what all failures lose in addition to the initial state.
+
+        `back`: the instances that return from offline nodes, see `OfflineInstances.back`.
+        """
+        total = [0.0] * 4
+        for growth in self._grown(back).values():
+            total = [sum(pair) for pair in zip(total, growth)]
+        return total[0], total[1], total[2], total[3]
+
+    def describe_growth(self) -> str:
+        """Describe the failures that lose more than initially; "" if there are none."""
+        names = self._state.cluster.node_names
+        worse = [(one, more) for one, more in self._grown(None).items() if any(more[:2])]
+        texts: list[str] = []
+        for failure, (count, memory, *_) in worse[:SHOWN]:
+            amount = f"{count:g} more, {memory:g} MiB" if count else f"{memory:g} MiB more"
+            if INFINITE in (count, memory):
+                amount = "how much was not found"
+            texts.append(f"{' and '.join(names(failure))} ({amount})")
+        if len(worse) > SHOWN:
+            texts.append(f"one of {len(worse) - SHOWN} others")
+        return f"more than before is lost if {', '.join(texts)} fails" if texts else ""
+
+    def _grown(self, back: tuple[int, float] | None) -> dict[Failure, Growth]:
+        """Return the growth of each failure that is not tolerated now."""
+        self._renew()
+        state, first = self._state, self.initial
+
+        def compute() -> dict[Failure, Loss]:
+            changed = {i for i, stamp in enumerate(first.stamps) if state.stamps[i] != stamp}
+            return self._lost_by([one for one in first.failing if self._concerned(one, changed)])
+
+        lost = derived(self._lost_now, None, state.version, compute)
+        return first.growths(lost, first.offline_instances.back(state) if back is None else back)
+
+    def _concerned(self, failure: Failure, changed: set[int]) -> bool:
+        """Return whether the `changed` nodes can change what `failure` loses."""
+        if not changed.isdisjoint(failure):
+            return True
+        demand = demand_of(self._state, failure, self.rules)
+        return bool(demand.movers or demand.intricate or not changed.isdisjoint(demand.failovers))
+
+    def _lost_by(self, failing: Sequence[Failure]) -> dict[Failure, Loss]:
+        """Return what those of `failing` lose that are not tolerated."""
+        losses = self.losses(failing)
+        lost = {one: loss for one, loss in losses.items() if loss.instances}
+        self.rules.effort.used += LOOK * len(failing) * (1 + len(lost))
+        return lost
+
+    # The headroom for equal instances
+
+    def accepts(self, instance: Instance, nodes: Nodes) -> bool:
+        """Return whether N+1 holds with a new `instance` on `nodes`, by counting if possible.
+
+        Each placement must be reported to `placed`.
+        """
+        if len(nodes) == 1:
+            counting, exact = self._counting(), self.rules.exact
+            found = (counting.tolerates if exact else counting.allows)(instance, nodes[0])
+            if found or (found is False and not exact):
+                return found
+        return self.allows(Move(instance, (), nodes))
+
+    def certainly_rejects(self, instance: Instance, node: int) -> bool:
+        """Return whether `node` certainly rejects a new `instance`, and every larger one."""
+        return self.rules.requires_all and self._counting().certainly_lost(instance, node)
+
+    def rejected_down(self, instances: Sequence[Instance], nodes: Sequence[int]) -> int:
+        """Return how many of `instances`, from the first, all of `nodes` certainly reject.
+
+        One amount of the instances decreases from one to the next. Only ``strict`` decides.
+        """
+        return self._counting().rejected_down(instances, nodes)
+
+    def prepare(self, instances: Sequence[Instance]) -> None:
+        """Simulate in one batch what `accepts` will need for `instances` of one template."""
+        if not self.rules.exact:
+            self._counting().prepare(instances)
+
+    def headroom(self, instance: Instance, groups: Sequence[int]) -> int:
+        """Return how many more equal instances keep N+1, wherever in `groups` they are placed."""
+        return self._counting().count(instance, groups) if instance.required_nodes == 1 else 0
+
+    def speculation(self, instance: Instance, group: int) -> Speculation | None:
+        """Return what checks several equal instances in `group` at once; None if nothing can."""
+        found = self._counting().speculation(group)
+        return found if found is not None and found.suits(instance) else None
+
+    def placed(self, arrivals: Sequence[tuple[Instance, Nodes]]) -> None:
+        """Count instances that were placed on their nodes, equal except for names and orders."""
+        if any(len(nodes) > 1 for _, nodes in arrivals):
+            self._counted = None
+        elif self._counted is not None:
+            self._counted.placed(arrivals)
+
+    def _counting(self) -> CountedTolerance:
+        if self._counted is None:
+            from iallocator.n1.headroom import CountedTolerance
+
+            cluster = self._state.cluster
+            failing = {
+                one for g in cluster.groups for one in self.rules.failing(cluster, g, self._scope)
+            }
+            self._counted = CountedTolerance(
+                self._state, self.rules, failing, self._simulated().kernels
+            )
+        return self._counted
 
     # The stages
 
@@ -371,280 +799,78 @@ class FailureTolerance:
 
             self._exact_search = ExactSearch(
                 self._state,
-                self._kernels,
-                self._rules,
-                self._simulation,
+                self._simulated().kernels,
+                self.rules,
+                self._simulated(),
                 self._leaving,
                 self._losses,
             )
         return self._exact_search
 
-    def _lost(self, failing: Sequence[int], one_is_enough: bool = False) -> list[int]:
+    def _lost(self, failing: Sequence[Failure], one_is_enough: bool = False) -> list[Failure]:
         """Return those of `failing` that are not tolerated now; with exact search, undecided ones.
 
         With `one_is_enough`, the result may be incomplete if bounds prove one of them.
         """
         kinds = self._check_bounds(failing)
-        lost = [node for node in failing if kinds[node] == LOST]
+        lost = [one for one in failing if kinds[one] == LOST]
         if lost and one_is_enough:
             return lost
-        unknown = [node for node in failing if kinds[node] == UNKNOWN]
-        if self._rules.exact:  # the search is faster, and finds what the simulation does not
+        unknown = [one for one in failing if kinds[one] == UNKNOWN]
+        if self.rules.exact:  # the search is faster, and finds what the simulation does not
             return lost + unknown
-        for group in dict.fromkeys(self._state.cluster.nodes[node].group for node in unknown):
-            lost += self._simulation.lost([node for node in unknown if node in group.nodes])
+        by_group: dict[Group, list[Failure]] = {}
+        for one in unknown:
+            by_group.setdefault(self._state.cluster.nodes[one[0]].group, []).append(one)
+        for some in by_group.values():
+            lost += self._simulated().lost(some)
         return lost
 
-    def _tolerated_before(self, failing: Sequence[int]) -> list[int]:
+    def _tolerated_before(self, failing: Sequence[Failure]) -> list[Failure]:
         """Return those of `failing` that are tolerated without the candidate."""
-        new = [node for node in failing if node not in self._tolerated]
+        new = [one for one in failing if one not in self._tolerated]
         with self._state.trial():
             if self._leaving is not None:
                 self._state.place(*self._leaving)
             lost = set(self._lost(new))
-            if self._rules.exact:
-                lost = {node for node in lost if not self._exact().saves(node)}
-        self._tolerated.update((node, node not in lost) for node in new)
-        return [node for node in failing if self._tolerated[node]]
+            if self.rules.exact:
+                lost = {one for one in lost if not self._exact().saves(one)}
+        self._tolerated.update((one, one not in lost) for one in new)
+        return [one for one in failing if self._tolerated[one]]
 
     def _watch(self, group: Group) -> FailureWatch:
         watch = self._watches.get(group.index)
         if watch is None:
-            failing = self._rules.failing(self._state.cluster, group, self._scope)
-            known = self._cache.watches.get(group.index)
-            demands = self._cache.demands
-            if known is not None and known.catch_up(self._state, self._rules, failing, demands):
-                watch = known
-                watch.refuter = None
-            else:
-                watch = FailureWatch(self._state, self._rules, failing, demands)
-                self._cache.watches[group.index] = watch
-            self._watches[group.index] = watch
+            failing = self.rules.failing(self._state.cluster, group, self._scope)
+            watch = self._renewed(self._known_watches.get(group.index), failing)
+            watch.refuter = None
+            self._known_watches[group.index] = self._watches[group.index] = watch
         return watch
 
-    def _check_bounds(self, failing: Sequence[int]) -> dict[int, int]:
+    def _renewed(self, watch: FailureWatch | None, failing: Sequence[Failure]) -> FailureWatch:
+        """Return `watch`, evaluated where the state has changed, or a new one."""
+        if watch is None or not watch.catch_up(self._state, self.rules, failing, self._demands):
+            return FailureWatch(self._state, self.rules, failing, self._demands)
+        return watch
+
+    def _simulated(self) -> Simulation:
+        """Return the simulation; with ``strict``, the disk that must stay free counts."""
+        if self._simulation is None:
+            kernels = self._given_kernels
+            if kernels is None:
+                free = self._min_disk if self.rules.strict else 0.0
+                kernels = Kernels(self._state, [(len(self._scope), 0)], free, self._scope)
+            self._simulation = Simulation(self._state, kernels, self.rules, self._scope)
+        return self._simulation
+
+    def _check_bounds(self, failing: Sequence[Failure]) -> dict[Failure, int]:
         """Return for each failure what bounds prove in the present state."""
-        state, rules = self._state, self._rules
-        kinds: dict[int, int] = {}
-        capacities: dict[int, TargetCapacity] = {}
-        for node in failing:
-            group = state.cluster.nodes[node].group
-            targets = rules.targets(state.cluster, group)
-            if len(failing) >= MANY and group.index not in capacities:
-                capacities[group.index] = TargetCapacity(state, targets)
-            demand = known_demand(state, node, rules, self._cache.demands)
-            capacity = capacities.get(group.index)
-            kinds[node], _ = check_bounds(state, node, demand, rules, targets, capacity)
+        state, rules = self._state, self.rules
+        if rules.strict and self._min_disk:  # which bounds do not know
+            return dict.fromkeys(failing, UNKNOWN)
+        capacities = capacities_for(state, rules, failing)
+        kinds: dict[Failure, int] = {}
+        for one in failing:
+            demand = known_demand(state, one, rules, self._demands)
+            kinds[one], _ = check_bounds(state, one, demand, rules, capacities)
         return kinds
-
-
-class FailureWatch:
-    """The bounds of all failures in a group before any candidate is placed.
-
-    A failure is evaluated again only where it may have changed: if its node has changed; if a
-    secondary has lost the memory for its failovers; if the lower bound of its spare memory no
-    longer proves that it is tolerated; and if nothing bounds it.
-
-    Attributes
-    ----------
-    failing:
-        The nodes that must be able to fail.
-    lost:
-        The failures that bounds proved intolerable at their last evaluation.
-    uncertain:
-        The failures that bounds do not prove to be tolerated.
-    refuter:
-        The failure that refuted the last rejected candidate.
-    """
-
-    __slots__ = (
-        "_demands", "_group_targets", "_memory", "_noted", "_onto", "_place", "_sources", "_spare",
-        "_stamps", "_state", "_unbounded", "_unsorted", "failing", "lost", "refuter", "uncertain",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        state: State,
-        rules: Rules,
-        failing: Sequence[int],
-        demands: Demands,
-    ) -> None:
-        self._state = state
-        self.failing = frozenset(failing)
-        self.refuter: int | None = None
-        self.lost: set[int] = set()
-        self.uncertain: set[int] = set()
-        self._spare = SpareMemory()
-        self._place = {node: place for place, node in enumerate(failing)}  # breaks ties
-        self._demands: dict[int, Demand] = {}
-        self._unbounded: set[int] = set()
-        self._noted: dict[int, Mapping[int, float]] = {}
-        self._onto: dict[int, list[tuple[float, int, int]]] = {}  # -MiB, place, failing node
-        self._sources: dict[int, set[int]] = {}  # secondary -> nodes that fail over to it
-        self._unsorted: set[int] = set()
-        groups = {state.cluster.nodes[node].group for node in failing}
-        self._group_targets = {group.index: rules.targets(state.cluster, group) for group in groups}
-        self._ask(failing, rules, demands)
-        concerned = self.failing.union(*self._group_targets.values(), self._sources)
-        self._memory = {index: state.columns[MEMORY][index] for index in concerned}
-        self._stamps = {index: state.stamps[index] for index in concerned}
-
-    def _ask(self, nodes: Collection[int], rules: Rules, demands: Demands) -> None:
-        """Evaluate the failures of `nodes` in the present state."""
-        capacities: dict[int, TargetCapacity] = {}
-        for node in nodes:
-            group = self._state.cluster.nodes[node].group.index
-            targets = self._group_targets[group]
-            if len(nodes) >= MANY and targets and group not in capacities:
-                capacities[group] = TargetCapacity(self._state, targets)
-            self._note(node, self._asked(node, rules, targets, capacities.get(group), demands))
-        for secondary in self._unsorted:
-            self._onto[secondary].sort()
-        self._unsorted.clear()
-
-    def _asked(
-        self,
-        node: int,
-        rules: Rules,
-        targets: Sequence[int],
-        capacity: TargetCapacity | None,
-        demands: Demands,
-    ) -> Mapping[int, float]:
-        """Return the failovers from `node` by secondary, in MiB, and note its spare memory."""
-        state = self._state
-        demand = known_demand(state, node, rules, demands)
-        self._demand(node, demand)
-        kind, spare = check_bounds(state, node, demand, rules, targets, capacity)
-        self._spare.forget(node)
-        bounded = kind == SAFE and spare >= 0 and not demand.plain and demand.shares is None
-        self._unbounded.discard(node)
-        if demand.intricate or (demand.movers and not bounded):
-            self._unbounded.add(node)
-        (self.lost.add if kind == LOST else self.lost.discard)(node)
-        (self.uncertain.discard if kind == SAFE else self.uncertain.add)(node)
-        if kind == LOST and not (rules.strict or rules.exact):
-            return NOTHING
-        if kind != SAFE:
-            spare = -1
-        if spare != INFINITE and (demand.movers or demand.intricate or not rules.exact):
-            self._spare.note(node, spare)
-        return demand.failovers
-
-    def _demand(self, node: int, demand: Demand) -> None:
-        """Store the demand of the failure of `node`."""
-        before = self._demands.get(node)
-        if before is demand:
-            return
-        for secondary in before.failovers if before is not None else ():
-            self._sources[secondary].discard(node)
-        for secondary in demand.failovers:
-            self._sources.setdefault(secondary, set()).add(node)
-        self._demands[node] = demand
-
-    def _note(self, node: int, failovers: Mapping[int, float]) -> None:
-        """Replace the failovers that are counted for the failure of `node`."""
-        place, before = self._place[node], self._noted.get(node, NOTHING)
-        if failovers is before:
-            return
-        for secondary, amount in before.items():
-            self._onto[secondary].remove((-amount, place, node))
-        for secondary, amount in failovers.items():
-            self._onto.setdefault(secondary, []).append((-amount, place, node))
-            self._unsorted.add(secondary)
-        self._noted[node] = failovers
-
-    def catch_up(
-        self,
-        state: State,
-        rules: Rules,
-        failing: Sequence[int],
-        demands: Demands,
-    ) -> bool:
-        """Evaluate failures of changed nodes again; return False if that is impossible.
-
-        It is impossible with ``strict``, on another state, and for other failing nodes or targets.
-        """
-        if state is not self._state or rules.strict:
-            return False
-        if self.failing != frozenset(failing):
-            return False
-        groups = state.cluster.groups
-        if any(
-            rules.targets(state.cluster, groups[g]) != t for g, t in self._group_targets.items()
-        ):
-            return False
-        now = state.stamps
-        changed = [index for index, then in self._stamps.items() if now[index] != then]
-        if changed:
-            self._renew(changed, rules, demands)
-        return True
-
-    def _renew(self, changed: Sequence[int], rules: Rules, demands: Demands) -> None:
-        """Evaluate the failures that the `changed` nodes concern."""
-        state = self._state
-        for index in changed:
-            memory = state.columns[MEMORY][index]
-            self._spare.vanish(self._memory[index] - memory)
-            self._memory[index] = memory
-        concerned = {node for index in changed for node in self._sources.get(index, ())}
-        again = {node for node in concerned if not self._still_saved(node, changed)}
-        again |= self._unbounded.union(self._spare.doubtful(0))
-        again |= self.failing.intersection(changed)
-        self._ask(again, rules, demands)
-        for index in self._sources:
-            self._memory.setdefault(index, state.columns[MEMORY][index])
-            self._stamps.setdefault(index, state.stamps[index])
-        self._stamps |= {index: state.stamps[index] for index in changed}
-
-    def _still_saved(self, node: int, changed: Sequence[int]) -> bool:
-        """Return whether the failovers from `node` still succeed if only targets `changed`."""
-        demand = self._demands[node]
-        noted = self._noted.get(node) is demand.failovers
-        return noted and takes_over(self._state, demand, demand.failovers.keys() & changed)
-
-    def movers(self, taken: float, rules: Rules) -> list[tuple[float, int]]:
-        """Return (spare memory, node) of the failures with less spare memory than `taken` MiB.
-
-        Only failures with an instance that needs a new node, the most critical first. The spare
-        memory is -1 if bounds do not decide.
-        """
-        for node in self._spare.doubtful(taken):
-            targets = self._group_targets[self._state.cluster.nodes[node].group.index]
-            kind, spare = check_bounds(self._state, node, self._demands[node], rules, targets)
-            self._spare.note(node, spare)
-            if kind != SAFE:
-                self.uncertain.add(node)
-        return self._spare.less_than(taken)
-
-    def needs_disk(self, node: int) -> bool:
-        """Return whether instances of `node` need disk on another node when it fails."""
-        return self._demands[node].plain > 0
-
-    def onto(self, node: int) -> Iterator[tuple[int, float]]:
-        """Yield (failing node, MiB that fail over from it to `node`), the largest first."""
-        return ((failing, -less) for less, _, failing in self._onto.get(node, ()))
-
-    def takes_over(self, rules: Rules, instance: Instance, nodes: tuple[int, ...]) -> bool:
-        """Return whether sums prove that the failure of the new primary is tolerated afterwards.
-
-        Either the failure only has failovers, and there is memory for them, or its spare memory
-        covers what `instance` adds.
-        """
-        demand = self._demands[nodes[0]]
-        if instance.uses_memory and not (instance.needs_secondary or instance.local):
-            if rules.strict or demand.intricate or demand.plain or demand.shares is not None:
-                return False
-            if rules.recreates(instance) or instance.restricted or instance.name in rules.units:
-                return False
-            # As `check_bounds`: more is moved, and a larger instance closes each target earlier
-            larger = max(0, instance.memory - demand.largest)
-            group = self._state.cluster.nodes[nodes[0]].group.index
-            lost = instance.memory + len(self._group_targets[group]) * larger
-            return self._spare.least(nodes[0]) >= lost
-        if rules.strict or len(nodes) < 2 or demand.movers or demand.intricate or demand.single:
-            return False
-        cluster = self._state.cluster
-        if may_not_receive(cluster, nodes[0], nodes[1:]) or not cluster.nodes[nodes[1]].online:
-            return False
-        amount = demand.failovers.get(nodes[1], 0) + instance.memory
-        return self._state.columns[MEMORY][nodes[1]] - amount > 0

@@ -6,7 +6,7 @@ from iallocator.constraints.affinity_factory import findings_for, relations_of
 from iallocator.deadline import NEVER, SIMULATIONS, Deadline
 from iallocator.model.state import State
 from iallocator.n1.rules import WORK, Rules
-from iallocator.n1.tolerance import FailureCache, FailureTolerance
+from iallocator.n1.tolerance import FailureTolerance
 from iallocator.options.settings import PLANNING_SECONDS, REQUEST_SETTINGS
 from iallocator.placement.evaluator import Evaluator
 from iallocator.placement.limit_policy import limit_policies_for
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from iallocator.model.cluster import Cluster, Group
     from iallocator.model.instance import Instance
-    from iallocator.n1.baseline import Baseline
     from iallocator.options.settings import Settings
     from iallocator.placement.limit_policy import LimitPolicies
     from iallocator.placement.results import NodeQuery
@@ -74,9 +73,8 @@ class Context:
 
     __slots__ = (
         "_all_nodes",
-        "_baselines",
         "_evaluators",
-        "_failure_caches",
+        "_failures",
         "_rules",
         "_scopes",
         "_version",
@@ -126,8 +124,7 @@ class Context:
         self.namesake: Instance | None = None
         self.misses_told = 0
         self.last_query: tuple[TracedEvaluator, NodeQuery] | None = None
-        self._failure_caches: dict[str, FailureCache] = {}
-        self._baselines: dict[int, Baseline] = {}
+        self._failures: dict[int, FailureTolerance] = {}
         self.kept: dict[str, Any] = {}
         self.remarks: list[str] = []
         self.coming = coming
@@ -237,32 +234,29 @@ class Context:
         return self.kernels.make(self.state, scope)
 
     def tolerance(self, scope: Sequence[int], rules: Rules | None = None) -> FailureTolerance:
-        """Return the N+1 of the present state; scores of simulations run over `scope`.
+        """Return a new object for the N+1 of the state; scores of simulations run over `scope`.
 
         Without `rules`, the mode is that of the request's settings.
         """
-        rules = rules or self.rules(self.settings.n1)
-        cache = self._failure_caches.get(rules.mode)
-        if cache is None:
-            cache = self._failure_caches[rules.mode] = FailureCache()
-        leaving = None if self.leaving is None else (self.leaving, self.leaving.nodes)
         make = FailureTolerance if self.trace is None else self.trace.n1_check
-        return make(self.state, self.kernels, rules, scope, leaving, cache)
+        return make(self.state, rules or self.rules(self.settings.n1), scope, self.kernels)
 
-    def baseline(self, group: Group) -> Baseline:
-        """Return the failures of `group` in the initial state, measured when they are needed."""
-        baseline = self._baselines.get(group.index)
-        if baseline is None:
-            from iallocator.n1.baseline import Baseline
+    def failures(self, group: Group) -> FailureTolerance:
+        """Return the N+1 of `group`, which compares moves and states with the initial state.
 
+        The initial losses are measured when they are needed.
+        """
+        failures = self._failures.get(group.index)
+        if failures is None:
             rules = self.rules(self.settings_of(group).n1)
             as_read = self.state.version == self._version
             first = self.state.copy() if as_read else State(self.cluster)
-            baseline = Baseline(
-                first, group, rules.mode, rules=rules, kernels=self.kernels, lazy=True
-            )
-            self._baselines[group.index] = baseline
-        return baseline
+            make = FailureTolerance if self.trace is None else self.trace.n1_check
+            before = make(first, rules, group.nodes, self.kernels, group)
+            before.measure(now=False)
+            failures = self._failures[group.index] = before.on(self.state)
+            failures.require(losses=failures.initial.losses)
+        return failures
 
     def all_nodes(self) -> range:
         """Every node of the document; always the same object."""

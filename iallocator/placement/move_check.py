@@ -39,6 +39,7 @@ class MoveChecks:
         "_context",
         "_limits",
         "_policy_reason",
+        "_tolerance",
         "group",
         "limit_policies",
         "nodes",
@@ -60,6 +61,7 @@ class MoveChecks:
         self.rules = rules
         self.nodes = nodes
         self._policy_reason = policy_reason
+        self._tolerance = FailureTolerance(context.state, rules, nodes, context.kernels)
         self._limits = MoveLimits(context.state, context.kernels.fixed, limit_policies)
 
     def check(self, move: Move, n1: bool, passing: bool) -> Rejection | None:
@@ -120,16 +122,16 @@ class MoveChecks:
         with state.trial():
             if before:
                 state.remove(instance, before)
-            tolerance = FailureTolerance(state, context.kernels, self.rules, self.nodes)
             tested = Move(instance, before, after)
-            if tolerance.allows(tested):
+            if self._tolerance.allows(tested):
                 return None
-            stranded = tolerance.obstacle(tested)
+            stranded = self._tolerance.obstacle(tested)
         if stranded is None:
             text = "some node's failure could not be survived any more"
         else:
             text = (
-                f"if {context.cluster.nodes[stranded.node].name} failed, {stranded.instance.name} "
+                f"if {' and '.join(context.cluster.node_names(stranded.failure))} failed, "
+                f"{stranded.instance.name} "
                 f"({stranded.instance.memory} MiB memory) would have no place: {stranded.why}"
             )
         return Rejection("FailN1", text, after[0])

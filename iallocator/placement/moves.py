@@ -303,16 +303,11 @@ def least_loss(
     rejects = not stays and evaluator.limit_policies.off(source).asks_n1
     if (candidates.feasible == 1 and not rejects) or context.effort.spent:
         return list(islice(candidates.ranked(), top))
-    # The baseline of a group is made of the state before it is changed
-    baseline = context.baseline(evaluator.group) if stays else None
+    # The failures of a group are those of the state before it is changed
+    compared = context.failures(evaluator.group) if stays else None
     with state.trial():
         state.remove(instance, present)
-        if baseline is None:
-            check = evaluator.scope.tolerance(evaluator.rules)
-        elif context.trace is None:
-            check = baseline.moving(state)
-        else:
-            check = baseline.moving(state, context.trace.n1_check)
+        check = compared or evaluator.scope.tolerance(evaluator.rules)
         best: list[Placement] = []
         others: list[Placement] = []
         for place in islice(candidates.ranked(), ASKED):
@@ -322,16 +317,16 @@ def least_loss(
                 break
         if not rejects and len(best) < top:
             # Compare the placements after which failures lose more, those that lose least first
-            growing = baseline or context.baseline(evaluator.group)
-            compared: list[tuple[tuple[float, ...], Placement]] = []
+            growing = compared or context.failures(evaluator.group)
+            grown: list[tuple[tuple[float, ...], Placement]] = []
             for place in others[:COMPARED]:
                 if growing.spent(SHARE):
                     break
                 with state.trial():
                     state.place(instance, place[1])
-                    compared.append((growing.growth(state), place))
-            best += [place for _, place in sorted(compared, key=lambda one: one[0])]
-            best += others[len(compared) :]
+                    grown.append((growing.growth(), place))
+            best += [place for _, place in sorted(grown, key=lambda one: one[0])]
+            best += others[len(grown) :]
         if context.trace is not None:
             context.trace.preferred(evaluator, instance, found, best[:top], check)
     return best[:top]

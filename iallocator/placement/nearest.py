@@ -235,7 +235,8 @@ def lost_by_n1(
     stranded = check.obstacle(Move(instance, (), nodes))
     if stranded is None:
         return Miss("", 0.0)
-    *names, failing = map(shown, cluster.node_names([*nodes, stranded.node]))
+    names = map(shown, cluster.node_names(nodes))
+    failing = " and ".join(map(shown, cluster.node_names(stranded.failure)))
     return Miss(
         f"{'/'.join(names)}: if {failing} failed, {shown(stranded.instance.name)} "
         f"({stranded.instance.memory} MiB memory) would have no place: {stranded.why}",

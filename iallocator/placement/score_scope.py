@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Protocol
 
+    from iallocator.model.instance import Instance
     from iallocator.model.state import Kept
     from iallocator.n1.rules import Rules
     from iallocator.n1.tolerance import FailureTolerance
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
         kernels: Kernels
         bonds: NoAffinity
+        leaving: Instance | None
 
         @property
         def settings(self) -> Settings:
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
             """Return a kernel that scores the nodes of `scope` on the present state."""
 
         def tolerance(self, scope: Sequence[int], rules: Rules) -> FailureTolerance:
-            """Return the N+1 check by `rules` on the present state; `scope` as for a request."""
+            """Return a new object for N+1 by `rules`; `scope` as for a request."""
 
 
 __all__ = ["ScoreScope", "Unscored"]
@@ -40,13 +42,13 @@ __all__ = ["ScoreScope", "Unscored"]
 class ScoreScope:
     """The nodes that a score runs over; kernel and N+1 checks over them, for the state as it is."""
 
-    __slots__ = ("_checks", "_context", "_kernel", "nodes")
+    __slots__ = ("_context", "_kernel", "_tolerances", "nodes")
 
     def __init__(self, context: SharedContext, nodes: Sequence[int]) -> None:
         self.nodes = nodes
         self._context = context
         self._kernel: Kept[None, Kernel] = {}
-        self._checks: Kept[str, FailureTolerance] = {}
+        self._tolerances: dict[str, FailureTolerance] = {}
 
     @property
     def kernel(self) -> Kernel:
@@ -58,11 +60,12 @@ class ScoreScope:
 
     def tolerance(self, rules: Rules) -> FailureTolerance:
         """Return the N+1 check of the nodes by `rules`."""
-        context = self._context
-        version = context.state.version
-        return derived(
-            self._checks, rules.mode, version, lambda: context.tolerance(self.nodes, rules)
-        )
+        found = self._tolerances.get(rules.mode)
+        if found is None:
+            found = self._tolerances[rules.mode] = self._context.tolerance(self.nodes, rules)
+        leaving = self._context.leaving
+        found.replaced = None if leaving is None else (leaving, leaving.nodes)
+        return found
 
 
 class Unscored(ScoreScope):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from iallocator.limits.node import ALL_LIMITS, PRIMARY, SECONDARY, checks_for
-from iallocator.n1.baseline import CAME, LEFT, MOVED, Baseline
+from iallocator.n1.rules import CAME, LEFT, MOVED, plan_rules
+from iallocator.n1.tolerance import FailureTolerance
 from iallocator.planners.power_state import Switched
 from iallocator.transition.execution import view_of
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
+    from iallocator.n1.rules import Failure
     from iallocator.planners.plan_limits import PlanLimits
 
     Found = tuple[str, str]
@@ -34,28 +36,31 @@ class Failures:
 
     def __init__(self, limits: PlanLimits) -> None:
         self._limits = limits
-        self._first: dict[int, Baseline] = {}
+        self._first: dict[int, FailureTolerance] = {}
         self._where: dict[str, tuple[int, ...]] = {}
         self._primaries: list[dict[str, Instance]] = []
-        self._found: dict[tuple[int, int], list[int]] = {}
+        self._found: dict[tuple[int, int], list[Failure]] = {}
 
-    def baseline(self, state: State, group: Group) -> Baseline:
-        """What must stay survivable in `group`; `state` is as at the beginning."""
+    def of_group(self, state: State, group: Group) -> FailureTolerance:
+        """Return the failures of `group`, measured in `state`, which is as at the beginning."""
         found = self._first.get(group.index)
         if found is None:
             mode = self._limits.settings.plan_n1(group.index)
-            found = self._first[group.index] = Baseline(state, group, mode, self._limits.relations)
+            rules = plan_rules(mode, self._limits.relations)
+            found = self._first[group.index] = FailureTolerance(state, rules, group=group)
+            found.measure()
         return found
 
-    def lost(self, state: State, baseline: Baseline, change: int) -> list[int]:
-        """The nodes whose failure should be survivable at the end, and is not."""
+    def lost(self, state: State, group: Group, change: int) -> list[Failure]:
+        """Return the failures that should be tolerated at the end, and are not."""
         if state.where != self._where or state.primaries != self._primaries:
             self._where = dict(state.where)
             self._primaries = [dict(here) for here in state.primaries]
             self._found = {}
-        asked = baseline.group.index, change
+        asked = group.index, change
         if asked not in self._found:
-            self._found[asked] = baseline.broken(state, change, rescues=True)
+            failures = self.of_group(state, group).on(state)
+            self._found[asked] = failures.broken(change, rescues=True)
         return self._found[asked]
 
 
@@ -87,7 +92,9 @@ class Outcome:
             for group in groups
             for index in group.nodes
         }
-        self._baselines = [self._failures.baseline(state, group) for group in groups]
+        self._groups = groups
+        for group in groups:
+            self._failures.of_group(state, group)
 
     def of_instances(self, state: State) -> Iterator[Found]:
         """Groups and policy of those that moved; musts that held at first and do not in the end."""
@@ -192,11 +199,12 @@ class Outcome:
         """Nodes whose failure must be survivable in the end, and is not; with the reason."""
         found: dict[int, str] = {}
         with Switched(state.cluster, off=self._limits.leaving, on=self._limits.coming):
-            for baseline in self._baselines:
-                change = self._change(state, baseline.group)
-                lost = set(self._failures.lost(state, baseline, change)) - self._limits.hopeless
-                for index in sorted(lost):
-                    found[index] = f"the failure of {self._nodes[index].name} would not be survived"
+            for group in self._groups:
+                change = self._change(state, group)
+                for failure in sorted(set(self._failures.lost(state, group, change))):
+                    if self._limits.hopeless.isdisjoint(failure):
+                        names = " and ".join(state.cluster.node_names(failure))
+                        found[failure[0]] = f"the failure of {names} would not be survived"
         return found
 
     def _change(self, state: State, group: Group) -> int:

@@ -13,14 +13,12 @@ from iallocator.limits import node as node_limits
 from iallocator.limits.node import PRIMARY, Check, Lack
 from iallocator.model.columns import COLUMNS, MEMORY
 from iallocator.model.moves import Move
-from iallocator.n1.baseline import Baseline, MoveGuard
-from iallocator.n1.failover_plan import FailoverPlan
-from iallocator.n1.headroom import FillRules, Headroom
-from iallocator.n1.rules import Rules
-from iallocator.n1.simultaneous import SimultaneousFailures
+from iallocator.n1.rules import Rules, plan_rules
+from iallocator.n1.tolerance import FailureTolerance
+from iallocator.n1.unrestarted import UnrestartedSearch
 from tests.builders import Json, allocate, cluster, instance
 
-from .tight import Case, context_of
+from .tight import Case, alone, context_of
 
 PRIMARIES = COLUMNS.index("primaries")
 MOST = 4
@@ -125,7 +123,7 @@ def survived(case: Case, rules: Rules) -> list[bool]:
     """Of each node whether its failure is survived, moved one by one by a new simulation."""
     found = []
     for index in range(4):
-        played = case.simulation_of(rules).fail(index) is None
+        played = case.simulation_of(rules).fail((index,)) is None
         assert not played or least_lost(case, (index,)) == (0, 0)
         found.append(played)
     return found
@@ -139,7 +137,7 @@ def test_check_accepts_what_brute_force_does(kind: str, mode: str) -> None:
     for seed in range(25):
         case = world(Random(f"added/{kind}/{seed}"), kind)
         state, rules = case.state, case.context.rules(mode)
-        filling = Headroom(state, case.context.kernels, {0: FillRules(mode, True, range(4))})
+        filling = FailureTolerance(state, Rules(mode), kernels=case.context.kernels)
         before = survived(case, rules)
         lost = [least_lost(case, (index,)) for index in range(4)]
         for nodes in candidates(case):
@@ -157,7 +155,7 @@ def test_check_accepts_what_brute_force_does(kind: str, mode: str) -> None:
                 expected = all(now or (mode == "no-new" and not then)
                                for now, then in zip(after, before))  # fmt: skip
                 assert accepted is expected, (seed, nodes)
-                assert filling.allows(case.new, nodes, True) is expected, (seed, nodes)
+                assert filling.accepts(case.new, nodes) is expected, (seed, nodes)
             told[accepted] += 1
     assert min(told[True], told[False]) > 1, told
 
@@ -168,7 +166,7 @@ def test_failures_at_the_same_time_lose_what_brute_force_says(kind: str) -> None
     told: Counter[bool] = Counter()
     for seed in range(12):
         case = world(Random(f"joint/{kind}/{seed}"), kind)
-        failures = SimultaneousFailures(case.state, Rules("no-new"))
+        failures = UnrestartedSearch(case.state, Rules("no-new"))
         for pair in combinations(range(4), 2):
             found = failures.lost(pair)
             assert len(found) == least_lost(case, pair)[0], (seed, pair)
@@ -185,8 +183,9 @@ def test_plan_keeps_n1_as_brute_force_says(kind: str, mode: str) -> None:
     for seed in range(20):
         case = world(Random(f"plan/{kind}/{seed}"), kind)
         group, rules = case.cluster.groups[0], Rules("no-worse" if mode == "no-worse" else "no-new")
-        survival = Baseline(case.state, group, mode)
-        guard = MoveGuard(survival, case.state)
+        failures = FailureTolerance(case.state, plan_rules(mode), group=group)
+        failures.measure()
+        guard = failures.guard()
         before = survived(case, rules)
         lost = [least_lost(case, (index,)) for index in range(4)]
         for nodes in candidates(case):
@@ -194,14 +193,14 @@ def test_plan_keeps_n1_as_brute_force_says(kind: str, mode: str) -> None:
                 case.state.place(case.new, nodes)
                 after = survived(case, rules)
                 more = [least_lost(case, (index,)) for index in range(4)]
-                left = survival.broken(case.state)
+                left = failures.broken()
                 kept = guard.keeps()
             if mode == "no-worse":
                 grown = [i for i in range(4) if any(b > a for b, a in zip(more[i], lost[i]))]
                 expected = grown
             else:
                 expected = [i for i in range(4) if not after[i] and (before[i] or mode == "strict")]
-            assert sorted(left) == expected, (seed, nodes)
+            assert sorted(left) == alone(expected), (seed, nodes)
             assert kept is not bool(left) or mode == "strict", (seed, nodes)
             told[bool(left)] += 1
     assert min(told[True], told[False]) > 1, told
@@ -218,10 +217,13 @@ def test_simulation_in_arrays_finds_what_one_by_one_does(
         case = world(Random(f"arrays/{kind}/{seed}"), kind)
         rules = Rules("no-new")
         lost = [index for index, alive in enumerate(survived(case, rules)) if not alive]
-        assert case.simulation_of(rules).lost(range(4)) == lost, seed
+        assert case.simulation_of(rules).lost(alone(range(4))) == alone(lost), seed
 
 
 def test_failover_plan_by_memory_alone_is_not_made() -> None:
     """With a limit more, memory does not prove that instances can restart."""
     case = world(Random("proofs"), "rbd")
-    assert FailoverPlan.of_group(case.state, case.cluster.groups[0], Rules("no-worse")) is None
+    assert (
+        FailureTolerance(case.state, Rules("no-worse")).failover_plan(case.cluster.groups[0])
+        is None
+    )

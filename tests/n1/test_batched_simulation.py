@@ -211,12 +211,12 @@ def test_counting_while_nodes_fill_says_what_a_new_one_says() -> None:
         document = cluster(4, memory=400, disk=4000)
         state = State(read_cluster(document, Reading(static_kvm_memory=0)))
         group, rules = state.cluster.groups[0], Rules("strict", None)
-        kept = GroupCounting(state, rules, group, set(range(4)))
+        kept = GroupCounting(state, rules, group, [(i,) for i in range(4)])
         for number in range(12):
             one, node = newcomer(chance, number), chance.randrange(4)
             if not kept.counts(one):
                 continue
-            fresh = GroupCounting(state, rules, group, set(range(4)))
+            fresh = GroupCounting(state, rules, group, [(i,) for i in range(4)])
             assert not fresh.intricate
             for failing in range(4):
                 other = newcomer(chance, 100)

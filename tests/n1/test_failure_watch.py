@@ -10,8 +10,8 @@ import pytest
 from benchmarks.clusters import Shape, document
 from iallocator.model.instance import Instance
 from iallocator.model.state import State
+from iallocator.n1.failure_watch import FailureWatch
 from iallocator.n1.rules import Rules
-from iallocator.n1.tolerance import FailureWatch
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
 
@@ -58,7 +58,7 @@ def test_failure_watch_after_moves_says_what_a_new_one_says(
             entry.update(disk_template=template, nodes=entry["nodes"][:1])
     cluster = read_cluster(whole, Reading())
     state, rules = State(cluster), Rules(mode)
-    failing = [node.index for node in cluster.nodes if node.name != "node00-0002.example.com"]
+    failing = [(node.index,) for node in cluster.nodes if node.name != "node00-0002.example.com"]
     kept = FailureWatch(state, rules, failing, {})
     demands: Demands = {}
     for step in range(60):

@@ -12,14 +12,13 @@ from iallocator.model.state import State
 from iallocator.n1.bounds import TargetCapacity
 from iallocator.n1.headroom import CountedTolerance
 from iallocator.n1.rules import Rules
-from iallocator.n1.simultaneous import SimultaneousFailures
 from iallocator.n1.slot_counts import slots_of_node, slots_of_nodes
 from iallocator.n1.tolerance import FailureTolerance
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
 from tests.builders import cluster, instance
 
-from .tight import survives, tight
+from .tight import alone, survives, tight
 
 
 @pytest.mark.parametrize(("mode", "first"), [("no-new", 0), ("strict", 1090)])
@@ -29,23 +28,14 @@ def test_failures_not_survived_are_those_of_the_simulation(mode: str, first: int
     for seed in range(first, first + 30):
         case = tight(seed, mode)
         for group in case.cluster.groups:
-            asked = [i for i in group.nodes if case.cluster.nodes[i].online]
-            lost = [i for i in asked if not survives(case, i)]
-            assert (
-                FailureTolerance.of_group(case.state, group, case.rules).not_tolerated(asked)
-                == lost
-            ), seed
-            assert (
-                FailureTolerance.of_group(case.state, group, case.rules).not_tolerated(lost[:1])
-                == lost[:1]
-            )
+            asked = alone(i for i in group.nodes if case.cluster.nodes[i].online)
+            lost = [one for one in asked if not survives(case, *one)]
+            tolerance = FailureTolerance(case.state, case.rules, group=group)
+            assert tolerance.not_tolerated(asked) == lost, seed
+            tolerance = FailureTolerance(case.state, case.rules, group=group)
+            assert tolerance.not_tolerated(lost[:1]) == lost[:1]
+            assert tolerance.not_tolerated([]) == []
             told.add(bool(lost))
-        assert (
-            FailureTolerance.of_group(case.state, case.cluster.groups[0], case.rules).not_tolerated(
-                []
-            )
-            == []
-        )
     assert told == {True, False}
 
 
@@ -62,7 +52,7 @@ def test_sums_over_all_targets_but_one_are_those_of_the_others() -> None:
             for need in (1, 2, 5, 20):
                 closing = sum(one - need + 1 for one in others if one >= need)
                 total = sum(one for one in others if one > 0)
-                found = room.without(node, need, taken)
+                found = room.without((node,), need, taken)
                 assert found == (max(others), total, closing), (seed, node)
                 assert room.closing(need, {node}, taken) == closing
 
@@ -76,7 +66,7 @@ def test_headroom_of_one_group_needs_the_others_to_keep_n1_for_certain() -> None
         if len(groups) < 2 or case.new.required_nodes > 1:
             continue
         online = [i for i, node in enumerate(case.cluster.nodes) if node.online]
-        headroom = CountedTolerance(case.state, case.rules, online)
+        headroom = CountedTolerance(case.state, case.rules, alone(online))
         for group in groups:
             some = headroom.count(case.new, [group.index]) > 0
             counts[some] += 1
@@ -114,9 +104,9 @@ def test_loss_knows_that_a_pool_is_full_before_disk_and_memory_are(count: int, s
     """A packing by memory and disk counts only if all limits accept it."""
     state = State(read_cluster(on_fast(count), Reading()))
     group, rules = state.cluster.groups[0], Rules("no-new")
-    assert (FailureTolerance.of_group(state, group, rules).losses([0])[0].instances == 0) is saved
-    assert FailureTolerance.of_group(state, group, rules).not_tolerated([0]) == (
-        [] if saved else [0]
+    assert (FailureTolerance(state, rules, group=group).losses([(0,)])[0,].instances == 0) is saved
+    assert FailureTolerance(state, rules, group=group).not_tolerated([(0,)]) == (
+        [] if saved else [(0,)]
     )
 
 
@@ -126,5 +116,5 @@ def test_joint_failure_loses_whom_no_migration_tag_lets_go(tag: str, lost: list[
     held = {"vm": instance("node1", memory=10, disk_template="rbd")}
     changes = {f"node{k}": {"tags": ["cpu:old"]} for k in (2, 3, 4)} | {"node1": {"tags": [tag]}}
     document = cluster(4, instances=held, changes=changes, tags=("htools:migration:cpu",))
-    joint = SimultaneousFailures(State(read_cluster(document, Reading())), Rules("no-new"))
-    assert [one.name for one in joint.lost((0, 1))] == lost
+    joint = FailureTolerance(State(read_cluster(document, Reading())), Rules("no-new"))
+    assert [one.name for one in joint.unrestarted((0, 1))] == lost

@@ -12,6 +12,7 @@ from iallocator.model.instance import Instance
 from iallocator.n1.counting import GroupCounting
 from iallocator.n1.headroom import CountedTolerance
 from iallocator.n1.queues import fits_into
+from iallocator.n1.rules import Failure
 from iallocator.n1.speculation import Speculation
 from tests.seeds import seeds
 
@@ -28,8 +29,8 @@ def fitting(case: Case, new: Instance) -> list[int]:
     return [i for i in found.open(0)[1] if case.cluster.nodes[i].online]
 
 
-def watched(case: Case) -> list[int]:
-    """Return the nodes that must be able to fail."""
+def watched(case: Case) -> list[Failure]:
+    """Return the failures that must be tolerated."""
     every = range(len(case.cluster.nodes))
     groups = case.cluster.groups
     return sorted({i for g in groups for i in case.rules.failing(case.cluster, g, every)})
@@ -87,7 +88,7 @@ def verdicts_held_to_the_simulation(case: Case) -> Counter[bool | None]:
             continue
         with case.state.trial():
             case.state.place(case.new, (node,))
-            assert all(survives(case, i) for i in watched(case)) is found, node
+            assert all(survives(case, *one) for one in watched(case)) is found, node
     return counts
 
 
@@ -113,7 +114,7 @@ def test_headroom_for_so_many_holds_wherever_they_go(mode: str) -> None:
             case.state.place(new, (node,))
             headroom.placed([(new, (node,))])
             promised += 1
-            assert all(survives(case, i) for i in watched(case)), (seed, number)
+            assert all(survives(case, *one) for one in watched(case)), (seed, number)
         again = headroom_of(case)
         assert headroom.count(case.new, groups) == again.count(case.new, groups), seed
         for node in fitting(case, case.new):
@@ -129,7 +130,7 @@ def test_failures_in_doubt_are_those_that_counting_does_not_settle() -> None:
         if case.new.required_nodes > 1:
             continue
         for group in case.cluster.groups:
-            counting = GroupCounting(case.state, case.rules, group, set(watched(case)))
+            counting = GroupCounting(case.state, case.rules, group, watched(case))
             nodes = [i for i in fitting(case, case.new) if i in group.nodes]
             if counting.intricate or not counting.counts(case.new) or not nodes:
                 continue
@@ -152,7 +153,7 @@ def test_hopeless_placements_are_those_that_some_failure_loses_for_certain() -> 
         if case.new.required_nodes > 1:
             continue
         for group in case.cluster.groups:
-            counting = GroupCounting(case.state, case.rules, group, set(watched(case)))
+            counting = GroupCounting(case.state, case.rules, group, watched(case))
             if counting.intricate or not counting.counts(case.new):
                 continue
             taken = fits_into(case.new)
@@ -220,14 +221,14 @@ def rehearsed(
 
 def kept(case: Case, new: Instance, node: int) -> bool:
     """Return whether the rules allow `new` on `node`, by simulating every failure."""
-    before = {i for i in watched(case) if survives(case, i)}
+    before = {one for one in watched(case) if survives(case, *one)}
     with case.state.trial():
         case.state.place(new, (node,))
-        after = {i for i in watched(case) if survives(case, i)}
+        after = {one for one in watched(case) if survives(case, *one)}
     if case.rules.strict:
         return after.issuperset(watched(case))
     own = case.cluster.nodes[node].group.nodes
-    return after.issuperset(before.intersection(own))
+    return after.issuperset({one for one in before if one[0] in own})
 
 
 @pytest.mark.parametrize("mode", MODES)

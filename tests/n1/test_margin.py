@@ -17,7 +17,7 @@ from tests.builders import Json, allocate, cluster, instance
 from tests.conformance.documents import document
 from tests.seeds import seeds
 
-from .tight import Case, context_of, survives, tight
+from .tight import Case, alone, context_of, survives, tight
 
 MODES = ("strict", "no-new")
 CHUNKS = [range(start, start + 250) for start in seeds(500, 1500)[::250]]
@@ -25,10 +25,8 @@ CHUNKS = [range(start, start + 250) for start in seeds(500, 1500)[::250]]
 
 def cheap(case: Case, node: int) -> int:
     """What the cheap test says of the failure of `node`."""
-    group = case.cluster.nodes[node].group
-    targets = case.rules.targets(case.cluster, group)
-    demand = demand_of(case.state, node, case.rules)
-    return check_bounds(case.state, node, demand, case.rules, targets)[0]
+    demand = demand_of(case.state, (node,), case.rules)
+    return check_bounds(case.state, (node,), demand, case.rules)[0]
 
 
 def verdicts(cases: Iterator[tuple[str, Case]]) -> Counter[int]:
@@ -71,8 +69,8 @@ def test_spare_memory_of_a_safe_failure_may_vanish(mode: str) -> None:
         for node in range(len(case.cluster.nodes)):
             group = case.cluster.nodes[node].group
             targets = case.rules.targets(case.cluster, group)
-            demand = demand_of(case.state, node, case.rules)
-            kind, spare = check_bounds(case.state, node, demand, case.rules, targets)
+            demand = demand_of(case.state, (node,), case.rules)
+            kind, spare = check_bounds(case.state, (node,), demand, case.rules)
             if kind != SAFE or not 0 < spare < float("inf"):
                 continue
             for target in targets:
@@ -111,8 +109,8 @@ def test_any_two_nodes_may_be_closed_where_the_spare_memory_is_infinite(mode: st
         memory, disk = case.state.columns[MEMORY], case.state.columns[DISK]
         for node, group in enumerate(one.group for one in case.cluster.nodes):
             targets = case.rules.targets(case.cluster, group)
-            demand = demand_of(case.state, node, case.rules)
-            kind, spare = check_bounds(case.state, node, demand, case.rules, targets)
+            demand = demand_of(case.state, (node,), case.rules)
+            kind, spare = check_bounds(case.state, (node,), demand, case.rules)
             if not demand.plain or kind != SAFE or spare < 0:
                 continue
             for pair in combinations([one for one in targets if one != node], 2):
@@ -139,6 +137,8 @@ def test_failures_played_through_at_once_end_as_one_by_one(
         case = tight(seed, mode)
         for group in case.cluster.groups:
             one_by_one = [node for node in group.nodes if not survives(case, node)]
-            assert sorted(case.simulation.lost(group.nodes)) == one_by_one, f"{mode} {seed}"
+            assert sorted(case.simulation.lost(alone(group.nodes))) == alone(one_by_one), (
+                f"{mode} {seed}"
+            )
             lost += len(one_by_one)
     assert lost > 40

@@ -172,8 +172,8 @@ def test_failure_that_another_order_survives_is_lost_only_to_the_simulation() ->
     verdicts = {}
     for mode in ("no-new", "no-worse"):
         case = context_of(greedy_gets_stuck(), mode)
-        verdicts[mode] = case.context.tolerance(case.context.all_nodes()).tolerated([0])
-    assert verdicts == {"no-new": [], "no-worse": [0]}
+        verdicts[mode] = case.context.tolerance(case.context.all_nodes()).tolerated([(0,)])
+    assert verdicts == {"no-new": [], "no-worse": [(0,)]}
 
 
 def test_sums_of_parts_tell_what_the_search_says(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from iallocator.model.state import State
 from iallocator.n1 import simulation_arrays as batch
 from iallocator.n1.rules import Rules
 from iallocator.n1.simulation import Simulation
-from iallocator.n1.simultaneous import SimultaneousFailures
+from iallocator.n1.tolerance import FailureTolerance
 from iallocator.planners.check.joint_failures import examine_failures
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
@@ -118,9 +118,9 @@ def test_joint_failures_leave_the_state_as_it_is(template: str) -> None:
     """Of any size, with three nodes as well."""
     document = world(3, template)
     state = State(read_cluster(document, Reading()))
-    joint = SimultaneousFailures(state, Rules("no-new"))
+    joint = FailureTolerance(state, Rules("no-new"))
     for nodes in combinations(range(5), 3):
-        joint.lost(nodes)
+        joint.unrestarted(nodes)
     assert state.version == State(read_cluster(document, Reading())).version
 
 
@@ -137,8 +137,8 @@ def test_failures_in_racks_are_played_through_in_arrays_as_one_by_one() -> None:
         state = State(read_cluster(document, Reading()))
         group = state.cluster.groups[0]
         simulation = Simulation.of_group(state, group, Rules("no-new"))
-        alone = [node for node in range(5) if simulation.fail(node) is not None]
-        assert batch.suits(state, group, Rules("no-new"))
-        assert simulation.lost(range(5)) == alone, seed
+        alone = [(node,) for node in range(5) if simulation.fail((node,)) is not None]
+        assert batch.suits(state, group, Rules("no-new"), alone)
+        assert simulation.lost([(node,) for node in range(5)]) == alone, seed
         told.add(len(alone))
     assert len(told) > 2

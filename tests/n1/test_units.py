@@ -17,7 +17,7 @@ from tests.seeds import seeds
 
 from .test_margin import cheap
 from .test_tolerance import compare
-from .tight import Case, context_of, document, survives
+from .tight import Case, alone, context_of, document, survives
 
 MODES = ("strict", "no-new")
 
@@ -56,7 +56,7 @@ def test_failure_of_a_node_with_a_unit_needs_one_node_for_all_of_it() -> None:
     assert survives(spread([100, 100], ["", ""], 150), 0)
     case = spread([100, 100], ["a", "a"], 150)
     assert not survives(case, 0)
-    stranded = case.simulation.fail(0)
+    stranded = case.simulation.fail((0,))
     assert stranded is not None
     assert stranded.why == "no node has the memory for it together with i1"
     assert survives(spread([100, 100], ["a", "a"], 201), 0)
@@ -98,7 +98,7 @@ def test_simulation_of_units_in_arrays_finds_the_same_failures(
             nodes = list(group.nodes)
             slow = [node for node in nodes if not survives(case, node)]
             monkeypatch.setattr(simulation, "WORTH_ARRAYS", 0)
-            assert sorted(case.simulation.lost(nodes)) == slow, f"{mode} {seed}"
+            assert sorted(case.simulation.lost(alone(nodes))) == alone(slow), f"{mode} {seed}"
             monkeypatch.undo()
             lost += len(slow)
     assert lost > 30

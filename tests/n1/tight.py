@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from random import Random
 from typing import Any
 
 from iallocator.engine import read
 from iallocator.model.instance import Instance
-from iallocator.n1.rules import Rules
+from iallocator.n1.rules import Failure, Rules
 from iallocator.n1.simulation import Simulation
 from iallocator.options.settings import Settings
 from iallocator.placement.context import Context
 from tests.builders import Json, allocate, as_bytes, cluster, instance, policy, spec
 
-__all__ = ["Case", "context_of", "survives", "tight"]
+__all__ = ["Case", "alone", "context_of", "survives", "tight"]
 
 TEMPLATES = ("rbd", "rbd", "plain", "drbd", "drbd", "file", "diskless", "blockdev")
 
@@ -120,6 +120,11 @@ def _trouble(rng: Random, node: Json) -> None:
         node["ndparams"] = {"exclusive_storage": True, "spindle_count": 1}
 
 
+def alone(nodes: Iterable[int]) -> list[Failure]:
+    """Return the failures of `nodes`, each without the others."""
+    return [(node,) for node in nodes]
+
+
 def survives(case: Case, node: int) -> bool:
     """Return whether `node` can fail in the present state, by simulation."""
-    return case.simulation.fail(node) is None
+    return case.simulation.fail((node,)) is None

@@ -66,9 +66,10 @@ def answers(context: Context, moved: Instance, as_move: bool, forgetful: bool = 
 
 def new_judge(context: Context, scope: Sequence[int]) -> FailureTolerance:
     """Return an N+1 check without kept values."""
-    leaving = None if context.leaving is None else (context.leaving, context.leaving.nodes)
     rules = context.rules(context.settings.n1)
-    return FailureTolerance(context.state, context.kernels, rules, scope, leaving)
+    found = FailureTolerance(context.state, rules, scope, context.kernels)
+    found.replaced = None if context.leaving is None else (context.leaving, context.leaving.nodes)
+    return found
 
 
 def made_anew(context: Context) -> Context:

@@ -25,5 +25,5 @@ def unsurvivable_in(state: State) -> set[str]:
     for group in state.cluster.groups:
         simulation = Simulation(state, Kernels(state, []), Rules("no-new"), group.nodes)
         online = [index for index in group.nodes if nodes[index].online]
-        found |= {nodes[index].name for index in online if simulation.fail(index)}
+        found |= {nodes[index].name for index in online if simulation.fail((index,))}
     return found

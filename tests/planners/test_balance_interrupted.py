@@ -19,7 +19,7 @@ import pytest
 
 from iallocator.cli import main
 from iallocator.deadline import SIGNALLED, Stopped
-from iallocator.n1.baseline import Baseline
+from iallocator.n1.tolerance import FailureTolerance
 from iallocator.planners.balance.scan.scan import MoveScan
 from tests.command import json_of
 from tests.patience import PATIENCE
@@ -133,16 +133,18 @@ def test_balance_interrupted_while_judged_keeps_its_moves(
     calls = []
 
     def counted(question: Callable[..., Any]) -> Callable[..., Any]:
-        def ask(baseline: Baseline, *arguments: Any, **named: Any) -> Any:
+        def ask(failures: FailureTolerance, *arguments: Any, **named: Any) -> Any:
             calls.append(1)
             if len(calls) == asked:
                 raise Stopped(SIGNALLED)
-            return question(baseline, *arguments, **named)
+            return question(failures, *arguments, **named)
 
         return ask
 
     for question in ("broken", "first_broken"):
-        monkeypatch.setattr(Baseline, question, counted(getattr(Baseline, question)))
+        monkeypatch.setattr(
+            FailureTolerance, question, counted(getattr(FailureTolerance, question))
+        )
     plan = json_of("balance", "-t", path, status=130)
     assert plan["moves"] == plain["moves"] != []
     assert plan["groups"][0]["reason"] == "interrupted"

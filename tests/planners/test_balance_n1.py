@@ -7,7 +7,8 @@ from random import Random
 import pytest
 
 from iallocator.model.state import State
-from iallocator.n1.baseline import Baseline, MoveGuard
+from iallocator.n1.rules import plan_rules
+from iallocator.n1.tolerance import FailureTolerance
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
 from tests.builders import Json, cluster, instance
@@ -147,16 +148,17 @@ def test_failure_guard_agrees_with_the_simulation_after_every_move() -> None:
     for seed in SEEDS:
         world = read_cluster(_tight(seed), Reading())
         state, rng = State(world), Random(seed)
-        survival = Baseline(state, world.groups[0], "no-new")
-        guard = MoveGuard(survival, state)
+        failures = FailureTolerance(state, plan_rules("no-new"), group=world.groups[0])
+        failures.measure()
+        guard = failures.guard()
         for _ in range(30):
             one = rng.choice(world.instances)
             before = state.where[one.name]
             after = tuple(rng.sample(range(len(world.nodes)), len(before)))
             state.remove(one, before)
             state.place(one, after)
-            expected = not survival.not_tolerated(state, sorted(survival.tolerated))
-            assert guard.keeps() == MoveGuard(survival, state).keeps() == expected, seed
+            expected = not failures.not_tolerated(sorted(failures.initial.tolerated))
+            assert guard.keeps() == failures.guard().keeps() == expected, seed
             if expected:
                 kept += 1
                 guard.moved()
@@ -196,7 +198,8 @@ def test_survival_asked_of_two_states_answers_for_each_as_it_is(mode: str) -> No
     for seed in seeds(6, 20):
         world, rng = read_cluster(_tight(seed), Reading()), Random(seed)
         group, states = world.groups[0], (State(world), State(world))
-        kept = Baseline(states[0], group, mode)
+        kept = FailureTolerance(states[0], plan_rules(mode), group=group)
+        kept.measure()
         for _ in range(3):
             found = []
             for state in states:
@@ -204,7 +207,8 @@ def test_survival_asked_of_two_states_answers_for_each_as_it_is(mode: str) -> No
                 count = len(moved.nodes)
                 state.remove(moved, state.where[moved.name])
                 state.place(moved, tuple(rng.sample(group.nodes, count)))
-                found.append(kept.not_tolerated(state, group.nodes))
-                assert found[-1] == Baseline(state, group, mode).not_tolerated(state, group.nodes)
+                found.append(kept.on(state).not_tolerated(kept.failing()))
+                again = FailureTolerance(state, plan_rules(mode), group=group)
+                assert found[-1] == again.not_tolerated(kept.failing())
             differed += found[0] != found[1]
     assert differed

@@ -8,7 +8,8 @@ import pytest
 
 from iallocator.model.instance import Backend, Disks, Instance
 from iallocator.model.state import State
-from iallocator.n1.headroom import FillRules, Headroom
+from iallocator.n1.rules import Rules
+from iallocator.n1.tolerance import FailureTolerance
 from iallocator.scoring import Kernels
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
@@ -31,14 +32,14 @@ def test_survival_after_placements_of_all_kinds_is_that_of_a_new_one(seed: int, 
     held = {f"i{k}": instance(f"node{k % 4 + 1}", memory=3500, disk_template="rbd") for k in nodes}
     world = read_cluster(cluster(4, instances=held), Reading(static_kvm_memory=0))
     state = State(world)
-    kernels, rules = Kernels(state, ()), {0: FillRules(mode, True, nodes)}
-    kept, seen = Headroom(state, kernels, rules), set()
+    kernels, rules = Kernels(state, ()), Rules(mode)
+    kept, seen = FailureTolerance(state, rules, kernels=kernels), set()
     for number in range(12):
         one = newcomer(rng, number)
         places = [tuple(rng.sample(nodes, one.required_nodes)) for _ in range(3)]
-        fresh = Headroom(state, kernels, rules)
-        found = [kept.allows(one, place, True) for place in places]
-        assert found == [fresh.allows(one, place, True) for place in places], number
+        fresh = FailureTolerance(state, rules, kernels=kernels)
+        found = [kept.accepts(one, place) for place in places]
+        assert found == [fresh.accepts(one, place) for place in places], number
         seen.update(found)
         room = [p for p in places if min(state.columns[0][index] for index in p) > one.memory]
         for place in room[:1]:

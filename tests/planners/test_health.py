@@ -7,9 +7,9 @@ import random
 import pytest
 
 from iallocator.model.state import State
-from iallocator.n1.baseline import Baseline
-from iallocator.n1.rules import Rules
+from iallocator.n1.rules import Rules, plan_rules
 from iallocator.n1.simulation import Simulation
+from iallocator.n1.tolerance import FailureTolerance
 from iallocator.options.settings import Settings
 from iallocator.planners.check import health as checked
 from iallocator.planners.intergroup import health as between
@@ -31,8 +31,10 @@ def test_health_of_a_group_is_the_same_for_every_planner(mode: str) -> None:
         expected = {i for i in group.nodes if cluster.nodes[i].name in simulated}
         mover = Mover(IntergroupContext(cluster, settings))
         assert set(between.examine(mover, group).doomed) == expected, name
-        online = {i for i in group.nodes if cluster.nodes[i].online}
-        assert online - Baseline(state, group, mode).tolerated == expected, name
+        failures = FailureTolerance(state, plan_rules(mode), group=group)
+        failures.measure()
+        lost = set(failures.failing()) - failures.initial.tolerated
+        assert {node for (node,) in lost} == expected, name
         (told,) = [one for one in checked.examine(state, "no-new") if one.group is group]
         listed = {one.node for one in told.findings if one.kind == "global_n1"}
         assert listed == {cluster.nodes[i].name for i in expected}, name
@@ -46,7 +48,7 @@ def test_health_by_sums_is_that_of_simulated_failures() -> None:
     for name, cluster, group in worlds(range(20)):
         state = State(cluster)
         played = Simulation.of_group(state, group, Rules("strict"))
-        expected = {cluster.nodes[i].name for i in group.nodes if played.fail(i) is not None}
+        expected = {cluster.nodes[i].name for i in group.nodes if played.fail((i,)) is not None}
         (told,) = [one for one in checked.examine(state, "strict") if one.group is group]
         listed = {one.node for one in told.findings if one.kind == "global_n1"}
         assert listed == expected, name
@@ -60,14 +62,15 @@ def test_first_lost_failure_is_the_first_of_all(mode: str) -> None:
     found = 0
     for number, (name, cluster, group) in enumerate(worlds(range(20))):
         state, draw = State(cluster), random.Random(number)
-        survival = Baseline(State(cluster), group, mode)
+        failures = FailureTolerance(State(cluster), plan_rules(mode), group=group)
+        failures.measure()
         crowded = draw.choice(group.nodes)
         for instance in cluster.instances[::2]:
             before = state.where[instance.name]
             if crowded not in before:
                 state.remove(instance, before)
                 state.place(instance, (crowded, *before[1:]))
-        every = survival.broken(state)
-        assert survival.first_broken(state) == next(iter(every), None), name
+        every = failures.on(state).broken()
+        assert failures.on(state).first_broken() == next(iter(every), None), name
         found += bool(every)
     assert found > 2

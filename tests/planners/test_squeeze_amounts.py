@@ -10,7 +10,8 @@ import pytest
 from iallocator.model.cluster import Cluster
 from iallocator.model.policy import Spec
 from iallocator.model.state import State
-from iallocator.n1.baseline import Baseline
+from iallocator.n1.rules import plan_rules
+from iallocator.n1.tolerance import FailureTolerance
 from iallocator.planners.power_state import Switched
 from iallocator.planners.squeeze.feasibility import CapacityBounds
 from iallocator.planners.squeeze.headroom import Headroom
@@ -35,7 +36,7 @@ def _cluster(rng: random.Random) -> Cluster:
     return read_cluster(builders.cluster(nodes=4, memory=MEMORY, instances=instances), Reading())
 
 
-def _possible(cluster: Cluster, reserve: Headroom, survival: Baseline) -> bool:
+def _possible(cluster: Cluster, reserve: Headroom, survival: FailureTolerance) -> bool:
     """Return whether some placement on the online nodes keeps the reserve and N+1."""
     online = [node.index for node in cluster.nodes if node.online]
     state = State(cluster)
@@ -45,7 +46,7 @@ def _possible(cluster: Cluster, reserve: Headroom, survival: Baseline) -> bool:
         with state.trial():
             for instance, index in zip(cluster.instances, choice):
                 state.place(instance, (index,))
-            if not reserve.missing(state, online) and not survival.broken(state):
+            if not reserve.missing(state, online) and not survival.on(state).broken():
                 return True
     return False
 
@@ -58,7 +59,8 @@ def test_amounts_call_hopeless_only_what_no_arrangement_can_do(mode: str) -> Non
         rng = random.Random(seed)
         cluster = _cluster(rng)
         group = cluster.groups[0]
-        survival = Baseline(State(cluster), group, mode)
+        survival = FailureTolerance(State(cluster), plan_rules(mode), group=group)
+        survival.measure()
         reserve = Headroom(Spec(256, 1, 1024, 1, 1, 1), rng.choice((1.0, 2.0, 4.0)))
         off = rng.sample(group.nodes, rng.choice((2, 2, 3)))
         amounts = CapacityBounds(State(cluster), group.nodes, reserve, survival)

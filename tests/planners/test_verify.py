@@ -11,7 +11,8 @@ from iallocator.constraints.affinity_factory import relations_of
 from iallocator.model.cluster import Cluster
 from iallocator.model.moves import FAILOVER, FAILOVER_TO, REPLACE_SECONDARY, Move
 from iallocator.model.state import State
-from iallocator.n1.baseline import Baseline
+from iallocator.n1.rules import Failure
+from iallocator.n1.tolerance import FailureTolerance
 from iallocator.options.settings import Settings
 from iallocator.planners.outcome import Failures
 from iallocator.planners.plan import PlanEntry
@@ -376,11 +377,11 @@ def test_failures_known_from_the_moves_are_not_asked_of_the_steps_again(
     """Both begin and end equally; if the steps end elsewhere, the end is checked again."""
     asked: list[int] = []
 
-    def not_tolerated(baseline: Baseline, state: State, failing: Sequence[int]) -> list[int]:
+    def not_tolerated(tolerance: object, failing: Sequence[Failure]) -> list[Failure]:
         asked.append(len(failing))
         return []
 
-    monkeypatch.setattr(Baseline, "not_tolerated", not_tolerated)
+    monkeypatch.setattr(FailureTolerance, "not_tolerated", not_tolerated)
     residents = {f"i{k}": rbd("node1") for k in range(3)}
     moves = ("i0", "fa:node2"), ("i1", "fa:node3")
     plan = Plan(builders.cluster(3, instances=residents), *moves, n1="no-new")

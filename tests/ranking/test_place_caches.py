@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from iallocator.cli import main
-from iallocator.n1.tolerance import FailureCache
 from iallocator.placement.evaluator import Evaluator
 from iallocator.placement.move_check import MoveChecks
 from iallocator.planners.place.scheduler import RequiredFailures
@@ -36,8 +35,8 @@ def test_place_without_what_is_kept_finds_the_same(
     def forgetful(self: RequiredFailures, *question: Any) -> object:
         nonlocal asked
         asked += 1
-        for baseline in self._baselines.values():
-            baseline._cached = self._state, FailureCache()
+        for failures in self._failures.values():
+            failures._known_watches, failures._demands, failures._version = {}, {}, -1
         return tolerance(self, *question)
 
     def verdicts(one: Evaluator) -> MoveChecks:

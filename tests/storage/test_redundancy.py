@@ -14,7 +14,7 @@ from iallocator.n1 import simulation
 from iallocator.n1.bounds import check_bounds, demand_of
 from iallocator.n1.rules import LOST, SAFE, UNKNOWN
 from tests.builders import Json, allocate, cluster, instance
-from tests.n1.tight import Case, context_of, survives
+from tests.n1.tight import Case, alone, context_of, survives
 from tests.seeds import seeds
 
 from .worlds import external, internal
@@ -166,9 +166,9 @@ def test_cheap_verdict_on_shares_is_that_of_the_simulation(mode: str) -> None:
     restricted = 0
     for name, case in cases(mode, seeds(80, 350)):
         for node, group in enumerate(n.group for n in case.cluster.nodes):
-            demand = demand_of(case.state, node, case.rules)
+            demand = demand_of(case.state, (node,), case.rules)
             targets = case.rules.targets(case.cluster, group)
-            kind, spare = check_bounds(case.state, node, demand, case.rules, targets)
+            kind, spare = check_bounds(case.state, (node,), demand, case.rules)
             counts[kind] += 1
             restricted += demand.shares is not None
             if kind != UNKNOWN:
@@ -182,7 +182,7 @@ def test_cheap_verdict_on_shares_is_that_of_the_simulation(mode: str) -> None:
 
 def assert_spare(case: Case, node: int, spare: float, targets: list[int]) -> None:
     """Assert that the spare memory can vanish from any one node."""
-    memory, failovers = case.state.columns[0], demand_of(case.state, node, case.rules).failovers
+    memory, failovers = case.state.columns[0], demand_of(case.state, (node,), case.rules).failovers
     for target in targets:
         if target not in failovers:
             memory[target] -= spare
@@ -201,6 +201,6 @@ def test_failures_played_through_at_once_respect_pools(
         case = context_of(tight(Random(f"pools/{seed}")), mode)
         nodes = case.cluster.groups[0].nodes
         one_by_one = [node for node in nodes if not survives(case, node)]
-        assert sorted(case.simulation.lost(nodes)) == one_by_one, f"{mode} {seed}"
+        assert sorted(case.simulation.lost(alone(nodes))) == alone(one_by_one), f"{mode} {seed}"
         lost += len(one_by_one)
     assert lost > 10

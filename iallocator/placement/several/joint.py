@@ -238,9 +238,9 @@ def reserves(context: Context) -> dict[int, float]:
         total = sum(free.values())
         spare = [
             total
-            - free[node]
-            - sum(i.memory for i in state.primaries[node].values() if i.uses_memory)
-            for node in tolerance.tolerated([node for node in failing if node in targets])
+            - sum(free[node] for node in failure)
+            - sum(i.memory for n in failure for i in state.primaries[n].values() if i.uses_memory)
+            for failure in tolerance.tolerated([one for one in failing if free.keys() >= set(one)])
         ]
         if spare:
             found[group.index] = min(spare)

@@ -8,7 +8,7 @@ the other.  That takes twice as long: `docs/design/exact-search.md` has the meas
 from __future__ import annotations
 
 from iallocator.deadline import PLACEMENTS, TIME_IS_UP, TRIALS, Held, Stopped, check
-from iallocator.n1.baseline import NO_GROWTH
+from iallocator.n1.initial import NO_GROWTH
 from iallocator.placement.moves import with_nearest
 from iallocator.placement.results import MoveResult
 from iallocator.placement.several.moves import move_most, places_of_move, taken_off, try_moves
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from iallocator.aliases import Nodes
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
-    from iallocator.n1.baseline import Baseline, Growth
+    from iallocator.n1.initial import Growth
+    from iallocator.n1.tolerance import FailureTolerance
     from iallocator.placement.context import Context
     from iallocator.placement.several.sequence import Made, MoveTask
 
@@ -37,18 +38,18 @@ def least_growth(context: Context, group: Group, tasks: Sequence[MoveTask]) -> t
 
     All of them have been moved within `group`; the state is left as it is.
     """
-    state, baseline = context.state, context.baseline(group)
-    if baseline.spent():
+    state, failures = context.state, context.failures(group)
+    if failures.spent():
         return False, []
-    back = baseline.offline_instances.back(state)
-    present = baseline.growth(state, back)
+    back = failures.initial.offline_instances.back(state)
+    present = failures.growth(back)
     if present == NO_GROWTH or context.effort.spent:
         return present == NO_GROWTH, []
     if not context.searches_for([group]) or context.deadline.over():
         return False, []
     wanted = {task.instance.name: state.where[task.instance.name] for task in tasks}
     with Held() as held, state.trial():
-        search = _LeastGrowth(context, baseline, tasks, back, present)
+        search = _LeastGrowth(context, failures, tasks, back, present)
         for task in tasks:
             state.remove(task.instance, wanted[task.instance.name])
             state.place(task.instance, task.instance.nodes)
@@ -63,9 +64,7 @@ def told(context: Context, groups: Collection[Group], proved: Collection[Group])
     """What to add to ``info`` where more is lost than before; `proved`: nothing loses less."""
     found = ""
     for group in groups:
-        text = (
-            "" if context.effort.spent else context.baseline(group).describe_growth(context.state)
-        )
+        text = "" if context.effort.spent else context.failures(group).describe_growth()
         least = "no other places lose less" if group in proved else "the least that was found"
         found += f"; {text}: {least}" if text else ""
     return found
@@ -87,22 +86,22 @@ class _LeastGrowth(BranchAndBound):
     def __init__(
         self,
         context: Context,
-        baseline: Baseline,
+        failures: FailureTolerance,
         tasks: Sequence[MoveTask],
         back: tuple[int, float],
         best: Growth,
     ) -> None:
         super().__init__(len(tasks), best, NO_GROWTH)
         self._context = context
-        self._baseline = baseline
+        self._failures = failures
         self._tasks = sorted(tasks, key=lambda task: -task.instance.memory)
         self._back = back
         self._budget = context.budget()
-        self._work = 1 + (baseline.failures // NODES) ** 2  # for each place
+        self._work = 1 + (len(failures.initial.failing) // NODES) ** 2  # for each place
         self.found: Made = []
 
     def must_end(self) -> bool:
-        return self._budget.must_end or self._baseline.spent()
+        return self._budget.must_end or self._failures.spent()
 
     def branches(self, depth: int) -> Iterator[tuple[Growth, Nodes]]:
         state, task = self._context.state, self._tasks[depth]
@@ -114,7 +113,7 @@ class _LeastGrowth(BranchAndBound):
             self._budget.spend(self._work, PLACEMENTS)
             with state.trial():
                 state.place(task.instance, nodes)
-                found.append((self._baseline.growth(state, self._back), nodes))
+                found.append((self._failures.growth(self._back), nodes))
         yield from sorted(found, key=lambda one: one[0])
 
     def enter(self, depth: int, choice: Nodes) -> None:
@@ -149,7 +148,7 @@ def move_all(context: Context, tasks: Sequence[MoveTask]) -> tuple[str, Made]:
     for task in tasks:
         group = context.cluster.nodes[task.instance.nodes[0]].group
         if context.evaluator(group).rules.exact:
-            context.baseline(group)  # made of the state before it is changed
+            context.failures(group)  # made of the state before it is changed
     made = _without_separated(context, _in_turn(context, tasks))
     failed = [instance for instance, outcome in made if outcome.best is None]
     note = ""

@@ -115,14 +115,14 @@ def _compared_with(
         return lambda nodes: False
     if any(context.cluster.group_of(task.instance) is not group for task in tasks):
         return lambda nodes: False  # who comes from elsewhere is asked one by one
-    state, baseline = context.state, context.baseline(group)
-    now = baseline.growth(state)
+    state, failures = context.state, context.failures(group)
+    now = failures.growth()
 
     def loses_more(nodes: Mapping[str, Nodes]) -> bool:
         with state.trial():
             for task in tasks:
                 state.place(task.instance, nodes[task.instance.name])
-            return baseline.growth(state) > now
+            return failures.growth() > now
 
     return loses_more
 

@@ -10,7 +10,8 @@ from iallocator.errors import NotFoundError
 from iallocator.model.moves import replay
 from iallocator.model.node_view import Capacities
 from iallocator.model.state import State
-from iallocator.n1.baseline import Baseline
+from iallocator.n1.rules import plan_rules
+from iallocator.n1.tolerance import FailureTolerance
 from iallocator.names import whole_names
 from iallocator.placement.affinity import demands_of
 from iallocator.planners.balance.descent import GroupBalancer
@@ -174,13 +175,13 @@ class _Balancing:
 
 def _keep_n1(problem: BalanceProblem, plan: Plan) -> None:
     """Remove the last moves of `plan` until every failure is tolerated that must be."""
-    baseline, state = problem.baseline, problem.state
+    failures, state = problem.failures, problem.state
     reason = ""
-    while baseline is not None and plan.entries:
+    while failures is not None and plan.entries:
         with state.trial():
             replay(state, plan.moves)
-            reason = reason or baseline.problem(state)
-            if not reason or not baseline.broken(state, rescues=True):
+            reason = reason or failures.problem()
+            if not reason or not failures.broken(rescues=True):
                 break
         plan.entries.pop()
         plan.reason = reason
@@ -224,6 +225,9 @@ def _problem_of(
         instances = [i for i in instances if i.name not in relations.stuck]
     scope = in_order(group.nodes, options.rules.behaviour)
     mode = options.n1_of(group)
-    baseline = None if mode == "off" else Baseline(state, group, mode, relations)
+    failures = None
+    if mode != "off":
+        failures = FailureTolerance(state, plan_rules(mode, relations), group=group)
+        failures.measure()
     rules = options.rules_for(group)
-    return BalanceProblem(state, scope, fixed, instances, rules, relations, baseline)
+    return BalanceProblem(state, scope, fixed, instances, rules, relations, failures)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.model.node_view import Capacities
     from iallocator.model.state import State
-    from iallocator.n1.baseline import MoveGuard
+    from iallocator.n1.tolerance import FailureTolerance
     from iallocator.planners.balance.move_kinds import MoveKind, MoveRules
     from iallocator.planners.balance.problem import BalanceProblem
 
@@ -94,7 +94,7 @@ class ColocationMoves:
     """
 
     def __init__(
-        self, problem: BalanceProblem, relations: Relations, guard: MoveGuard | None = None
+        self, problem: BalanceProblem, relations: Relations, guard: FailureTolerance | None = None
     ) -> None:
         self._guard = guard
         self._state = problem.state

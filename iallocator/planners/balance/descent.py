@@ -14,7 +14,7 @@ Cost: a scan of instances × nodes for each step.
 from __future__ import annotations
 
 from iallocator.model.moves import replay
-from iallocator.n1.baseline import MoveGuard
+from iallocator.n1.tolerance import FailureTolerance
 from iallocator.planners.balance.neighbourhoods import BestMove, Exchange, Repair
 from iallocator.planners.balance.plan_builder import PlanBuilder
 from iallocator.planners.plan import Plan
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     from iallocator.deadline import Stopped
-    from iallocator.model.state import State
     from iallocator.planners.balance.colocation_groups import ColocationMoves
     from iallocator.planners.balance.plan_builder import Progress, Search
     from iallocator.planners.balance.problem import BalanceProblem
@@ -59,7 +58,7 @@ class Descent:
         problem: BalanceProblem,
         limits: StopCriteria,
         progress: Progress,
-        guard: MoveGuard | None = None,
+        guard: FailureTolerance | None = None,
         by_value: bool = False,
     ) -> None:
         builder = self._builder = PlanBuilder(problem, limits, progress, guard)
@@ -185,27 +184,27 @@ class GroupBalancer:
         Instances on nodes that are not online are moved even if a failure of their new node
         could not be tolerated.
         """
-        state, baseline = self._problem.state, self._problem.baseline
+        state, failures = self._problem.state, self._problem.failures
         self._plans.append(self._empty())
 
-        def found(guard: MoveGuard | None, keep: bool = True) -> Plan:
+        def found(guard: FailureTolerance | None, keep: bool = True) -> Plan:
             descent = Descent(self._problem, self._limits, self._progress, guard, by_value)
             if keep:
                 self._plans[-1] = descent.plan
             return descent.run()
 
-        def at_the_end(plan: Plan, value: Callable[[State], V]) -> V:
+        def at_the_end(plan: Plan, value: Callable[[], V]) -> V:
             with state.trial():
                 replay(state, plan.moves)
-                return value(state)
+                return value()
 
         plan = found(None)
-        if baseline is None or not at_the_end(plan, baseline.broken):
+        if failures is None or not at_the_end(plan, failures.broken):
             return
-        plan = found(MoveGuard(baseline, state))
-        down = at_the_end(plan, baseline.still_offline)
+        plan = found(failures.guard())
+        down = at_the_end(plan, failures.still_offline)
         if down:
-            other = found(MoveGuard(baseline, state, rescues=True), keep=False)
-            if at_the_end(other, baseline.still_offline) < down:
+            other = found(failures.guard(rescues=True), keep=False)
+            if at_the_end(other, failures.still_offline) < down:
                 other.reason += RESCUED
                 self._plans[-1] = other

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from iallocator.model.moves import Move
-    from iallocator.n1.baseline import MoveGuard
+    from iallocator.n1.tolerance import FailureTolerance
     from iallocator.planners.balance.move_kinds import ScoredMoves
     from iallocator.planners.balance.problem import BalanceProblem
     from iallocator.planners.balance.scan.scan import MoveScan
@@ -54,7 +54,7 @@ class PlanBuilder:
         problem: BalanceProblem,
         limits: StopCriteria,
         progress: Progress,
-        guard: MoveGuard | None,
+        guard: FailureTolerance | None,
     ) -> None:
         self.problem = problem
         self.state = problem.state

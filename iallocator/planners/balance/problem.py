@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.model.node_view import Capacities
     from iallocator.model.state import State
-    from iallocator.n1.baseline import Baseline
+    from iallocator.n1.tolerance import FailureTolerance
     from iallocator.planners.balance.move_kinds import MoveRules
     from iallocator.planners.balance.scan.scan import MoveScan
 
@@ -32,8 +32,8 @@ class BalanceProblem:
         Which moves are allowed.
     relations:
         The affinity constraints of the instances.
-    baseline:
-        The failures that must be tolerated in the end.
+    failures:
+        The failures, as measured initially: they must be tolerated in the end.
     centres:
         Scores are computed relative to these numbers; by default, to the means when a scan begins.
         Two scans with the same centres compute bit-identical scores.
@@ -47,12 +47,12 @@ class BalanceProblem:
         instances: Sequence[Instance],
         rules: MoveRules,
         relations: Relations | None = None,
-        baseline: Baseline | None = None,
+        failures: FailureTolerance | None = None,
         centres: Sequence[float] | None = None,
     ) -> None:
         self.state = state
         self.centres = centres
-        self.baseline = baseline
+        self.failures = failures
         self.relations = relations
         self.scope = scope
         self.fixed = fixed

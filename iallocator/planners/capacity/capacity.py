@@ -15,14 +15,14 @@ from iallocator.errors import UsageError
 from iallocator.limits.group import rejected_by_policy
 from iallocator.limits.node import ALL_LIMITS, HARD_LIMITS
 from iallocator.model.state import State
-from iallocator.n1.headroom import FillRules
 from iallocator.n1.rules import Rules
-from iallocator.n1.simulation import Simulation
+from iallocator.n1.tolerance import FailureTolerance
 from iallocator.names import domain_of
 from iallocator.placement.limit_policy import LimitPolicy
 from iallocator.placement.nearest import RolesTested, closest
 from iallocator.placement.what_if import WhatIf
 from iallocator.planners.capacity.fill import FillResult, fill
+from iallocator.planners.capacity.group_tolerances import GroupTolerances
 from iallocator.planners.capacity.site import CapacityState
 from iallocator.planners.capacity.tiered import fill_tiered
 from iallocator.planners.capacity.usage import Figures, Totals
@@ -343,16 +343,30 @@ class _Study:
 
     def _site(self, state: State) -> CapacityState:
         wants = self._wants
-        rules = {
-            mode: FillRules(mode or "strict", bool(mode), self._watched, self._units)
+        watched = [(index,) for index in self._watched]
+        tolerances = {
+            mode: FailureTolerance(
+                state,
+                Rules(
+                    mode or "strict",
+                    self._units,
+                    failures=watched if mode in ("", "strict") else None,
+                ),
+                kernels=self._kernels,
+            )
             for mode in {wants.n1, *wants.n1_of.values()}
         }
+        modes = {g.index: wants.n1_of.get(g.index, wants.n1) for g in self._groups}
         soft = {g.index: wants.soft_of.get(g.index, wants.ignore_soft) for g in self._groups}
         return CapacityState(
             state,
             [(group, [i for i in group.nodes if self._allows(i)]) for group in self._groups],
             self._kernels,
-            {group.index: rules[wants.n1_of.get(group.index, wants.n1)] for group in self._groups},
+            GroupTolerances(
+                state,
+                {index: tolerances[mode] for index, mode in modes.items()},
+                frozenset(index for index, mode in modes.items() if mode),
+            ),
             {index: HARD_LIMITS if spared else ALL_LIMITS for index, spared in soft.items()},
             wants.behaviour,
         )
@@ -404,7 +418,8 @@ def unhealthy_groups(
     unhealthy = {cluster.nodes[index].group.index for index in failing_nodes(state)}
     rules = Rules("strict", units)
     for group in cluster.groups:
-        simulation = Simulation(state, kernels, rules, group.nodes)
-        if group.index not in unhealthy and simulation.lost(group.nodes):
+        tolerance = FailureTolerance(state, rules, group.nodes, kernels)
+        failing = rules.failing(cluster, group, group.nodes)
+        if group.index not in unhealthy and tolerance.not_tolerated(failing):
             unhealthy.add(group.index)
     return unhealthy

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
-    from iallocator.n1.headroom import Headroom
     from iallocator.n1.speculation import Speculation
+    from iallocator.planners.capacity.group_tolerances import GroupTolerances
     from iallocator.scoring import Kernels
     from iallocator.scoring.incremental import IncrementalScores
 
@@ -49,13 +49,13 @@ class NextPlace:
         self,
         state: State,
         scores: IncrementalScores,
-        headroom: Headroom,
+        n1: GroupTolerances,
         groups: Sequence[int],
         newcomers: Callable[[int], Instance],
     ) -> None:
         self._state = state
         self._scores = scores
-        self._headroom = headroom
+        self._n1 = n1
         self._groups = groups
         self._newcomers = newcomers
         self._certain = 0
@@ -67,17 +67,17 @@ class NextPlace:
         if self._certain <= 0:
             self._pause -= 1
             if self._pause <= 0:
-                self._certain = self._headroom.count(instance, self._groups)
+                self._certain = self._n1.headroom(instance, self._groups)
                 self._patience = 1 if self._certain else min(2 * self._patience, PATIENCE)
                 self._pause = self._patience
         if self._certain > 0:
             return self._scores.path(self._certain)
         alone = len(self._groups) == 1
-        speculation = self._headroom.speculation(instance, self._groups[0]) if alone else None
+        speculation = self._n1.speculation(instance, self._groups[0]) if alone else None
         if speculation is not None:
             return self._simulated(speculation)
         best = self._scores.best()
-        return [best] if best and self._headroom.allows(instance, best, False) else []
+        return [best] if best and self._n1.accepts(instance, best, False) else []
 
     def placed(self, path: Sequence[Nodes]) -> None:
         """Note that instances have been placed along `path`."""
@@ -130,7 +130,7 @@ def next_place_for(
     instance: Instance,
     state: State,
     kernels: Kernels,
-    headroom: Headroom,
+    n1: GroupTolerances,
     groups: Sequence[tuple[Group, Sequence[int]]],
     limits_of: Mapping[int, LimitSet],
     newcomers: Callable[[int], Instance],
@@ -148,4 +148,4 @@ def next_place_for(
     scores = kind(
         state, kernels.fixed, kernels.matrix(), instance, [nodes for _, nodes in groups], ALL_LIMITS
     )
-    return NextPlace(state, scores, headroom, [group.index for group, _ in groups], newcomers)
+    return NextPlace(state, scores, n1, [group.index for group, _ in groups], newcomers)

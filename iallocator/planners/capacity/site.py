@@ -6,7 +6,6 @@ from iallocator.limits.group import rejected_by_policy
 from iallocator.model.instance import Instance
 from iallocator.model.state import derived
 from iallocator.model.templates import DISKLESS, DRBD
-from iallocator.n1.headroom import Headroom
 from iallocator.planners.capacity.next_place import next_place_for
 
 TYPE_CHECKING = False
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from iallocator.limits.node import LimitSet
     from iallocator.model.cluster import Group
     from iallocator.model.state import Kept, State
-    from iallocator.n1.headroom import FillRules
+    from iallocator.planners.capacity.group_tolerances import GroupTolerances
     from iallocator.planners.capacity.instance_size import Size
     from iallocator.planners.capacity.next_place import NextPlace
     from iallocator.scoring import Kernel, Kernels
@@ -40,7 +39,7 @@ class CapacityState:
         Changed by `place`.
     groups:
         The groups that accept instances, each with the nodes to use.
-    rules_of:
+    n1:
         Index of a group -> the N+1 rules for an instance that comes to it.
     limits_of:
         Index of a group -> the limits of its nodes that are checked.
@@ -54,7 +53,7 @@ class CapacityState:
         state: State,
         groups: Sequence[tuple[Group, list[int]]],
         kernels: Kernels,
-        rules_of: Mapping[int, FillRules],
+        n1: GroupTolerances,
         limits_of: Mapping[int, LimitSet],
         behaviour: Behaviour,
     ) -> None:
@@ -67,7 +66,7 @@ class CapacityState:
         self._kernel: Kept[None, Kernel] = {}
         self._probing: Kept[None, ArrayKernel] = {}
         self._arrays = False  # whether the array library is loaded
-        self._headroom = Headroom(state, kernels, rules_of)
+        self._n1 = n1
         self._policy_reason = ""  # what a size lacks for the policy says how to make it smaller
 
     def online(self, pair: bool) -> bool:
@@ -109,7 +108,7 @@ class CapacityState:
     def probe(self, instance: Instance, every: bool = False) -> tuple[tuple[int, ...], Failures]:
         """Return what `find` does, for an instance that is not placed; reasons come in any order.
 
-        `every`: global N+1 is checked even where `FillRules.check` is false.
+        `every`: global N+1 is checked even where `GroupTolerances.checked` is false by default.
         """
         if not self._arrays or instance.required_nodes > 1:
             return self._find(instance, self._probing_kernel, every)
@@ -120,7 +119,7 @@ class CapacityState:
         failures: Failures = {}
         for taking, counts in self._taking(instance):
             for nodes in taking:
-                if self._headroom.allows(instance, nodes, every):
+                if self._n1.accepts(instance, nodes, every):
                     return nodes, {}
             counts["FailN1"] = counts.get("FailN1", 0) + len(taking)
             for reason, count in counts.items():
@@ -148,14 +147,14 @@ class CapacityState:
                 failures[reason] = failures.get(reason, 0) + count
         best: Placement | None = None
         rejected = 0
-        if self._headroom.rejects_pairs(instance, every):
+        if self._n1.rejects_pairs(instance, every):
             rejected = sum(candidates.feasible for candidates in offers)
             offers = []
         for candidates in offers:
             for placement in candidates.ranked():
                 if best is not None and best <= placement:
                     break
-                if self._headroom.allows(instance, placement[1], every):
+                if self._n1.accepts(instance, placement[1], every):
                     best = placement
                     break
                 rejected += 1
@@ -165,7 +164,7 @@ class CapacityState:
 
     def foresee(self, instances: Sequence[Instance], every: bool) -> None:
         """Prepare probes of all `instances`, with nothing placed in between."""
-        self._headroom.prepare(instances, every)
+        self._n1.prepare(instances, every)
 
     def _barred(self, instance: Instance) -> Failures:
         """Return what rejects `instance` if policies alone reject it everywhere, else nothing."""
@@ -189,7 +188,7 @@ class CapacityState:
         kernel = self._probing_kernel
         if instance.required_nodes == 1:
             return any(
-                not self._headroom.rejects(instance, nodes[-1], every)
+                not self._n1.rejects(instance, nodes[-1], every)
                 for limits, members in self._by_limits()
                 for _, nodes in kernel.singles(instance, members, {}, limits).everything()
             )
@@ -201,7 +200,7 @@ class CapacityState:
 
     def rejects_pairs(self, instance: Instance) -> bool:
         """Return whether global N+1 rejects any size of `instance` on all pairs."""
-        return self._headroom.rejects_pairs(instance, every=True)
+        return self._n1.rejects_pairs(instance, every=True)
 
     def limits_say(self, instance: Instance) -> tuple[Failures, list[tuple[int, ...]]]:
         """Return what limits and policies reject, and the places they allow; of pairs only one."""
@@ -234,7 +233,7 @@ class CapacityState:
     ) -> bool:
         """Return whether `rejected_down` can decide anything about such instances."""
         nodes = [nodes[0] for nodes in open_to]
-        return self._headroom.compares_sizes(instance, nodes, every)
+        return self._n1.compares_sizes(instance, nodes, every)
 
     def rejected_down(
         self, instances: Sequence[Instance], open_to: Sequence[tuple[int, ...]], every: bool
@@ -246,7 +245,7 @@ class CapacityState:
         nodes = [nodes[0] for nodes in open_to]
         if not self.tells_down(instances[0], open_to, every):
             return 0
-        return self._headroom.rejected_down(instances, nodes)
+        return self._n1.rejected_down(instances, nodes)
 
     def _by_limits(self) -> list[tuple[LimitSet, list[int]]]:
         """Return the nodes of all groups, by the limits that are checked there."""
@@ -315,7 +314,7 @@ class CapacityState:
         else:
             for instance, nodes in arrivals:
                 self.state.place(instance, nodes)
-        self._headroom.placed(arrivals)
+        self._n1.placed(arrivals)
 
     def next_place(
         self, instance: Instance, newcomers: Callable[[int], Instance]
@@ -333,7 +332,7 @@ class CapacityState:
             if taking and (len(nodes) > 1 or not pair):
                 groups.append((group, taking))
         return next_place_for(
-            instance, self.state, self.kernels, self._headroom, groups, self._limits_of, newcomers
+            instance, self.state, self.kernels, self._n1, groups, self._limits_of, newcomers
         )
 
     def newcomer(self, size: Size, number: int, name: str) -> Instance:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from iallocator.limits.rejection import policy_breach
 from iallocator.model.node_view import NodeView, capacities
 from iallocator.n1.rules import Rules, UndecidedError
-from iallocator.n1.simulation import Simulation
 from iallocator.n1.tolerance import FailureTolerance
 from iallocator.planners.check.findings import Finding, GroupHealth
 from iallocator.scoring.scalar import score_of
@@ -160,27 +159,20 @@ class _Examination:
         group, rules = self._group, self._rules
         if rules.mode == "off":
             return
-        # Bounds ignore the disk that must stay free, which ``strict`` checks
-        failing = list(rules.failing(self._state.cluster, group, group.nodes))
-        if rules.strict and self._min_disk:
+        tolerance = FailureTolerance(self._state, rules, group=group, min_disk=self._min_disk)
+        failing = rules.failing(self._state.cluster, group, group.nodes)
+        lost = tolerance.not_tolerated(failing)
+        for failure in lost:
             try:
-                lost = Simulation.of_group(self._state, group, rules, self._min_disk).lost(failing)
+                stranded = tolerance.first_unrestarted(failure, len(lost))
             except UndecidedError:
-                lost = failing
-        else:
-            lost = FailureTolerance.of_group(self._state, group, rules).not_tolerated(failing)
-        simulation = Simulation.of_group(self._state, group, rules, self._min_disk, len(lost))
-        for index in lost:
-            try:
-                stranded = simulation.fail(index)
-            except UndecidedError:
-                self._not_analysed.append(self._name(index))
+                self._not_analysed += map(self._name, failure)
                 continue
             if stranded is None:
                 continue
             name = stranded.instance.name
             text = f"if it fails {name} is lost: {stranded.why}"
-            yield Finding("global_n1", text, node=self._name(index), instance=name)
+            yield Finding("global_n1", text, node=self._name(failure[0]), instance=name)
 
     def _conflicts(self) -> Iterator[Finding]:
         for index in self._group.nodes:

@@ -8,9 +8,8 @@ from itertools import islice
 from math import comb
 
 from iallocator.deadline import Deadline
-from iallocator.n1.failure_pairs import InteractingNodes, ToleratedPairs
 from iallocator.n1.rules import Rules, UndecidedError
-from iallocator.n1.simultaneous import SimultaneousFailures
+from iallocator.n1.tolerance import FailureTolerance
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
+    from iallocator.n1.failure_pairs import InteractingNodes
 
 __all__ = ["DomainFound", "Failure", "FailuresFound", "SetsFound", "examine_failures"]
 
@@ -276,15 +276,17 @@ def examine_failures(
     cluster = state.cluster
     deadline = Deadline(None) if deadline is None else deadline
     units = None if relations is None else relations.units()
-    failures = SimultaneousFailures(state, Rules(RULES, units, deadline), min_disk)
+    rules = Rules(RULES, units, deadline)
+    failures = FailureTolerance(state, rules, min_disk=min_disk)
     inside = _domains(cluster) if racks else {}
     domains = [
-        DomainFound(name, _failure(failures, some, deadline)) for name, some in inside.items()
+        DomainFound(name, _failure(failures, tuple(some), deadline))
+        for name, some in inside.items()
     ]
     online = [index for index, node in enumerate(cluster.nodes) if node.online]
     sets = None
     if size == PAIR:
-        sets = _pairs(state, failures, online, deadline)
+        sets = _pairs(failures, online, deadline)
     elif size:
         sets = SetsFound(online, size)
         sets.add(_failure(failures, (index,), deadline) for index in online)
@@ -292,14 +294,13 @@ def examine_failures(
 
 
 def _pairs(
-    state: State,
-    failures: SimultaneousFailures,
+    failures: FailureTolerance,
     online: Sequence[int],
     deadline: Deadline,
 ) -> SetsFound:
     """Check all pairs of nodes."""
-    interacting = InteractingNodes(state, failures, online)
-    tolerated = ToleratedPairs(failures, interacting, deadline)
+    interacting = failures.interacting(online)
+    tolerated = failures.tolerated_pairs(interacting, deadline)
     apart = comb(len(online), PAIR) > interacting.count(set(online))
     alone = [_failure(failures, (index,), deadline) for index in online] if apart else ()
     found = SetsFound(online, PAIR, interacting, alone)
@@ -312,19 +313,19 @@ def _pairs(
     return found
 
 
-def _failure(failures: SimultaneousFailures, nodes: Sequence[int], deadline: Deadline) -> Failure:
+def _failure(failures: FailureTolerance, nodes: tuple[int, ...], deadline: Deadline) -> Failure:
     if deadline.over():
         return Failure(nodes, None)
     try:
-        return Failure(nodes, failures.lost(nodes))
+        return Failure(nodes, failures.unrestarted(nodes))
     except UndecidedError:
         return Failure(nodes, None)
 
 
-def _domains(cluster: Cluster) -> dict[str, list[int]]:
+def _domains(cluster: Cluster) -> dict[str, tuple[int, ...]]:
     """Return the online nodes of each failure domain, by its tag."""
-    found: dict[str, list[int]] = {}
+    found: dict[str, tuple[int, ...]] = {}
     for index, node in enumerate(cluster.nodes):
         for location in node.locations if node.online else ():
-            found.setdefault(location, []).append(index)
+            found[location] = (*found.get(location, ()), index)
     return dict(sorted(found.items()))

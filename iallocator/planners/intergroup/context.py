@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from iallocator.deadline import SIMULATIONS, Deadline
 from iallocator.model.state import State
 from iallocator.model.storage import EXTERNAL, pool_name
-from iallocator.n1.rules import Rules
+from iallocator.n1.rules import Failure, Rules
 from iallocator.placement.context import Context
 from iallocator.placement.limit_policy import LimitPolicies, limit_policies_for
 from iallocator.planners.result import GroupRow, PlanResult
@@ -52,8 +52,8 @@ class _RulesOfTarget(Rules):
     N+1 would be rejected because of the group that it repairs.
     """
 
-    def failing(self, cluster: Cluster, group: Group, scope: Sequence[int]) -> Sequence[int]:
-        """Return the nodes of `group` whose failure must be tolerated."""
+    def failing(self, cluster: Cluster, group: Group, scope: Sequence[int]) -> list[Failure]:
+        """Return the failures in `group` that must be tolerated."""
         return super().failing(cluster, group, group.nodes)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.n1.baseline import plan_rules
+from iallocator.n1.rules import plan_rules
 from iallocator.n1.tolerance import FailureTolerance
 
 TYPE_CHECKING = False
@@ -118,7 +118,9 @@ def examine(mover: Mover, group: Group) -> Health:
     mode = mover.context.evaluator(group).rules.mode
     if mode != "off":
         rules = plan_rules(mode, mover.context.bonds.relations)
-        lost = FailureTolerance.of_group(state, group, rules).not_tolerated(online)
+        tolerance = FailureTolerance(state, rules, group=group)
+        broken = tolerance.not_tolerated(rules.of_online(state.cluster, group))
+        lost = sorted({node for failure in broken for node in failure})
     return Health(group, offline, full, lost)
 
 

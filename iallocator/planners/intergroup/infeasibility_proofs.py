@@ -14,7 +14,7 @@ from iallocator.limits.node import FORCED_LIMITS, RESOURCES, resources_of
 from iallocator.model.columns import CPUS, DISK, FREE_SPINDLES, MEMORY, MEMORY_LATER, SPINDLES
 from iallocator.model.node_view import CAPACITIES
 from iallocator.model.state import derived
-from iallocator.n1.baseline import plan_rules
+from iallocator.n1.rules import plan_rules
 from iallocator.n1.tolerance import FailureTolerance
 from iallocator.packing.dual_feasible_functions import Amount, AtLeast, measures_of
 from iallocator.tolerances import AMOUNT
@@ -226,9 +226,10 @@ def tolerated_in(context: IntergroupContext, group: Group) -> frozenset[int]:
     rules = context.evaluator(group).rules
     if rules.mode == "off" or rules.movers_stay:
         return frozenset()
-    online = [index for index in group.nodes if context.cluster.nodes[index].online]
     rules = plan_rules("no-new", context.bonds.relations)
-    return frozenset(FailureTolerance.of_group(context.state, group, rules).tolerated(online))
+    tolerance = FailureTolerance(context.state, rules, group=group)
+    tolerated = tolerance.tolerated(rules.of_online(context.cluster, group))
+    return frozenset(node for failure in tolerated for node in failure)
 
 
 def _below(amount: float) -> float:

@@ -45,7 +45,6 @@ class Mover:
     """
 
     __slots__ = (
-        "_judges",
         "_queue",
         "_rejections",
         "_steps",
@@ -57,7 +56,6 @@ class Mover:
     def __init__(self, context: IntergroupContext) -> None:
         self.context = context
         self.ranking = AcrossGroups(context)
-        self._judges: Kept[int, FailureTolerance] = {}
         self._queue: _Queue | None = None
         self._rejections: Kept[int, _Rejections] = {}
         self._steps: dict[int, Evaluator] = {}
@@ -145,12 +143,8 @@ class Mover:
 
     def tolerance(self, group: Group) -> FailureTolerance:
         """Return the N+1 check of `group`, as the state is now."""
-        context = self.context
-
-        def compute() -> FailureTolerance:
-            return context.tolerance(group.nodes, context.evaluator(group).rules)
-
-        return derived(self._judges, group.index, context.state.version, compute)
+        evaluator = self.context.evaluator(group)
+        return evaluator.scope.tolerance(evaluator.rules)
 
     def places(self, instance: Instance, groups: Sequence[Group]) -> Iterator[tuple[float, Nodes]]:
         """Return where an instance that is off the state may go in `groups`, by limits of nodes."""

@@ -24,10 +24,8 @@ from itertools import islice
 from iallocator.deadline import check
 from iallocator.limits.node import FREE_MEMORY, POOL_SPACE, other_limits
 from iallocator.model.columns import CPUS, DISK, MEMORY
-from iallocator.n1.baseline import CAME, Baseline
-from iallocator.n1.bounds import TargetCapacity, check_bounds, demand_of
-from iallocator.n1.failover_plan import FailoverPlan
-from iallocator.n1.rules import SAFE
+from iallocator.n1.rules import CAME, plan_rules
+from iallocator.n1.tolerance import FailureTolerance
 from iallocator.packing.patterns import fill_exactly
 from iallocator.planners.kept_order import KeptOrder
 
@@ -40,6 +38,8 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.model.moves import Move
     from iallocator.model.state import State
+    from iallocator.n1.failover_plan import FailoverPlan
+    from iallocator.n1.rules import Failure
     from iallocator.planners.intergroup.moving import Mover
 
     Targets = Callable[[Instance], Sequence[Group]]
@@ -373,33 +373,29 @@ def _orders(mover: Mover, instances: Sequence[Instance], targets: Targets) -> It
         before = spare
 
 
-def _undecided_failures(mover: Mover, made: Sequence[Move]) -> list[int]:
+def _undecided_failures(mover: Mover, made: Sequence[Move]) -> list[Failure]:
     """Return the failures that must be tolerated, and of which bounds do not show that they are."""
     context = mover.context
-    state, cluster = context.state, context.cluster
-    found: list[int] = []
+    cluster = context.cluster
+    found: list[Failure] = []
     groups = {cluster.nodes[move.after[0]].group for move in made}
     for group in sorted(groups, key=lambda group: group.index):
         rules = context.evaluator(group).rules
         if rules.mode == "off":
             continue
-        targets = rules.targets(cluster, group)
-        room = TargetCapacity(state, targets) if targets else None
-        for node in rules.failing(cluster, group, group.nodes):
-            demand = demand_of(state, node, rules)
-            if check_bounds(state, node, demand, rules, targets, room)[0] != SAFE:
-                found.append(node)
+        failing = rules.failing(cluster, group, group.nodes)
+        found += mover.tolerance(group).not_proved(failing)
     return found
 
 
-def _lost_already(mover: Mover, failing: Sequence[int]) -> bool:
+def _lost_already(mover: Mover, failing: Sequence[Failure]) -> bool:
     """Return whether no failure in `failing` is tolerated now, if only tolerated ones count."""
     cluster = mover.context.cluster
-    for group in {cluster.nodes[node].group for node in failing}:
+    for group in {cluster.nodes[one[0]].group for one in failing}:
         rules = mover.context.evaluator(group).rules
-        if rules.strict or rules.exact:
+        if rules.requires_all or rules.exact:
             return False
-        if mover.tolerance(group).tolerated([node for node in failing if node in group.nodes]):
+        if mover.tolerance(group).tolerated([one for one in failing if one[0] in group.nodes]):
             return False
     return True
 
@@ -444,6 +440,15 @@ def _only_failovers(state: State, group: Group) -> bool:
     return True
 
 
+def _measured(mover: Mover, group: Group) -> FailureTolerance:
+    """Return the failures of `group`, measured in the present state."""
+    context = mover.context
+    rules = plan_rules(context.evaluator(group).rules.mode, context.bonds.relations)
+    failures = FailureTolerance(context.state, rules, group=group)
+    failures.measure()
+    return failures
+
+
 def _reserve_first(
     mover: Mover, instances: Sequence[Instance], targets: Targets
 ) -> list[Move] | None:
@@ -463,16 +468,20 @@ def _reserve_first(
         return None
     if not all(_only_failovers(state, group) for group in groups.values()):
         return None
-    relations = context.bonds.relations
-    baselines = [Baseline(state, group, rules[0].mode, relations) for group in groups.values()]
+    before = [_measured(mover, group) for group in groups.values()]
     lost = frozenset[int]()
     if not rules[0].exact:
-        lost = lost.union(*(one.not_tolerated(state, one.group.nodes) for one in baselines))
+        broken = [
+            failure
+            for group, failures in zip(groups.values(), before)
+            for failure in failures.not_tolerated([(node,) for node in group.nodes])
+        ]
+        lost = frozenset(node for failure in broken for node in failure)
     for order in _reserve_orders(mover, instances, targets, lost):
         with state.trial():
             made = _place_in_turn(mover, instances, targets, order)
             if made is not None:
-                return None if any(one.broken(state, CAME) for one in baselines) else made
+                return None if any(one.broken(CAME) for one in before) else made
     return None
 
 
@@ -505,22 +514,20 @@ def _failover_safe(
     if any(one.required_nodes == 2 for one in instances):
         return None
     context = mover.context
-    state, relations = context.state, context.bonds.relations
+    state = context.state
     plans: dict[int, FailoverPlan] = {}
-    before: list[Baseline] = []
+    before: list[FailureTolerance] = []
     for group in {group.index: group for one in instances for group in targets(one)}.values():
         rules = context.evaluator(group).rules
-        own = (
-            FailoverPlan.of_group(state, group, rules)
-            if rules.exact and not rules.movers_stay
-            else None
-        )
+        own = None
+        if rules.exact and not rules.movers_stay:
+            own = mover.tolerance(group).failover_plan(group)
         if own is None:
             return None
         plans[group.index] = own
-        before.append(Baseline(state, group, rules.mode, relations))
+        before.append(_measured(mover, group))
     with state.trial():
         made = _place_in_turn(mover, instances, targets, FailoverSafe(state, plans))
-        if made is not None and any(one.broken(state, CAME) for one in before):
+        if made is not None and any(one.broken(CAME) for one in before):
             return None  # an exact search was given up
     return made

@@ -15,7 +15,8 @@ from __future__ import annotations
 from iallocator.deadline import SIMULATIONS, TIME_IS_UP, check
 from iallocator.model.columns import MEMORY
 from iallocator.model.moves import Move
-from iallocator.n1.baseline import Baseline
+from iallocator.n1.rules import plan_rules
+from iallocator.n1.tolerance import FailureTolerance
 from iallocator.planners.make_room.moves import Moves
 from iallocator.planners.plan import PlanEntry
 from iallocator.planners.search import Acceptance, LocalSearch, Neighbourhood
@@ -311,8 +312,10 @@ def _keeps_n1(context: Context, moves: Sequence[Move]) -> bool:
     with state.trial():
         for move in reversed(moves):
             _reversed(move).apply(state)
-        baseline = Baseline(state, group, mode, context.bonds.relations)
-    return not baseline.broken(state)
+        rules = plan_rules(mode, context.bonds.relations)
+        failures = FailureTolerance(state, rules, group=group)
+        failures.measure()
+    return not failures.broken()
 
 
 def _reversed(move: Move) -> Move:

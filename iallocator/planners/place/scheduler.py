@@ -13,7 +13,8 @@ from iallocator.deadline import check
 from iallocator.limits.group import lacks_network
 from iallocator.limits.node import REASONS as LIMITS
 from iallocator.model.moves import Move
-from iallocator.n1.baseline import CAME, Baseline
+from iallocator.n1.rules import CAME, Rules
+from iallocator.n1.tolerance import FailureTolerance
 from iallocator.ranking.advertised import memory_lack
 from iallocator.ranking.pacemaker import facts_of, kind_of, node_scores_of
 from iallocator.ranking.pacemaker.capacity_usage import CapacityUsage
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Group, Node
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
-    from iallocator.n1.tolerance import FailureTolerance
+    from iallocator.n1.rules import Failure
     from iallocator.placement.context import Context
     from iallocator.placement.evaluator import Evaluator
     from iallocator.ranking.pacemaker.rules import Choice
@@ -320,29 +321,30 @@ class RequiredFailures:
     def __init__(self, context: Context) -> None:
         self._state = context.state
         self.hopeless: frozenset[int] = frozenset()
-        self._baselines: dict[Group, Baseline] = {}
+        self._hopeless: frozenset[Failure] = frozenset()
+        self._failures: dict[Group, FailureTolerance] = {}
+        relations = context.bonds.relations
+        units = None if relations is None else relations.units()
         for group in context.cluster.groups:
             mode = context.settings_of(group).n1
             if mode != "off":
-                self._baselines[group] = Baseline(
-                    context.state,
-                    group,
-                    mode,
-                    rules=context.rules("no-new" if mode == "strict" else mode),
-                    kernels=context.kernels,
-                    scope=context.all_nodes(),
-                    lazy=mode == "strict",
+                rules = Rules(mode, units, context.effort, plan=True)
+                failures = FailureTolerance(
+                    context.state, rules, context.all_nodes(), context.kernels, group
                 )
+                failures.measure(now=mode != "strict")
+                self._failures[group] = failures
 
     def find_hopeless(self) -> None:
         """Look for hopeless nodes, when only the instances that stay are on the state."""
-        hopeless: set[int] = set()
-        for baseline in self._baselines.values():
-            if baseline.strict:
-                online = baseline.online(self._state)
-                tolerated = baseline.tolerance(self._state).tolerated(online)
-                hopeless.update(online if len(online) < 2 else set(online).difference(tolerated))
-        self.hopeless = frozenset(hopeless)
+        hopeless: set[Failure] = set()
+        for failures in self._failures.values():
+            if failures.rules.requires_all:
+                failing = failures.failing()
+                tolerated = failures.tolerated(failing) if failures.initial.several else ()
+                hopeless.update(set(failing).difference(tolerated))
+        self._hopeless = frozenset(hopeless)
+        self.hopeless = frozenset(node for failure in hopeless for node in failure)
 
     def tolerance(self, node: int, instance: Instance, before: Nodes) -> FailureTolerance | None:
         """Return what checks `instance` on `node`; None: nothing is required.
@@ -353,18 +355,20 @@ class RequiredFailures:
         allocation.
         """
         state, new = self._state, not before
-        baseline = self._baselines.get(state.cluster.nodes[node].group)
-        if baseline is None or (baseline.failures < 2 and not new):
+        failures = self._failures.get(state.cluster.nodes[node].group)
+        if failures is None or not (failures.initial.several or new):
             return None
-        if baseline.exact:
-            back = baseline.offline_instances.back(state, instance)
-            return baseline.tolerance(state, {}, baseline.allowed_losses(back))
-        online = baseline.online(state)
-        if baseline.strict:
-            required = set(online) if new else set(online).difference(self.hopeless)
+        if failures.rules.exact:
+            back = failures.initial.offline_instances.back(state, instance)
+            failures.require({}, failures.initial.allowed_losses(back))
+            return failures
+        failing = failures.failing()
+        if failures.rules.requires_all:
+            required = set(failing) if new else set(failing).difference(self._hopeless)
         else:
-            required = set(baseline.required(state, CAME))
-        return baseline.tolerance(state, {index: index in required for index in online})
+            required = set(failures.required(CAME))
+        failures.require({one: one in required for one in failing})
+        return failures
 
 
 class SchedulingPass:

@@ -23,7 +23,8 @@ from iallocator.model.instance import primary_vector
 from iallocator.model.moves import FAILOVER, FAILOVER_TO, REPLACE_SECONDARY, Move
 from iallocator.model.tags import new_conflict
 from iallocator.model.templates import PLAIN
-from iallocator.n1.baseline import Baseline
+from iallocator.n1.rules import plan_rules
+from iallocator.n1.tolerance import FailureTolerance
 from iallocator.placement.context import Context
 from iallocator.placement.moves import move_anywhere, move_secondary
 from iallocator.planners.plan import PlanEntry, mark_colocation_groups
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
     from iallocator.aliases import Nodes
     from iallocator.deadline import Deadline
-    from iallocator.model.cluster import Cluster
+    from iallocator.model.cluster import Cluster, Group
     from iallocator.model.instance import Instance
     from iallocator.model.moves import ElementaryMove
     from iallocator.options.settings import Settings
@@ -122,7 +123,6 @@ class RebootContext(Context):
         self._scopes.clear()
         self._evaluators.clear()
         self._rules.clear()
-        self._failure_caches.clear()
 
 
 class DrainPlan:
@@ -220,11 +220,13 @@ class DrainPlanner:
         self._relations = context.bonds.relations
         self._known_returns: dict[tuple[str, int], str] = {}
         self._search = SearchOptions(False, False)
-        self._baselines = [
-            Baseline(context.state, group, context.settings.plan_n1(group.index), self._relations)
-            for group in context.cluster.groups
-            if group.nodes
-        ]
+        self._failures: list[tuple[Group, FailureTolerance]] = []
+        for group in context.cluster.groups:
+            if group.nodes:
+                rules = plan_rules(context.settings.plan_n1(group.index), self._relations)
+                failures = FailureTolerance(context.state, rules, group=group)
+                failures.measure()
+                self._failures.append((group, failures))
         self._bound = MemoryBound(
             context, lambda one, index: not one.needs_secondary and self._leaves(one, index)
         )
@@ -399,11 +401,11 @@ class DrainPlanner:
                     for instance in [one for one in held.values() if not one.needs_secondary]:
                         if not instance.forthcoming:
                             state.remove(instance, state.where[instance.name])
-            for baseline in self._baselines:
-                away = drained.intersection(baseline.group.nodes)
-                if away and baseline.tolerated:
-                    online = baseline.online(state)
-                    problem = baseline.problem(state) if len(online) > 1 else ""
+            for group, failures in self._failures:
+                away = drained.intersection(group.nodes)
+                if away and failures.initial.tolerated:
+                    online = [i for i in group.nodes if self._context.cluster.nodes[i].online]
+                    problem = failures.problem() if len(online) > 1 else ""
                     if len(online) == 1 and len(away) > 1:
                         last = online[0]
                         here = state.primaries[last].values()

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from iallocator.constraints.relations import Relations
     from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
-    from iallocator.n1.baseline import Baseline
+    from iallocator.n1.tolerance import FailureTolerance
     from iallocator.planners.balance.move_kinds import MoveKind, MoveRules
     from iallocator.planners.balance.problem import BalanceProblem
     from iallocator.planners.squeeze.headroom import Headroom
@@ -259,10 +259,10 @@ TRIES = 8
 class Arrangement:
     """Exact search for a placement of many instances on the nodes of `scope`.
 
-    In the end, every online node has `reserve`, and `baseline` is kept.  A move is checked against
-    all limits and migration tags.  For moves off a node that is neither online nor among
-    ``rules.leaving``, these are the limits of forced moves.  No move violates a hard constraint of
-    `relations`, and a colocation group moves as a unit.
+    In the end, every online node has `reserve`, and no failure of `failures` is broken.  A move is
+    checked against all limits and migration tags.  For moves off a node that is neither online nor
+    among ``rules.leaving``, these are the limits of forced moves.  No move violates a hard
+    constraint of `relations`, and a colocation group moves as a unit.
 
     `evacuate`: no instance may stay on a node of `scope` that is not online. Without it, the
     instances there are ignored.
@@ -273,7 +273,7 @@ class Arrangement:
         cluster: Cluster,
         scope: Sequence[int],
         reserve: Headroom,
-        baseline: Baseline,
+        failures: FailureTolerance,
         rules: MoveRules,
         evacuate: bool,
         relations: Relations | None = None,
@@ -283,7 +283,7 @@ class Arrangement:
         self._scope = scope
         self._online = [index for index in scope if cluster.nodes[index].online]
         self._reserve = reserve
-        self._baseline = baseline
+        self._failures = failures
         self._rules = rules
         self._evacuate = evacuate
         self._fixed = Capacities(cluster.nodes, scope=scope)
@@ -381,7 +381,7 @@ class Arrangement:
         else:
             state = State(self._cluster)
             replay(state, (entry.move for entry in self._entries))
-            if self._reserve.missing(state, self._scope) or self._baseline.broken(state):
+            if self._reserve.missing(state, self._scope) or self._failures.on(state).broken():
                 self._entries = None
         if self._entries is not None or self._tries >= TRIES:
             return None

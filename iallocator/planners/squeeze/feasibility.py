@@ -21,6 +21,7 @@ from iallocator.model.columns import MEMORY
 from iallocator.model.moves import replay
 from iallocator.model.node_view import Capacities
 from iallocator.model.state import State
+from iallocator.n1.rules import MOVED
 from iallocator.planners.balance.descent import Descent
 from iallocator.planners.balance.move_kinds import MoveRules
 from iallocator.planners.balance.problem import BalanceProblem
@@ -41,7 +42,8 @@ if TYPE_CHECKING:
     from iallocator.deadline import Deadline
     from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
-    from iallocator.n1.baseline import Baseline
+    from iallocator.n1.rules import Failure
+    from iallocator.n1.tolerance import FailureTolerance
     from iallocator.planners.balance.move_kinds import ScoredMoves
     from iallocator.planners.plan import Plan
     from iallocator.planners.plan_limits import StopCriteria
@@ -74,8 +76,8 @@ class Aim:
         the end.
     limits:
         When balancing stops.
-    baseline:
-        The failures that must be tolerated in the end.
+    failures:
+        The failures, as measured initially: they must be tolerated in the end.
     evacuate:
         Whether every instance must be on an online node in the end.
     full:
@@ -88,7 +90,7 @@ class Aim:
     scope: Sequence[int]
     reserve: Headroom
     limits: StopCriteria
-    baseline: Baseline
+    failures: FailureTolerance
     evacuate: bool
     full: Collection[int]
     relations: Relations | None
@@ -144,7 +146,7 @@ class Attempt:
     def found(self) -> FeasibilityResult:
         """Return the result of the attempt."""
         asked = bool(self.problem) and not self._aim.evacuate
-        loses_n1 = asked and self._aim.baseline.first_broken(self.state) is not None
+        loses_n1 = asked and self._aim.failures.on(self.state).first_broken() is not None
         found = FeasibilityResult(self.entries, self._score, self.problem, loses_n1)
         if asked:
             found.shortage = self._aim.reserve.shortage(self.state, self._aim.scope)
@@ -240,7 +242,7 @@ class Attempt:
 
     def _lost(self) -> str:
         """Return a failure that must be tolerated and is not, or ""."""
-        return self._aim.baseline.problem(self.state)
+        return self._aim.failures.on(self.state).problem()
 
 
 class ReserveStep:
@@ -298,11 +300,11 @@ class CapacityBounds:
     """
 
     def __init__(
-        self, state: State, scope: Sequence[int], reserve: Headroom, baseline: Baseline
+        self, state: State, scope: Sequence[int], reserve: Headroom, failures: FailureTolerance
     ) -> None:
         self._nodes = state.cluster.nodes
         self._scope = scope
-        self._baseline = baseline
+        self._failures = failures.on(state)
         self._slack = {index: reserve.slack(state, index) for index in scope}
         self._free = list(state.columns[MEMORY])
         self._held = {index: _held(state, index) for index in scope}
@@ -330,22 +332,22 @@ class CapacityBounds:
 
     def _lost(self, online: Sequence[int], leaving: Sequence[int]) -> str:
         """Return a failure that no placement on the online nodes tolerates, or ""."""
-        baseline = self._baseline
-        failing = [index for index in online if baseline.strict or index in baseline.tolerated]
+        failing = self._failures.required(MOVED)
         if not failing:
             return ""
-        worst = max(failing, key=self._empty)
+        place = {index: k for k, index in enumerate(online)}
+        worst = max(failing, key=lambda one: (self._empty(one), -place[one[0]]))
         free = sum(self._free[index] for index in online)
         lacking = self._empty(worst) + sum(self._held[index][0] for index in leaving) - free
         if lacking <= 0:
             return ""
-        name = self._nodes[worst].name
+        name = " and ".join(self._nodes[index].name for index in worst)
         others = f"the other nodes would lack {lacking:.0f} MiB of memory in all"
         return f"the failure of {name} would not be survived: {others}"
 
-    def _empty(self, index: int) -> float:
-        """Return MiB of memory for instances on a node without any."""
-        return self._free[index] + self._held[index][0]
+    def _empty(self, failure: Failure) -> float:
+        """Return MiB of memory for instances on the nodes of `failure`, without any there."""
+        return sum(self._free[index] + self._held[index][0] for index in failure)
 
 
 def _held(state: State, index: int) -> tuple[float, float, float]:
@@ -394,7 +396,7 @@ class Feasibility:
         self.behaviour = behaviour
         self.budget = budget
         self._worlds = [lighter] if len(lighter) == len(instances) else [lighter, instances]
-        self._bounds = CapacityBounds(state, aim.scope, aim.reserve, aim.baseline)
+        self._bounds = CapacityBounds(state, aim.scope, aim.reserve, aim.failures)
         self._effort = EFFORT
         bound = aim.relations is not None and aim.relations.binding
         self._packs = behaviour is OURS and aim.evacuate and not bound
@@ -493,7 +495,7 @@ class Feasibility:
             self.aim.cluster,
             self.aim.scope,
             self.aim.reserve,
-            self.aim.baseline,
+            self.aim.failures,
             rules,
             self.aim.evacuate,
             self.aim.relations,

@@ -11,7 +11,8 @@ from iallocator.errors import NotFoundError
 from iallocator.model.moves import replay
 from iallocator.model.node_view import Capacities
 from iallocator.model.state import State
-from iallocator.n1.baseline import Baseline
+from iallocator.n1.rules import plan_rules
+from iallocator.n1.tolerance import FailureTolerance
 from iallocator.placement.affinity import demands_of
 from iallocator.planners.balance.move_kinds import MoveRules
 from iallocator.planners.direct import merge_moves, rescore_all
@@ -139,12 +140,15 @@ class _Work:
         """Return the search in `group`; `state` is that of the cluster now."""
         wanted, instances = self.wanted, self._movable(group)
         scope, ignore_soft = in_order(group.nodes, wanted.behaviour), wanted.ignores_soft(group)
+        rules = plan_rules(wanted.n1_of(group), self.relations)
+        failures = FailureTolerance(state.copy(), rules, group=group)
+        failures.measure()
         aim = Aim(
             self.cluster,
             scope,
             self.reserve(group, factor),
             wanted.limits,
-            Baseline(state.copy(), group, wanted.n1_of(group), self.relations),
+            failures,
             evacuate,
             {index for index in scope if ignore_soft or state.fails_n1(index)},
             self.relations,

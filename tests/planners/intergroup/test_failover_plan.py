@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from iallocator.model.columns import MEMORY
 from iallocator.model.moves import replay
-from iallocator.n1.failover_plan import FailoverPlan
 from iallocator.options.settings import Settings
 from iallocator.planners.intergroup.context import IntergroupContext, Peers
 from iallocator.planners.intergroup.moving import Mover
@@ -105,7 +104,7 @@ def test_failover_plan_as_instances_come_leaves_what_each_failure_asks() -> None
         mover = _mover(seed)
         state = mover.context.state
         source, group, _ = mover.context.cluster.groups
-        own = FailoverPlan.of_group(state, group, mover.context.evaluator(group).rules)
+        own = mover.tolerance(group).failover_plan(group)
         assert own is not None
         rooms = FailoverSafe(state, {group.index: own})
         for instance in [i for k in source.nodes for i in state.instances_on(k)]:

@@ -7,7 +7,8 @@ from functools import partial
 import pytest
 
 from iallocator.model.moves import replay
-from iallocator.n1.baseline import CAME, Baseline
+from iallocator.n1.rules import CAME, plan_rules
+from iallocator.n1.tolerance import FailureTolerance
 from iallocator.options.settings import Settings
 from iallocator.planners.intergroup.context import IntergroupContext, Peers
 from iallocator.planners.intergroup.moving import Mover
@@ -64,14 +65,16 @@ def test_packed_where_nobody_asks_for_room_loses_no_more(mode: str) -> None:
         mover, state, peers = Mover(context), context.state, Peers(context.cluster)
         source, *others = context.cluster.groups
         held = {i.name: i for index in source.nodes for i in state.instances_on(index)}
-        before = [Baseline(state, group, mode) for group in others]
+        before = [FailureTolerance(state, plan_rules(mode), group=group) for group in others]
+        for one in before:
+            one.measure()
         made = pack(mover, list(held.values()), partial(peers.of, source=source), careful=False)
         if made is None:
             continue
         replay(mover.context.state, made)
-        assert [one.broken(state, CAME) for one in before] == [[] for _ in before], seed
+        assert [one.broken(CAME) for one in before] == [[] for _ in before], seed
         found += 1
-        lost += any(one.not_tolerated(state, one.group.nodes) for one in before)
+        lost += any(one.not_tolerated(one.failing()) for one in before)
     assert found > 10
     assert lost > 5
 

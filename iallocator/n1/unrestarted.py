@@ -1,4 +1,4 @@
-"""The instances that cannot be restarted when several nodes fail at the same time.
+"""The instances that cannot be restarted after a failure, as few as possible.
 
 A drbd instance is lost if both of its nodes fail.  If only its primary fails, its secondary needs
 memory for all instances that fail over to it at once.  Instances on shared storage, and those that
@@ -24,7 +24,7 @@ from iallocator.limits.node import (
     other_limits,
 )
 from iallocator.model.columns import DISK, MEMORY
-from iallocator.n1.bounds import Demand, TargetCapacity, check_bounds, demand_of
+from iallocator.n1.bounds import Demand, TargetCapacity, check_movers, demand_of
 from iallocator.n1.exact import Evacuation
 from iallocator.n1.restricted_packing import RestrictedPacking
 from iallocator.n1.rules import SAFE
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
     from iallocator.n1.exact import Leaver
-    from iallocator.n1.rules import Rules
+    from iallocator.n1.rules import Failure, Rules
 
-__all__ = ["SimultaneousFailures"]
+__all__ = ["UnrestartedSearch"]
 
 
 KNOWN = (FREE_MEMORY, DISK_SPACE, POOL_SPACE)
@@ -55,8 +55,8 @@ _size = itemgetter(0, 1)
 """MiB of memory and of disk of an item."""
 
 
-class SimultaneousFailures:
-    """Failures of several nodes at once on `state`, which must not change.
+class UnrestartedSearch:
+    """Finds them for failures on `state`, which must not change.
 
     `rules` must not be strict; `min_disk`: the share of every node's disk that stays free.
     """
@@ -76,8 +76,8 @@ class SimultaneousFailures:
         self._leavers: dict[int, list[Leaver]] = {}
         self._others: dict[int, tuple[float, ...]] = {}  # see `Evacuation.others`
 
-    def lost(self, nodes: Sequence[int]) -> list[Instance]:
-        """Return the instances that cannot be restarted if all of `nodes` fail at once.
+    def lost(self, failure: Failure) -> list[Instance]:
+        """Return the instances that cannot be restarted after `failure`.
 
         Cost: a few look-ups for each node that takes over, if free memory is ample.
 
@@ -86,32 +86,32 @@ class SimultaneousFailures:
         UndecidedError
             If the work is spent before the result is known.
         """
-        needs = [self._need(node) for node in nodes]
-        failed = frozenset(nodes)
+        needs = [self._need(node) for node in failure]
+        failed = frozenset(failure)
         by_group: dict[Group, list[_Need]] = {}
         for need in needs:
             if need.items:
                 by_group.setdefault(need.group, []).append(need)
         if any(other_limits(need.group, *KNOWN, OWN_SPINDLES, SPINDLES_OF_DISKS) for need in needs):
             lost = self._simulated(needs, by_group.values(), failed)
-            return self._packed(lost, nodes)
+            return self._packed(lost, failure)
         lost, taken = self._failed_over(needs, failed)
         for group, some in by_group.items():
             lost += self._moved(group, some, failed, taken)
         if by_group and (taken or not all(need.sizes_alone for need in needs)):
-            return self._packed(lost, nodes)
+            return self._packed(lost, failure)
         return lost
 
-    def saves_all(self, nodes: Sequence[int]) -> bool:
-        """Return whether sums or a first fit prove that no instance is lost if all `nodes` fail.
+    def saves_all(self, failure: Failure) -> bool:
+        """Return whether sums or a first fit prove that every instance can be restarted.
 
-        Then none is lost either if only some of them fail: fewer instances go to more nodes.
+        Then none is lost either if only some of the nodes fail: fewer instances go to more nodes.
         """
-        if not all(self._need(node).access_alone for node in nodes):
+        if not all(self._need(node).access_alone for node in failure):
             return False
         self._searching = False
         try:
-            return not self.lost(nodes)
+            return not self.lost(failure)
         finally:
             self._searching = True
 
@@ -209,23 +209,25 @@ class SimultaneousFailures:
             with self._state.trial():
                 for secondary, amount in taken.items():
                     self._state.take_memory(secondary, amount)
-                simulation = self._simulation(needs[0].node)
-                return simulation.without_place([need.node for need in needs], failed)
+                leaving = sorted(
+                    (one for need in needs for one in need.leaving),
+                    key=lambda one: self._rules.recreates(one[1][0]),
+                )
+                unplaced = self._simulation(needs[0].node).unplaced(leaving, failed)
+                return [one for item in unplaced for one in item]
         return [one for position in left for one in items[position][2]]
 
     def _certain(
         self, needs: Sequence[_Need], targets: Sequence[int], taken: dict[int, float]
     ) -> bool:
         """Return whether memory and disk alone prove that all instances can be placed."""
-        whole = Demand()
+        whole = Demand(needs[0].group)
         for need in needs:
             if need.demand.intricate or need.demand.shares is not None:
                 return False
             whole.add_demand(need.demand)
-            barred = may_not_receive(self._state.cluster, need.node, targets)
-            targets = [t for t in targets if t not in barred]
-        whole.failovers = dict(taken)
-        return check_bounds(self._state, needs[0].node, whole, self._rules, targets)[0] == SAFE
+        failure = tuple(need.node for need in needs)
+        return check_movers(self._state, failure, whole, taken, self._rules)[0] == SAFE
 
     def _simulated(
         self,
@@ -250,8 +252,12 @@ class SimultaneousFailures:
                         else:
                             state.place(one, (secondary, need.node))
             for together in by_group:
-                simulation = self._simulation(together[0].node)
-                lost += simulation.without_place([need.node for need in together], failed)
+                leaving = sorted(
+                    (one for need in together for one in need.leaving),
+                    key=lambda one: self._rules.recreates(one[1][0]),
+                )
+                for item in self._simulation(together[0].node).unplaced(leaving, failed):
+                    lost += item
         return lost
 
     def _packed(self, lost: list[Instance], failing: Sequence[int]) -> list[Instance]:
@@ -267,7 +273,7 @@ class SimultaneousFailures:
         for node in failing:
             simulation = self._simulation(node)
             if node not in self._leavers:
-                evacuation = Evacuation(state, simulation.kernels, rules, simulation, node)
+                evacuation = Evacuation(state, simulation.kernels, rules, simulation, (node,))
                 self._leavers[node] = evacuation.leavers()
                 self._others |= evacuation.others
             leaving += ((one, simulation) for one in self._leavers[node])
@@ -310,7 +316,7 @@ class SimultaneousFailures:
         with state.trial():
             for members, target, simulation in placed:
                 if members[0].needs_secondary:
-                    accepted = simulation.fails_over(members[0])
+                    accepted = simulation.fails_over(members[0], failed)
                 else:
                     accepted = simulation.goes(members, target)
                 if not accepted:
@@ -336,7 +342,7 @@ class _Need:
     """
 
     __slots__ = (
-        "access_alone", "demand", "failovers", "group", "items", "memory_alone", "node",
+        "access_alone", "demand", "failovers", "group", "items", "leaving", "memory_alone", "node",
         "sizes_alone", "without_secondary",
     )  # fmt: skip
 
@@ -346,7 +352,7 @@ class _Need:
         self.group = cluster.nodes[node].group
         self.failovers: dict[int, list[Instance]] = {}
         self.without_secondary: list[Instance] = []
-        self.demand = demand_of(state, node, rules)
+        self.demand = demand_of(state, (node,), rules)
         for one in state.primaries[node].values():
             if one.forthcoming or not one.needs_secondary:
                 continue
@@ -360,6 +366,7 @@ class _Need:
                 self.without_secondary.append(one)
             else:
                 self.failovers.setdefault(secondary, []).append(one)
+        self.leaving = simulation.leaving((node,))
         self.items = [
             (
                 sum(map(_memory, members)),
@@ -367,7 +374,7 @@ class _Need:
                 members,
                 cluster.reach_of_all(members),
             )
-            for members in simulation.leaving(node)
+            for _, members in self.leaving
         ]
         moving = [one for _, _, members, _ in self.items for one in members]
         created = [one for one in moving if rules.recreates(one)]

@@ -1,0 +1,256 @@
+"""The bounds of all failures of a group, kept while the state changes.
+
+A change of a node concerns few failures: those of the node itself, those with failovers to it, and
+those with too little spare memory left.  Only these are evaluated again.
+
+Cost: O(n) once for *n* failures, then O(1) for each failure that a change concerns.
+"""
+
+from __future__ import annotations
+
+from iallocator.limits.group import may_not_receive
+from iallocator.model.columns import MEMORY
+from iallocator.n1.bounds import (
+    SpareMemory,
+    capacities_for,
+    check_bounds,
+    known_demand,
+    takes_over,
+)
+from iallocator.n1.rules import INFINITE, LOST, SAFE
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+    from iallocator.model.instance import Instance
+    from iallocator.model.state import State
+    from iallocator.n1.bounds import Capacities, Demand, Demands
+    from iallocator.n1.rules import Failure, Rules
+
+__all__ = ["FailureWatch"]
+
+NOTHING: Mapping[int, float] = {}
+"""The failovers of a failure that has none, or that is not tolerated in any case."""
+
+
+class FailureWatch:
+    """The bounds of all failures in a group before any candidate is placed.
+
+    A failure is evaluated again only where it may have changed: if a node of it has changed; if a
+    secondary has lost the memory for its failovers; if the lower bound of its spare memory no
+    longer proves that it is tolerated; and if nothing bounds it.
+
+    Attributes
+    ----------
+    failing:
+        The failures that must be tolerated.
+    lost:
+        The failures that bounds proved intolerable at their last evaluation.
+    uncertain:
+        The failures that bounds do not prove to be tolerated.
+    refuter:
+        The failure that refuted the last rejected candidate.
+    """
+
+    __slots__ = (
+        "_demands", "_memory", "_noted", "_of_node", "_onto", "_place", "_sources", "_spare",
+        "_stamps", "_state", "_targets", "_unbounded", "_unsorted", "failing", "lost", "refuter",
+        "uncertain",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        state: State,
+        rules: Rules,
+        failing: Sequence[Failure],
+        demands: Demands,
+    ) -> None:
+        self._state = state
+        self.failing = frozenset(failing)
+        self.refuter: Failure | None = None
+        self.lost: set[Failure] = set()
+        self.uncertain: set[Failure] = set()
+        self._spare = SpareMemory()
+        self._place = {failure: place for place, failure in enumerate(failing)}  # breaks ties
+        self._of_node: dict[int, list[Failure]] = {}  # node -> the failures that it is part of
+        for failure in failing:
+            for node in failure:
+                self._of_node.setdefault(node, []).append(failure)
+        self._demands: dict[Failure, Demand] = {}
+        self._unbounded: set[Failure] = set()
+        self._noted: dict[Failure, Mapping[int, float]] = {}
+        self._onto: dict[int, list[tuple[float, int, Failure]]] = {}  # -MiB, place, failure
+        self._sources: dict[int, set[Failure]] = {}  # secondary -> failures that fail over to it
+        self._unsorted: set[int] = set()
+        groups = {state.cluster.nodes[node].group for node in self._of_node}
+        self._targets = {group: rules.targets(state.cluster, group) for group in groups}
+        self._ask(failing, rules, demands)
+        concerned = {*self._of_node, *self._sources}.union(*self._targets.values())
+        self._memory = {index: state.columns[MEMORY][index] for index in concerned}
+        self._stamps = {index: state.stamps[index] for index in concerned}
+
+    def _ask(self, failing: Collection[Failure], rules: Rules, demands: Demands) -> None:
+        """Evaluate `failing` in the present state."""
+        capacities = capacities_for(self._state, rules, failing)
+        for failure in failing:
+            self._note(failure, self._asked(failure, rules, capacities, demands))
+        for secondary in self._unsorted:
+            self._onto[secondary].sort()
+        self._unsorted.clear()
+
+    def _asked(
+        self,
+        failure: Failure,
+        rules: Rules,
+        capacities: Capacities,
+        demands: Demands,
+    ) -> Mapping[int, float]:
+        """Return the failovers of `failure` by secondary, in MiB, and note its spare memory."""
+        state = self._state
+        demand = known_demand(state, failure, rules, demands)
+        self._demand(failure, demand)
+        kind, spare = check_bounds(state, failure, demand, rules, capacities)
+        self._spare.forget(failure)
+        shares = demand.shares is not None or any(one.shares is not None for one in demand.parts)
+        bounded = kind == SAFE and spare >= 0 and not (demand.plain or shares)
+        self._unbounded.discard(failure)
+        if demand.intricate or (demand.movers and not bounded):
+            self._unbounded.add(failure)
+        (self.lost.add if kind == LOST else self.lost.discard)(failure)
+        (self.uncertain.discard if kind == SAFE else self.uncertain.add)(failure)
+        if kind == LOST and not (rules.requires_all or rules.exact):
+            return NOTHING
+        if kind != SAFE:
+            spare = -1
+        if spare != INFINITE and (demand.movers or demand.intricate or not rules.exact):
+            self._spare.note(failure, spare)
+        return demand.failovers
+
+    def _demand(self, failure: Failure, demand: Demand) -> None:
+        """Store the demand of `failure`."""
+        before = self._demands.get(failure)
+        if before is demand:
+            return
+        for secondary in before.failovers if before is not None else ():
+            self._sources[secondary].discard(failure)
+        for secondary in demand.failovers:
+            self._sources.setdefault(secondary, set()).add(failure)
+        self._demands[failure] = demand
+
+    def _note(self, failure: Failure, failovers: Mapping[int, float]) -> None:
+        """Replace the failovers that are counted for `failure`."""
+        place, before = self._place[failure], self._noted.get(failure, NOTHING)
+        if failovers is before:
+            return
+        for secondary, amount in before.items():
+            self._onto[secondary].remove((-amount, place, failure))
+        for secondary, amount in failovers.items():
+            self._onto.setdefault(secondary, []).append((-amount, place, failure))
+            self._unsorted.add(secondary)
+        self._noted[failure] = failovers
+
+    def catch_up(
+        self,
+        state: State,
+        rules: Rules,
+        failing: Sequence[Failure],
+        demands: Demands,
+    ) -> bool:
+        """Evaluate failures of changed nodes again; return False if that is impossible.
+
+        It is impossible with ``strict``, on another state, and for other failures or targets.
+        """
+        if state is not self._state or rules.strict:
+            return False
+        if self.failing != frozenset(failing):
+            return False
+        if any(rules.targets(state.cluster, group) != t for group, t in self._targets.items()):
+            return False
+        now = state.stamps
+        changed = [index for index, then in self._stamps.items() if now[index] != then]
+        if changed:
+            self._renew(changed, rules, demands)
+        return True
+
+    def _renew(self, changed: Sequence[int], rules: Rules, demands: Demands) -> None:
+        """Evaluate the failures that the `changed` nodes concern."""
+        state = self._state
+        for index in changed:
+            memory = state.columns[MEMORY][index]
+            self._spare.vanish(self._memory[index] - memory)
+            self._memory[index] = memory
+        concerned = {one for index in changed for one in self._sources.get(index, ())}
+        again = {one for one in concerned if not self._still_saved(one, changed)}
+        again |= self._unbounded.union(self._spare.doubtful(0))
+        again |= {one for index in changed for one in self._of_node.get(index, ())}
+        self._ask(again, rules, demands)
+        for index in self._sources:
+            self._memory.setdefault(index, state.columns[MEMORY][index])
+            self._stamps.setdefault(index, state.stamps[index])
+        self._stamps |= {index: state.stamps[index] for index in changed}
+
+    def _still_saved(self, failure: Failure, changed: Sequence[int]) -> bool:
+        """Return whether the failovers of `failure` still succeed if only targets `changed`."""
+        demand = self._demands[failure]
+        noted = self._noted.get(failure) is demand.failovers
+        return noted and takes_over(self._state, demand, demand.failovers.keys() & changed)
+
+    def movers(self, taken: float, rules: Rules) -> list[tuple[float, Failure]]:
+        """Return (spare memory, failure) for less spare memory than `taken` MiB.
+
+        Only failures with an instance that needs a new node, the most critical first. The spare
+        memory is -1 if bounds do not decide.
+        """
+        for failure in self._spare.doubtful(taken):
+            kind, spare = check_bounds(self._state, failure, self._demands[failure], rules)
+            self._spare.note(failure, spare)
+            if kind != SAFE:
+                self.uncertain.add(failure)
+        return self._spare.less_than(taken)
+
+    def needs_disk(self, failure: Failure) -> bool:
+        """Return whether instances of `failure` need disk on another node."""
+        return self._demands[failure].plain > 0
+
+    def onto(self, node: int) -> Iterator[tuple[Failure, float]]:
+        """Yield (failure, MiB that fail over to `node` after it), the largest first."""
+        return ((failing, -less) for less, _, failing in self._onto.get(node, ()))
+
+    def endangered(self, rules: Rules, instance: Instance, nodes: tuple[int, ...]) -> list[Failure]:
+        """Return the failures of the new primary, except those that sums prove tolerated with it.
+
+        Either a failure only has failovers, and there is memory for them, or its spare memory
+        covers what `instance` adds.
+        """
+        return [
+            failure
+            for failure in self._of_node.get(nodes[0], ())
+            if not self._takes_over(failure, rules, instance, nodes)
+        ]
+
+    def _takes_over(
+        self, failure: Failure, rules: Rules, instance: Instance, nodes: tuple[int, ...]
+    ) -> bool:
+        demand = self._demands[failure]
+        if instance.uses_memory and not (instance.needs_secondary or instance.local):
+            group = self._state.cluster.nodes[nodes[0]].group
+            if rules.strict or demand.intricate or demand.plain or demand.shares is not None:
+                return False
+            if rules.recreates(instance) or instance.restricted or instance.name in rules.units:
+                return False
+            if demand.parts or demand.group is not group:
+                return False
+            # As `check_bounds`: more is moved, and a larger instance closes each target earlier
+            larger = max(0, instance.memory - demand.largest)
+            lost = instance.memory + len(self._targets[group]) * larger
+            return self._spare.least(failure) >= lost
+        if rules.strict or len(nodes) < 2 or demand.movers or demand.intricate or demand.single:
+            return False
+        cluster = self._state.cluster
+        if may_not_receive(cluster, nodes[0], nodes[1:]) or not cluster.nodes[nodes[1]].online:
+            return False
+        if nodes[1] in failure:
+            return False
+        amount = demand.failovers.get(nodes[1], 0) + instance.memory
+        return self._state.columns[MEMORY][nodes[1]] - amount > 0

@@ -1,0 +1,188 @@
+"""N+1 for nodes that fail together, compared with brute force over all placements.
+
+The failures are a list of sets of nodes, as the nodes of a rack or on one power supply.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from itertools import combinations
+from random import Random
+
+import pytest
+
+from iallocator.model.columns import MEMORY
+from iallocator.model.moves import Move
+from iallocator.model.state import State
+from iallocator.n1 import simulation
+from iallocator.n1.rules import Failure, Rules
+from iallocator.n1.simulation import Simulation
+from iallocator.n1.tolerance import FailureTolerance
+from tests.builders import Json, allocate, cluster, instance
+
+from .tight import Case, context_of
+
+Lost = tuple[float, float]
+
+RACKS: dict[str, list[Failure]] = {
+    "pairs": [(0, 1), (2, 3), (4, 5)],
+    "across groups": [(0, 3), (1, 4), (2, 5)],
+    "overlapping": [(0, 1), (1, 2), (2,), (3, 4)],
+}
+KINDS = ("rbd", "drbd", "plain", "mixed")
+
+
+def scenario(rng: Random, kind: str) -> Case:
+    """Return two groups of three nodes with few MiB; `kind`: the template of the instances."""
+    homes = {f"node{k}": "a" if k <= 3 else "b" for k in range(1, 7)}
+    memory = rng.choice((100, 150, 250))
+    residents: dict[str, Json] = {}
+    for name, group in homes.items():
+        left = memory * rng.choice((0.3, 0.6, 0.8))
+        for size in rng.choices((10, 20, 30, 50), k=rng.choice((1, 2, 3))):
+            template = rng.choice(("rbd", "drbd", "plain")) if kind == "mixed" else kind
+            nodes = [name]
+            if template == "drbd":
+                nodes.append(rng.choice([n for n, g in homes.items() if g == group and n != name]))
+            if size < left:
+                left -= size
+                residents[f"i{len(residents)}"] = instance(
+                    *nodes, memory=size, disk=10, disk_template=template
+                )
+    made = cluster({"a": 3, "b": 3}, memory=memory, disk=10**6, cpus=640, instances=residents)
+    template = rng.choice(("rbd", "drbd", "plain")) if kind == "mixed" else kind
+    size = rng.choice((10, 30, 60))
+    return context_of(allocate(made, memory=size, disk=10, disk_template=template), "off")
+
+
+def least_lost(state: State, failure: Failure) -> Lost:
+    """Return the fewest instances, and the least MiB, that are lost after `failure`."""
+    nodes = state.cluster.nodes
+    free = {i: int(state.columns[MEMORY][i]) - 1 for i in range(len(nodes)) if i not in failure}
+    items: list[tuple[int, list[int]]] = []
+    gone: list[int] = []
+    for index in failure:
+        for one in state.primaries[index].values():
+            where = state.where[one.name]
+            own = nodes[index].group
+            targets = [where[1]] if one.needs_secondary else own.nodes
+            allowed = [t for t in targets if t in free]
+            (items.append((one.memory, allowed)) if allowed else gone.append(one.memory))
+    items.sort(key=lambda item: (len(item[1]), -item[0]))
+    fewest = least = None
+    for count in range(len(items) + 1):
+        for out in combinations(range(len(items)), count):
+            lost = sum(items[k][0] for k in out)
+            if (fewest is None or least is None or lost < least) and _fits(
+                [one for k, one in enumerate(items) if k not in out], free
+            ):
+                fewest = count if fewest is None else fewest
+                least = lost if least is None else min(least, lost)
+    assert fewest is not None
+    assert least is not None
+    return fewest + len(gone), least + sum(gone)
+
+
+def _fits(items: list[tuple[int, list[int]]], free: dict[int, int]) -> bool:
+    """Return whether all of (MiB, nodes) fit, by trying everything."""
+    if not items:
+        return True
+    (memory, targets), *rest = items
+    return any(
+        free[target] >= memory and _fits(rest, free | {target: free[target] - memory})
+        for target in targets
+    )
+
+
+def tolerance_of(case: Case, rules: Rules) -> FailureTolerance:
+    """Return the N+1 of the whole cluster of `case`."""
+    return FailureTolerance(case.state, rules)
+
+
+def simulated(case: Case, rules: Rules, failure: Failure) -> bool:
+    """Return whether `failure` is tolerated, one restart after the other."""
+    played = Simulation(case.state, case.context.kernels, rules, range(len(case.cluster.nodes)))
+    result = played.fail(failure) is None
+    assert not result or least_lost(case.state, failure) == (0, 0)
+    return result
+
+
+def candidates(case: Case) -> Iterator[tuple[int, ...]]:
+    """Yield nodes, primary first, with memory for the new instance."""
+    for primary in range(6):
+        for secondary in (primary - primary % 3 + (primary + k) % 3 for k in (1, 2)):
+            if case.state.columns[MEMORY][primary] > case.new.memory:
+                yield (primary, secondary)[: case.new.required_nodes]
+
+
+@pytest.mark.parametrize("racks", RACKS)
+def test_state_of_failures_together_is_that_of_brute_force(racks: str) -> None:
+    """With exact search as brute force says, else as one restart after the other does."""
+    seen: Counter[bool] = Counter()
+    for seed in range(80):
+        case = scenario(Random(f"{racks}/{seed}"), KINDS[seed % len(KINDS)])
+        failing = RACKS[racks]
+        exact = tolerance_of(case, Rules("no-worse", failures=failing))
+        losses = exact.losses(failing)
+        for failure in failing:
+            lost = least_lost(case.state, failure)
+            assert (losses[failure].instances, losses[failure].memory) == lost, (seed, failure)
+            seen[lost == (0, 0)] += 1
+        tolerated = [one for one in failing if least_lost(case.state, one) == (0, 0)]
+        assert exact.tolerated(failing) == tolerated, seed
+        for mode in ("no-new", "strict"):
+            rules = Rules(mode, failures=failing)
+            kept = [one for one in failing if simulated(case, rules, one)]
+            assert tolerance_of(case, rules).tolerated(failing) == kept, (seed, mode)
+    assert min(seen[True], seen[False]) > 3, seen
+
+
+@pytest.mark.parametrize("racks", RACKS)
+@pytest.mark.parametrize("mode", ["strict", "no-new", "no-worse"])
+def test_check_of_a_move_knows_failures_together(mode: str, racks: str) -> None:
+    """A new instance is accepted where brute force, or one restart after the other, says so."""
+    seen: Counter[bool] = Counter()
+    for seed in range(40):
+        case = scenario(Random(f"{racks}/{seed}"), KINDS[seed % len(KINDS)])
+        state, rules = case.state, Rules(mode, failures=RACKS[racks])
+        for nodes in candidates(case):
+            group = case.cluster.nodes[nodes[0]].group
+            failing = rules.failing(case.cluster, group, range(6))
+            lost = [least_lost(state, one) for one in failing]
+            before = [simulated(case, rules, one) for one in failing]
+            accepted = tolerance_of(case, rules).allows(Move(case.new, (), nodes))
+            with state.trial():
+                state.place(case.new, nodes)
+                more = [least_lost(state, one) for one in failing]
+                after = [simulated(case, rules, one) for one in failing]
+            if mode == "no-worse":
+                grown = any(b > a for now, then in zip(more, lost) for b, a in zip(now, then))
+                assert not (accepted and grown), (seed, nodes)
+                assert accepted or grown or any(map(any, lost)), (seed, nodes)
+            else:
+                expected = all(
+                    now or (mode == "no-new" and not then) for now, then in zip(after, before)
+                )
+                assert accepted is expected, (seed, nodes)
+            seen[accepted] += 1
+    assert min(seen[True], seen[False]) > 3, seen
+
+
+@pytest.mark.parametrize("racks", ["pairs", "overlapping"])
+def test_failures_together_simulated_in_arrays_end_as_one_by_one(
+    racks: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each failure within one group."""
+    monkeypatch.setattr(simulation, "WORTH_ARRAYS", -1)
+    seen: Counter[bool] = Counter()
+    for seed in range(60):
+        case = scenario(Random(f"arrays/{seed}"), "rbd" if seed % 2 else "drbd")
+        rules = Rules("no-new", failures=RACKS[racks])
+        for group in case.cluster.groups:
+            failing = [one for one in RACKS[racks] if set(one) <= set(group.nodes)]
+            lost = [one for one in failing if not simulated(case, rules, one)]
+            played = Simulation(case.state, case.context.kernels, rules, range(6))
+            assert sorted(played.lost(failing)) == lost, seed
+            seen[bool(lost)] += 1
+    assert min(seen[True], seen[False]) > 3, seen
