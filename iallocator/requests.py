@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from iallocator.model.templates import DRBD
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from typing import Any, Self
 
     from iallocator.model.cluster import Cluster, Group
@@ -16,6 +18,9 @@ __all__ = [
 ]  # fmt: skip
 
 EVAC_MODES = ("primary-only", "secondary-only", "all")
+
+NAMED = 3
+"""How many instances of a request its summary names."""
 
 
 class _AnyRequest:
@@ -71,6 +76,17 @@ class _AnyRequest:
         """Return the nodes that the request takes instances off, and that none may move to."""
         return set()
 
+    def summary(self, cluster: Cluster) -> str:
+        """Return the request in a few words, without its type: instances, nodes and groups."""
+        raise NotImplementedError
+
+    def placements(self, cluster: Cluster, result: Any) -> Iterator[tuple[Instance, Sequence[str]]]:
+        """Yield each instance that gets nodes, with the names of all its nodes, primary first.
+
+        `result` is the member ``result`` of a successful response to the request.
+        """
+        raise NotImplementedError
+
 
 class Allocate(_AnyRequest):
     """Place one new instance.
@@ -102,6 +118,18 @@ class Allocate(_AnyRequest):
         """The request itself."""
         return (self,)
 
+    def summary(self, cluster: Cluster) -> str:
+        """Return the size of the instance, and its group if the request names one."""
+        new = self.instance
+        return (
+            f"{new.name}: {new.template}, {new.memory} MiB memory, {new.disk} MiB disk, "
+            f"{new.vcpus} vcpus{_in_groups(self.group_name)}"
+        )
+
+    def placements(self, cluster: Cluster, result: Any) -> Iterator[tuple[Instance, Sequence[str]]]:
+        """Yield the new instance."""
+        yield self.instance, result
+
 
 class MultiAllocate(_AnyRequest):
     """Place several new instances, one after the other."""
@@ -120,6 +148,15 @@ class MultiAllocate(_AnyRequest):
         """One request for each instance."""
         return self.wanted
 
+    def summary(self, cluster: Cluster) -> str:
+        """Return the names of the instances."""
+        return _names(self.coming)
+
+    def placements(self, cluster: Cluster, result: Any) -> Iterator[tuple[Instance, Sequence[str]]]:
+        """Yield the instances that are placed."""
+        new = {instance.name: instance for instance in self.coming}
+        yield from ((new[name], nodes) for name, nodes in result[0])
+
 
 class AllocateSecondary(_AnyRequest):
     """Find a secondary for an instance without one, which becomes drbd."""
@@ -135,6 +172,15 @@ class AllocateSecondary(_AnyRequest):
     def existing(self, cluster: Cluster) -> Sequence[Instance]:
         """Return the one instance."""
         return (self.instance,)
+
+    def summary(self, cluster: Cluster) -> str:
+        """Return the name of the instance."""
+        return self.instance.name
+
+    def placements(self, cluster: Cluster, result: Any) -> Iterator[tuple[Instance, Sequence[str]]]:
+        """Yield the instance as drbd, with its new secondary."""
+        primary = cluster.nodes[self.instance.nodes[0]].name
+        yield self.instance.as_template(DRBD), [primary, result]
 
 
 class Relocate(_AnyRequest):
@@ -152,6 +198,15 @@ class Relocate(_AnyRequest):
     def existing(self, cluster: Cluster) -> Sequence[Instance]:
         """Return the one instance."""
         return (self.instance,)
+
+    def summary(self, cluster: Cluster) -> str:
+        """Return the names of the instance and of the node that it leaves."""
+        return f"{self.instance.name} from {cluster.nodes[self.source].name}"
+
+    def placements(self, cluster: Cluster, result: Any) -> Iterator[tuple[Instance, Sequence[str]]]:
+        """Yield the instance with the nodes that it keeps, and the new one."""
+        kept = cluster.node_names(self.instance.nodes[:-1])
+        yield self.instance, [*kept, *result]
 
 
 class NodeEvacuate(_AnyRequest):
@@ -182,6 +237,15 @@ class NodeEvacuate(_AnyRequest):
         """Return whether the evacuation takes `instance` off one of its nodes."""
         return self.leaves_primaries or len(instance.nodes) > 1
 
+    def summary(self, cluster: Cluster) -> str:
+        """Return the names of the instances and the mode."""
+        return f"{_names(self.instances)}; {self.mode}"
+
+    def placements(self, cluster: Cluster, result: Any) -> Iterator[tuple[Instance, Sequence[str]]]:
+        """Yield the instances that move."""
+        known = {instance.name: instance for instance in self.instances}
+        yield from ((known[name], nodes) for name, _, nodes in result[0])
+
 
 class ChangeGroup(_AnyRequest):
     """Move instances to one of ``targets``; None: any group but their present ones."""
@@ -201,6 +265,16 @@ class ChangeGroup(_AnyRequest):
         """Return the instances that are named."""
         return self.instances
 
+    def summary(self, cluster: Cluster) -> str:
+        """Return the names of the instances, and of the groups if the request names some."""
+        groups = ", ".join(group.name for group in self.targets or ())
+        return _names(self.instances) + _in_groups(groups)
+
+    def placements(self, cluster: Cluster, result: Any) -> Iterator[tuple[Instance, Sequence[str]]]:
+        """Yield the instances that move."""
+        known = {instance.name: instance for instance in self.instances}
+        yield from ((known[name], nodes) for name, _, nodes in result[0])
+
 
 class MultiEvacuate(_AnyRequest):
     """Ganeti 2.4 and older: new secondaries for all drbd instances mirrored to ``nodes``."""
@@ -219,6 +293,27 @@ class MultiEvacuate(_AnyRequest):
     def evacuated_nodes(self) -> set[int]:
         """Return the nodes that are named."""
         return set(self.nodes)
+
+    def summary(self, cluster: Cluster) -> str:
+        """Return the names of the nodes."""
+        return ", ".join(cluster.node_names(tuple(self.nodes)))
+
+    def placements(self, cluster: Cluster, result: Any) -> Iterator[tuple[Instance, Sequence[str]]]:
+        """Yield the instances that move, with their primaries and new secondaries."""
+        known = {instance.name: instance for instance in cluster.instances}
+        for name, secondaries in result:
+            yield known[name], [*cluster.node_names(known[name].nodes[:1]), *secondaries]
+
+
+def _names(instances: Sequence[Instance]) -> str:
+    """Return the names of the first few instances, and how many more there are."""
+    names = [instance.name for instance in instances]
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + more or "nobody"
+
+
+def _in_groups(groups: str | None) -> str:
+    return f" in {groups}" if groups else ""
 
 
 Request = (

@@ -18,7 +18,6 @@ from iallocator.calls.layout import (
     DIGITS,
     REQUEST,
     RESPONSE,
-    asked,
     file_of,
     next_number,
     numbered,
@@ -132,7 +131,7 @@ class Call:
         """Record what the request asks for."""
         self._facts = {
             "type": request.kind,
-            "asked": asked(cluster, request),
+            "asked": request.summary(cluster),
             "groups": len(cluster.groups),
             "nodes": len(cluster.nodes),
             "instances": len(cluster.instances),

@@ -1,27 +1,14 @@
-"""Names of the files of captured calls, and a summary of a request in a few words."""
+"""Names of the files of captured calls."""
 
 from __future__ import annotations
 
 import os
 
-from iallocator.errors import UsageError, assert_never
-from iallocator.requests import (
-    Allocate,
-    AllocateSecondary,
-    ChangeGroup,
-    MultiAllocate,
-    MultiEvacuate,
-    NodeEvacuate,
-    Relocate,
-)
+from iallocator.errors import UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
-    from iallocator.model.cluster import Cluster
-    from iallocator.model.instance import Instance
-    from iallocator.requests import Request
+    from collections.abc import Collection
 
 __all__ = [
     "ARGS",
@@ -30,7 +17,6 @@ __all__ = [
     "KINDS",
     "REQUEST",
     "RESPONSE",
-    "asked",
     "file_of",
     "next_number",
     "numbered",
@@ -109,41 +95,3 @@ def request_path(text: str) -> str:
     if not os.path.isfile(path):  # a pipe of somebody else's would be waited for
         raise UsageError(f"{text}: no such call; iallocator history {reference[0]} lists them")
     return path
-
-
-NAMED = 3
-"""Instances of a request whose names are told."""
-
-
-def asked(cluster: Cluster, request: Request) -> str:
-    """Return a summary of `request` without its type: instances, nodes and groups."""
-    if isinstance(request, Allocate):
-        new = request.instance
-        return (
-            f"{new.name}: {new.template}, {new.memory} MiB memory, {new.disk} MiB disk, "
-            f"{new.vcpus} vcpus{_where(request.group_name)}"
-        )
-    if isinstance(request, MultiAllocate):
-        return _names([one.instance for one in request.wanted])
-    if isinstance(request, AllocateSecondary):
-        return request.instance.name
-    if isinstance(request, Relocate):
-        return f"{request.instance.name} from {cluster.nodes[request.source].name}"
-    if isinstance(request, NodeEvacuate):
-        return f"{_names(request.instances)}; {request.mode}"
-    if isinstance(request, ChangeGroup):
-        targets = [group.name for group in request.targets or ()]
-        return _names(request.instances) + _where(", ".join(targets))
-    if not isinstance(request, MultiEvacuate):
-        assert_never(request)
-    return ", ".join(cluster.node_names(tuple(request.nodes)))
-
-
-def _names(instances: Sequence[Instance]) -> str:
-    names = [instance.name for instance in instances]
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return ", ".join(names[:NAMED]) + more or "nobody"
-
-
-def _where(groups: str | None) -> str:
-    return f" in {groups}" if groups else ""

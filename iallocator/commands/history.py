@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from typing import get_args
 
 from iallocator.calls.history import OUTCOMES, read_history
 from iallocator.commands.command import Command, Result
@@ -11,6 +12,7 @@ from iallocator.errors import IallocatorError, UsageError, tell
 from iallocator.options.settings import Settings as Common
 from iallocator.options.table import Option
 from iallocator.options.values import Choice, amount, whole_between
+from iallocator.requests import Request
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,10 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["History"]
 
-TYPES = (
-    "allocate", "multi-allocate", "allocate-secondary", "relocate", "node-evacuate",
-    "change-group", "multi-evacuate",
-)  # fmt: skip
+TYPES = tuple(request.kind for request in get_args(Request))
 
 LONGEST = 100
 """Characters of an answer in the table."""
@@ -81,7 +80,6 @@ class History(Command):
             if entry.facts:
                 continue
             # The call was not noted when it ended: find out what was asked
-            from iallocator.calls.layout import asked
             from iallocator.engine import read
             from iallocator.files import read_file
 
@@ -89,7 +87,7 @@ class History(Command):
                 cluster, request = read(read_file(entry.request, settings.max_input), settings)
             except IallocatorError:  # then it is not known
                 continue
-            entry.facts = {"type": request.kind, "asked": asked(cluster, request)}
+            entry.facts = {"type": request.kind, "asked": request.summary(cluster)}
         wanted = [entry for entry in found if _wanted(entry, settings)][-(settings.last or 0) :]
         if not wanted:
             tell(f"none of {len(found)} captured calls matches")

@@ -3,20 +3,10 @@
 from __future__ import annotations
 
 from iallocator.engine import decide, read
-from iallocator.errors import assert_never, say, tell
+from iallocator.errors import say, tell
 from iallocator.files import check_writable, write_file
 from iallocator.model.state import State
-from iallocator.model.templates import DRBD
 from iallocator.planners.eligible import group_named
-from iallocator.requests import (
-    Allocate,
-    AllocateSecondary,
-    ChangeGroup,
-    MultiAllocate,
-    MultiEvacuate,
-    NodeEvacuate,
-    Relocate,
-)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,7 +15,6 @@ if TYPE_CHECKING:
 
     from iallocator.engine import Heard
     from iallocator.model.cluster import Cluster
-    from iallocator.model.instance import Instance
     from iallocator.options.settings import Settings
     from iallocator.reply import Reply
     from iallocator.requests import Request
@@ -114,36 +103,9 @@ def state_after(cluster: Cluster, request: Request, success: bool, result: Any) 
     if not success:
         return state
     index = {node.name: node.index for node in cluster.nodes}
-    for instance, names in _placements(cluster, request, result):
+    for instance, names in request.placements(cluster, result):
         present = state.where.get(instance.name)
         if present is not None:
             state.remove(state.primaries[present[0]][instance.name], present)
         state.place(instance, tuple([index[name] for name in names]))
     return state
-
-
-def _placements(
-    cluster: Cluster, request: Request, result: Any
-) -> Iterator[tuple[Instance, list[str]]]:
-    """Every instance that `result` gives nodes to, with the names of all its nodes."""
-    known = {instance.name: instance for instance in cluster.instances}
-    if isinstance(request, Allocate):
-        yield request.instance, result
-    elif isinstance(request, MultiAllocate):
-        new = {one.instance.name: one.instance for one in request.wanted}
-        yield from ((new[name], nodes) for name, nodes in result[0])
-    elif isinstance(request, AllocateSecondary):
-        twin = request.instance.as_template(DRBD)
-        primary = cluster.nodes[request.instance.nodes[0]].name
-        yield twin, [primary, result]
-    elif isinstance(request, Relocate):
-        instance = request.instance
-        kept = cluster.node_names(instance.nodes[:-1])
-        yield instance, [*kept, *result]
-    elif isinstance(request, MultiEvacuate):
-        for name, secondaries in result:
-            yield known[name], [*cluster.node_names(known[name].nodes[:1]), *secondaries]
-    elif isinstance(request, NodeEvacuate | ChangeGroup):
-        yield from ((known[name], nodes) for name, _, nodes in result[0])
-    else:
-        assert_never(request)
