@@ -88,6 +88,8 @@ def row(head: str, file: Path, pairs: int) -> tuple[str, float]:
             if measured.again:
                 command = ["-m", "iallocator", *words, "--time-limit=600", str(file)]
                 run([sys.executable, *command], measured, 600)
+    if any(measured.statuses - {0} for measured in found):
+        raise RuntimeError(f"failed: {head}")
     request, *others = [min(measured.seconds) for measured in found]
     cells = [f"{seconds:.3f} | {seconds / request:.2f}" for seconds in others]
     ratio = max(others) / request if request >= LEAST else 0.0

@@ -43,7 +43,7 @@ __all__ = [
 LEAST_SECONDS = 0.2
 """Seconds that a request may take whatever the limit: ``--time-limit=0`` only forbids searches."""
 
-ANSWERING_SECONDS = 0.3
+ANSWERING_SECONDS = 0.2
 """Seconds after the limit in which an answer is completed; then "time is up" is the answer.
 
 N+1 simulations and exact searches end at the limit, and the best placement known by then counts."""

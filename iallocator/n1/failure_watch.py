@@ -9,7 +9,7 @@ Cost: O(n) once for *n* failures, then O(1) for each failure that a change conce
 from __future__ import annotations
 
 from iallocator.limits.group import may_not_receive
-from iallocator.model.columns import MEMORY
+from iallocator.model.columns import DISK, MEMORY
 from iallocator.n1.bounds import (
     SpareMemory,
     capacities_for,
@@ -17,7 +17,7 @@ from iallocator.n1.bounds import (
     known_demand,
     takes_over,
 )
-from iallocator.n1.rules import INFINITE, LOST, SAFE
+from iallocator.n1.rules import INFINITE, LOST, SAFE, sum_of_shares
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,9 +54,9 @@ class FailureWatch:
     """
 
     __slots__ = (
-        "_demands", "_memory", "_noted", "_of_node", "_onto", "_place", "_sources", "_spare",
-        "_stamps", "_state", "_targets", "_unbounded", "_unsorted", "failing", "lost", "refuter",
-        "uncertain",
+        "_created", "_demands", "_memory", "_noted", "_of_node", "_onto", "_place", "_sources",
+        "_spare", "_stamps", "_state", "_targets", "_unbounded", "_unsorted", "failing", "lost",
+        "refuter", "uncertain",
     )  # fmt: skip
 
     def __init__(
@@ -71,6 +71,7 @@ class FailureWatch:
         self.refuter: Failure | None = None
         self.lost: set[Failure] = set()
         self.uncertain: set[Failure] = set()
+        self._created: tuple[Instance, bool] | None = None  # and whether its policy allows it
         self._spare = SpareMemory()
         self._place = {failure: place for place, failure in enumerate(failing)}  # breaks ties
         self._of_node: dict[int, list[Failure]] = {}  # node -> the failures that it is part of
@@ -245,6 +246,8 @@ class FailureWatch:
             larger = max(0, instance.memory - demand.largest)
             lost = instance.memory + len(self._targets[group]) * larger
             return self._spare.least(failure) >= lost
+        if instance.uses_memory and not instance.needs_secondary:
+            return self._disk_suffices(failure, rules, instance, nodes[0])
         if rules.strict or len(nodes) < 2 or demand.movers or demand.intricate or demand.single:
             return False
         cluster = self._state.cluster
@@ -254,3 +257,31 @@ class FailureWatch:
             return False
         amount = demand.failovers.get(nodes[1], 0) + instance.memory
         return self._state.columns[MEMORY][nodes[1]] - amount > 0
+
+    def _disk_suffices(self, failure: Failure, rules: Rules, instance: Instance, node: int) -> bool:
+        """Return whether `check_bounds` proves `failure` tolerated with `instance` on `node`.
+
+        The instance has local disks and one node.
+        """
+        state, demand = self._state, self._demands[failure]
+        group = state.cluster.nodes[node].group
+        if rules.strict or demand.intricate or demand.single or demand.failovers:
+            return False
+        if demand.shares is not None or instance.restricted or instance.name in rules.units:
+            return False
+        if demand.parts or demand.group is not group:
+            return False
+        targets = self._targets[group]
+        if may_not_receive(state.cluster, node, targets):
+            return False
+        if self._created is None or self._created[0] is not instance:
+            self._created = instance, not group.policy.rejects(instance, False)
+        need = max(demand.largest, instance.memory)
+        size = max(demand.largest_disk, instance.disk)
+        memory, disk = state.columns[MEMORY], state.columns[DISK]
+        kind, _ = sum_of_shares(
+            ((memory[t] - need, disk[t] - size) for t in targets if t not in failure),
+            demand.moved + instance.memory - need,
+            demand.plain_disk + instance.disk - size,
+        )
+        return self._created[1] and kind == SAFE

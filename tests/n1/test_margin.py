@@ -10,6 +10,7 @@ from random import Random
 import pytest
 
 from iallocator.model.columns import DISK, MEMORY
+from iallocator.model.moves import Move
 from iallocator.n1 import simulation
 from iallocator.n1.bounds import check_bounds, demand_of
 from iallocator.n1.rules import LOST, SAFE, UNKNOWN
@@ -142,3 +143,23 @@ def test_failures_played_through_at_once_end_as_one_by_one(
             )
             lost += len(one_by_one)
     assert lost > 40
+
+
+@pytest.mark.parametrize("mode", ["no-new", "no-worse"])
+def test_placement_that_sums_clear_breaks_no_failure(mode: str) -> None:
+    """`cleared` allows only placements after which each failure that was survived still is."""
+    cleared = 0
+    for seed in seeds(300, 1500):
+        case = tight(seed, mode)
+        if case.new.required_nodes != 1:
+            continue
+        for group in case.cluster.groups:
+            online = [index for index in group.nodes if case.cluster.nodes[index].online]
+            before = {index for index in online if survives(case, index)}
+            tolerance = case.context.tolerance(case.context.all_nodes())
+            for nodes in tolerance.cleared([Move(case.new, (), (index,)) for index in online]):
+                cleared += 1
+                with case.state.trial():
+                    case.state.place(case.new, nodes)
+                    assert all(survives(case, index) for index in before), f"{seed}: {nodes}"
+    assert cleared > 50
