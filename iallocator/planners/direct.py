@@ -18,20 +18,23 @@ Cost: a check of the limits for each instance and pass.
 
 from __future__ import annotations
 
-from iallocator.deadline import check
+import itertools
+
+from iallocator.deadline import Deadline, check
 from iallocator.model.moves import Move, replay
 from iallocator.model.node_view import Capacities
 from iallocator.planners.balance.colocation_groups import possible
 from iallocator.planners.balance.move_kinds import KINDS, MoveRules
-from iallocator.planners.balance.problem import BalanceProblem
+from iallocator.planners.balance.plan_builder import BalanceProblem
 from iallocator.planners.plan import PlanEntry, mark_colocation_groups
 from iallocator.planners.power_state import Switched
+from iallocator.planners.search import Acceptance, LocalSearch, Neighbourhood
 from iallocator.planners.verify import verify_moves
 
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from iallocator.aliases import Nodes
     from iallocator.constraints.relations import Relations
@@ -40,6 +43,7 @@ if TYPE_CHECKING:
     from iallocator.planners.outcome import Failures
     from iallocator.planners.plan_limits import PlanLimits
     from iallocator.planners.result import GroupPlans
+    from iallocator.planners.search import Objective
 
 __all__ = ["direct_moves", "merge_moves", "rescore", "rescore_all", "shortest_ways"]
 
@@ -81,32 +85,156 @@ def direct_moves(
 
     The scores of the moves that change are not known; see `rescore_all`.
     """
-    fixed = Capacities(done.cluster.nodes, limits.min_disk)
-    found = [list(one.plan.entries) for one in done.plans]
-    changed, left = False, EFFORT
+    work = _Shortening(done, limits, failures, over)
     for number, one in enumerate(done.plans):
+        work.number = number
+        work.rules = rules.minding_soft_limits(
+            limits.of(one.group).ignore_soft_errors
+        ).while_leaving(limits.leaving)
+        LocalSearch(
+            [_DirectWay()],
+            lambda state: _effort(entry.move for entry in state.plan),
+            Acceptance(allows=work.allows),
+            Deadline(None),
+        ).run(work)
+    return work.plans if work.changed else None
+
+
+class _Shortening:
+    """The plans that are made shorter.
+
+    Attributes
+    ----------
+    plans, number:
+        The moves of each plan, and which of the plans is made shorter now.
+    rules:
+        Which kinds of moves that plan may make.
+    changed:
+        Whether a plan has become shorter.
+    """
+
+    rules: MoveRules
+
+    def __init__(
+        self, done: GroupPlans, limits: PlanLimits, failures: Failures, over: Callable[[], bool]
+    ) -> None:
+        self.before = done.before
+        self.plans = [list(one.plan.entries) for one in done.plans]
+        self.number = 0
+        self.changed = False
+        self._limits = limits
+        self._failures = failures
+        self._over = over
+        self._fixed = Capacities(done.cluster.nodes, limits.min_disk)
+        self._left = EFFORT
+
+    @property
+    def plan(self) -> Entries:
+        """The moves of the plan that is made shorter now."""
+        return self.plans[self.number]
+
+    def spend(self, moves: int) -> bool:
+        """Return whether a plan of so many moves may be tried."""
+        self._left -= moves
+        return self._left >= 0 and not self._over()
+
+    def allows(self, shorter: _ShorterPlan) -> bool:
+        """Return whether each move is legal when it is made, and the verifier accepts them all.
+
+        Moves up to the first difference from the present plan have been checked already.
+        """
+        state, limits, changed, plan = self.before, self._limits, shorter.entries, self.plan
         start, ends = (
             [entry for entries in some for entry in entries]
-            for some in (found[:number], found[number + 1 :])
+            for some in (self.plans[: self.number], self.plans[self.number + 1 :])
         )
-        ignore_soft = limits.of(one.group).ignore_soft_errors
-        rules = rules.minding_soft_limits(ignore_soft).while_leaving(limits.leaving)
-        search = True
-        while search:
-            search = False
-            for shorter in _shorter_plans(done.before, found[number], rules):
-                left -= len(shorter)
-                if left < 0 or over():
-                    return found if changed else None
-                with done.before.trial(), Switched(done.cluster, limits.leaving, limits.coming):
-                    replay(done.before, (entry.move for entry in start))
-                    stands = _stands(done.before, shorter, found[number], fixed, rules)
-                every = [*start, *shorter, *ends]
-                if stands and not verify_moves(done.before, every, limits, failures):
-                    found[number] = shorter
-                    changed = search = True
-                    break
-    return found if changed else None
+        pairs = zip(changed, plan)
+        same = next((k for k, (new, old) in enumerate(pairs) if new is not old), len(changed))
+        # Nodes on which one plan has moves that the other has not. To all others, instances come
+        # and go as before, and only that matters to their limits. Storage pools, which several
+        # nodes may share, are the exception.
+        known = {id(entry) for entry in plan}, {id(entry) for entry in changed}
+        alone = [one for one in changed if id(one) not in known[0]]
+        alone += (one for one in plan if id(one) not in known[1])
+        nodes = {index for one in alone for index in one.move.nodes}
+        with state.trial(), Switched(state.cluster, limits.leaving, limits.coming):
+            replay(state, (entry.move for entry in (*start, *changed[:same])))
+            for entry in changed[same:]:
+                if state.pools is None and nodes.isdisjoint(entry.move.nodes):
+                    entry.move.apply(state)
+                elif not possible(state, self._fixed, entry.move, self.rules):
+                    return False
+        return not verify_moves(state, [*start, *changed, *ends], limits, self._failures)
+
+
+class _ShorterPlan:
+    """A plan in which one instance moves less, or copies less."""
+
+    __slots__ = ("entries",)
+
+    def __init__(self, entries: Entries) -> None:
+        self.entries = entries
+
+    def apply(self, state: _Shortening) -> None:
+        """Replace the present plan."""
+        state.plans[state.number] = self.entries
+        state.changed = True
+
+
+class _DirectWay(Neighbourhood[_Shortening, _ShorterPlan]):
+    """The first plan in which one instance moves less, or copies less.
+
+    Of an instance, all moves are replaced first, then fewer that follow each other. The plans in
+    which it moves late come first.
+    """
+
+    name = "direct way"
+
+    def best(
+        self, state: _Shortening, objective: Objective, allows: Callable[[_ShorterPlan], bool]
+    ) -> _ShorterPlan | None:
+        """Return the first shorter plan that is allowed, as long as effort and time last."""
+        for entries in self._shorter(state.before, state.plan, state.rules):
+            if not state.spend(len(entries)):
+                return None
+            step = _ShorterPlan(entries)
+            if allows(step):
+                return step
+        return None
+
+    @staticmethod
+    def _shorter(state: State, plan: Entries, rules: MoveRules) -> Iterator[Entries]:
+        """Yield the plans with less effort for an instance that moves alone, and several times."""
+        own: dict[str, list[int]] = {}
+        for k, entry in enumerate(plan):
+            own.setdefault(entry.move.instance.name, []).append(k)
+        for every in own.values():
+            if len(every) == 1 or any(plan[k].colocated for k in every):
+                continue
+            spans = [
+                every[start : start + length]
+                for length in range(len(every), 1, -1)
+                for start in range(len(every) - length + 1)
+            ]
+            for places in spans:
+                moves = [plan[k].move for k in places]
+                first, last = moves[0], moves[-1]
+                ways = shortest_ways(state, first.instance, first.before, last.after, rules)
+                for direct in ways:
+                    if _effort(direct) >= _effort(moves):
+                        continue
+                    new = [PlanEntry(move) for move in direct]
+                    # positions after which to move, from the last one; some, if they are many
+                    step = max(1, (places[-1] - places[0]) // TIMES)
+                    for place in (*range(places[-1], places[0], -step), places[0]):
+                        yield [
+                            one
+                            for k, entry in enumerate(plan)
+                            for one in (
+                                *([] if k in places else [entry]),
+                                *(new if k == place else []),
+                            )
+                        ]
 
 
 def rescore_all(done: GroupPlans, limits: PlanLimits) -> None:
@@ -136,52 +264,14 @@ def rescore(problem: BalanceProblem, entries: Sequence[PlanEntry]) -> float:
     return scan.score()
 
 
-def _shorter_plans(state: State, plan: Entries, rules: MoveRules) -> Iterator[Entries]:
-    """Return the plans in which one instance moves less, or copies less."""
-    own: dict[str, Entries] = {}
-    for entry in plan:
-        own.setdefault(entry.move.instance.name, []).append(entry)
-    for name, entries in own.items():
-        if len(entries) > 1 and not any(entry.colocated for entry in entries):
-            yield from _shorter(state, plan, name, rules)
-
-
-def _shorter(state: State, plan: Entries, name: str, rules: MoveRules) -> Iterator[Entries]:
-    """Return plans with less effort for an instance.
-
-    All of its moves are replaced first, then fewer that follow each other. The plans in which it
-    moves late come first.
-    """
-    every = [k for k, entry in enumerate(plan) if entry.move.instance.name == name]
-    spans = [
-        every[start : start + length]
-        for length in range(len(every), 1, -1)
-        for start in range(len(every) - length + 1)
-    ]
-    for places in spans:
-        own = [plan[k].move for k in places]
-        for direct in shortest_ways(state, own[0].instance, own[0].before, own[-1].after, rules):
-            if _effort(direct) >= _effort(own):
-                continue
-            new = [PlanEntry(move) for move in direct]
-            for place in _times(places[0], places[-1]):
-                yield [
-                    one
-                    for k, entry in enumerate(plan)
-                    for one in (*([] if k in places else [entry]), *(new if k == place else []))
-                ]
-
-
-def _times(first: int, last: int) -> Iterator[int]:
-    """Positions after which to move, from `last` down to `first`; some, if they are many."""
-    every = max(1, (last - first) // TIMES)
-    yield from range(last, first, -every)
-    yield first
-
-
-def _effort(moves: Sequence[Move]) -> tuple[int, int, int]:
+def _effort(moves: Iterable[Move]) -> tuple[int, int, int]:
     """Return the MiB that are copied, and how many moves and steps there are."""
-    return sum(move.copied for move in moves), len(moves), sum(len(move.steps) for move in moves)
+    every = list(moves)
+    return (
+        sum(move.copied for move in every),
+        len(every),
+        sum(len(move.steps) for move in every),
+    )
 
 
 def shortest_ways(
@@ -209,39 +299,6 @@ def shortest_ways(
                 yield [first]
             elif more and first.after[0] == after[0]:
                 yield [first, BY_NAME["r"].move(instance, first.after, after[1])]
-
-
-def _stands(
-    state: State, changed: Entries, plan: Entries, fixed: Capacities, rules: MoveRules
-) -> bool:
-    """Whether each move of `changed` is allowed when it is made, from where `plan` differs on.
-
-    The moves of `plan` have been checked already.
-    """
-    pairs = zip(changed, plan)
-    same = next((k for k, (new, old) in enumerate(pairs) if new is not old), len(changed))
-    nodes = _otherwise(changed, plan)
-    with state.trial():
-        moves = [entry.move for entry in changed]
-        replay(state, moves[:same])
-        for move in moves[same:]:
-            if state.pools is None and nodes.isdisjoint(move.nodes):
-                move.apply(state)
-            elif not possible(state, fixed, move, rules):
-                return False
-        return True
-
-
-def _otherwise(changed: Entries, plan: Entries) -> set[int]:
-    """The nodes on which one plan has moves that the other has not.
-
-    To all others everything comes and goes as before, and nothing else matters to their limits,
-    but for storage pools, which several nodes may share.
-    """
-    known = {id(entry) for entry in plan}, {id(entry) for entry in changed}
-    alone = [one for one in changed if id(one) not in known[0]]
-    alone += (one for one in plan if id(one) not in known[1])
-    return {index for one in alone for index in one.move.nodes}
 
 
 def merge_moves(
@@ -315,19 +372,18 @@ class _Routes:
         made: list[Move] = []
         with self._state.trial():
             for name in self._away(unit):
-                way = next((way for way in self._ways(name) if self._legal(way)), None)
+                own, here = self._own[name], self._state.where[name]
+                ways: Iterable[Moves] = shortest_ways(
+                    self._state, own[0].instance, here, own[-1].after, self._rules
+                )
+                if own[-1].before == here:
+                    ways = itertools.chain([own[-1:]], ways)
+                way = next(filter(self._legal, ways), None)
                 if way is None:
                     return []
                 replay(self._state, way)
                 made += way
         return made if self._make(made) else []
-
-    def _ways(self, name: str) -> Iterator[list[Move]]:
-        """Return the ways of an instance to its last place."""
-        own, here = self._own[name], self._state.where[name]
-        if own[-1].before == here:
-            yield own[-1:]
-        yield from shortest_ways(self._state, own[0].instance, here, own[-1].after, self._rules)
 
     def _on_the_way(self) -> list[Move]:
         """Make the next move of the two plans that is legal now; [] if there is none."""

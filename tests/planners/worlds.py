@@ -8,7 +8,7 @@ from iallocator.model.cluster import Cluster, Group
 from iallocator.model.node_view import Capacities
 from iallocator.model.state import State
 from iallocator.planners.balance.move_kinds import MoveRules
-from iallocator.planners.balance.problem import BalanceProblem
+from iallocator.planners.balance.plan_builder import BalanceProblem
 from iallocator.planners.eligible import movable
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading

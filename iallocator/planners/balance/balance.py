@@ -16,7 +16,7 @@ from iallocator.names import whole_names
 from iallocator.placement.affinity import demands_of
 from iallocator.planners.balance.descent import GroupBalancer
 from iallocator.planners.balance.move_kinds import MoveRules
-from iallocator.planners.balance.problem import BalanceProblem
+from iallocator.planners.balance.plan_builder import BalanceProblem
 from iallocator.planners.eligible import (
     group_named,
     in_order,
@@ -105,7 +105,11 @@ def balance_cluster(
     NotFoundError
         If a node, an instance or the group is unknown.
     """
-    _name(cluster, options)
+    names = [instance.name for instance in cluster.instances]
+    if options.selected:
+        options.selected = whole_names(options.selected, names, "--select-instances", "instance")
+    if options.excluded:
+        options.excluded = whole_names(options.excluded, names, "--exclude-instances", "instance")
     set_offline(cluster, options.offline)
     if options.max_cpu is not None:
         set_vcpu_ratio(cluster, options.max_cpu)
@@ -185,15 +189,6 @@ def _keep_n1(problem: BalanceProblem, plan: Plan) -> None:
                 break
         plan.entries.pop()
         plan.reason = reason
-
-
-def _name(cluster: Cluster, options: BalanceOptions) -> None:
-    """Have `options` name instances by their whole names."""
-    names = [instance.name for instance in cluster.instances]
-    if options.selected:
-        options.selected = whole_names(options.selected, names, "--select-instances", "instance")
-    if options.excluded:
-        options.excluded = whole_names(options.excluded, names, "--exclude-instances", "instance")
 
 
 def _groups(state: State, options: BalanceOptions) -> list[Group]:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from iallocator.model.state import State
     from iallocator.n1.tolerance import FailureTolerance
     from iallocator.planners.balance.move_kinds import MoveKind, MoveRules
-    from iallocator.planners.balance.problem import BalanceProblem
+    from iallocator.planners.balance.plan_builder import BalanceProblem
 
 __all__ = ["ColocationMoves", "kinds_to", "possible"]
 
@@ -279,7 +279,12 @@ class ColocationMoves:
         for target in self._targets:
             with self._state.trial():
                 more = self._gather(names, target, rules)
-                if more is None or self._separated(names, placed):
+                where, part = self._state.where, self._relations.part
+                if more is None or any(
+                    part(name, where[name][0], other, where[other][0])
+                    for name in names
+                    for other in placed
+                ):
                     continue
                 found = self._score(), target
             best = min(found, best) if best else found
@@ -288,14 +293,6 @@ class ColocationMoves:
         more = self._gather(names, best[1], rules)
         assert more is not None
         return [*moves, *more]
-
-    def _separated(self, names: Names, placed: set[str]) -> bool:
-        where = self._state.where
-        return any(
-            self._relations.part(name, where[name][0], other, where[other][0])
-            for name in names
-            for other in placed
-        )
 
     def _gather(self, names: Names, target: int, rules: MoveRules) -> list[Move] | None:
         """Move all of `names` to `target`, the largest first; None if one of them cannot move."""
@@ -318,20 +315,16 @@ class ColocationMoves:
         found: list[tuple[float, int, Move]] = []
         kinds = list(kinds_to(self._state, instance, target, rules))
         for number, kind in enumerate(kinds):
-            if kind.mirror_leads and self._barred(instance, before[1]):
-                continue
+            if kind.mirror_leads and self._relations.rejected_passing(
+                instance.name, before[1:2], self._rule_counts.now()
+            ):
+                continue  # it must not run on its secondary even for a while
             with self._state.trial():
                 move = kind.move(instance, before, target)
                 if possible(self._state, self._fixed, move, rules):
                     score = self._score() if len(kinds) > 1 else 0.0
                     found.append((score, number, move))
         return min(found, key=lambda one: one[:2])[2] if found else None
-
-    def _barred(self, instance: Instance, node: int) -> bool:
-        """Return whether `instance` must not be on `node` even for a while."""
-        return bool(
-            self._relations.rejected_passing(instance.name, (node,), self._rule_counts.now())
-        )
 
     # Scores
 

@@ -30,8 +30,7 @@ if TYPE_CHECKING:
 
     from iallocator.deadline import Stopped
     from iallocator.planners.balance.colocation_groups import ColocationMoves
-    from iallocator.planners.balance.plan_builder import Progress, Search
-    from iallocator.planners.balance.problem import BalanceProblem
+    from iallocator.planners.balance.plan_builder import BalanceProblem, Progress, Search
     from iallocator.planners.plan_limits import StopCriteria
 
     V = TypeVar("V")

@@ -15,7 +15,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.model.moves import Move
     from iallocator.placement.results import MoveResult
@@ -158,7 +157,22 @@ def _at_once(
         done.give_up("; nothing was left to spend on an exact search", OUT_OF_TIME)
         return []
     context.tell(f"searching places for {len(instances)} instances at once")
-    tasks = [_task(mover, instance, targets(instance)) for instance in instances]
+
+    def task(instance: Instance) -> MoveTask:
+        groups = targets(instance)
+
+        def exactly(nodes: tuple[int, ...]) -> MoveResult:
+            check()
+            return mover.only(instance, nodes)
+
+        return MoveTask(
+            instance,
+            lambda: mover.relocate(instance, groups),
+            lambda: mover.places(instance, groups),
+            exactly,
+        )
+
+    tasks = [task(instance) for instance in instances]
     found = move_together(context, tasks, [failed], context.search_budget)
     hopeless = [one.name for one in instances if one.name in found.hopeless]
     note = f"; {hopeless[0]} has no place even if it comes first" if hopeless else found.note()
@@ -169,18 +183,3 @@ def _at_once(
         return []
     done.failed, done.reason, done.verdict = None, "placed together by exact search", FOUND
     return moves
-
-
-def _task(mover: Mover, instance: Instance, groups: Sequence[Group]) -> MoveTask:
-    """Return the task of moving one instance to one of `groups`."""
-
-    def exactly(nodes: tuple[int, ...]) -> MoveResult:
-        check()
-        return mover.only(instance, nodes)
-
-    return MoveTask(
-        instance,
-        lambda: mover.relocate(instance, groups),
-        lambda: mover.places(instance, groups),
-        exactly,
-    )

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.n1.tolerance import FailureTolerance
     from iallocator.planners.balance.move_kinds import MoveKind, MoveRules
-    from iallocator.planners.balance.problem import BalanceProblem
+    from iallocator.planners.balance.plan_builder import BalanceProblem
     from iallocator.planners.squeeze.headroom import Headroom
     from iallocator.solver.problem import Problem
 

@@ -24,7 +24,7 @@ from iallocator.model.state import State
 from iallocator.n1.rules import MOVED
 from iallocator.planners.balance.descent import Descent
 from iallocator.planners.balance.move_kinds import MoveRules
-from iallocator.planners.balance.problem import BalanceProblem
+from iallocator.planners.balance.plan_builder import BalanceProblem
 from iallocator.planners.direct import rescore
 from iallocator.planners.plan import PlanEntry
 from iallocator.planners.power_state import Switched
@@ -317,10 +317,7 @@ class CapacityBounds:
             held = next((self._first[index] for index in off if self._first[index]), "")
             return f"no other node is online in the group for instance {held}" if held else ""
         leaving = [index for index in self._scope if index in off]
-        return self._short(online, leaving) or self._lost(online, leaving)
-
-    def _short(self, online: Sequence[int], leaving: Sequence[int]) -> str:
-        """Return what the online nodes lack, each with its reserve, or ""."""
+        # what the online nodes lack, each with its reserve
         memory, later, cpus = (
             sum(self._slack[index][k] for index in online)
             - sum(self._held[index][k] for index in leaving)
@@ -328,7 +325,9 @@ class CapacityBounds:
         )
         if min(memory, later) < 0:
             return f"the online nodes would lack {-min(memory, later):.0f} MiB of memory in all"
-        return f"the online nodes would lack {-cpus:.1f} virtual cpus in all" if cpus < 0 else ""
+        if cpus < 0:
+            return f"the online nodes would lack {-cpus:.1f} virtual cpus in all"
+        return self._lost(online, leaving)
 
     def _lost(self, online: Sequence[int], leaving: Sequence[int]) -> str:
         """Return a failure that no placement on the online nodes tolerates, or ""."""
@@ -428,7 +427,13 @@ class Feasibility:
                 return FeasibilityResult((), 0.0, hopeless)
             if off and not (tidy or thorough) and self._packs:
                 packed = self._packed(off)
-                if not packed.problem or not self._pays(off):
+                if not packed.problem:
+                    return packed
+                # balancing after packing costs a part of the budget
+                instances = self._worlds[-1]
+                leaving = sum(not off.isdisjoint(instance.nodes) for instance in instances)
+                self._effort -= leaving * len(instances) * len(self.aim.scope)
+                if self._effort < 0:
                     return packed
             near: Attempt | None = None
             for way in self._ways(off, tidy):
@@ -476,13 +481,6 @@ class Feasibility:
             for entry in entries:
                 entry.score = last
             return last
-
-    def _pays(self, off: frozenset[int]) -> bool:
-        """Return whether balancing after packing is within the budget `EFFORT`, and pay for it."""
-        instances = self._worlds[-1]
-        leaving = sum(not off.isdisjoint(instance.nodes) for instance in instances)
-        self._effort -= leaving * len(instances) * len(self.aim.scope)
-        return self._effort >= 0
 
     def _exactly(self, near: Attempt) -> FeasibilityResult:
         """Return what exact search finds, or `near` if it finds nothing or is not tried."""

@@ -222,6 +222,7 @@ class SqueezeResult(GroupPlans):
     def document(self) -> Json:
         """All but the transition as plain data."""
         names = self.cluster.node_names
+        lines = [line.strip() for line in script(self.cluster, job_sets_of_steps(self.transition))]
         return super().document() | {
             "action": self.action,
             "nodes": names(self.nodes),
@@ -231,12 +232,8 @@ class SqueezeResult(GroupPlans):
                 for index, reason in self.kept.items()
             ],
             "tags": {"add": self._by_name(self.added), "remove": self._by_name(self.removed)},
-            "commands": self._commands(),
+            "commands": [line for line in lines if not line.startswith("echo ")],
         }
-
-    def _commands(self) -> list[str]:
-        lines = script(self.cluster, job_sets_of_steps(self.transition))
-        return [line.strip() for line in lines if not line.strip().startswith("echo ")]
 
     def _by_name(self, tags: Mapping[int, list[str]]) -> Json:
         return {self.cluster.nodes[index].name: some for index, some in tags.items()}

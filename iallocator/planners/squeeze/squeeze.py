@@ -244,7 +244,9 @@ class _Work:
                     done = joined
                     changed.append(more.group)
                 else:
-                    self._leave_to_next_run(done, more.group)
+                    remark = f"group {more.group.name}: {NEXT_RUN}"
+                    if remark not in done.remarks:
+                        done.remarks.append(remark)
             if done is before:
                 return
             if self.relations is not None and self.relations.binding:
@@ -341,13 +343,6 @@ class _Work:
             yield straight, after
         if anew:
             yield anew.entries, anew.score
-
-    @staticmethod
-    def _leave_to_next_run(done: SqueezeResult, group: Group) -> None:
-        """Add a remark that another run does more in `group`."""
-        remark = f"group {group.name}: {NEXT_RUN}"
-        if remark not in done.remarks:
-            done.remarks.append(remark)
 
     def _candidates(self, group: Group, done: SqueezeResult) -> list[int]:
         """Return the nodes that can be tried, in order."""
