@@ -4,6 +4,9 @@ Each is one class in the table `ACCESS`.  All users follow from the table: the l
 (`iallocator.limits.node`), `Cluster.reach` with the bounds, packings and simulations that ask it,
 the scans of planners, transitions, the verifier, the list of constraints, and the explanations.
 A constraint counts for both roles, in every request and plan, also after a failure.
+
+The functions are about the other constraints that nodes and groups have for an instance: networks
+and the policy, which count if it enters a group, and migration tags, which count if it migrates.
 """
 
 from __future__ import annotations
@@ -12,10 +15,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator, Sequence
 
-    from iallocator.model.cluster import Cluster, Node
+    from iallocator.model.cluster import Cluster, Group, Node
     from iallocator.model.instance import Instance
 
-__all__ = ["ACCESS", "AccessConstraint", "StoragePools", "TaggedAccess", "read_access"]
+__all__ = [
+    "ACCESS", "AccessConstraint", "StoragePools", "TaggedAccess", "lacks_network",
+    "may_not_receive", "missing_migration_tags", "out_of_reach", "read_access",
+    "rejected_by_policy",
+]  # fmt: skip
 
 
 class AccessConstraint:
@@ -177,3 +184,55 @@ def read_access(cluster: Cluster, instances: Iterable[Instance], prefix: str) ->
                     )
         if instance.requires:
             cluster.restrict(instance)
+
+
+def lacks_network(group: Group, instance: Instance) -> bool:
+    """Return whether the group is not connected to a network of the instance."""
+    return not group.networks.issuperset(instance.networks)
+
+
+def out_of_reach(
+    cluster: Cluster, nodes: Iterable[int], instance: Instance, third: bool = False
+) -> str:
+    """Return what no node of `nodes` does or has although `instance` requires it; else "".
+
+    The words begin with a verb, in the third person if `third`: ``reach storage pool external/a``.
+    """
+    reach = cluster.reach(instance)
+    if reach is None or not reach.isdisjoint(nodes):
+        return ""
+    return cluster.access_words(instance, third)
+
+
+def rejected_by_policy(
+    cluster: Cluster, group: Group, instance: Instance, reason: str = ""
+) -> dict[int, str]:
+    """Return node -> reason for the nodes of `group` that the policy rejects for `instance`.
+
+    The reason is `reason`; if that is "", what the policy rejects: ``FailMem`` and the like.
+    """
+    rejections: dict[int, str] = {}
+    reasons: dict[bool, str | None] = {}
+    for index in group.nodes:
+        exclusive = cluster.nodes[index].exclusive_storage
+        if exclusive not in reasons:
+            reasons[exclusive] = group.policy.rejects(instance, exclusive)
+        found = reasons[exclusive]
+        if found is not None:
+            rejections[index] = reason or found
+    return rejections
+
+
+def missing_migration_tags(cluster: Cluster, source: int, target: int) -> frozenset[str]:
+    """Return the migration tags of node `source` that node `target` does not accept.
+
+    A running instance may migrate from `source` to `target` only if there are none.
+    """
+    return cluster.nodes[source].migration - cluster.nodes[target].receives
+
+
+def may_not_receive(cluster: Cluster, source: int, targets: Iterable[int]) -> dict[int, str]:
+    """Return the nodes of `targets` that lack a migration tag of `source`, each with its reason."""
+    if not cluster.nodes[source].migration:
+        return {}
+    return {t: "FailMig" for t in targets if missing_migration_tags(cluster, source, t)}

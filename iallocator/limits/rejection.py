@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from iallocator.limits.group import (
+from iallocator.constraints.access import (
     lacks_network,
     missing_migration_tags,
     out_of_reach,

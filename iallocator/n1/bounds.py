@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 
-from iallocator.limits.group import may_not_receive
+from iallocator.constraints.access import may_not_receive
 from iallocator.limits.node import DISK_SPACE, FREE_MEMORY, POOL_SPACE, other_limits
 from iallocator.model.columns import DISK, MEMORY
 from iallocator.model.state import derived

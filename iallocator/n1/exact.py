@@ -10,7 +10,7 @@ Cost: bounded by the packing's limit of work, about 20 ms for a failure.
 
 from __future__ import annotations
 
-from iallocator.limits.group import may_not_receive, rejected_by_policy
+from iallocator.constraints.access import may_not_receive, rejected_by_policy
 from iallocator.limits.node import (
     DISK_SPACE,
     FORCED_LIMITS,

@@ -8,7 +8,7 @@ Cost: O(n) once for *n* failures, then O(1) for each failure that a change conce
 
 from __future__ import annotations
 
-from iallocator.limits.group import may_not_receive
+from iallocator.constraints.access import may_not_receive
 from iallocator.model.columns import DISK, MEMORY
 from iallocator.n1.bounds import (
     SpareMemory,

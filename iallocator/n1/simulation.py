@@ -13,7 +13,7 @@ Source: these are the steps of hail.
 
 from __future__ import annotations
 
-from iallocator.limits.group import may_not_receive, rejected_by_policy
+from iallocator.constraints.access import may_not_receive, rejected_by_policy
 from iallocator.limits.node import (
     ABANDONED,
     FORCED_LIMITS,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from iallocator.limits.group import may_not_receive
+from iallocator.constraints.access import may_not_receive
 from iallocator.limits.node import DISK_SPACE, FREE_MEMORY, POOL_SPACE, other_limits
 from iallocator.model.columns import COLUMNS, MEMORY
 from iallocator.model.node_view import CAPACITIES, NodeView

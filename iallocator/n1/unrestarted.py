@@ -14,7 +14,7 @@ from __future__ import annotations
 from itertools import chain
 from operator import itemgetter
 
-from iallocator.limits.group import may_not_receive
+from iallocator.constraints.access import may_not_receive
 from iallocator.limits.node import (
     DISK_SPACE,
     FREE_MEMORY,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from itertools import chain, islice
 
-from iallocator.limits.group import lacks_network, may_not_receive, out_of_reach
+from iallocator.constraints.access import lacks_network, may_not_receive, out_of_reach
 from iallocator.placement.groups import collect_offers
 from iallocator.placement.results import POLICY_RANK, AllocationRequest
 

@@ -27,7 +27,7 @@ Planners do check it: their moves are optional.
 
 from __future__ import annotations
 
-from iallocator.limits.group import may_not_receive, rejected_by_policy
+from iallocator.constraints.access import may_not_receive, rejected_by_policy
 from iallocator.limits.node import FORCED_LIMITS, PRIMARY, checks_for
 from iallocator.model.moves import Move
 from iallocator.placement.limit_policy import ALL_FORCED, enforcing

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.limits.group import lacks_network, out_of_reach
+from iallocator.constraints.access import lacks_network, out_of_reach
 from iallocator.placement.new import place_new
 from iallocator.placement.results import GroupSolution, RankedGroups
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from iallocator.limits.group import may_not_receive
+from iallocator.constraints.access import may_not_receive
 from iallocator.limits.node import PRIMARY, SECONDARY, STAYING, checks_for
 from iallocator.limits.rejection import Rejection
 from iallocator.model.instance import Backend, Disks, Instance

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import insort
 
-from iallocator.limits.group import lacks_network, missing_migration_tags
+from iallocator.constraints.access import lacks_network, missing_migration_tags
 from iallocator.limits.node import FORCED_LIMITS, PRIMARY, SECONDARY, checks_for
 from iallocator.model.instance import primary_vector
 from iallocator.model.node_view import NodeView, capacities

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from iallocator.limits.group import missing_migration_tags
+from iallocator.constraints.access import missing_migration_tags
 from iallocator.model.moves import REPLACE_SECONDARY, places_after
 from iallocator.transition.paths import Route, build
 from iallocator.transition.requirements import MUST

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from iallocator.limits.group import lacks_network, may_not_receive, rejected_by_policy
+from iallocator.constraints.access import lacks_network, may_not_receive, rejected_by_policy
 from iallocator.limits.rejection import group_rejections
 from iallocator.model.cluster import Cluster, Group, Node, NodeSpindles
 from iallocator.model.tags import interpret_tags

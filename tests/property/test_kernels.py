@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks import clusters
 from benchmarks.clusters import Shape
-from iallocator.limits.group import rejected_by_policy
+from iallocator.constraints.access import rejected_by_policy
 from iallocator.limits.node import ALL_LIMITS, FORCED_LIMITS, HARD_LIMITS, LimitSet
 from iallocator.model.instance import Backend, Disks, Instance
 from iallocator.placement.context import Context

@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass, field
 
 from iallocator.compat import OURS
+from iallocator.constraints.access import rejected_by_policy
 from iallocator.constraints.affinity_factory import relations_of
 from iallocator.deadline import TIME_IS_UP, Deadline, Stopped
 from iallocator.errors import UsageError
-from iallocator.limits.group import rejected_by_policy
 from iallocator.limits.node import ALL_LIMITS, HARD_LIMITS
 from iallocator.model.state import State
 from iallocator.n1.rules import Rules

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.limits.group import rejected_by_policy
+from iallocator.constraints.access import rejected_by_policy
 from iallocator.model.instance import Instance
 from iallocator.model.state import derived
 from iallocator.model.templates import DISKLESS, DRBD

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from math import ceil, floor, inf
 
+from iallocator.constraints.access import may_not_receive
 from iallocator.deadline import check
-from iallocator.limits.group import may_not_receive
 from iallocator.limits.node import FORCED_LIMITS, RESOURCES, resources_of
 from iallocator.model.columns import CPUS, DISK, FREE_SPINDLES, MEMORY, MEMORY_LATER, SPINDLES
 from iallocator.model.node_view import CAPACITIES

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
+from iallocator.constraints.access import lacks_network
 from iallocator.deadline import check
-from iallocator.limits.group import lacks_network
 from iallocator.limits.node import REASONS as LIMITS
 from iallocator.model.moves import Move
 from iallocator.n1.rules import CAME, Rules

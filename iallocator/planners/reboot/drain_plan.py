@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from math import ceil
 from typing import NamedTuple
 
+from iallocator.constraints.access import may_not_receive
 from iallocator.deadline import check
-from iallocator.limits.group import may_not_receive
 from iallocator.model.columns import MEMORY
 from iallocator.model.instance import primary_vector
 from iallocator.model.moves import FAILOVER, FAILOVER_TO, REPLACE_SECONDARY, Move

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from itertools import islice
 
+from iallocator.constraints.access import missing_migration_tags
 from iallocator.deadline import Deadline, check
-from iallocator.limits.group import missing_migration_tags
 from iallocator.model.columns import CPUS, MEMORY, MEMORY_LATER
 from iallocator.model.moves import FAILOVER_TO, Move, places_after, replay
 from iallocator.model.node_view import Capacities

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from iallocator.constraints.access import may_not_receive
 from iallocator.deadline import check
-from iallocator.limits.group import may_not_receive
 from iallocator.model.node_view import NodeView
 from iallocator.planners.balance.scan.affinity import BondCosts
 from iallocator.planners.balance.scan.arrays import InstanceBatch, NodeTable, tags_matter
