@@ -1,8 +1,8 @@
 """Problems as mixed integer programs for HiGHS (package ``highspy``, optional).
 
-HiGHS was taken over CP-SAT because it and what it needs take a third of the space, it is
-loaded in a third of the time, and is as quick on problems of this kind:
-`benchmarks/solvers.py` compares, ``benchmarks/SOLVERS.md`` has the figures.
+HiGHS was chosen over CP-SAT because it takes a third of the space and of the time to load, and is
+as fast on problems of this kind.  `benchmarks/solvers.py` compares the two;
+``benchmarks/SOLVERS.md`` has the figures.
 """
 
 from __future__ import annotations
@@ -24,15 +24,10 @@ if TYPE_CHECKING:
 __all__ = ["available", "search", "solve"]
 
 GAP = 0.02
-
-
-"""How far from the best sum of costs an answer may be, as a share of it."""
-
+"""How far from the lowest cost an answer may be, as a share of it."""
 
 ITERATIONS_PER_BRANCH = 20
-
-
-"""Steps of the simplex method that a branch takes at least; what can be limited is branches."""
+"""Steps of the simplex method that a branch takes at least; HiGHS limits branches only."""
 
 
 def available() -> bool:
@@ -128,7 +123,20 @@ class _Model:
         for low, high, used in problem.free:
             uses = [(named[row], use) for row, use in used.items() if row in named]
             self._column(0.0, low, high, False, uses)
-        self._cut(problem)
+        # Of each choice in a cut, a column says whether it is taken so often or more
+        where = {key: column for column, key in enumerate(self._choices)}
+        reached: dict[tuple[tuple[int, int], int], int] = {}
+        for cut in problem.cuts:
+            forbidden = self._row(float("-inf"), len(cut) - 1)
+            for key, often in cut.items():
+                column = reached.get((key, often))
+                if column is None:
+                    count = len(problem.kinds[key[0]].members)
+                    tie = self._row(float("-inf"), often - 1)  # taken - room x yes <= often - 1
+                    self._entries[where[key]].append((tie, 1.0))
+                    column = reached[key, often] = len(self._columns)
+                    self._column(0.0, 0, 1, True, [(tie, -float(count - often + 1))])
+                self._entries[column].append((forbidden, 1.0))
 
     def _row(self, low: float, high: float) -> int:
         self._rows.append((low, high))
@@ -144,22 +152,6 @@ class _Model:
     ) -> None:
         self._columns.append((cost, low, high, whole))
         self._entries.append(list(entries))
-
-    def _cut(self, problem: Problem) -> None:
-        """Rule out the cuts: for each choice in one, a yes if it is taken so often or more."""
-        where = {choice: column for column, choice in enumerate(self._choices)}
-        reached: dict[tuple[tuple[int, int], int], int] = {}
-        for cut in problem.cuts:
-            forbidden = self._row(float("-inf"), len(cut) - 1)
-            for choice, often in cut.items():
-                column = reached.get((choice, often))
-                if column is None:
-                    count = len(problem.kinds[choice[0]].members)
-                    tie = self._row(float("-inf"), often - 1)  # taken - room x yes <= often - 1
-                    self._entries[where[choice]].append((tie, 1.0))
-                    column = reached[choice, often] = len(self._columns)
-                    self._column(0.0, 0, 1, True, [(tie, -float(count - often + 1))])
-                self._entries[column].append((forbidden, 1.0))
 
     def program(self, highspy: Any) -> Any:
         """Everything in the form that the solver takes."""
@@ -194,11 +186,11 @@ class _Model:
 
 
 def search(problem: Problem, check: Check, budget: Deadline, gap: float = GAP) -> Answer:
-    """The first answer that `check` lets pass.
+    """Return the first answer that `check` accepts.
 
-    `check` is given member -> value, those left out missing, and returns None, or the
-    members with choices that together break a rule, whatever the others do; that combination
-    is then ruled out, so a proof that nothing is possible stays one.
+    `check` receives the value of each member that is not left out.  It returns None, or the members
+    with choices that together violate a constraint, whatever the other members do.  That
+    combination is then excluded by a cut, so a proof that there is no answer stays a proof.
     """
     while True:
         answer = solve(problem, budget, gap)
@@ -209,21 +201,14 @@ def search(problem: Problem, check: Check, budget: Deadline, gap: float = GAP) -
         broken = check(values)
         if broken is None:
             return answer
-        problem.cuts.append(_combination(problem, answer, broken))
+        # How often each choice is taken by the members in `broken`; to be left out is a choice
+        cut: dict[tuple[int, int], int] = {}
+        for number, kind in enumerate(problem.kinds):
+            positions = {choice.value: position for position, choice in enumerate(kind.choices)}
+            for member in kind.members:
+                if member in broken:
+                    position = positions[values[member]] if member in values else LEFT_OUT
+                    cut[number, position] = cut.get((number, position), 0) + 1
+        problem.cuts.append(cut)
         if budget.must_end:
             return Answer(TIME_OUT)
-
-
-def _combination(
-    problem: Problem, answer: Answer, members: Sequence[str]
-) -> dict[tuple[int, int], int]:
-    """How often each choice is taken by `members`; to be left out is one, too."""
-    counts: dict[tuple[int, int], int] = {}
-    values = answer.values(problem)
-    for number, kind in enumerate(problem.kinds):
-        positions = {choice.value: position for position, choice in enumerate(kind.choices)}
-        for member in kind.members:
-            if member in members:
-                position = positions[values[member]] if member in values else LEFT_OUT
-                counts[number, position] = counts.get((number, position), 0) + 1
-    return counts

@@ -80,66 +80,58 @@ class Most:
 def find_all_or_most(problem: Problem, check: Check, budget: Deadline, most: Most) -> str:
     """Find a choice for every member; if there is none, for as many as possible.
 
-    The status is that of the search for all.  `most` is improved as far as the budget goes;
-    an interrupt loses nothing.  `check` as for `search`; what passes of an answer that as
-    a whole does not, it may offer to `most`.
+    Returns the status of the search for all.  `most` is improved as far as `budget` allows; an
+    interrupt loses nothing.  `check` is as for `search`; it may offer to `most` the valid part of
+    an answer that it rejects.
     """
-    part = budget.part(SHARE_OF_ALL)
-    answer = search(problem, check, part)
+    answer = search(problem, check, budget.part(SHARE_OF_ALL))
     if answer.status == FOUND:
         most.offer(answer.values(problem))
         most.proved = True
-    elif answer.status != UNAVAILABLE and not budget.must_end:
-        fewest = 1 if answer.status == IMPOSSIBLE else 0
-        counted = _counted(problem, fewest)
-        most.proved = True
-        # Leave out as few members as possible, of the highest priority first
-        for priority in most.left_out:
-            if most.left_out[priority]:
-                fewer = _of_count(counted, priority)
-                fewer.at_most((*ALL, priority), most.left_out[priority] - 1)
-                found = search(fewer, check, budget, gap=0)
-                if found.status == FOUND:
-                    most.offer(found.values(counted))
-                most.proved &= found.status == IMPOSSIBLE or found.proved
-            counted.at_most((*ALL, priority), most.left_out[priority])
-        # Then look for the lowest cost with as many left out
-        if most.values is not None:
-            cheapest = search(counted, check, budget)
-            if cheapest.status == FOUND:
-                most.values = cheapest.values(counted)
-    return answer.status
-
-
-def _counted(problem: Problem, fewest: int) -> Problem:
-    """Return `problem` with rows that count the members left out, at least `fewest`."""
-    kinds = [
-        Kind(
-            kind.members, kind.choices, 0.0, kind.priority,
-            {**kind.remains, ALL: 1.0, (*ALL, kind.priority): 1.0},
-        )
-        for kind in problem.kinds
-    ]  # fmt: skip
-    counted = _with(problem, kinds)
-    counted.bounds[ALL] = (fewest, INFINITY)
-    return counted
-
-
-def _of_count(problem: Problem, priority: int) -> Problem:
-    """`problem` where nothing costs but to leave out a member of `priority`."""
-    return _with(
+        return answer.status
+    if answer.status == UNAVAILABLE or budget.must_end:
+        return answer.status
+    # Rows that count the members left out: at least one if the first search proved that
+    counted = _with(
         problem,
         [
             Kind(
-                kind.members,
-                [Choice(choice.value, 0.0, choice.uses) for choice in kind.choices],
-                float(kind.priority == priority),
-                kind.priority,
-                kind.remains,
+                kind.members, kind.choices, 0.0, kind.priority,
+                {**kind.remains, ALL: 1.0, (*ALL, kind.priority): 1.0},
             )
             for kind in problem.kinds
         ],
-    )
+    )  # fmt: skip
+    counted.bounds[ALL] = (1 if answer.status == IMPOSSIBLE else 0, INFINITY)
+    most.proved = True
+    # Leave out as few members as possible, of the highest priority first
+    for priority in most.left_out:
+        if most.left_out[priority]:
+            fewer = _with(
+                counted,
+                [  # only to leave out a member of this priority has a cost
+                    Kind(
+                        kind.members,
+                        [Choice(choice.value, 0.0, choice.uses) for choice in kind.choices],
+                        float(kind.priority == priority),
+                        kind.priority,
+                        kind.remains,
+                    )
+                    for kind in counted.kinds
+                ],
+            )
+            fewer.at_most((*ALL, priority), most.left_out[priority] - 1)
+            found = search(fewer, check, budget, gap=0)
+            if found.status == FOUND:
+                most.offer(found.values(counted))
+            most.proved &= found.status == IMPOSSIBLE or found.proved
+        counted.at_most((*ALL, priority), most.left_out[priority])
+    # Then look for the lowest cost with as many left out
+    if most.values is not None:
+        cheapest = search(counted, check, budget)
+        if cheapest.status == FOUND:
+            most.values = cheapest.values(counted)
+    return answer.status
 
 
 def _with(problem: Problem, kinds: list[Kind]) -> Problem:

@@ -131,7 +131,14 @@ class PlacementProblem:
         kind = self._kinds.get(same)
         if kind is None:
             choices = [Choice(nodes, cost, use) for (cost, nodes), use in zip(listed, uses)]
-            remains = self._uses(instance, stays) if stays else self._disks(instance, disks_stay)
+            remains = self._uses(instance, stays or disks_stay) if stays or disks_stay else {}
+            if not stays:  # stopped: its disks only
+                disk = {column for column, one in REGULAR.items() if one.local and not one.rising}
+                remains = {
+                    row: amount
+                    for row, amount in remains.items()
+                    if row[0] == "pool" or (row[0] == "limit" and row[1] in disk)
+                }
             kind = self._kinds[same] = Kind([], choices, None, priority, remains)
         kind.members = [*kind.members, instance.name]
 
@@ -160,7 +167,24 @@ class PlacementProblem:
             room = max(self._room(row), remaining.get(row, 0))  # no instance has to leave
             if room < amount:
                 problem.at_most(row, room)
-        self._keep_memory_free(problem, most)
+        # Keep free what the failure of a node's worst peer asks for, where it is free now.  The
+        # amount kept is a free variable of each node: at least what each peer asks for
+        state = self._state
+        kept: dict[int, dict[Row, float]] = {}
+        for row in most:
+            index = row[1]
+            if row[0] not in ("used", "peer") or index in kept or index in self._forced:
+                continue
+            if state.fails_n1(index) or index in self._failing:
+                continue
+            kept[index] = {("used", index): 1.0}
+            problem.at_most(("used", index), ceil(state.columns[MEMORY][index]) - 1)
+        for row in most:
+            if row[0] == "peer" and row[1] in kept:
+                kept[row[1]][row] = -1.0
+                problem.at_most(row, -state.peers[row[1]].get(row[2], 0))
+        for index, uses in kept.items():
+            problem.free.append((state.reserved[index], INFINITY, uses))
         for constraint in self._constraints:
             constraint.add_to(problem)
         return problem
@@ -183,16 +207,6 @@ class PlacementProblem:
             uses["peer", nodes[1], nodes[0]] = instance.memory
         return uses | {("tag", tag, nodes[0]): 1 for tag in instance.exclusion}
 
-    def _disks(self, instance: Instance, nodes: Nodes) -> dict[Row, float]:
-        """What the disks of `instance` take on `nodes` while it is stopped, by row."""
-        uses = self._uses(instance, nodes) if nodes else {}
-        disk = {column for column, one in REGULAR.items() if one.local and not one.rising}
-        return {
-            row: amount
-            for row, amount in uses.items()
-            if row[0] == "pool" or (row[0] == "limit" and row[1] in disk)
-        }
-
     def _room(self, row: Row) -> float:
         """How much of `row` may be taken, as far as that is one number."""
         kind, *of = row
@@ -214,25 +228,3 @@ class PlacementProblem:
         if kind == "group":
             return self._reserves.get(of[0], INFINITY)
         return INFINITY
-
-    def _keep_memory_free(self, problem: Problem, most: Mapping[Row, float]) -> None:
-        """Keep free what the failure of a node's worst peer asks for, where it is free now.
-
-        What is kept is an amount of its own per node: at least what each peer asks for.
-        """
-        state = self._state
-        kept: dict[int, dict[Row, float]] = {}
-        for row in most:
-            index = row[1]
-            if row[0] not in ("used", "peer") or index in kept or index in self._forced:
-                continue
-            if state.fails_n1(index) or index in self._failing:
-                continue
-            kept[index] = {("used", index): 1.0}
-            problem.at_most(("used", index), ceil(state.columns[MEMORY][index]) - 1)
-        for row in most:
-            if row[0] == "peer" and row[1] in kept:
-                kept[row[1]][row] = -1.0
-                problem.at_most(row, -state.peers[row[1]].get(row[2], 0))
-        for index, uses in kept.items():
-            problem.free.append((state.reserved[index], INFINITY, uses))
