@@ -40,119 +40,66 @@ UNKNOWN = -1
 
 
 class KnownAnswers:
-    """What the nodes of `state` say by the same checks, to instances without tags and pools.
+    """Results of one set of checks on the nodes of `state`, for instances without tags and pools.
 
-    Every limit is the sooner broken the more an instance asks for.  So a node is asked first for
-    one that wants as much of everything as any that came so far: if it has room for that,
-    it has for each of them.  Otherwise it is asked once for each shape, and, by those that want
-    a place for their mirrors, for each amount that it reserves for their primaries already.
+    An instance that needs more breaks a limit no later.  So a node is first tested for an instance
+    that needs as much of everything as any instance so far.  If the node has capacity for that, it
+    has capacity for each of them.  Otherwise it is tested once for each shape and, for secondaries,
+    for each amount that the node already reserves for the primary.
     """
 
-    __slots__ = ("_answers", "_ask", "_full", "_most", "_near", "_roomy", "_state")
+    __slots__ = ("_answers", "_ask", "_full", "_most", "_roomy", "_shapes", "_state")
 
     def __init__(self, state: State, ask: Ask) -> None:
         self._state = state
         self._ask = ask
         self._most: Instance | None = None
-        self._roomy = [UNKNOWN] * len(state.stamps)  # as it was (stamp) with room for the most
-        self._full = [UNKNOWN] * len(state.stamps)  # as it was without
-        self._answers: dict[object, _Answers] = {}  # shape -> where nothing is reserved for it yet
-        self._near: Kept[tuple[object, int, float], Rejection | None] = {}
+        self._roomy = [UNKNOWN] * len(state.stamps)  # stamp of the node with capacity for the most
+        self._full = [UNKNOWN] * len(state.stamps)  # stamp of the node without
+        self._shapes: set[object] = set()
+        self._answers: Kept[tuple[object, int, float], Rejection | None] = {}
 
     def rejections(
         self, instance: Instance, primary: int, nodes: Sequence[int]
     ) -> dict[int, Rejection]:
-        """What fails on each of `nodes`, where something does."""
+        """Return the first limit that fails on each of `nodes`, where one does."""
         shape = instance.shape
-        if shape not in self._answers:
-            self._answers[shape] = _Answers(len(self._state.stamps))
-            self._widen(instance)
-        answers, stamps, peers = self._answers[shape], self._state.stamps, self._state.peers
-        nodes = self._tight(nodes, primary)
-        apart = [index for index in nodes if primary in peers[index]]
-        if apart:
-            nodes = [index for index in nodes if primary not in peers[index]]
-        for index in answers.outdated(nodes, stamps):
-            answers.note(index, stamps[index], self._ask(instance, primary, index))
-        found = answers.rejections(nodes)
-        for index in apart:
-            rejection = self._beside_peers(instance, shape, primary, index)
-            if rejection is not None:
-                found[index] = rejection
-        return found
-
-    def _widen(self, instance: Instance) -> None:
-        """Have the most demanding instance ask for at least what `instance` does."""
-        before = self._most
-        if before is None:
-            before = instance
-        spindles = None  # more than any number
-        if before.spindles is not None and instance.spindles is not None:
-            spindles = max(before.spindles, instance.spindles)
-        most = Instance(
-            "",
-            Backend(max(before.memory, instance.memory), vcpus=0),
-            Disks(instance.template, spindles=spindles),
-        )
-        most.as_primary = _most(before.as_primary, instance.as_primary)
-        most.as_secondary = _most(before.as_secondary, instance.as_secondary)
-        self._most = most
-        self._roomy = [UNKNOWN] * len(self._roomy)
-        self._full = [UNKNOWN] * len(self._full)
-
-    def _tight(self, nodes: Sequence[int], primary: int) -> list[int]:
-        """Those of `nodes` that have no room for the most demanding one."""
-        stamps, roomy, full = self._state.stamps, self._roomy, self._full
-        left = [index for index in nodes if roomy[index] != stamps[index]]
-        unknown = [index for index in left if full[index] != stamps[index]]
-        for index in unknown:
-            known = roomy if self._has_room(index, primary) else full
-            known[index] = stamps[index]
-        return [index for index in left if full[index] == stamps[index]] if unknown else left
-
-    def _has_room(self, index: int, primary: int) -> bool:
-        """Return whether node `index` could host the most demanding one beside any primary."""
+        stamps, peers, roomy, full = self._state.stamps, self._state.peers, self._roomy, self._full
+        if shape not in self._shapes:
+            self._shapes.add(shape)
+            before = self._most or instance
+            spindles = None  # more than any number
+            if before.spindles is not None and instance.spindles is not None:
+                spindles = max(before.spindles, instance.spindles)
+            most = Instance(
+                "",
+                Backend(max(before.memory, instance.memory), vcpus=0),
+                Disks(instance.template, spindles=spindles),
+            )
+            most.as_primary = _most(before.as_primary, instance.as_primary)
+            most.as_secondary = _most(before.as_secondary, instance.as_secondary)
+            self._most = most
+            self._roomy = roomy = [UNKNOWN] * len(stamps)
+            self._full = full = [UNKNOWN] * len(stamps)
         assert self._most is not None
-        peers = self._state.peers[index]
-        if primary != NO_PRIMARY and peers:
-            primary = max(peers, key=peers.__getitem__)
-        return self._ask(self._most, primary, index) is None
-
-    def _beside_peers(
-        self, instance: Instance, shape: object, primary: int, index: int
-    ) -> Rejection | None:
-        """What node `index`, which has mirrors of `primary`, answers to all of this shape."""
-        key = shape, index, self._state.peers[index][primary]
-        stamp = self._state.stamps[index]
-        return derived(self._near, key, stamp, lambda: self._ask(instance, primary, index))
-
-
-class _Answers:
-    """What the nodes answered to instances of one shape, and how they were then (stamps)."""
-
-    __slots__ = ("_found", "_stamps")
-
-    def __init__(self, count: int) -> None:
-        self._stamps = [UNKNOWN] * count
-        self._found: dict[int, Rejection] = {}
-
-    def outdated(self, nodes: Sequence[int], stamps: Sequence[int]) -> list[int]:
-        """Those of `nodes` that have changed since they were asked."""
-        known = self._stamps
-        return [index for index in nodes if known[index] != stamps[index]]
-
-    def note(self, index: int, stamp: int, rejection: Rejection | None) -> None:
-        """Node `index`, as it is by `stamp`, has answered."""
-        if rejection is None:
-            self._found.pop(index, None)
-        else:
-            self._found[index] = rejection
-        self._stamps[index] = stamp
-
-    def rejections(self, nodes: Sequence[int]) -> dict[int, Rejection]:
-        """What those of `nodes` said that reject."""
-        found = self._found
-        return {index: found[index] for index in nodes if index in found}
+        left = [index for index in nodes if roomy[index] != stamps[index]]
+        for index in left:
+            if full[index] != stamps[index]:
+                worst = primary
+                if primary != NO_PRIMARY and peers[index]:
+                    worst = max(peers[index], key=peers[index].__getitem__)
+                known = roomy if self._ask(self._most, worst, index) is None else full
+                known[index] = stamps[index]
+        found: dict[int, Rejection] = {}
+        for index in left:
+            if full[index] == stamps[index]:
+                key = shape, index, peers[index].get(primary, 0)
+                rejection = derived(
+                    self._answers, key, stamps[index], partial(self._ask, instance, primary, index)
+                )
+                if rejection is not None:
+                    found[index] = rejection
+        return found
 
 
 def _most(one: Sequence[float], other: Sequence[float]) -> tuple[float, ...]:
