@@ -295,16 +295,6 @@ class TargetCapacity:
             closing += max(0, before - taken[node]) - max(0, before)
         return closing
 
-    def capacities(self, failed: Collection[int], taken: Mapping[int, float]) -> list[float]:
-        """Return the MiB that each target except `failed` can take after `taken`, ascending."""
-        found = list(self._capacities)
-        for node in self.members.intersection((*failed, *taken)):
-            capacity = self._memory[node] - 1
-            del found[bisect_left(found, capacity)]
-            if node not in failed:
-                insort(found, capacity - taken[node])
-        return found
-
 
 MANY = 8
 """So many failures checked together are worth one sort of the capacities of their targets."""

@@ -115,9 +115,8 @@ def plan_failovers(state: State, group: Group, rules: Rules) -> FailoverPlan | N
     if other_limits(group, *known):
         return None
     simulation = Simulation.of_group(state, group, rules)
-    nodes, memory = state.cluster.nodes, state.columns[MEMORY]
+    nodes = state.cluster.nodes
     failovers: list[tuple[Failure, frozenset[int], Needed]] = []
-    order = sorted(rules.targets(state.cluster, group), key=lambda k: -memory[k])
     for failure in rules.failing(state.cluster, group, group.nodes):
         if any(nodes[node].group is not group for node in failure):
             return None
@@ -125,11 +124,7 @@ def plan_failovers(state: State, group: Group, rules: Rules) -> FailoverPlan | N
         leavers = evacuation.leavers()
         if any(one.draws or one.local for members, _, _ in leavers for one in members):
             return None
-        first = _first_fit(state, leavers, order)
-        if first is not None:
-            failovers.append((failure, evacuation.open, first))
-            continue
-        for needed in _least_losses(state, rules, group, leavers):
+        for needed in _restarts(state, rules, group, leavers):
             if needed is None:
                 return None
             failovers.append((failure, evacuation.open, needed))
@@ -140,39 +135,32 @@ def _within(targets: frozenset[int], access: Access) -> frozenset[int]:
     return targets if access is None else targets & access
 
 
-def _first_fit(state: State, leavers: Sequence[Leaver], order: Sequence[int]) -> Needed | None:
-    """Place the largest items first, each on the first node of `order`; None if one is left."""
-    needed: Needed = {}
-    memory = state.columns[MEMORY]
-    for _, item, targets in sorted(leavers, key=lambda one: (len(one[2]), -one[1].memory)):
-        index = next(
-            (k for k in order if k in targets and needed.get(k, 0) + item.memory < memory[k]), None
-        )
-        if index is None:
-            return None
-        needed[index] = needed.get(index, 0) + item.memory
-    return needed
-
-
-def _least_losses(
+def _restarts(
     state: State, rules: Rules, group: Group, leavers: Sequence[Leaver]
 ) -> Iterator[Needed | None]:
-    """Yield a placement with the fewest lost items, and one with the least lost memory.
+    """Yield the memory needed of each node so that all items restart, by first fit decreasing.
 
-    None instead if the search does not prove one of them.
+    If some are left over, yield a packing with the fewest lost items, and one with the least lost
+    memory; None instead if the search does not prove one of them.
     """
     targets = rules.targets(state.cluster, group)
     free = [state.columns[MEMORY][index] - 1 for index in targets]
     items = [item for _, item, _ in leavers]
-    for by_memory in (False, True):
-        packed = Packing(items, Bins(free, [0] * len(free)), by_memory).solve()
+    largest_first = sorted(range(len(free)), key=lambda b: -free[b])
+    bins = Bins(free, [0] * len(free), order=largest_first)
+    packed = Packing(items, bins, limit=0, first_fit=True).solve()
+    solutions = [packed] if not packed.cost else []
+    for by_memory in () if solutions else (False, True):
+        packed = Packing(items, bins, by_memory).solve()
         if packed.cost > packed.least:
             yield None
             return
+        solutions.append(packed)
+        if not packed.cost:
+            break
+    for packed in solutions:
         needed: Needed = {}
         for item, place in zip(items, packed.places):
             if place is not None:
                 needed[targets[place]] = needed.get(targets[place], 0) + item.memory
         yield needed
-        if not packed.cost:
-            return

@@ -26,10 +26,8 @@ from iallocator.limits.node import (
 from iallocator.model.columns import DISK, MEMORY
 from iallocator.n1.bounds import Demand, TargetCapacity, check_movers, demand_of
 from iallocator.n1.exact import Evacuation
-from iallocator.n1.restricted_packing import RestrictedPacking
 from iallocator.n1.rules import SAFE
 from iallocator.n1.simulation import Simulation, failover_rejection
-from iallocator.n1.uniform_packing import UniformPacking
 from iallocator.packing import LIMIT, Bins, Item, Packing
 
 TYPE_CHECKING = False
@@ -41,6 +39,9 @@ if TYPE_CHECKING:
     from iallocator.model.state import State
     from iallocator.n1.exact import Leaver
     from iallocator.n1.rules import Failure, Rules
+
+    Access = frozenset[int] | None
+    """The nodes with access to the storage of an instance; None: all."""
 
 __all__ = ["UnrestartedSearch"]
 
@@ -67,11 +68,9 @@ class UnrestartedSearch:
         self._min_disk = min_disk
         self._needs: dict[int, _Need] = {}
         self._simulations: dict[int, Simulation] = {}
-        self._capacities: dict[int, TargetCapacity] = {}
+        self._capacities: dict[tuple[int, Access], TargetCapacity] = {}
         self._least_disk: dict[int, float] = {}
         self._searching = True
-        self._uniform = UniformPacking(), UniformPacking(work=0)
-        self._restricted = RestrictedPacking(state, rules), RestrictedPacking(state, rules, 0)
         self._work = WORK
         self._leavers: dict[int, list[Leaver]] = {}
         self._others: dict[int, tuple[float, ...]] = {}  # see `Evacuation.others`
@@ -174,38 +173,12 @@ class UnrestartedSearch:
         self, group: Group, needs: Sequence[_Need], failed: frozenset[int], taken: dict[int, float]
     ) -> list[Instance]:
         """Return the instances of one group that need another node and cannot be placed."""
-        cluster, columns = self._state.cluster, self._state.columns
-        targets = self._rules.targets(cluster, group)
-        items = sorted(chain.from_iterable(n.items for n in needs), key=_size, reverse=True)
-        left: list[int]
-        if all(need.sizes_alone for need in needs):
-            prices = [len(members) for _, _, members, _ in items]
-            if group.index not in self._capacities:
-                self._capacities[group.index] = TargetCapacity(self._state, targets)
-                self._least_disk[group.index] = min((columns[DISK][t] for t in targets), default=0)
-            single = max(prices) == 1
-            disk_matters = not all(need.memory_alone for need in needs) and (
-                sum(disk for _, disk, _, _ in items) >= self._least_disk[group.index]
-            )
-            uniform = self._uniform[not self._searching]
-            if single and not disk_matters:
-                capacity, sizes = self._capacities[group.index], [memory for memory, *_ in items]
-                if capacity.closing(sizes[0], failed, taken) > sum(sizes) - sizes[0]:
-                    return []
-                left = uniform.of(sizes, capacity.capacities(failed, taken))
-            else:  # the price of a colocation group is the number of its members
-                free = sorted(
-                    (columns[MEMORY][t] - taken.get(t, 0) - 1, max(0, columns[DISK][t] - 1))
-                    for t in targets
-                    if t not in failed
-                )
-                left = uniform.with_disk([item[:2] for item in items], free, prices)
-        elif all(need.access_alone for need in needs):
-            restricted = self._restricted[not self._searching]
-            left = restricted.left_over(group, items, failed, taken)
-        elif self._certain(needs, [t for t in targets if t not in failed], taken):
-            return []
-        else:
+        columns = self._state.columns
+        targets = self._rules.targets(self._state.cluster, group)
+        nodes = [t for t in targets if t not in failed]
+        if not all(need.access_alone for need in needs):
+            if self._certain(needs, nodes, taken):
+                return []
             with self._state.trial():
                 for secondary, amount in taken.items():
                     self._state.take_memory(secondary, amount)
@@ -215,7 +188,50 @@ class UnrestartedSearch:
                 )
                 unplaced = self._simulation(needs[0].node).unplaced(leaving, failed)
                 return [one for item in unplaced for one in item]
-        return [one for position in left for one in items[position][2]]
+        items = sorted(chain.from_iterable(n.items for n in needs), key=_size, reverse=True)
+        disk = sum(size for _, size, _, _ in items)
+        if group.index not in self._least_disk:
+            self._least_disk[group.index] = min((columns[DISK][t] for t in targets), default=0)
+        disk_matters = disk > 0 and disk >= self._least_disk[group.index]
+        moved = sum(memory for memory, *_ in items)
+        largest: dict[Access, float] = {}
+        for memory, _, _, access in items:
+            largest.setdefault(access, memory)
+        capacities = {access: self._capacity(group, access) for access in largest}
+        if not disk_matters and all(
+            capacities[access].closing(memory, failed, taken) > moved - memory
+            for access, memory in largest.items()
+        ):
+            return []
+        bins = {
+            access: frozenset(b for b, node in enumerate(nodes) if node in capacity.members)
+            for access, capacity in capacities.items()
+        }
+        packing = Packing(
+            [
+                Item(memory, size if disk_matters else 0, bins[access], len(members))
+                for memory, size, members, access in items
+            ],
+            Bins(
+                [columns[MEMORY][t] - taken.get(t, 0) - 1 for t in nodes],
+                [max(0, columns[DISK][t] - 1) for t in nodes],
+            ),
+            limit=max(0, min(LIMIT, self._work)) if self._searching else 0,
+        )
+        packed = packing.solve()
+        if self._searching and packed.cost:
+            self._work -= packing.work
+        left = [item for item, place in zip(items, packed.places) if place is None]
+        return [one for _, _, members, _ in left for one in members]
+
+    def _capacity(self, group: Group, access: Access) -> TargetCapacity:
+        """Return the free memory of the targets in `group` with this access."""
+        found = self._capacities.get((group.index, access))
+        if found is None:
+            targets = self._rules.targets(self._state.cluster, group)
+            nodes = targets if access is None else [t for t in targets if t in access]
+            found = self._capacities[group.index, access] = TargetCapacity(self._state, nodes)
+        return found
 
     def _certain(
         self, needs: Sequence[_Need], targets: Sequence[int], taken: dict[int, float]

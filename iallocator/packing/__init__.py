@@ -4,10 +4,18 @@ An item is an instance, or a colocation group, which goes to one node as a whole
 The dimensions are memory, disk and any other limited amounts; each item lists the bins that it may
 go to (storage pools, migration tags).  An item that is left out costs its price, or its memory.
 
-`Packing` has three stages: best fit decreasing, lower bounds, and branch and bound within a limit
-of work.  Of bins that the same items may go to, only the largest are looked at, as many as
-there are items.  `dual_feasible_functions` has stronger bounds for proofs, `patterns` an exact
-solution by integer programming for many items of few sizes.
+`Packing` has three stages: best fit, lower bounds, and branch and bound within a limit of work.
+Best fit takes the items that few bins accept first, of those the largest.  If that leaves out more
+than the bounds prove, it is tried again with the items first that cost most for their memory, and
+with the largest items first, whatever bins they may go to.  Of bins that the same items may go to,
+only the largest are looked at, as many as there are items.
+`dual_feasible_functions` has stronger bounds for proofs, `patterns` an exact solution by integer
+programming for many items of few sizes, `kept_order` bins in an order that is updated.
+
+Cost for *m* items, *n* bins and *s* different sets of bins: best fit O(s n log n + m n), where the
+last factor is the shift of a list; a bound O(s (m + n)); a step of branch and bound O(n log n).
+
+Source: best fit decreasing, and branch and bound with the usual bounds by sums and by cardinality.
 """
 
 from __future__ import annotations
@@ -18,7 +26,7 @@ from itertools import islice
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
 __all__ = ["Bins", "Item", "Packed", "Packing"]
 
@@ -119,7 +127,7 @@ class Packing:
     Parameters
     ----------
     items, bins:
-        What is packed, and into what.
+        What is packed, and into what.  A bin with less than nothing takes no item.
     by_memory:
         Whether an item that is left out costs its memory (MiB) instead of its price.
     most:
@@ -127,7 +135,10 @@ class Packing:
     enough:
         The search ends at a solution that costs no more than this.
     limit:
-        How many bins the search may look at.
+        How many bins the search may look at; 0: there is no search.
+    first_fit:
+        Whether an item goes to the first bin of ``bins.order`` that takes it, instead of the
+        fullest, before the search begins.
     """
 
     def __init__(
@@ -138,12 +149,15 @@ class Packing:
         most: float = INFINITE,
         limit: int = LIMIT,
         enough: float = 0,
+        first_fit: bool = False,
     ) -> None:
         memory, disk, others = bins.memory, bins.disk, bins.others
         self._order = sorted(range(len(items)), key=lambda k: _rank(items[k]))
-        self._kinds = _useful(items, memory, bins.order)
+        order = bins.order
+        self._kinds = _useful(items, memory, () if first_fit else order)
         self._items = _reduced([items[k] for k in self._order], self._kinds)
-        self._memory = {b: max(0, memory[b]) for b in self._kinds}
+        self._rank = {b: k for k, b in enumerate(order)} if first_fit else {}
+        self._memory = {b: memory[b] for b in self._kinds}
         self._disk = {b: disk[b] for b in self._kinds}
         self._others = {b: others[b] for b in self._kinds} if others else {}
         self._by_memory = by_memory
@@ -165,13 +179,20 @@ class Packing:
 
     def solve(self) -> Packed:
         """Return the least expensive solution found within the limit of work."""
-        found = self._greedy()
-        self._cost = sum(map(self._price, (k for k, b in enumerate(found) if b is None)))
-        self._best = found
+        every = range(len(self._items))
+        self._cost: float = INFINITE
+        self._best: list[int | None] = [None] * len(every)
+        self._fill(every)
         if self._cost <= self._enough:
             return self._packed(0)
-        least = max(self._bound(0), self._by_sizes())
-        if self._cost > least and least <= self._most and len(self._items) <= DEEPEST:
+        least = self._root_bound()
+        items = self._items
+        if self._cost > least and not self._by_memory:
+            self._fill(sorted(every, key=lambda k: items[k].memory / items[k].price))
+        if self._cost > least and len({item.bins for item in items}) > 1:
+            self._fill(sorted(every, key=lambda k: -items[k].memory))
+        search = self._cost > least and least <= self._most and self._left > 0
+        if search and len(self._items) <= DEEPEST:
             self._search(0, 0)
             if self._left > 0:  # nothing cheaper was overlooked
                 least = max(least, min(self._cost, self._most + (self._cost > self._most)))
@@ -188,50 +209,71 @@ class Packing:
     def _price(self, k: int) -> float:
         return self._items[k].memory if self._by_memory else self._items[k].price
 
-    def _greedy(self) -> list[int | None]:
-        """Return the bin of each item by best fit decreasing."""
-        if len({item.bins for item in self._items}) < 2 and not _needs_more_than_memory(
-            self._items
-        ):
-            return self._greedy_alike()
-        memory, disk, others = dict(self._memory), dict(self._disk), dict(self._others)
-        found: list[int | None] = []
-        for item in self._items:
-            self._left -= len(item.bins)
-            fitting = [
-                b
-                for b in item.bins
-                if memory[b] >= item.memory
-                and disk[b] >= item.disk
-                and (not others or _suffices(others[b], item.others))
-            ]
-            best = min(fitting, key=lambda b: (memory[b], b), default=None)
-            found.append(best)
-            if best is not None:
-                memory[best] -= item.memory
-                disk[best] -= item.disk
-                if others:
-                    others[best] = _less(others[best], item.others)
-        return found
+    def _fill(self, order: Iterable[int]) -> None:
+        """Put the items in this order, each into the fullest bin that takes it; keep the better.
 
-    def _greedy_alike(self) -> list[int | None]:
-        """Return what `_greedy` does if all items have the same bins and need only memory.
-
-        Cost: a search in the sorted bins for each item.
+        Consecutive items with the same bins cost one sort of these bins.
         """
-        bins = self._items[0].bins if self._items else ()
-        left = sorted((self._memory[b], b) for b in bins)
-        found: list[int | None] = []
-        for item in self._items:
-            k = bisect_left(left, (item.memory, -1))
-            if k == len(left):
-                found.append(None)
+        memory, disk, others = dict(self._memory), dict(self._disk), dict(self._others)
+        places: list[int | None] = [None] * len(self._items)
+
+        def takes(b: int, item: Item) -> bool:
+            return disk[b] >= item.disk and (not others or _suffices(others[b], item.others))
+
+        bins: frozenset[int] | None = None
+        alike: list[tuple[float, int]] = []  # the bins of the last item, by free memory
+        for k in order:
+            item = self._items[k]
+            if item.bins is not bins:
+                bins = item.bins
+                alike = sorted([(memory[b], b) for b in bins])
+                self._left -= len(bins)
+            self._left -= 1
+            at = bisect_left(alike, (item.memory, -1))
+            if self._rank:
+                fitting = [p for p in range(at, len(alike)) if takes(alike[p][1], item)]
+                at = min(fitting, key=lambda p: self._rank[alike[p][1]], default=len(alike))
+            elif item.disk or others:
+                while at < len(alike) and not takes(alike[at][1], item):
+                    at += 1
+            if at == len(alike):
                 continue
-            room, b = left.pop(k)
-            insort(left, (room - item.memory, b))
-            found.append(b)
-        self._left -= len(found) + len(left)
-        return found
+            free, b = alike.pop(at)
+            memory[b] = free - item.memory
+            insort(alike, (memory[b], b))
+            disk[b] -= item.disk
+            if others:
+                others[b] = _less(others[b], item.others)
+            places[k] = b
+        cost = sum([self._price(k) for k, b in enumerate(places) if b is None])
+        if cost < self._cost:
+            self._cost, self._best = cost, places
+
+    def _root_bound(self) -> float:
+        """Return a lower bound of the cost: of all items, and of those that share some bins.
+
+        Of the items of at least some size, bins hold only so many.
+        """
+        worst = self._bound(0)
+        for bins in dict.fromkeys([frozenset(self._memory), *(item.bins for item in self._items)]):
+            free = [self._memory[b] for b in bins]
+            items = [k for k, item in enumerate(self._items) if item.bins <= bins]
+            sizes = sorted([self._items[k].memory for k in items], reverse=True)
+            over = sum(sizes) - sum(free)
+            count = 0
+            for size in sizes:
+                if over <= 0:
+                    break
+                over -= size
+                count += 1
+            worst = max(worst, sum(sizes) - sum(free) if self._by_memory else count)
+            for count, size in enumerate(sizes, start=1):
+                if size <= 0 or (count < len(sizes) and sizes[count] == size):
+                    continue
+                excess = count - sum([m // size for m in free])
+                if excess > 0:
+                    worst = max(worst, excess * size if self._by_memory else excess)
+        return worst
 
     def _bound(self, k: int) -> float:
         """Return a lower bound of the cost of the items from `k` on, by the sum of all memory."""
@@ -251,18 +293,6 @@ class Packing:
             over -= memory
             count += 1
         return count
-
-    def _by_sizes(self) -> float:
-        """Return a lower bound of the cost: bins hold only so many items of at least some size."""
-        worst = 0.0
-        sizes = sorted((item.memory for item in self._items if item.memory > 0), reverse=True)
-        for count, size in enumerate(sizes, start=1):
-            if count < len(sizes) and sizes[count] == size:
-                continue
-            excess = count - sum([m // size for m in self._memory.values()])
-            if excess > 0:
-                worst = max(worst, excess * size if self._by_memory else excess)
-        return worst
 
     def _search(self, k: int, cost: float) -> None:
         """Try every bin for item `k` and the items after it."""
@@ -328,15 +358,18 @@ def _useful(items: Sequence[Item], memory: Sequence[float], order: Sequence[int]
     """Return each bin that has to be looked at, with its kind: which items may go to it.
 
     If items need only memory, the largest bins of a kind can replace the smaller ones.
+    A bin with less than nothing is not one of them.
     """
     sets, more = dict.fromkeys(item.bins for item in items), _needs_more_than_memory(items)
     if order and len(sets) == 1 and not more:
         (bins,) = sets
-        return dict.fromkeys(sorted(islice((b for b in order if b in bins), len(items))), 1)
+        usable = (b for b in order if b in bins and memory[b] >= 0)
+        return dict.fromkeys(sorted(islice(usable, len(items))), 1)
     kinds: dict[int, int] = {}
     for number, bins in enumerate(sets):
         for b in bins:
-            kinds[b] = kinds.get(b, 0) | 1 << number
+            if memory[b] >= 0:
+                kinds[b] = kinds.get(b, 0) | 1 << number
     if more or len(kinds) <= len(items):
         return dict(sorted(kinds.items()))
     alike: dict[int, list[int]] = {}

@@ -113,6 +113,31 @@ def test_joint_failures_and_racks_lose_what_must_be_lost(template: str) -> None:
     assert min(losing, survived) > 20
 
 
+def test_hard_pairs_before_do_not_spend_the_search_of_a_pair() -> None:
+    """All instances of the last two nodes but one fit elsewhere, after 14 other pairs."""
+    free = (2151, 3602, 3264, 3756, 3387, 3054)
+    homes = (
+        (2048, 512, 2048, 512, 2048, 1024, 1024, 1024, 1024),
+        (1024, 512, 512, 512),
+        (),
+        (512, 512, 512, 2048),
+        (512, 1024, 512, 512, 1024, 2048),
+        (1024, 512, 2048, 2048, 1024, 1024, 512),
+    )
+    placed = [(home, memory) for home, some in enumerate(homes, start=1) for memory in some]
+    instances = {
+        f"i{number}": instance(f"node{home}", memory=memory, disk_template="rbd")
+        for number, (home, memory) in enumerate(placed)
+    }
+    document = cluster(6, memory=100_000, instances=instances)
+    for node, memory in zip(document["nodes"].values(), free):
+        node["total_memory"] += memory - node["free_memory"]
+        node["free_memory"] = memory
+    found = examine_failures(State(read_cluster(document, Reading())), 2, racks=False)
+    assert found.sets
+    assert [len(one.lost or ()) for one in found.sets.losing() if tuple(one.nodes) == (4, 5)] == [1]
+
+
 @pytest.mark.parametrize("template", [*MIXED, "mixed"])
 def test_joint_failures_leave_the_state_as_it_is(template: str) -> None:
     """Of any size, with three nodes as well."""
