@@ -204,7 +204,7 @@ def _usage() -> str:
             "",
             "Answers the request in FILE (- or none: stdin) on stdout.",
             "",
-            *(f"  {name:10} {purpose}" for name, purpose in COMMANDS.items()),
+            *(f"  {name:10} {row.summary}" for name, row in COMMANDS.items()),
             "",
             *help_lines(COMMON),
             "",

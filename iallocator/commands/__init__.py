@@ -1,7 +1,7 @@
 """The table of commands: what a person can ask for besides the answer to a request.
 
-A row is a subclass of `iallocator.commands.command.Command`; the function `run` in
-`iallocator.commands.runner` runs every row.
+A row names the modules with the options of a command and with its class. They are loaded when the
+command is run, or its help is shown. `iallocator.commands.runner.run` runs every row.
 """
 
 from __future__ import annotations
@@ -14,56 +14,143 @@ from iallocator.options.settings import configuration_path
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any
 
-    from iallocator.commands.command import Command
-    from iallocator.options.table import Option
+    from iallocator.options.table import CommandSettings, Option
 
 __all__ = [
-    "COMMANDS", "check_command", "command_of", "find_command", "options_of", "run_command",
+    "COMMANDS", "check_command", "find_command", "options_of", "run_command", "settings_of",
 ]  # fmt: skip
 
+PLANNERS, OTHERS = "planner_options", "other_options"
+"""The modules with the options of commands."""
+
+
+class Row:
+    """A command in the table.
+
+    Attributes
+    ----------
+    summary:
+        What the command does, for the help.
+    options:
+        The module with its class of settings, which is called as the command, without hyphens.
+    module:
+        The module with the class that runs it, which has the same name; if "", the module is
+        called as the command.
+    request:
+        The use of a request in the document: ``needed``, ``optional``, or "" if it is not read.
+    usage:
+        What follows the name of the command on the usage line.
+    """
+
+    __slots__ = ("module", "options", "request", "summary", "usage")
+
+    def __init__(
+        self,
+        summary: str,
+        options: str,
+        *,
+        module: str = "",
+        request: str = "",
+        usage: str = "[OPTIONS] [FILE]",
+    ) -> None:
+        self.summary = summary
+        self.options = options
+        self.module = module
+        self.request = request
+        self.usage = usage
+
+
 COMMANDS = {
-    "ask": "what the answer to a question would be, and why, on any cluster; nothing is touched",
-    "balance": "which instances to move: broken musts first, then all nodes carry their share",
-    "balance-groups": "which instances to move so that groups on shared storage carry their share",
-    "capacity": "how many more instances fit, with N+1 kept",
-    "check": "what is wrong with the cluster, and whether balancing would help",
-    "compress": "which whole groups could be emptied, and the moves that empty one",
-    "config": "the settings that count for a document, and where each came from",
-    "constraints": "what binds the placements of a document, and where it comes from",
-    "explain": "why the answer to a request is what it is",
-    "history": "what Ganeti asked and was told: the calls that --capture kept",
-    "make-room": "the few moves of others after which a request that finds no room fits",
-    "place": "the whole cluster placed anew by one of Pacemaker's strategies",
-    "reboot": "which nodes can be rebooted together, and what moves away and back",
-    "redistribute": "which instances to move to other groups so that every group is healthy",
-    "repair": "instances whose nodes are offline, repaired as far as their tags allow",
-    "replay": "run stored requests again and compare with the stored answers",
-    "report": "a cluster as it is, as a page for a browser",
-    "show": "a cluster as it is: groups, networks, statistics, nodes, instances",
-    "snapshot": "clusters as files, for every planner and for htools",
-    "squeeze": "which nodes to power down, or which standby nodes to power on",
+    "ask": Row(
+        "what the answer to a question would be, and why, on any cluster; nothing is touched",
+        OTHERS,
+        module="explain",
+        usage="allocate|evacuate NODE,...|relocate INSTANCE|change-group INSTANCE,... "
+        "[OPTIONS] [FILE|-t FILE|-L|-m ADDRESS]",
+    ),
+    "balance": Row(
+        "which instances to move: broken musts first, then all nodes carry their share",
+        PLANNERS,
+    ),
+    "balance-groups": Row(
+        "which instances to move so that groups on shared storage carry their share",
+        PLANNERS,
+        module="between_groups",
+    ),
+    "capacity": Row("how many more instances fit, with N+1 kept", PLANNERS),
+    "check": Row("what is wrong with the cluster, and whether balancing would help", PLANNERS),
+    "compress": Row(
+        "which whole groups could be emptied, and the moves that empty one",
+        PLANNERS,
+        module="between_groups",
+    ),
+    "config": Row(
+        "the settings that count for a document, and where each came from",
+        OTHERS,
+        request="optional",
+    ),
+    "constraints": Row(
+        "what binds the placements of a document, and where it comes from",
+        OTHERS,
+        request="optional",
+    ),
+    "explain": Row(
+        "why the answer to a request is what it is",
+        OTHERS,
+        request="needed",
+        usage="[OPTIONS] [FILE|FOLDER#CALL]",
+    ),
+    "history": Row(
+        "what Ganeti asked and was told: the calls that --capture kept",
+        OTHERS,
+        usage="[OPTIONS] FOLDER",
+    ),
+    "make-room": Row(
+        "the few moves of others after which a request that finds no room fits",
+        PLANNERS,
+        request="optional",
+    ),
+    "place": Row(
+        "the whole cluster placed anew by one of Pacemaker's strategies",
+        PLANNERS,
+        request="optional",
+    ),
+    "reboot": Row("which nodes can be rebooted together, and what moves away and back", PLANNERS),
+    "redistribute": Row(
+        "which instances to move to other groups so that every group is healthy",
+        PLANNERS,
+        module="between_groups",
+    ),
+    "repair": Row("instances whose nodes are offline, repaired as far as their tags allow", OTHERS),
+    "replay": Row(
+        "run stored requests again and compare with the stored answers",
+        OTHERS,
+        usage="[OPTIONS] PATH...",
+    ),
+    "report": Row("a cluster as it is, as a page for a browser", OTHERS, module="show"),
+    "show": Row("a cluster as it is: groups, networks, statistics, nodes, instances", OTHERS),
+    "snapshot": Row(
+        "clusters as files, for every planner and for htools",
+        OTHERS,
+        usage="[OPTIONS] [FILE|-t FILE|-L|-m ADDRESS...]",
+    ),
+    "squeeze": Row("which nodes to power down, or which standby nodes to power on", PLANNERS),
 }
-"""Name -> summary.  The class is called as the command, without hyphens."""
-
-MODULES = {
-    "ask": "explain",
-    "balance-groups": "between_groups",
-    "compress": "between_groups",
-    "make-room": "make_room",
-    "redistribute": "between_groups",
-    "report": "show",
-}
-"""Name -> the module with its class, if the module is not called as the command."""
+"""Name -> row."""
 
 
-def command_of(name: str) -> type[Command]:
-    """Load the class of the command `name`."""
+def _class_of(name: str, module: str) -> Any:
     from importlib import import_module
 
-    module = import_module(f"iallocator.commands.{MODULES.get(name, name)}")
-    found: type[Command] = getattr(module, name.title().replace("-", ""))
-    return found
+    return getattr(import_module(f"iallocator.commands.{module}"), name.title().replace("-", ""))
+
+
+def settings_of(name: str) -> type[CommandSettings]:
+    """Load the settings of the command `name`."""
+    settings: type[CommandSettings] = _class_of(name, COMMANDS[name].options)
+    return settings
 
 
 def find_command(arguments: Sequence[str]) -> str:
@@ -79,7 +166,7 @@ def find_command(arguments: Sequence[str]) -> str:
 
     for word in dict.fromkeys(arguments):
         if word in COMMANDS:
-            table = (*command_of(word).options, *COMMON)  # those that the command rejects, too
+            table = (*settings_of(word).options, *COMMON)  # those that the command rejects, too
             if word in positional_words(arguments, table):
                 return word
     return next((word for word in positional_words(arguments) if word in COMMANDS), "")
@@ -110,7 +197,7 @@ def options_of(name: str) -> Sequence[Option]:
     """Return the options that act in the command `name`: its own, then the common ones."""
     from iallocator.commands.common_options import table_of
 
-    own = command_of(name).options
+    own = settings_of(name).options
     return (*own, *table_of(name, own))
 
 
@@ -124,8 +211,8 @@ def run_command(name: str, arguments: Sequence[str]) -> int:
     """
     from iallocator.commands.common_options import rejection_of
 
-    command = command_of(name)
-    settings = command.settings_type()
+    row = COMMANDS[name]
+    settings = settings_of(name)()
     table = options_of(name)
     positional = parse(arguments, settings, table, rejection_of(name, table))
     positional.remove(name)
@@ -135,19 +222,22 @@ def run_command(name: str, arguments: Sequence[str]) -> int:
     if settings.help:
         from iallocator.options.table import help_lines
 
-        lines = [f"usage: iallocator {name} {command.usage}", "", COMMANDS[name], ""]
+        lines = [f"usage: iallocator {name} {row.usage}", "", row.summary, ""]
         print("\n".join([*lines, *help_lines(table), ""]), end="")
         return 0
     if path := configuration_path(settings):
         from iallocator.configuration import configure
 
-        files = command.files_of(positional)
+        files = settings.files_of(positional)
         configure(settings, path, COMMANDS, files, name, table, rejection_of(name, table))
     Voice.quiet = settings.quiet
     if settings.validate:
-        from iallocator.commands.validation import request_of, validate
+        from iallocator.commands.validation import validate
 
-        return validate(settings, positional, request_of(name), table)
+        return validate(settings, positional, row.request, table)
     from iallocator.commands.runner import run
 
-    return run(command(name, settings, positional))
+    module = row.module or name.replace("-", "_")
+    if getattr(settings, "undo", ""):  # another plan, with the same options
+        name = module = "undo"
+    return run(_class_of(name, module)(name, settings, positional))

@@ -2,68 +2,73 @@
 
 from __future__ import annotations
 
-from iallocator.commands import balance_options
-from iallocator.commands.planning import PLAN_OPTIONS, PlanCommand, PlanSettings
+from iallocator.commands.planning import PlanCommand
 from iallocator.commands.progress import say_plan
-from iallocator.errors import UsageError
-from iallocator.options.table import Option
+from iallocator.planners.balance.balance import BalanceOptions, balance_cluster
+from iallocator.planners.balance.move_kinds import MoveRules
+from iallocator.planners.plan_limits import StopCriteria
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from iallocator.commands.planner_options import Balancing
     from iallocator.deadline import Deadline
-    from iallocator.options.settings import Settings as Common
-    from iallocator.planners.result import PlanResult
+    from iallocator.model.cluster import Cluster
+    from iallocator.options.settings import Settings
+    from iallocator.planners.result import GroupPlans, PlanResult
     from iallocator.sources import Source
 
-__all__ = ["Balance"]
-
-
-class Settings(PlanSettings, balance_options.Settings):
-    """The settings of this command."""
-
-
-OPTIONS = (
-    *PLAN_OPTIONS,
-    *balance_options.OPTIONS,
-    Option("--group -G", "group", "balance this group (name or uuid)", str, "GROUP"),
-    Option("--all-groups", "all_groups", "balance every group, not only the worst"),
-)
+__all__ = ["Balance", "balanced"]
 
 
 class Balance(PlanCommand):
-    """``iallocator balance``: which instances to move: broken musts first, then the score.
+    """Plans moves within groups that improve the score."""
 
-    Exit status 0: there is a plan, if only an empty one; 130: interrupted, what was found
-    until then is printed; 1: the plan failed the check that every plan goes through before it is
-    printed; stderr says which limits it breaks.
-    """
+    suffixes = ("original", "balanced")
+    lists_group = True
 
-    options = OPTIONS
-    settings_type = Settings
-    suffix = "balanced"
-    settings: Settings
-
-    def check(self) -> None:
-        """Reject one group and all groups."""
-        if self.settings.all_groups and self.settings.group:
-            raise UsageError("--group and --all-groups exclude each other")
-        super().check()
-
-    def adjust(self, source: Source) -> None:
-        """Take dynamic utilisation from a file."""
-        balance_options.adjust(source.cluster, self.settings)
-
-    def planner(self, source: Source, settings: Common, deadline: Deadline) -> PlanResult:
-        """Plan moves within groups."""
-        from iallocator.planners.balance.balance import balance_cluster
-
-        wanted = balance_options.balance_options_of(self.settings, settings, deadline)
-        return balance_cluster(source.cluster, wanted, say_plan)
-
-    def group(self) -> str:
-        """Return the group of ``--group``."""
-        return self.settings.group
-
+    @property
     def min_disk(self) -> float:
-        """Return the share of ``--min-disk``."""
-        return self.settings.min_disk
+        """The share of ``--min-disk``."""
+        share: float = self.settings.min_disk
+        return share
+
+    def planner(self, source: Source, settings: Settings, deadline: Deadline) -> PlanResult:
+        """Plan moves within groups."""
+        return balanced(source.cluster, self.settings, settings, deadline)
+
+
+def balanced(
+    cluster: Cluster, own: Balancing, settings: Settings, deadline: Deadline
+) -> GroupPlans:
+    """Return the balancing for which `own` asks; `settings` are completed from tags."""
+    limits = StopCriteria(
+        min_score=own.min_score,
+        max_length=own.max_length,
+        min_gain=own.min_gain,
+        min_gain_limit=own.min_gain_limit,
+        cost=None if own.cost is None else own.cost * 1024,
+        lookahead=own.lookahead,
+        deadline=deadline,
+    )
+    rules = MoveRules(
+        disk_moves=not own.no_disk_moves,
+        instance_moves=not own.no_instance_moves,
+        restricted=own.restricted_migration,
+        evacuate_only=own.evac_mode,
+        ignore_soft=own.ignore_soft_errors,
+        behaviour=own.behaviour,
+    )
+    wanted = BalanceOptions(
+        limits,
+        rules,
+        group=own.group,
+        all_groups=own.all_groups,
+        offline=own.offline,
+        selected=own.select_instances,
+        excluded=own.exclude_instances,
+        max_cpu=own.max_cpu,
+        min_disk=own.min_disk,
+        tag_prefix=own.tag_prefix,
+        settings=settings,
+    )
+    return balance_cluster(cluster, wanted, say_plan)

@@ -4,32 +4,23 @@ from __future__ import annotations
 
 import sys
 
-from iallocator.commands import balance_options
-from iallocator.commands.command import Command, Result, ShownState
-from iallocator.commands.progress import progress_line, say_plan
-from iallocator.commands.shared_options import HTML_OPTION
-from iallocator.deadline import (
-    SIGNALLED,
-    TIME_IS_UP,
-    Deadline,
-    limit_reached,
-)
+from iallocator.commands.command import Command, Result, ShownState, enforced_relations
+from iallocator.commands.progress import progress_line
+from iallocator.deadline import SIGNALLED, TIME_IS_UP, Deadline, limit_reached
 from iallocator.errors import UsageError, tell
 from iallocator.model.state import State
 from iallocator.options.settings import REQUEST_SETTINGS
-from iallocator.options.table import Option
-from iallocator.options.values import whole_between
+from iallocator.planners.check.health import examine
+from iallocator.planners.eligible import set_offline, set_vcpu_ratio
+from iallocator.planners.plan import Plan
+from iallocator.planners.result import GroupPlan, GroupPlans
+from iallocator.render.checkup import Checkup
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from iallocator.aliases import Json
-    from iallocator.constraints.relations import Relations
-    from iallocator.model.cluster import Cluster
+    from iallocator.commands.planner_options import Check as Settings
     from iallocator.options.settings import Settings as Common
-    from iallocator.planners.result import GroupPlans
-    from iallocator.render.checkup import Checkup
     from iallocator.render.page.view import PageView
     from iallocator.sources import Source
 
@@ -42,89 +33,23 @@ BALANCING = 0.5
 """The share of the time that is for balancing; the rest is for what is wrong."""
 
 
-def yes_or_no(text: str) -> bool:
-    """``yes`` or ``no``."""
-    if text not in ("yes", "no"):
-        raise ValueError("yes or no")
-    return text == "yes"
-
-
-class Settings(balance_options.Settings):
-    """The settings of this command."""
-
-    json: bool = False
-    html: str | None = None
-    machine_readable: bool = False
-    no_simulation: bool = False
-    simulation: bool = False
-    failures: int = 0
-    racks: bool = False
-
-
-OPTIONS = (
-    Option("--json", "json", "write what was found as one JSON document"),
-    HTML_OPTION,
-    Option("--machine-readable", "machine_readable",
-           "print hcheck's keys and values, found in hcheck's way", yes_or_no, "[=yes|no]",
-           bare="yes"),
-    Option("--no-simulation", "no_simulation", "do not try whether balancing would help"),
-    Option("--simulation", "simulation", "try it even where nothing is wrong"),
-    Option("--failures", "failures",
-           "which nodes (1) or pairs of nodes (2) may fail at once, and what would be lost",
-           whole_between(1, 2), "N"),
-    Option("--racks", "racks", "the same for failure domains (location tags)"),
-    *balance_options.OPTIONS,
-)  # fmt: skip
-
-
 class Check(Command):
-    """``iallocator check``: what is wrong with the cluster, and whether balancing would help.
+    """Finds what is wrong with the cluster, and tries whether balancing would help."""
 
-    Exit status 0: nothing is wrong; 1: something is wrong; 3: nothing wrong was found, but time did
-    not suffice to analyse all failures; 130: interrupted, what was found until then is printed.
-    """
-
-    options = OPTIONS
-    settings_type = Settings
     suffixes = ("original", "balanced")
     settings: Settings
 
-    def check(self) -> None:
-        """Reject two forms of the answer, and options of a balancing that is not tried."""
-        settings = self.settings
-        if settings.json and settings.machine_readable:
-            raise UsageError("--json and --machine-readable exclude each other")
-        if settings.machine_readable and (settings.failures or settings.racks):
-            raise UsageError("hcheck has no keys for --failures and --racks")
-        if settings.simulation and settings.no_simulation:
-            raise UsageError("--simulation and --no-simulation exclude each other")
-        if settings.simulation and settings.machine_readable:
-            raise UsageError("--simulation and --machine-readable exclude each other")
-        idle = balance_options.chosen_for_moves(settings)
-        if settings.no_simulation and idle and not settings.machine_readable:
-            raise UsageError(f"--no-simulation tries no balancing, and so no {idle[0]}")
-        if settings.machine_readable:  # as hcheck does
-            settings.compat = "hail"
-            if not settings.says("n1", "n1_off"):
-                settings.n1 = "strict"
-        settings.all_groups = True
-
     def adjust(self, source: Source) -> None:
-        """Take dynamic utilisation from a file."""
+        """Take dynamic utilisation from a file, and reject ``--racks`` without any."""
         if self.settings.racks and not any(node.locations for node in source.cluster.nodes):
             raise UsageError(
                 "--racks: no node is in a failure domain (cluster tag htools:nlocation:PREFIX, "
                 "node tag PREFIX:NAME)"
             )
-        balance_options.adjust(source.cluster, self.settings)
+        super().adjust(source)
 
-    def plan(self, source: Source, settings: Common, deadline: Deadline) -> Result:
+    def plan(self, source: Source, settings: Settings, deadline: Deadline) -> Result:
         """Find what is wrong, and balance every group if that may help."""
-        from iallocator.planners.eligible import set_offline, set_vcpu_ratio
-        from iallocator.planners.plan import Plan
-        from iallocator.planners.result import GroupPlan, GroupPlans
-
-        assert isinstance(settings, Settings)
         own = self.settings = settings  # the modes of N+1 that tags ask for included
         cluster = source.cluster
         set_offline(cluster, own.offline)
@@ -134,12 +59,11 @@ class Check(Command):
             now = _health(State(cluster), own, deadline)
         trying = self._is_to_be_tried(now)
         if trying:
-            from iallocator.planners.balance.balance import balance_cluster
+            from iallocator.commands.balance import balanced
 
             seconds = settings.planning_seconds - (1 - BALANCING) * (deadline.left or 0.0)
             with progress_line("balancing"):
-                wanted = balance_options.balance_options_of(own, settings, Deadline.of_run(seconds))
-                done = balance_cluster(cluster, wanted, say_plan)
+                done = balanced(cluster, own, settings, Deadline.of_run(seconds))
         else:
             plans = [GroupPlan(one.group, Plan("balance", one.score)) for one in now.before]
             done = GroupPlans("balance", State(cluster), plans)
@@ -160,7 +84,7 @@ class Check(Command):
             return False
         if own.machine_readable:
             return now.hcheck_needs
-        asked = own.simulation or balance_options.chosen_for_moves(own)
+        asked = own.simulation or own.chosen_for_moves()
         return bool(asked) or now.healthy is False
 
 
@@ -173,21 +97,8 @@ class Checked(Result):
         self._now = now
         self._settings = settings
         self._tried = tried
-
-    @property
-    def status(self) -> int:  # type: ignore[override]
-        """The exit status."""
-        found = self._found
-        if self._settings.machine_readable:
-            wrong = found.hcheck_needs and not self._settings.no_simulation
-        else:
-            wrong = found.healthy is False
-        return 1 if wrong else 0 if found.complete else NOT_ANALYSED
-
-    @property
-    def interrupted(self) -> bool:  # type: ignore[override]
-        """Whether a signal ended the balancing."""
-        return self._done.interrupted
+        self.interrupted = done.interrupted
+        self.before = [ShownState("Initial", "original", lambda: done.before)]
 
     def complete(self) -> bool:
         """Find out the health after balancing, and what several failures at once would lose."""
@@ -203,15 +114,21 @@ class Checked(Result):
                     settings.failures,
                     settings.racks,
                     settings.min_disk,
-                    _relations(state.cluster, settings),
+                    enforced_relations(state.cluster, settings),
                     Deadline.of_run(settings.planning_seconds),
                 )
+        found, done = self._found, self._done
+        after = done.after if found.moves else lambda: done.before
+        self.after = [ShownState("Final", "balanced", after)]
+        if settings.machine_readable:
+            wrong = found.hcheck_needs and not settings.no_simulation
+        else:
+            wrong = found.healthy is False
+        self.status = 1 if wrong else 0 if found.complete else NOT_ANALYSED
         return True
 
     def _checkup(self) -> Checkup:
         """Return the health before and after balancing; without moves if its end is unknown."""
-        from iallocator.render.checkup import Checkup
-
         done, now = self._done, self._now
         if not done.moves:
             return now
@@ -222,16 +139,6 @@ class Checked(Result):
             return now
         moves = len(done.moves)
         return Checkup(now.before, then.before, moves, now.capacity_checks, now.tag_findings)
-
-    def states_before(self) -> Iterable[ShownState]:
-        """Return the state at the beginning."""
-        return [ShownState("Initial", "original", lambda: self._done.before)]
-
-    def states_after(self) -> Iterable[ShownState]:
-        """Return the state after balancing."""
-        done = self._done
-        after = done.after if self._found.moves else lambda: done.before
-        return [ShownState("Final", "balanced", after)]
 
     def document(self) -> Json:
         """Return what is wrong, and the moves that balancing makes, as plain data."""
@@ -291,11 +198,8 @@ def _health(state: State, settings: Settings, deadline: Deadline) -> Checkup:
     If `deadline` leaves no time to find out whether a failure is tolerated, that failure is not
     analysed.
     """
-    from iallocator.planners.check.health import examine
-    from iallocator.render.checkup import Checkup
-
     cluster = state.cluster
-    relations = _relations(cluster, settings)
+    relations = enforced_relations(cluster, settings)
     tags = []
     if settings.behaviour.knows_affinity:
         from iallocator.constraints.tag_findings import all_findings
@@ -306,12 +210,3 @@ def _health(state: State, settings: Settings, deadline: Deadline) -> Checkup:
     modes = {index: one.n1 for index, one in settings.by_group.items()}
     groups = examine(state, settings.n1, settings.min_disk, relations, deadline, modes)
     return Checkup(groups, groups, 0, settings.n1 != "off", tags)
-
-
-def _relations(cluster: Cluster, settings: Settings) -> Relations | None:
-    """Return the constraints between instances; None if they do not count."""
-    if not settings.behaviour.knows_affinity:
-        return None
-    from iallocator.constraints.affinity_factory import relations_of
-
-    return relations_of(cluster, (), settings.tag_prefix)

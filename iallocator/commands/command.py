@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from iallocator.errors import tell
-from iallocator.options.settings import Settings as Common
+from iallocator.constraints.affinity_factory import relations_of
+from iallocator.deadline import Running
+from iallocator.engine import reading_for, request_in, summary
+from iallocator.errors import UsageError, cut, tell
+from iallocator.files import read_file
+from iallocator.names import short_names, whole_name
+from iallocator.sources import load
+from iallocator.wire.codec import pretty, pretty_finite
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -11,12 +17,17 @@ if TYPE_CHECKING:
     from typing import Any
 
     from iallocator.aliases import Json
+    from iallocator.commands.shared_options import Execution
+    from iallocator.constraints.relations import Relations
     from iallocator.deadline import Deadline
     from iallocator.execution.queue import JobQueue
     from iallocator.execution.records import Records
+    from iallocator.model.cluster import Cluster, Load
+    from iallocator.model.instance import Instance
     from iallocator.model.state import State
-    from iallocator.options.table import Option
+    from iallocator.options.settings import Settings
     from iallocator.render.page.view import PageView
+    from iallocator.requests import Request
     from iallocator.sources import Source
 
     Follower = Callable[[Records], None]
@@ -24,7 +35,12 @@ if TYPE_CHECKING:
 
     Followed = Callable[[JobQueue], Follower]
 
-__all__ = ["Command", "Result", "ShownState", "print_json"]
+__all__ = [
+    "Command", "Result", "ShownState", "enforced_relations", "print_json", "reject_silent_nodes",
+]  # fmt: skip
+
+HIGHEST_LOAD = 1e9
+"""Of one instance; sums of such, squared, stay far within the range of floats."""
 
 
 class ShownState:
@@ -58,40 +74,36 @@ class Result:
     interrupted:
         Whether a signal ended the work early.
     executable:
-        Whether ``-X`` may carry the result out.
+        Whether ``-X`` may execute the result.
     finite:
         Whether no number of the document can be infinite, so that a faster writer may be used.
+    remarks:
+        What a person should know, reported on stderr first.
     problems:
         What is wrong, reported on stderr last.
+    before, after:
+        The states to show before and after the document is written.
     """
 
-    status = 0
     finite = False
     interrupted = False
-    executable = True
+    before: Iterable[ShownState] = ()
+    after: Iterable[ShownState] = ()
 
-    def __init__(self) -> None:
+    def __init__(self, document: Json | None = None, status: int = 0) -> None:
+        self._document: Json = {} if document is None else document
+        self.status = status
+        self.executable = True
+        self.remarks: Iterable[str] = ()
         self.problems: list[str] = []
-
-    def remarks(self) -> Iterable[str]:
-        """Return what a person should know, for stderr."""
-        return ()
-
-    def states_before(self) -> Iterable[ShownState]:
-        """Return the states to show before the document is written."""
-        return ()
 
     def complete(self) -> bool:
         """Do what is left to do; return whether the result may be shown."""
         return True
 
-    def states_after(self) -> Iterable[ShownState]:
-        """Return the states to show after the document is written."""
-        return ()
-
     def document(self) -> Json:
         """Return the result as plain data."""
-        raise NotImplementedError
+        return self._document
 
     def text(self) -> str:
         """Return the document as text for people, with the end of its last line."""
@@ -102,33 +114,34 @@ class Result:
         raise NotImplementedError
 
     def transition(self) -> Json:
-        """Return the steps of the result, for a drawing or to carry them out."""
+        """Return the steps of the result, for a drawing or to execute them."""
         transition: Json = self.document()["transition"]
         return transition
 
     def script(self) -> list[str]:
-        """Return the shell commands that carry the result out."""
+        """Return the shell commands that execute the result."""
         raise NotImplementedError
 
 
 class Command:
-    """A command: how it is called, what it reads, and how it finds its result.
+    """A command: what it reads, and how it finds its result.
 
     `iallocator.commands.runner.run` calls the methods, in the order in which they stand here.
-    The docstring of a subclass describes the command in its manual page.
 
     Attributes
     ----------
-    usage:
-        What follows the name of the command on the usage line.
-    options:
-        The options of this command; it also takes the common options that act in it.
-    settings_type:
-        The settings, with the defaults of those options.
     suffixes:
         Endings of the files that ``--save-cluster`` writes.
     measured:
         Whether monitoring daemons are asked how busy instances are.
+    reads_request:
+        Whether the request of the document counts, if it has one.
+    sets_offline:
+        Whether the nodes of ``--offline`` are offline as soon as the cluster is read.
+    lists_group:
+        Whether lists of nodes and instances show only the group of ``--group``.
+    request:
+        The request that was read.
     source:
         The cluster that was read.
     effective:
@@ -137,39 +150,22 @@ class Command:
         What was wrong with settings in tags.
     """
 
-    usage = "[OPTIONS] [FILE]"
-    options: Sequence[Option] = ()
-    settings_type: type[Common] = Common
     suffixes: Sequence[str] = ()
     measured = True
+    reads_request = False
+    sets_offline = False
+    lists_group = False
 
+    request: Request | None = None
     source: Source
-    effective: Common
+    effective: Settings
     settings: Any
 
-    def __init__(self, name: str, settings: Common, positional: Sequence[str]) -> None:
+    def __init__(self, name: str, settings: Settings, positional: Sequence[str]) -> None:
         self.name = name
         self.settings = settings
         self.positional = positional
         self.warnings: list[str] = []
-
-    @staticmethod
-    def files_of(positional: Sequence[str]) -> Sequence[str]:
-        """Return those of the words that are files."""
-        return positional
-
-    def check(self) -> None:
-        """Reject options that contradict each other.
-
-        Raises
-        ------
-        UsageError
-            If they do.
-        """
-
-    def substitute(self) -> Command:
-        """Return the command to run: another one if options turn this one into it."""
-        return self
 
     def find(self) -> Result | None:
         """Return the result of a command that reads its input itself.
@@ -186,10 +182,6 @@ class Command:
         UsageError, RequestError
             As `iallocator.sources.load`.
         """
-        from iallocator.deadline import Running
-        from iallocator.engine import reading_for, summary
-        from iallocator.sources import load
-
         settings = self.settings
         source = load(settings, self.positional, reading_for(settings))
         Running.has_read()
@@ -203,10 +195,19 @@ class Command:
 
     def adjust(self, source: Source) -> None:
         """Change the cluster as options require, before anything else."""
+        settings = self.settings
+        if self.sets_offline:
+            from iallocator.planners.eligible import set_offline
+
+            set_offline(source.cluster, settings.offline)
+        if getattr(settings, "dynu_file", "") and not settings.ignore_dynu:
+            _take_loads(source.cluster, settings.dynu_file, settings.max_input)
 
     def asked(self, source: Source) -> Mapping[str, Any]:
-        """Return the settings that the document of `source` contains."""
-        return {}
+        """Return the settings that the request in the document of `source` contains."""
+        if self.reads_request:
+            self.request = request_in(source.document, source.cluster, self.settings)
+        return self.request.asked if self.request else {}
 
     def plan(self, source: Source, settings: Any, deadline: Deadline) -> Result:
         """Return the result that `deadline` ends; `settings` are completed from tags."""
@@ -216,13 +217,10 @@ class Command:
         """Return what there is to show if a signal ended `find`; None for nothing."""
         return None
 
-    def master(self, source: Source) -> str:
-        """Return the name of the master node; "" if it is unknown."""
-        return source.master
-
-    def group(self) -> str:
-        """Return the only group that lists of nodes and instances show; "" for all."""
-        return ""
+    @property
+    def master(self) -> str:
+        """The name of the master node; "" if it is unknown."""
+        return getattr(self.settings, "master", "") or self.source.master
 
     def follower(self) -> Followed | None:
         """Return what makes the follower of an execution on a queue; None for no follower."""
@@ -231,6 +229,79 @@ class Command:
 
 def print_json(document: object, finite: bool = False) -> None:
     """Print a document for programs, with one member a line; `finite` as `Result.finite`."""
-    from iallocator.wire.codec import pretty, pretty_finite
-
     print(pretty_finite(document) if finite else pretty(document))
+
+
+def reject_silent_nodes(cluster: Cluster, settings: Execution) -> None:
+    """Reject the change of a cluster with nodes that are only assumed to be offline.
+
+    Their instances may be running.
+
+    Raises
+    ------
+    LiveError
+        Unless ``--assume-offline`` is given.
+    """
+    if not (settings.execute and cluster.assumed_offline) or settings.assume_offline:
+        return
+    from iallocator.sources.live.load import reject_silence
+
+    reject_silence(cluster, "--assume-offline")
+
+
+def enforced_relations(
+    cluster: Cluster, settings: Settings, new: Sequence[Instance] = ()
+) -> Relations | None:
+    """Return the constraints between instances, and `new` ones; None if they do not count."""
+    if not settings.behaviour.knows_affinity:
+        return None
+    return relations_of(cluster, new, settings.tag_prefix)
+
+
+def _take_loads(cluster: Cluster, path: str, limit: int) -> None:
+    """Give the instances of `cluster` the dynamic utilisation in a file of at most `limit` bytes.
+
+    Raises
+    ------
+    UsageError
+        If the file cannot be read.
+    NotFoundError
+        For a short name that may be several instances.
+    """
+    from iallocator.model.cluster import set_loads
+
+    # Read the lines: an instance and four numbers, as of hbal
+    loads: dict[str, Load] = {}
+    lines = read_file(path, limit).decode("utf-8", "replace").splitlines()
+    for number, line in enumerate(lines, start=1):
+        words = line.split()
+        if not words:
+            continue
+        try:
+            name, cpu, memory, disk, net = words
+            loads[name] = _load(cpu), _load(memory), _load(disk), _load(net)
+        except ValueError:
+            raise UsageError(
+                f"{path}: line {number}: expected an instance and four numbers from 0 to "
+                f"{HIGHEST_LOAD:g}, got {line!r}"
+            ) from None
+
+    # Find the instances, by whole names first, and leave out those that are unknown
+    names = [instance.name for instance in cluster.instances]
+    known, short = set(names), short_names(names)
+    unknown = [name for name in loads if name not in known and name not in short]
+    if unknown:
+        more = ", ..." if len(unknown) > 1 else ""
+        tell(f"{path}: {len(unknown)} unknown: {cut(unknown[0])}{more}; left out")
+    found = {name: load for name, load in loads.items() if name in known}
+    for word, load_of in loads.items():
+        if word not in known and word in short:
+            found.setdefault(whole_name(word, short[word], path, "instance"), load_of)
+    set_loads(cluster, found)
+
+
+def _load(text: str) -> float:
+    value = float(text)
+    if not (0 <= value <= HIGHEST_LOAD and text.isascii() and "_" not in text):
+        raise ValueError(text)
+    return value

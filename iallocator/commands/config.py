@@ -7,18 +7,19 @@ import sys
 from iallocator.commands import COMMANDS, options_of
 from iallocator.commands.command import Command, Result
 from iallocator.commands.common_options import rejection_of, table_of
-from iallocator.options.settings import Settings as Common
 from iallocator.options.settings import configuration_path
-from iallocator.options.table import Option
+from iallocator.render.table import Column, Page, Table, wants_colour
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
     from typing import Any
 
     from iallocator.aliases import Json
     from iallocator.deadline import Deadline
     from iallocator.model.cluster import Cluster
+    from iallocator.options.settings import Settings
+    from iallocator.options.table import Option
     from iallocator.sources import Source
 
 __all__ = ["Config"]
@@ -29,27 +30,13 @@ NO_SETTINGS = {"help", "version", "validate", "n1_off", "config", "no_config"}
 SHOWN = tuple(option for option in table_of("config") if option.target not in NO_SETTINGS)
 
 
-class Settings(Common):
-    """The settings of every request, and the form of the list."""
-
-    json: bool = False
-
-
 class Config(Command):
-    """``iallocator config``: the settings that count for a document, and where each came from."""
+    """Lists every setting with its value and its origin."""
 
-    options = (Option("--json", "json", "write the settings as one JSON document"),)
-    settings_type = Settings
     measured = False
+    reads_request = True
 
-    def asked(self, source: Source) -> Mapping[str, Any]:
-        """Return the settings of the document's request, if it has one."""
-        from iallocator.engine import request_in
-
-        request = request_in(source.document, source.cluster, self.settings)
-        return request.asked if request else {}
-
-    def plan(self, source: Source, settings: Common, deadline: Deadline) -> Result:
+    def plan(self, source: Source, settings: Settings, deadline: Deadline) -> Result:
         """List the settings."""
         given = self.settings
         return SettingsList({
@@ -63,18 +50,8 @@ class Config(Command):
 class SettingsList(Result):
     """Every setting with its value and its origin."""
 
-    def __init__(self, document: Json) -> None:
-        super().__init__()
-        self._document = document
-
-    def document(self) -> Json:
-        """Return the settings as plain data."""
-        return self._document
-
     def text(self) -> str:
         """Return the settings as a table."""
-        from iallocator.render.table import Column, Page, Table, wants_colour
-
         document = self._document
         table = Table(Column("setting"), Column("value"), Column("from"))
         for row in document["settings"]:
@@ -89,7 +66,7 @@ class SettingsList(Result):
         return page.text()
 
 
-def _command_rows(settings: Common) -> Iterator[Json]:
+def _command_rows(settings: Settings) -> Iterator[Json]:
     """What tables of the configuration file say of single commands."""
     path = configuration_path(settings)
     if not path:
@@ -106,7 +83,7 @@ def _command_rows(settings: Common) -> Iterator[Json]:
             yield {"command": command, "name": names[target][2:], "value": value, "from": origin}
 
 
-def _group_rows(cluster: Cluster, whole: Common, given: Common) -> Iterator[Json]:
+def _group_rows(cluster: Cluster, whole: Settings, given: Settings) -> Iterator[Json]:
     """Those that tags of a group change."""
     for index, own in whole.by_group.items():
         for option in SHOWN:
@@ -115,7 +92,7 @@ def _group_rows(cluster: Cluster, whole: Common, given: Common) -> Iterator[Json
                 yield {"group": cluster.groups[index].name, **row}
 
 
-def _row(option: Option, settings: Common, given: Common) -> Json:
+def _row(option: Option, settings: Settings, given: Settings) -> Json:
     target = option.target
     origin = "built-in default"
     if target in settings.origins:

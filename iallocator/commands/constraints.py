@@ -5,24 +5,24 @@ from __future__ import annotations
 import sys
 
 from iallocator.commands.command import Command, Result
-from iallocator.model.constraints import KINDS, MUST, SHOULD, Constraint
+from iallocator.constraints.affinity_factory import relations_of
+from iallocator.constraints.listing import constraints_of
+from iallocator.constraints.tag_findings import all_findings
+from iallocator.model.constraints import Constraint
 from iallocator.names import domains_of, whole_name
 from iallocator.options.settings import REQUEST_SETTINGS
-from iallocator.options.settings import Settings as Common
-from iallocator.options.table import Option
-from iallocator.options.values import Choice
+from iallocator.render.table import Column, Page, Table, wants_colour
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from typing import Any
+    from collections.abc import Iterable, Sequence
 
-    from iallocator.aliases import Json
+    from iallocator.commands.other_options import Constraints as Settings
     from iallocator.constraints.relations import Relations
     from iallocator.deadline import Deadline
     from iallocator.model.constraints import SharedConstraint, TagFinding
     from iallocator.model.instance import Instance
-    from iallocator.requests import Request
+    from iallocator.options.settings import Settings as Common
     from iallocator.sources import Source
 
 __all__ = ["Constraints"]
@@ -31,47 +31,11 @@ SHOWN = 3
 """How many members of a set the table names."""
 
 
-class Settings(Common):
-    """The settings of every request, and what to list."""
-
-    json: bool = False
-    all: bool = False
-    instance: str = ""
-    strength: str = ""
-    kind: str = ""
-
-
-OPTIONS = (
-    Option("--json", "json", "write the constraints as one JSON document"),
-    Option("--instance", "instance", "only those of this instance", str, "NAME"),
-    Option(
-        "--strength",
-        "strength",
-        "only those that must, or should, hold",
-        Choice(MUST, SHOULD),
-        "must|should",
-    ),
-    Option("--all", "all", "also what every instance has anyway: its size, two roles if mirrored"),
-    Option("--kind", "kind", "only those of this kind", Choice(*KINDS), "|".join(KINDS)),
-)
-
-
 class Constraints(Command):
-    """``iallocator constraints``: what binds the placements of a document, and where it comes
-    from.
-    """
+    """Lists what restricts the placements of a document, and where it comes from."""
 
-    options = OPTIONS
-    settings_type = Settings
+    reads_request = True
     settings: Settings
-    _request: Request | None = None
-
-    def asked(self, source: Source) -> Mapping[str, Any]:
-        """Return the settings of the document's request, if it has one."""
-        from iallocator.engine import request_in
-
-        self._request = request_in(source.document, source.cluster, self.settings)
-        return self._request.asked if self._request else {}
 
     def plan(self, source: Source, settings: Common, deadline: Deadline) -> Result:
         """List the constraints.
@@ -79,12 +43,8 @@ class Constraints(Command):
         Those of one instance, or of one kind, are listed completely.  Otherwise the list leaves
         out what every instance has.
         """
-        from iallocator.constraints.affinity_factory import relations_of
-        from iallocator.constraints.listing import constraints_of
-        from iallocator.constraints.tag_findings import all_findings
-
         own, cluster = self.settings, source.cluster
-        wanted = self._request.new if self._request else ()
+        wanted = self.request.new if self.request else ()
         new = [one.instance for one in wanted]
         relations = relations_of(cluster, new, own.tag_prefix)
         problems: list[str] = []
@@ -117,24 +77,18 @@ class ConstraintList(Result):
         doubts: Sequence[TagFinding],
         domains: Sequence[str],
     ) -> None:
-        super().__init__()
+        super().__init__({
+            "constraints": [constraint.document() for constraint in found],
+            "unusable": list(unusable),
+            "tag_findings": [one.document() for one in doubts],
+        })  # fmt: skip
         self._found = found
         self._unusable = unusable
         self._doubts = doubts
         self._domains = domains
 
-    def document(self) -> Json:
-        """Return the constraints as plain data."""
-        return {
-            "constraints": [constraint.document() for constraint in self._found],
-            "unusable": list(self._unusable),
-            "tag_findings": [one.document() for one in self._doubts],
-        }
-
     def text(self) -> str:
         """Return the constraints as a table."""
-        from iallocator.render.table import Column, Page, Table, wants_colour
-
         table = Table(
             Column("instance"), Column("kind"), Column("strength"), Column("weight", number=True),
             Column("what"), Column("from"),

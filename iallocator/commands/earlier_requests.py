@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from iallocator.calls.history import read_history
 from iallocator.calls.layout import referred, request_path
 from iallocator.commands import options_of
 from iallocator.configuration import configure
@@ -43,8 +44,6 @@ def past_requests(folder: str, settings: Settings, cluster: Cluster) -> list[Pas
     UsageError
         If there is none.
     """
-    from iallocator.calls.history import read_history
-
     found: list[Past] = []
     known: dict[str, Settings] = {}  # what a request sets -> the settings that follow
     groups = {group.name for group in cluster.groups}

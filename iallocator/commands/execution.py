@@ -12,8 +12,7 @@ import signal
 import sys
 from contextlib import suppress
 
-from iallocator.commands.command import print_json
-from iallocator.commands.shared_options import reject_silent_nodes
+from iallocator.commands.command import print_json, reject_silent_nodes
 from iallocator.deadline import Deadline, Held, interrupt
 from iallocator.errors import IallocatorError, UsageError, one_line, shown, tell
 from iallocator.execution.cluster_check import LiveClusterCheck, expectations, places_of
@@ -43,7 +42,7 @@ if TYPE_CHECKING:
 
     from iallocator.aliases import Json
     from iallocator.commands.command import Followed
-    from iallocator.commands.shared_options import ExecutionSettings
+    from iallocator.commands.shared_options import Execution
     from iallocator.execution.cluster_check import Places
     from iallocator.execution.jobs import Job
     from iallocator.execution.queue import JobQueue
@@ -72,7 +71,7 @@ class _Execution:
 
     def __init__(
         self,
-        settings: ExecutionSettings,
+        settings: Execution,
         head: Json,
         queue: JobQueue | None,
         records: Records | None = None,
@@ -101,7 +100,7 @@ def _new_records(head: Json) -> Records:
 
 
 def begin(
-    settings: ExecutionSettings,
+    settings: Execution,
     command: str,
     transition: Json,
     cluster: Cluster,
@@ -147,7 +146,7 @@ def begin(
         return _carry_out(execution, journal, load, followed)
 
 
-def resume(settings: ExecutionSettings, load: Load, followed: Followed | None = None) -> int:
+def resume(settings: Execution, load: Load, followed: Followed | None = None) -> int:
     """Go on with an execution, or show it; the exit status.
 
     `load`, `followed`: as of `begin`.
@@ -178,7 +177,7 @@ def resume(settings: ExecutionSettings, load: Load, followed: Followed | None = 
     return status
 
 
-def _read(settings: ExecutionSettings, head: Json, queue: JobQueue | None) -> _Execution:
+def _read(settings: Execution, head: Json, queue: JobQueue | None) -> _Execution:
     """The execution that a journal tells of, as far as it came."""
     return _Execution(settings, head, queue, told_by(settings.resume)[1])
 
@@ -285,14 +284,14 @@ def _shown(execution: _Execution) -> Json:
     return execution.report(None)
 
 
-def _print(found: Json, settings: ExecutionSettings) -> None:
+def _print(found: Json, settings: Execution) -> None:
     if settings.json:
         print_json({"execution": found})
         return
     show_report(found, settings)
 
 
-def show_report(found: Json, settings: ExecutionSettings) -> None:
+def show_report(found: Json, settings: Execution) -> None:
     """What came of an execution, for people."""
     if not settings.dry_run:
         for line in report_lines(found):

@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import get_args
 
-from iallocator.calls.history import OUTCOMES, read_history
+from iallocator.calls.history import read_history
 from iallocator.commands.command import Command, Result
+from iallocator.engine import read
 from iallocator.errors import IallocatorError, UsageError, tell
-from iallocator.options.settings import Settings as Common
-from iallocator.options.table import Option
-from iallocator.options.values import Choice, amount, whole_between
-from iallocator.requests import Request
+from iallocator.files import read_file
+from iallocator.render.table import Column, Page, Table, wants_colour
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from iallocator.aliases import Json
     from iallocator.calls.history import Entry
+    from iallocator.commands.other_options import History as Settings
 
 __all__ = ["History"]
-
-TYPES = tuple(request.kind for request in get_args(Request))
 
 LONGEST = 100
 """Characters of an answer in the table."""
@@ -32,41 +28,10 @@ DAY = 86400
 """Seconds."""
 
 
-class Settings(Common):
-    """Which calls, and the form of the list."""
-
-    json: bool = False
-    type: str = ""
-    outcome: str = ""
-    text: str = ""
-    days: float | None = None
-    last: int | None = None
-
-
-OPTIONS = (
-    Option("--json", "json", "write the calls as one JSON document"),
-    Option("--type", "type", "only requests of this type", Choice(*TYPES), "TYPE"),
-    Option("--outcome", "outcome", "only calls that ended so: " + ", ".join(OUTCOMES),
-           Choice(*OUTCOMES), "OUTCOME"),
-    Option("--text", "text", "only calls in which this stands: in what was asked, or answered",
-           str, "TEXT"),
-    Option("--days", "days", "only calls that are not older", amount, "DAYS"),
-    Option("--last", "last", "only the last N of them", whole_between(1), "N"),
-)  # fmt: skip
-
-
 class History(Command):
-    """``iallocator history``: the captured calls of a folder, as a table."""
+    """Lists the captured calls of a folder."""
 
-    usage = "[OPTIONS] FOLDER"
-    options = OPTIONS
-    settings_type = Settings
     settings: Settings
-
-    def check(self) -> None:
-        """Reject anything but one folder."""
-        if len(self.positional) != 1:
-            raise UsageError("history needs one folder of captured calls")
 
     def find(self) -> Result:
         """Read the calls in the folder, oldest first."""
@@ -79,11 +44,7 @@ class History(Command):
         for entry in found:
             if entry.facts:
                 continue
-            # The call was not noted when it ended: find out what was asked
-            from iallocator.engine import read
-            from iallocator.files import read_file
-
-            try:
+            try:  # the call was not noted when it ended: find out what was asked
                 cluster, request = read(read_file(entry.request, settings.max_input), settings)
             except IallocatorError:  # then it is not known
                 continue
@@ -98,17 +59,11 @@ class Calls(Result):
     """Captured calls."""
 
     def __init__(self, entries: Sequence[Entry]) -> None:
-        super().__init__()
+        super().__init__({"calls": [entry.document() for entry in entries]})
         self._entries = entries
-
-    def document(self) -> Json:
-        """Return the calls as plain data."""
-        return {"calls": [entry.document() for entry in self._entries]}
 
     def text(self) -> str:
         """Return the calls as a table."""
-        from iallocator.render.table import Column, Page, Table, wants_colour
-
         if not self._entries:
             return ""
         table = Table(

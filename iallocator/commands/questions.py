@@ -13,17 +13,14 @@ is unique.
 
 from __future__ import annotations
 
-import re
+import shlex
 
+from iallocator.commands.other_options import Question, words_of_question
 from iallocator.errors import UsageError
 from iallocator.model.templates import TEMPLATES
 from iallocator.names import whole_name, whole_names
-from iallocator.options import settings as options
 from iallocator.options.parser import parse
-from iallocator.options.table import Option
-from iallocator.options.values import Choice, name_list, whole_between
 from iallocator.planners.eligible import group_named
-from iallocator.requests import EVAC_MODES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,88 +31,13 @@ if TYPE_CHECKING:
     from iallocator.sources import Source
 
 
-__all__ = ["KINDS", "OPTIONS", "Settings", "request_in_words", "request_of", "words_of"]
+__all__ = ["request_in_words", "request_of"]
 
-KINDS = ("allocate", "evacuate", "relocate", "change-group")
-
-UNITS = {"": 1, "m": 1, "g": 1024, "t": 1024**2}
-"""First letter of a unit -> MiB, as Ganeti's own commands read sizes."""
-
-MOST = 10_000
-"""New instances in one question."""
-
-
-def size(text: str) -> int:
-    """MiB from ``4G``, ``512``, ``1.5GiB``; every unit is binary, in any case."""
-    form = r"([0-9]{1,9}(?:\.[0-9]{1,6})?)\s*([mgt]?)(?:i?b)?"
-    match = re.fullmatch(form, text, re.IGNORECASE)
-    if not match:
-        raise ValueError("a size such as 512M, 4G or 1T")
-    return int(float(match[1]) * UNITS[match[2].lower()])
-
-
-class Settings(options.Settings):
-    """What new instances are like, and who is to move where."""
-
-    name: str = ""
-    memory: int | None = None
-    vcpus: int = 1
-    disk: Sequence[int] = ()
-    template: str = ""
-    spindle_use: int = 1
-    instance_tags: Sequence[str] = ()
-    network: Sequence[str] = ()
-    group: str = ""
-    count: int = 1
-    mode: str = ""
-    to: Sequence[str] = ()
-
-
-OPTIONS = (
-    Option("--name", "name", "allocate: the new instance's name (default new)", str, "NAME"),
-    Option("--memory", "memory", "allocate: its memory", size, "SIZE"),
-    Option("--vcpus", "vcpus", "allocate: its virtual cpus (default 1)", whole_between(1, 4096),
-           "N"),
-    Option("--disk", "disk", "allocate: the size of a disk; may repeat", size, "SIZE",
-           repeats=True),
-    Option("--template", "template", "allocate: its disk template", str, "NAME"),
-    Option("--spindle-use", "spindle_use", "allocate: spindles it counts for (default 1)",
-           whole_between(0, 4096), "N"),
-    Option("--instance-tags", "instance_tags", "allocate: its tags", name_list, "TAG,..."),
-    Option("--network", "network", "allocate: a network (uuid) of a nic; may repeat", str, "UUID",
-           repeats=True),
-    Option("--group", "group", "allocate: in this group", str, "GROUP"),
-    Option("--count", "count", "allocate: so many of them", whole_between(1, MOST), "N"),
-    Option("--mode", "mode", "evacuate: primary-only, secondary-only or all (default)",
-           Choice(*EVAC_MODES), "MODE"),
-    Option("--to", "to", "change-group: to one of these groups (name or uuid)", name_list,
-           "GROUP,..."),
-)  # fmt: skip
-
-BELONGS = {option.target: option.help.partition(":")[0] for option in OPTIONS}
+BELONGS = {option.target: option.help.partition(":")[0] for option in Question.options}
 """Attribute -> the kind of question that it is for."""
 
 
-def words_of(positional: Sequence[str]) -> tuple[str, list[str], Sequence[str]]:
-    """The kind, the names, and what is left: files.
-
-    Raises
-    ------
-    UsageError
-        If the question is not complete.
-    """
-    kind = positional[0] if positional else ""
-    if kind not in KINDS:
-        raise UsageError(f"ask one of {', '.join(KINDS)}" + (f", got {kind!r}" if kind else ""))
-    if kind == "allocate":
-        return kind, [], positional[1:]
-    if len(positional) < 2:
-        what = "nodes" if kind == "evacuate" else "instances"
-        raise UsageError(f"ask {kind} needs the names of {what}")
-    return kind, name_list(positional[1]) if positional[1] else [], positional[2:]
-
-
-def request_of(kind: str, names: Sequence[str], settings: Settings, source: Source) -> Json:
+def request_of(kind: str, names: Sequence[str], settings: Question, source: Source) -> Json:
     """The request that Ganeti would send.
 
     Raises
@@ -146,20 +68,18 @@ def request_in_words(text: str, source: Source) -> Json:
     UsageError, NotFoundError
         As `request_of`, and if there are files among the words.
     """
-    import shlex
-
-    question = Settings()
+    question = Question()
     try:
         words = shlex.split(text)
     except ValueError as error:
         raise UsageError(f"--request: {error}") from None
-    kind, names, more = words_of(parse(words, question, OPTIONS))
+    kind, names, more = words_of_question(parse(words, question, Question.options))
     if more:
         raise UsageError(f"--request: expected no file, got {' '.join(more)}")
     return request_of(kind, names, question, source)
 
 
-def _allocate(settings: Settings, source: Source) -> Json:
+def _allocate(settings: Question, source: Source) -> Json:
     template = settings.template or next(iter(source.policy.templates), "")
     if settings.memory is None or not template:
         raise UsageError(f"ask allocate needs {'--template' if template == '' else '--memory'}")
@@ -173,7 +93,7 @@ def _allocate(settings: Settings, source: Source) -> Json:
     return {"type": "multi-allocate", "instances": wanted}
 
 
-def _instance(name: str, template: str, settings: Settings) -> Json:
+def _instance(name: str, template: str, settings: Question) -> Json:
     kind = TEMPLATES.get(template)
     nodes, metadata = (kind.nodes, kind.metadata) if kind else (1, 0)
     disks = [{"size": size, "mode": "rw"} for size in settings.disk]

@@ -6,32 +6,29 @@ from contextlib import nullcontext
 from functools import partial
 from shlex import quote
 
-from iallocator.commands.command import Command, Result
-from iallocator.commands.shared_options import (
-    EXECUTION_OPTIONS,
-    HTML_OPTION,
-    JSON_OPTION,
-    ExecutionSettings,
-    reject_contradictions,
+from iallocator.commands.command import (
+    Command,
+    Result,
+    enforced_relations,
     reject_silent_nodes,
 )
+from iallocator.commands.runner import read_again
 from iallocator.deadline import Deadline, limit_reached
 from iallocator.errors import shown
-from iallocator.options.table import Option
-from iallocator.options.values import Choice, amount
-from iallocator.tags.autorepair import FAILOVER, REINSTALL, TYPES
+from iallocator.execution.doors import open_queue, runs
+from iallocator.execution.lock import ClusterLock
+from iallocator.execution.repairs import RepairJobs, RepairTags
+from iallocator.planners.repair.round import RepairRound
+from iallocator.tags.autorepair import FAILOVER, REINSTALL
 from iallocator.wire.codec import on_one_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from iallocator.aliases import Json
     from iallocator.commands.command import Followed, Follower
+    from iallocator.commands.other_options import Repair as Settings
     from iallocator.execution.queue import JobQueue
-    from iallocator.execution.repairs import RepairJobs
     from iallocator.options.settings import Settings as Common
-    from iallocator.planners.repair.round import RepairRound
     from iallocator.render.page.view import PageView
     from iallocator.sources import Source
 
@@ -43,49 +40,13 @@ SHOWN = 5
 """How many instances are named for one command."""
 
 
-class Settings(ExecutionSettings):
-    """The settings of this command."""
-
-    html: str | None = None
-    job_delay: float = 0.0
-    allow: str = ""
-
-
-OPTIONS = (
-    JSON_OPTION,
-    HTML_OPTION,
-    *EXECUTION_OPTIONS,
-    Option("--allow", "allow",
-           "allow repairs up to this type this once, whatever tags say: "
-           "fix-storage, migrate, failover or reinstall", Choice(*TYPES), "TYPE"),
-    Option("--job-delay", "job_delay", "let every repair wait so long, while its tag is written",
-           amount, "SECONDS"),
-)  # fmt: skip
-
-
 class Repair(Command):
-    """``iallocator repair``: instances whose nodes are offline, repaired as far as tags allow.
+    """Repairs the instances whose nodes are offline, as far as tags allow."""
 
-    Run regularly, as harep: each time it looks at the jobs of pending repairs, then at what is
-    broken, and keeps what it knows in tags of the instances.  With ``-X`` repairs are carried out
-    as every plan is, with a journal, and waited for.  Exit status 0: nothing is left that takes a
-    hand; 1: something is: a repair failed, is not allowed, or has no place.
-    """
-
-    options = OPTIONS
-    settings_type = Settings
     settings: Settings
-
-    def check(self) -> None:
-        """Reject options that contradict each other."""
-        settings = self.settings
-        if settings.execute or not settings.dry_run:  # without -X nothing is changed anyway
-            reject_contradictions(settings)
 
     def follower(self) -> Followed:
         """Return what makes the follower that keeps the tags of instances in step."""
-        from iallocator.commands.runner import read_again
-        from iallocator.execution.repairs import RepairJobs, RepairTags
 
         def followed(queue: JobQueue) -> Follower:
             jobs = RepairJobs(queue, self.settings.reason)
@@ -95,18 +56,12 @@ class Repair(Command):
 
     def plan(self, source: Source, settings: Common, deadline: Deadline) -> Result:
         """Follow up pending repairs, and plan further ones; with ``-X`` write tags."""
-        from iallocator.execution.doors import open_queue, runs
-        from iallocator.execution.lock import ClusterLock
-        from iallocator.planners.repair.round import RepairRound
-
         own = self.settings
         if not own.dry_run:
             reject_silent_nodes(source.cluster, own)  # before tags are changed
         jobs: RepairJobs | None = None
         name = ""
         if runs(own):
-            from iallocator.execution.repairs import RepairJobs
-
             queue, name = open_queue(own)
             jobs = RepairJobs(queue, own.reason)
         changes = own.execute and not own.dry_run
@@ -133,29 +88,16 @@ class Repaired(Result):
     def __init__(
         self, work: RepairRound, own: Settings, settings: Common, reached: list[str]
     ) -> None:
-        super().__init__()
+        super().__init__(work.document(), work.status())
         self._work = work
         self._own = own
         self._settings = settings
-        self._reached = reached
-
-    @property
-    def status(self) -> int:  # type: ignore[override]
-        """The exit status."""
-        return self._work.status()
-
-    def remarks(self) -> Iterator[str]:
-        """Return that time was up, and doubts."""
-        yield from (f"iallocator: {one}" for one in self._reached)
-        yield from (f"iallocator: warning: {one}" for one in self._work.doubts())
-
-    def document(self) -> Json:
-        """Return the repairs as plain data."""
-        return self._work.document()
+        self.remarks = [f"iallocator: {one}" for one in reached]
+        self.remarks += (f"iallocator: warning: {one}" for one in work.doubts())
 
     def text(self) -> str:
         """Return the repairs, and harep's table of states, as text for people."""
-        document = self._work.document()
+        document = self._document
         instances = document["instances"]
         lines = []
         for one in instances:
@@ -192,11 +134,8 @@ class Repaired(Result):
         from iallocator.render.page.repair_page import repair_page
         from iallocator.render.page.standing import Judging
 
-        settings, relations = self._settings, None
-        if settings.behaviour.knows_affinity:
-            from iallocator.constraints.affinity_factory import relations_of
-
-            relations = relations_of(self._work.before.cluster, (), settings.tag_prefix)
+        settings = self._settings
+        relations = enforced_relations(self._work.before.cluster, settings)
         deadline = Deadline.of_run(settings.planning_seconds)
         return repair_page(self._work, Judging(settings.n1, relations=relations, deadline=deadline))
 

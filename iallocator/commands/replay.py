@@ -7,82 +7,31 @@ import sys
 from iallocator.commands import COMMANDS, run_command
 from iallocator.commands.command import Command, Result
 from iallocator.commands.common_options import only_accepted, table_of
-from iallocator.errors import UsageError, shown, tell
-from iallocator.files import check_writable
+from iallocator.errors import shown, tell
 from iallocator.options.parser import words_of
-from iallocator.options.settings import Settings as Common
-from iallocator.options.table import Option
-from iallocator.options.values import name_list, whole_between
+from iallocator.replay.cases import find_cases
+from iallocator.replay.outcome import UPDATED, WRITTEN
+from iallocator.replay.run import Commands, How, run, write_junit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from iallocator.commands.other_options import Replay as Settings
+    from iallocator.options.settings import Settings as Common
     from iallocator.replay.outcome import Outcome
-    from iallocator.replay.run import Commands
 
 __all__ = ["Replay", "stored_commands"]
-
-MEMBERS = (
-    "success", "info", "result", "solutions", "command", "scores", "moves", "job_sets", "action",
-    "nodes", "tags",
-)  # fmt: skip
-"""Of a response or a plan; ``error``, where there is neither, is always compared."""
 
 NOT_FOR_REQUESTS = {"help", "version", "config", "no_config", "verbose", "quiet"}
 """Settings that mean this command and not the requests it runs."""
 
 
-def members(text: str) -> list[str]:
-    """Members of a response, with commas between them."""
-    found = name_list(text)
-    if not set(found) <= set(MEMBERS):
-        raise ValueError("some of " + ",".join(MEMBERS))
-    return found
-
-
-class Settings(Common):
-    """The settings of this command; those of requests are passed on to them."""
-
-    update: bool = False
-    keys: list[str] | None = None
-    jobs: int = 1
-    junit: str = ""
-
-
-OPTIONS = (
-    Option("--update", "update", "store the answers and say what that changes"),
-    Option("--keys", "keys", "compare only these members of the responses", members, "KEY,..."),
-    Option("--jobs -j", "jobs", "use N processes (default 1)", whole_between(1, 1024), "N"),
-    Option("--junit", "junit", "write the outcomes to FILE as JUnit XML", str, "FILE"),
-)
-
-
 class Replay(Command):
-    """``iallocator replay``: run stored requests and commands again, compare with the stored
-    answers.
+    """Runs stored requests and commands again, and compares with the stored answers."""
 
-    Exit status 0: every answer is as stored; 1: some is not, or has nothing to be
-    compared with; 2: the command line cannot be understood, or a path does not exist; 130:
-    interrupted, what was found until then is printed.
-    """
-
-    usage = "[OPTIONS] PATH..."
-    options = OPTIONS
-    settings_type = Settings
     settings: Settings
-
-    def check(self) -> None:
-        """Reject no cases, and members of answers that are stored whole."""
-        if not self.positional:
-            raise UsageError("replay needs requests or commands: files, or folders that hold them")
-        if self.settings.update and self.settings.keys:
-            raise UsageError("--update stores whole responses, --keys is for comparing only")
-        check_writable(self.settings.junit)
 
     def find(self) -> Result:
         """Replay the cases, and print what came of each."""
-        from iallocator.replay.cases import find_cases
-        from iallocator.replay.run import How, run
-
         settings = self.settings
         how = How(
             tuple(passed_on(settings)),
@@ -118,23 +67,15 @@ class Replayed(Result):
         self.outcomes: list[Outcome] = []
         self._junit = junit
 
-    @property
-    def status(self) -> int:  # type: ignore[override]
-        """The exit status."""
-        return 0 if all(outcome.passed for outcome in self.outcomes) else 1
-
     def complete(self) -> bool:
         """Write the outcomes for programs for continuous integration, if that is asked for."""
+        self.status = 0 if all(outcome.passed for outcome in self.outcomes) else 1
         if self._junit:
-            from iallocator.replay.run import write_junit
-
             write_junit(self._junit, self.outcomes)
         return True
 
     def text(self) -> str:
         """Return how many cases passed, and how many answers were stored."""
-        from iallocator.replay.outcome import UPDATED, WRITTEN
-
         outcomes = self.outcomes
         passed = sum(1 for outcome in outcomes if outcome.passed)
         changed = [
@@ -149,8 +90,6 @@ class Replayed(Result):
 
 def stored_commands() -> Commands:
     """Return the commands that cases may begin with."""
-    from iallocator.replay.run import Commands
-
     return Commands(frozenset(COMMANDS) - {"replay"}, run_command, only_accepted)
 
 

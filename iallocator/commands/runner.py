@@ -6,7 +6,7 @@ saved states if options ask for them.
 
 from __future__ import annotations
 
-from iallocator.commands.command import print_json
+from iallocator.commands.command import print_json, reject_silent_nodes
 from iallocator.commands.progress import progress_line
 from iallocator.deadline import Deadline, Stopped
 from iallocator.engine import effective_settings, reading_for
@@ -37,8 +37,7 @@ PICTURES = frozenset(
 def run(command: Command) -> int:
     """Run `command`, and return the exit status."""
     settings = command.settings
-    command.check()
-    command = command.substitute()
+    settings.check(command.positional)
     _check_outputs(settings, command)
 
     def again() -> Cluster:
@@ -97,8 +96,6 @@ def _find(command: Command) -> Result:
 
 def read_again(command: Command) -> Cluster:
     """Read the cluster anew while a plan is carried out."""
-    from iallocator.commands.shared_options import reject_silent_nodes
-
     settings = command.settings
     source = load(settings, command.positional, reading_for(settings), in_run=False)
     reject_silent_nodes(source.cluster, settings)
@@ -112,13 +109,13 @@ def _show(found: Result, command: Command, put_off: bool) -> bool:
     `put_off`: its document is written later, with the report of its execution.
     """
     settings = command.settings
-    tell(*found.remarks())
-    _show_states(found.states_before(), command)
+    tell(*found.remarks)
+    _show_states(found.before, command)
     sound = found.complete()
     if sound:
         if not (put_off and found.executable) or found.interrupted:
             _write(None, found, settings)
-        _show_states(found.states_after(), command)
+        _show_states(found.after, command)
         html = getattr(settings, "html", None)
         if html is not None:
             from iallocator.render.page.html import html_of
@@ -161,7 +158,8 @@ def _show_states(states: Iterable[ShownState], command: Command) -> None:
         if settings.print_nodes is not None or settings.print_instances:
             from iallocator.render.states.before_after import show_state
 
-            show_state(shown.state(), settings, shown.moment, command.group())
+            group = settings.group if command.lists_group else ""
+            show_state(shown.state(), settings, shown.moment, group)
         if settings.save_cluster and shown.suffix:
             from iallocator.sources.writer import write_text
 
@@ -170,7 +168,7 @@ def _show_states(states: Iterable[ShownState], command: Command) -> None:
                 state.cluster,
                 state,
                 policy=command.source.policy,
-                master=command.master(command.source),
+                master=command.master,
                 backwards=not settings.behaviour.orders_by_name,
             )
             write_file(f"{settings.save_cluster}.{shown.suffix}", text)

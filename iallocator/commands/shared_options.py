@@ -1,53 +1,44 @@
-"""Options that several commands have: forms of the result, and how a plan is carried out."""
+"""Options that several commands have: forms of the result, limits, and how a plan is executed."""
 
 from __future__ import annotations
 
 from iallocator.errors import UsageError
-from iallocator.options import settings as options
-from iallocator.options.table import Option
+from iallocator.options.table import COMMON, CommandSettings, option
 from iallocator.options.values import amount, file_name, number_between, share, whole_between
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from iallocator.model.cluster import Cluster
+    from collections.abc import Sequence
+    from typing import Any
 
 __all__ = [
-    "BOOT_OPTION", "COMMANDS_OPTION", "EXECUTION_OPTIONS", "GRAPH_OPTION", "GROUP_OPTION",
-    "HTML_OPTION", "JSON_OPTION", "MAX_CPU_OPTION", "MIN_DISK_OPTION", "OFFLINE_OPTION",
-    "UNDO_OPTION", "VERIFY_OPTION", "ExecutionSettings", "reject_contradictions",
-    "reject_silent_nodes",
+    "BOOT", "DYNU", "GROUP", "HTML", "JSON", "MAX_CPU", "MIN_DISK", "OFFLINE", "Execution",
+    "Planning",
 ]  # fmt: skip
 
-JSON_OPTION = Option("--json", "json", "write the plan as one JSON document")
-COMMANDS_OPTION = Option(
-    "--print-commands -C", "commands",
-    "print the commands that carry it out, in job sets, or write them to FILE", str, "[=FILE]",
-    bare="-",
+JSON: Any = option("--json", "write the plan as one JSON document")
+HTML: Any = option("--html", "write a page for a browser", str, "FILE")
+OFFLINE: Any = option(
+    "--offline -O", "treat this node as offline; may repeat", str, "NODE", repeats=True
+)
+GROUP: Any = option("--group -G", "look at this group only (name or uuid)", str, "GROUP", "")
+MAX_CPU: Any = option("--max-cpu", "virtual cpus per cpu at most", amount, "RATIO")
+MIN_DISK: Any = option("--min-disk", "share of disk that stays free, 0 to 1", share, "RATIO", 0.0)
+DYNU: Any = option(
+    "--dynu-file -U", "dynamic utilisation: lines of instance, cpu, memory, disk, net", file_name,
+    "FILE", "",
 )  # fmt: skip
-GRAPH_OPTION = Option(
-    "--graph", "graph",
-    "draw the steps and what they wait for: an SVG file, or else DOT (- or none: stdout)", str,
-    "[=FILE]", bare="-",
+BOOT: Any = option(
+    "--boot-timeout",
+    "with -X: after power-on or a reboot, wait so long for the node to answer (default 600)",
+    number_between(1, 86400), "SECONDS", 600.0,
 )  # fmt: skip
-HTML_OPTION = Option("--html", "html", "write a page for a browser", str, "FILE")
-VERIFY_OPTION = Option(
-    "--verify-plan",
-    "verify_plan",
-    "try other orders of the steps on the model, too, and say that all is well",
-)
-OFFLINE_OPTION = Option(
-    "--offline -O", "offline", "treat this node as offline; may repeat", str, "NODE", repeats=True
-)
-GROUP_OPTION = Option("--group -G", "group", "look at this group only (name or uuid)", str, "GROUP")
-MAX_CPU_OPTION = Option("--max-cpu", "max_cpu", "virtual cpus per cpu at most", amount, "RATIO")
-MIN_DISK_OPTION = Option(
-    "--min-disk", "min_disk", "share of disk that stays free, 0 to 1", share, "RATIO"
-)
+"""Of the commands whose plans power nodes on, or have them rebooted."""
 
 PRIORITIES = {"low": 10, "normal": 0, "high": -10}
 
 
-def priority(text: str) -> int:
+def job_priority(text: str) -> int:
     """One of Ganeti's words for priorities, or a number from -20 to 19."""
     if text in PRIORITIES:
         return PRIORITIES[text]
@@ -59,64 +50,6 @@ def priority(text: str) -> int:
         raise ValueError("low, normal, high or a whole number from -20 to 19")
     return value
 
-
-class ExecutionSettings(options.Settings):
-    """What a person says about carrying a plan out."""
-
-    json: bool = False
-    execute: bool = False
-    dry_run: bool = False
-    resume: str = ""
-    journal: str = ""
-    done_by_hand: bool = False
-    first_job_group: bool = False
-    reason: str = ""
-    priority: int | None = None
-    ahead: int = 2
-    boot_timeout: float = 600.0
-    assume_offline: bool = False
-
-
-EXECUTION_OPTIONS = (
-    Option("--exec -X", "execute", "carry the plan out on the running cluster (-L or -m)"),
-    Option("--dry-run", "dry_run", "with -X: show the jobs, submit none"),
-    Option("--journal", "journal",
-           "with -X: write down here what is done (default: a new file in a directory of state)",
-           file_name, "FILE"),
-    Option("--resume", "resume",
-           "with -X: continue what this journal tells of, and retry what failed; "
-           "without: show how far it came",
-           file_name, "JOURNAL"),
-    Option("--done-by-hand", "done_by_hand",
-           "with --resume: what was to be done by hand has been done"),
-    Option("--first-job-group", "first_job_group",
-           "with -X: submit only the jobs that wait for nothing"),
-    Option("--ahead", "ahead",
-           "with -X: let so many jobs wait in the queue, beyond those that run (default 2)",
-           whole_between(1, 1000), "JOBS"),
-    Option("--assume-offline", "assume_offline",
-           "with -X: go on although nodes do not answer that are not marked offline"),
-    Option("--reason", "reason", "with -X: say this in the reason trail of every job", str,
-           "TEXT"),
-    Option("--priority", "priority",
-           "with -X: of every job: low, normal, high or a number from -20 (first) to 19",
-           priority, "PRIORITY"),
-)  # fmt: skip
-
-BOOT_OPTION = Option(
-    "--boot-timeout",
-    "boot_timeout",
-    "with -X: after power-on or a reboot, wait so long for the node to answer (default 600)",
-    number_between(1, 86400),
-    "SECONDS",
-)
-"""Of the commands whose plans power nodes on, or have them rebooted."""
-
-UNDO_OPTION = Option(
-    "--undo", "undo",
-    "plan to move back the instances that the plan of this journal has moved, and no others",
-    file_name, "JOURNAL",
-)  # fmt: skip
 
 WITH_X = (
     "assume_offline",
@@ -141,50 +74,120 @@ WRITTEN = {
 }
 """What is told of a plan when it is made -> how that is asked for."""
 
-
-def reject_silent_nodes(cluster: Cluster, settings: ExecutionSettings) -> None:
-    """Refuse to change a cluster with nodes that are only assumed to be offline.
-
-    Their instances may be running.
-
-    Raises
-    ------
-    LiveError
-        Unless ``--assume-offline`` is given.
-    """
-    if not (settings.execute and cluster.assumed_offline) or settings.assume_offline:
-        return
-    from iallocator.sources.live.load import reject_silence
-
-    reject_silence(cluster, "--assume-offline")
+IDLE = frozenset({
+    "restrict_allocation_to", "compat", "exact_search", "optimal", "strategy", "stickiness",
+    "make_room", "cost", "top", "ignore_dynu", "mond", "mond_data", "mond_xen",
+    "exit_on_missing_mond_data", "affinity_overhead", "initial_msav", "final_msav", "msav_steps",
+    "seed",
+})  # fmt: skip
+"""Common options of planners that search; with ``--undo`` the goal of each instance is known."""
 
 
-def reject_contradictions(settings: ExecutionSettings) -> None:
-    """Refuse options that would do nothing.
+class Execution(CommandSettings):
+    """The options that execute a plan."""
 
-    Raises
-    ------
-    UsageError
-        Says which.
-    """
-    names = {one.target: one.names[0] for one in (*EXECUTION_OPTIONS, BOOT_OPTION)}
-    late = [name for target, name in WRITTEN.items() if target in settings.chosen]
-    if settings.resume and late:
-        raise UsageError(f"--resume goes on with a plan that is made: no {late[0]}")
-    if not settings.execute:
-        idle = [names[target] for target in WITH_X if target in settings.chosen]
-        if idle:
-            raise UsageError(f"{idle[0]} says how a plan is carried out: it goes with -X")
-        return
-    from iallocator.execution.doors import runs
+    json: bool = False
+    boot_timeout: float = 600.0
 
-    if not runs(settings):
-        raise UsageError("-X carries a plan out on a running cluster: it needs -L, or -m HOST")
-    if settings.rapi and settings.priority not in (None, *PRIORITIES.values()):
-        raise UsageError("--priority: RAPI (-m) takes low, normal and high only")
-    if settings.resume and settings.journal:
-        raise UsageError("--resume goes on in the journal that it reads: no --journal")
-    if settings.done_by_hand and not settings.resume:
-        raise UsageError("--done-by-hand is about the journal of an execution: --resume JOURNAL")
-    if settings.dry_run and (settings.journal or settings.done_by_hand):
-        raise UsageError("--dry-run does nothing that a journal would tell of")
+    execute: bool = option("--exec -X", "carry the plan out on the running cluster (-L or -m)")
+    dry_run: bool = option("--dry-run", "with -X: show the jobs, submit none")
+    journal: str = option(
+        "--journal",
+        "with -X: write down here what is done (default: a new file in a directory of state)",
+        file_name, "FILE", "",
+    )  # fmt: skip
+    resume: str = option(
+        "--resume",
+        "with -X: continue what this journal tells of, and retry what failed; "
+        "without: show how far it came",
+        file_name, "JOURNAL", "",
+    )  # fmt: skip
+    done_by_hand: bool = option(
+        "--done-by-hand", "with --resume: what was to be done by hand has been done"
+    )
+    first_job_group: bool = option(
+        "--first-job-group", "with -X: submit only the jobs that wait for nothing"
+    )
+    ahead: int = option(
+        "--ahead", "with -X: let so many jobs wait in the queue, beyond those that run (default 2)",
+        whole_between(1, 1000), "JOBS", 2,
+    )  # fmt: skip
+    assume_offline: bool = option(
+        "--assume-offline",
+        "with -X: go on although nodes do not answer that are not marked offline",
+    )
+    reason: str = option(
+        "--reason", "with -X: say this in the reason trail of every job", str, "TEXT", ""
+    )
+    priority: int | None = option(
+        "--priority",
+        "with -X: of every job: low, normal, high or a number from -20 (first) to 19",
+        job_priority, "PRIORITY",
+    )  # fmt: skip
+
+    def check(self, positional: Sequence[str]) -> None:
+        """Reject options that have no effect."""
+        names = {one.target: one.names[0] for one in self.options}
+        late = [name for target, name in WRITTEN.items() if target in self.chosen]
+        if self.resume and late:
+            raise UsageError(f"--resume goes on with a plan that is made: no {late[0]}")
+        if not self.execute:
+            idle = [names[target] for target in WITH_X if target in self.chosen]
+            if idle:
+                raise UsageError(f"{idle[0]} says how a plan is carried out: it goes with -X")
+            return
+        from iallocator.execution.doors import runs
+
+        if not runs(self):
+            raise UsageError("-X carries a plan out on a running cluster: it needs -L, or -m HOST")
+        if self.rapi and self.priority not in (None, *PRIORITIES.values()):
+            raise UsageError("--priority: RAPI (-m) takes low, normal and high only")
+        if self.resume and self.journal:
+            raise UsageError("--resume goes on in the journal that it reads: no --journal")
+        if self.done_by_hand and not self.resume:
+            raise UsageError(
+                "--done-by-hand is about the journal of an execution: --resume JOURNAL"
+            )
+        if self.dry_run and (self.journal or self.done_by_hand):
+            raise UsageError("--dry-run does nothing that a journal would tell of")
+
+
+class PlanForms(CommandSettings):
+    """The forms in which a plan is shown."""
+
+    json: bool = JSON
+    commands: str | None = option(
+        "--print-commands -C",
+        "print the commands that carry it out, in job sets, or write them to FILE", str, "[=FILE]",
+        bare="-",
+    )  # fmt: skip
+    graph: str | None = option(
+        "--graph",
+        "draw the steps and what they wait for: an SVG file, or else DOT (- or none: stdout)", str,
+        "[=FILE]", bare="-",
+    )  # fmt: skip
+    html: str | None = HTML
+    verify_plan: bool = option(
+        "--verify-plan", "try other orders of the steps on the model, too, and say that all is well"
+    )
+
+
+class Planning(PlanForms, Execution):
+    """The options of every command that plans moves."""
+
+    undo: str = option(
+        "--undo",
+        "plan to move back the instances that the plan of this journal has moved, and no others",
+        file_name, "JOURNAL", "",
+    )  # fmt: skip
+
+    def check(self, positional: Sequence[str]) -> None:
+        """Reject options that have no effect, and with ``--undo`` those of a search."""
+        super().check(positional)
+        if not self.undo:
+            return
+        own = [one for one in self.options if one not in Planning.options]
+        names = {one.target: one.names[0] for one in (*COMMON, *own)}
+        wrong = sorted(self.chosen & (IDLE | {one.target for one in own}))
+        if wrong:
+            raise UsageError(f"--undo moves back what the journal has moved: no {names[wrong[0]]}")

@@ -5,57 +5,26 @@ from __future__ import annotations
 import sys
 
 from iallocator.commands.command import Command, Result
-from iallocator.commands.shared_options import OFFLINE_OPTION
+from iallocator.constraints.affinity_factory import relations_of
 from iallocator.deadline import Deadline, limit_reached
 from iallocator.errors import tell
-from iallocator.options.settings import Settings as Common
-from iallocator.options.table import Option
+from iallocator.model.state import State
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from iallocator.aliases import Json
+    from iallocator.options.settings import Settings
     from iallocator.render.page.view import PageView
     from iallocator.sources import Source
 
 __all__ = ["Report", "Show"]
 
 
-class ShowSettings(Common):
-    """What is shown, and how."""
+class Show(Command):
+    """Shows groups, networks, statistics, nodes, and instances."""
 
-    json: bool = False
-    offline: Sequence[str] = ()
+    sets_offline = True
 
-
-class ReportSettings(Common):
-    """What is reported, and where to."""
-
-    html: str = "-"
-    offline: Sequence[str] = ()
-
-
-class Showing(Command):
-    """A command that shows the cluster with some nodes treated as offline."""
-
-    def adjust(self, source: Source) -> None:
-        """Treat some nodes as offline."""
-        from iallocator.planners.eligible import set_offline
-
-        set_offline(source.cluster, self.settings.offline)
-
-
-class Show(Showing):
-    """``iallocator show``: a cluster as it is: groups, networks, statistics, nodes, instances."""
-
-    options = (
-        Option("--json", "json", "write everything as one JSON document"),
-        OFFLINE_OPTION,
-    )
-    settings_type = ShowSettings
-
-    def plan(self, source: Source, settings: Common, deadline: Deadline) -> Result:
+    def plan(self, source: Source, settings: Settings, deadline: Deadline) -> Result:
         """Return what there is."""
         return Overview(source, self.settings)
 
@@ -63,19 +32,13 @@ class Show(Showing):
 class Overview(Result):
     """Groups, networks, statistics, nodes, and instances."""
 
-    def __init__(self, source: Source, settings: Common) -> None:
-        from iallocator.model.state import State
+    def __init__(self, source: Source, settings: Settings) -> None:
         from iallocator.render.overview import overview
         from iallocator.render.states.before_after import lists_of
 
-        super().__init__()
         backwards = not settings.behaviour.orders_by_name
-        self._document = overview(source, settings.print_nodes, backwards)
+        super().__init__(overview(source, settings.print_nodes, backwards))
         self._lists = lists_of(State(source.cluster), settings, backwards)
-
-    def document(self) -> Json:
-        """Return everything as plain data."""
-        return self._document
 
     def text(self) -> str:
         """Return everything as text for people; nodes and instances if they are asked for."""
@@ -86,19 +49,12 @@ class Overview(Result):
         return overview_page(self._document, wants_colour(sys.stdout)) + lists
 
 
-class Report(Showing):
-    """``iallocator report``: a cluster as it is, as a page for a browser.
+class Report(Command):
+    """Shows a cluster as it is, as a page for a browser."""
 
-    Exit status 0, whatever is wrong with the cluster: the page says so.
-    """
+    sets_offline = True
 
-    options = (
-        Option("--html", "html", "write the page to this file (default: stdout)", str, "FILE"),
-        OFFLINE_OPTION,
-    )
-    settings_type = ReportSettings
-
-    def plan(self, source: Source, settings: Common, deadline: Deadline) -> Result:
+    def plan(self, source: Source, settings: Settings, deadline: Deadline) -> Result:
         """Return the page."""
         return Reported(source, settings)
 
@@ -106,7 +62,7 @@ class Report(Showing):
 class Reported(Result):
     """A cluster as it is, as a page."""
 
-    def __init__(self, source: Source, settings: Common) -> None:
+    def __init__(self, source: Source, settings: Settings) -> None:
         super().__init__()
         self._source = source
         self._settings = settings
@@ -117,8 +73,6 @@ class Reported(Result):
 
     def page(self) -> PageView:
         """Return the page."""
-        from iallocator.constraints.affinity_factory import relations_of
-        from iallocator.model.state import State
         from iallocator.render.page.check_page import report_page
         from iallocator.render.page.standing import Judging
 

@@ -5,16 +5,25 @@ from __future__ import annotations
 import os
 
 from iallocator.commands.command import Command, Result
+from iallocator.commands.questions import request_in_words
 from iallocator.compat import IN_ORDER
+from iallocator.engine import summary
 from iallocator.errors import IallocatorError, RequestError, UsageError, one_line, tell
-from iallocator.options.settings import Settings as Common
-from iallocator.options.table import Option
-from iallocator.options.values import Choice, file_name
+from iallocator.files import write_file
+from iallocator.model.state import State
+from iallocator.planners.check.overview import bad_items, total_score
+from iallocator.render.states.before_after import lists_of
+from iallocator.render.states.listing import aligned
+from iallocator.sources import load
+from iallocator.sources.writer import write_text
+from iallocator.wire.codec import infinite_number, pretty
+from iallocator.wire.reading import Reading
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from iallocator.commands.other_options import Snapshot as Settings
     from iallocator.sources import Source
 
 __all__ = ["Snapshot"]
@@ -26,52 +35,10 @@ TITLES = ("Name", "Nodes", "Inst", "BNode", "BInst", "t_mem", "f_mem", "t_disk",
 """Of the line about each cluster; memory in MiB, disk in GiB, as hscan shows it."""
 
 
-class Settings(Common):
-    """Which clusters, and what is written of them."""
-
-    addresses: Sequence[str] = ()
-    output_dir: str = ""
-    form: str = "text"
-    request: str = ""
-    no_headers: bool = False
-
-
-OPTIONS = (
-    Option("--rapi --master -m", "addresses",
-           "a running cluster at HOST[:PORT], or its answers: file://FOLDER; may repeat",
-           file_name, "ADDRESS", repeats=True),
-    Option("--output-dir -d", "output_dir",
-           "write NAME.data or NAME.json into this folder, and say what each cluster is like",
-           file_name, "FOLDER"),
-    Option("--form", "form", "text: htools' format (default); json: a captured document",
-           Choice(*ENDINGS), "FORM"),
-    Option("--request", "request",
-           "a document with this question in it: 'allocate --memory 4G ...', as for ask",
-           str, "WORDS"),
-    Option("--no-headers", "no_headers", "no titles above what each cluster is like"),
-)  # fmt: skip
-
-
 class Snapshot(Command):
-    """``iallocator snapshot``: clusters as files that every planner, and every htool, reads.
+    """Writes clusters as files that every planner, and every htool, reads."""
 
-    Exit status 0: all are written; 2: some are not, and why is on stderr.
-    """
-
-    usage = "[OPTIONS] [FILE|-t FILE|-L|-m ADDRESS...]"
-    options = OPTIONS
-    settings_type = Settings
     settings: Settings
-
-    def check(self) -> None:
-        """Reject a request in a text file, and several clusters on standard output."""
-        settings = self.settings
-        if settings.request:
-            if "form" in settings.chosen and settings.form != "json":
-                raise UsageError("a text file has no place for a --request")
-            settings.form = "json"
-        if not settings.output_dir and len(settings.addresses) > 1:
-            raise UsageError("several clusters need --output-dir FOLDER")
 
     def find(self) -> Result:
         """Write the clusters into the folder, or return the only one."""
@@ -89,27 +56,19 @@ class Written(Result):
     """What is written on standard output: the only cluster, or what each cluster is like."""
 
     def __init__(self, text: str, lists: Sequence[str] = (), failed: bool = False) -> None:
-        super().__init__()
+        super().__init__(status=2 if failed else 0)
         self._text = text
-        self._lists = lists
-        self.status = 2 if failed else 0
+        self.remarks = lists
 
     def text(self) -> str:
         """Return the text."""
         return self._text
-
-    def remarks(self) -> Sequence[str]:
-        """Return what was read, and the lists that are asked for."""
-        return self._lists
 
 
 def _write_all(
     sources: Iterator[tuple[str, Source | IallocatorError]], settings: Settings
 ) -> Written:
     """Write every cluster into its file."""
-    from iallocator.files import write_file
-    from iallocator.render.states.listing import aligned
-
     rows: list[tuple[str, ...]] = []
     failed = False
     seen: set[str] = set()
@@ -137,9 +96,6 @@ def _sources(
     settings: Settings, positional: Sequence[str]
 ) -> Iterator[tuple[str, Source | IallocatorError]]:
     """Yield the name of each cluster, and the cluster or why it cannot be read."""
-    from iallocator.sources import load
-    from iallocator.wire.reading import Reading
-
     reading = Reading(IN_ORDER, settings.static_kvm_node_memory)
     for address in settings.addresses or [""]:
         settings.rapi = address
@@ -163,9 +119,6 @@ def _name(settings: Settings, positional: Sequence[str]) -> str:
 def _written(source: Source, settings: Settings) -> str:
     """Return the cluster in the form that is asked for."""
     if settings.form == "text":
-        from iallocator.model.state import State
-        from iallocator.sources.writer import write_text
-
         state = State(source.cluster)
         return write_text(
             source.cluster, state, policy=source.policy, master=source.master, backwards=True
@@ -173,12 +126,8 @@ def _written(source: Source, settings: Settings) -> str:
 
     if source.document is None:
         raise UsageError("a text file or a simulated cluster does not say enough for --form json")
-    from iallocator.wire.codec import infinite_number, pretty
-
     document = {key: value for key, value in source.document.items() if key != "request"}
     if settings.request:
-        from iallocator.commands.questions import request_in_words
-
         document["request"] = request_in_words(settings.request, source)
     try:
         return pretty(document) + "\n"
@@ -188,9 +137,6 @@ def _written(source: Source, settings: Settings) -> str:
 
 def _figures(source: Source) -> tuple[str, ...]:
     """Return the rest of the line about a cluster."""
-    from iallocator.model.state import State
-    from iallocator.planners.check.overview import bad_items, total_score
-
     state = State(source.cluster)
     nodes = source.cluster.nodes
     bad_nodes, bad_instances = bad_items(state, range(len(nodes)))
@@ -215,16 +161,11 @@ def _lists(source: Source, settings: Settings) -> list[str]:
     UsageError
         If there is no such field.
     """
-    from iallocator.engine import summary
-
     lists = [summary(source.cluster)] if settings.verbose else []
     if source.cluster.assumed_offline:
         from iallocator.sources.live.load import silence_warnings
 
         lists += silence_warnings(source.cluster)
     if settings.print_nodes is not None or settings.print_instances:
-        from iallocator.model.state import State
-        from iallocator.render.states.before_after import lists_of
-
         lists += lists_of(State(source.cluster), settings, backwards=True)
     return lists

@@ -9,7 +9,7 @@ from iallocator.engine import reading_for
 from iallocator.errors import IallocatorError, UsageError, one_line, say
 from iallocator.files import WholeOutput, read_file
 from iallocator.sources import document_path, named, substitute
-from iallocator.wire.validation.validate import NEEDED, OPTIONAL, UNREAD, problems
+from iallocator.wire.validation.validate import NEEDED, problems
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,22 +18,7 @@ if TYPE_CHECKING:
     from iallocator.options.settings import Settings
     from iallocator.options.table import Option
 
-__all__ = ["request_of", "validate"]
-
-REQUEST = {
-    "explain": NEEDED,
-    "make-room": OPTIONAL,
-    "place": OPTIONAL,
-    "config": OPTIONAL,
-    "constraints": OPTIONAL,
-}
-"""Command -> what it does with the request of its document; others do not read it."""
-
-
-def request_of(command: str) -> str:
-    """What `command` does with the request of its document."""
-    return REQUEST.get(command, UNREAD)
-
+__all__ = ["validate"]
 
 INPUTS = frozenset({
     "validate", "json", "ialloc_src", "text_data", "simulate", "luxi", "rapi", "cacert", "insecure",

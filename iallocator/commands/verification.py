@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from iallocator.constraints.affinity_factory import relations_of
+from iallocator.commands.command import enforced_relations
 from iallocator.deadline import TIME_IS_UP, Deadline
 from iallocator.errors import tell
 from iallocator.planners.balance.move_kinds import MoveRules
@@ -33,12 +33,9 @@ ROUNDS = 10
 
 def limits_of_plan(done: PlanResult, settings: Settings, min_disk: float) -> PlanLimits:
     """What the plan is held to."""
-    relations = None
-    if settings.behaviour.knows_affinity:
-        relations = relations_of(done.cluster, done.new_instances, settings.tag_prefix)
     return PlanLimits(
         settings,
-        relations,
+        enforced_relations(done.cluster, settings, done.new_instances),
         between_groups=done.between_groups,
         leaving=frozenset(done.leaving),
         coming=frozenset(done.coming),

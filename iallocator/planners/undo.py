@@ -70,6 +70,11 @@ class UndoResult(PlanResult):
         scope = range(len(self.cluster.nodes))
         return score_of(self.before, scope), score_of(self.after(), scope)
 
+    @property
+    def incomplete(self) -> bool:
+        """Return whether some instance stays away."""
+        return bool(self.staying)
+
     def stay(self, staying: Mapping[str, str]) -> None:
         """Say in the transition which instances stay where they are, and why."""
         self.staying = dict(staying)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from iallocator.errors import shown
 from iallocator.names import domains_of
 from iallocator.render.drawing import subject, way
 from iallocator.render.table import Column, Page, Table
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "plan_lines",
+    "reboot_lines",
     "switched_nodes",
     "tell_transition",
 ]
@@ -80,6 +82,29 @@ def plan_lines(plan: Json, group_of: Mapping[str, str]) -> Iterator[str]:
     tell_transition(page, transition)
     page.say_left_out()
     yield from page.text().strip("\n").splitlines()
+
+
+def reboot_lines(plan: Json, one_a_line: bool, headers: bool, moves: bool) -> Iterator[str]:
+    """Yield the groups of nodes of a plan of `reboot`, as hroller writes them.
+
+    Parameters
+    ----------
+    plan:
+        The plan as plain data.
+    one_a_line:
+        Whether each node has its own line, not each group.
+    headers:
+        Whether the first line is a title.
+    moves:
+        Whether the moves away from the nodes of a group follow it.
+    """
+    if headers:
+        yield "'First Reboot Group'" if one_a_line else "'Node Reboot Groups'"
+    for group in plan["reboots"]:
+        yield from map(shown, group["nodes"] if one_a_line else [",".join(group["nodes"])])
+        for move in group["moves"] if moves else ():
+            if move["chosen"]:
+                yield shown(f"  {move['instance']} {' '.join(move['nodes'])}")
 
 
 def switched_nodes(plan: Json) -> list[str]:

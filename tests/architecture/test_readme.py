@@ -7,7 +7,7 @@ from functools import cache
 
 import pytest
 
-from iallocator.commands import COMMANDS, command_of
+from iallocator.commands import COMMANDS, settings_of
 from iallocator.options.table import COMMON
 
 from .imports import PACKAGE
@@ -17,7 +17,7 @@ OF_COMMANDS = sorted(
     {
         (command, name)
         for command in COMMANDS
-        for option in command_of(command).options
+        for option in settings_of(command).options
         for name in option.names
     }
 )

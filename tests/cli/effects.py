@@ -11,11 +11,7 @@ from dataclasses import replace
 
 from iallocator.commands import COMMANDS
 from iallocator.commands.common_options import accepted
-from iallocator.commands.shared_options import (
-    BOOT_OPTION,
-    EXECUTION_OPTIONS,
-    UNDO_OPTION,
-)
+from iallocator.commands.shared_options import BOOT, Execution
 from iallocator.options.table import COMMON
 from tests.builders import Json, allocate, cluster, instance
 from tests.live.worlds import rapi_answers
@@ -28,7 +24,8 @@ __all__ = ["EFFECTS", "NEEDS_A_SERVER", "Effect"]
 
 NEEDS_A_SERVER = {
     "--luxi", "--cacert", "--insecure", "--credentials", "--read-timeout", "--even-if-short",
-    *(option.names[0] for option in (*EXECUTION_OPTIONS, BOOT_OPTION, UNDO_OPTION)),
+    "--undo",
+    *(option.names[0] for option in (*Execution.options, BOOT)),
 }  # fmt: skip
 """Options that need a running cluster; tests/live and tests/execution have one."""
 

@@ -14,7 +14,7 @@ from uuid import UUID
 import pytest
 
 from iallocator.cli import main
-from iallocator.commands import COMMANDS, command_of
+from iallocator.commands import COMMANDS, settings_of
 from iallocator.commands.common_options import table_of
 from iallocator.options.table import COMMON
 from iallocator.planners.repair import round as repairs
@@ -110,7 +110,7 @@ def test_table_of_effects_is_complete_for_requests() -> None:
 @pytest.mark.parametrize("command", sorted(COMMANDS))
 def test_table_of_effects_is_complete(command: str) -> None:
     """Every option of the command, its own and the common ones, has a document with an effect."""
-    own = command_of(command).options
+    own = settings_of(command).options
     wanted = {option.names[0] for option in (*own, *table_of(command, own))}
     if command == "ask":  # explain has a request here, and both share code
         wanted -= {name for one, name in EFFECTS if one == "explain"} - OF_QUESTIONS

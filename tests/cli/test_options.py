@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from iallocator.cli import main
-from iallocator.commands import COMMANDS, command_of
+from iallocator.commands import COMMANDS, settings_of
 from iallocator.commands.common_options import WHERE, accepted, table_of
 from iallocator.options.table import COMMON, Option
 from tests.builders import allocate, as_bytes, cluster, instance
@@ -64,7 +64,7 @@ def test_option_that_does_not_act_is_rejected_with_its_reason(
 @pytest.mark.parametrize("command", sorted(COMMANDS))
 def test_help_of_a_command_lists_what_acts_there(command: str) -> None:
     """The help lists the command's own options and the common ones with an effect, each once."""
-    own = command_of(command).options
+    own = settings_of(command).options
     acting = table_of(command, own)
     said = printed(command, "--help").splitlines()
     assert max(map(len, said[1:])) <= 100

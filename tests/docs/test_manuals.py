@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from iallocator.commands import COMMANDS, command_of, options_of
+from iallocator.commands import COMMANDS, options_of, settings_of
 from iallocator.options.table import COMMON
 
 ROOT = Path(__file__).parents[2]
@@ -38,7 +38,7 @@ def test_page_of_a_command_names_each_of_its_options(command: str, made: Path) -
 def test_description_of_a_command_names_no_module() -> None:
     """Names of modules and functions mean nothing to an administrator."""
     for name in COMMANDS:
-        described = (command_of(name).__doc__ or "").replace(f"iallocator {name}", "")
+        described = (settings_of(name).__doc__ or "").replace(f"iallocator {name}", "")
         assert not re.findall(r"`[a-z]+[_.][a-z_.]+`", described), name
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from iallocator.cli import main
-from iallocator.commands.shared_options import EXECUTION_OPTIONS
+from iallocator.commands.shared_options import Execution
 from iallocator.execution.lock import ClusterLock
 from tests.builders import Json, as_bytes, cluster
 from tests.schemas import conforms
@@ -475,7 +475,7 @@ def test_option_that_would_do_nothing_is_rejected(
 def test_every_option_of_executions_is_tried_here() -> None:
     """The table of effects leaves them to these tests, for they need a cluster that runs."""
     text = Path(__file__).read_text()
-    assert all(option.names[0] in text or option.names[-1] in text for option in EXECUTION_OPTIONS)
+    assert all(option.names[0] in text or option.names[-1] in text for option in Execution.options)
 
 
 @pytest.mark.parametrize("form", [(), ("--json",)])

@@ -10,7 +10,7 @@ import pytest
 
 from iallocator import deadline
 from iallocator.cli import answer
-from iallocator.commands.explain import ExplainSettings as Settings
+from iallocator.commands.other_options import Explain as Settings
 from iallocator.explain.contributions import differences
 from iallocator.explain.explain import explain
 from iallocator.explain.explanation import Decision, Explanation

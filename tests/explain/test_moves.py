@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from iallocator.commands.explain import ExplainSettings as Settings
+from iallocator.commands.other_options import Explain as Settings
 from iallocator.deadline import Deadline
 from iallocator.explain.explain import explain
 from iallocator.explain.explanation import Decision, Explanation

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from iallocator.model.state import State
     from iallocator.planners.intergroup.context import IntergroupContext
     from iallocator.planners.plan import PlanEntry
+    from iallocator.planners.result import PlanResult
     from iallocator.planners.search import Objective
 
 __all__ = ["LOADS", "Bounds", "Loads", "balance_groups", "check_group_balance"]
@@ -409,7 +410,7 @@ class _BetweenGroups(Neighbourhood[_Balancing, _Step]):
         return None
 
 
-def check_group_balance(context: IntergroupContext, done: IntergroupResult) -> list[str]:
+def check_group_balance(done: PlanResult) -> list[str]:
     """Return what is wrong with a plan: each move, or colocation group, must lower the score."""
     problems = []
     last = done.plan.before

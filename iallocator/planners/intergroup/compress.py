@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from iallocator.model.state import State
     from iallocator.planners.intergroup.context import IntergroupContext
     from iallocator.planners.plan import PlanEntry
-    from iallocator.planners.result import GroupRow
+    from iallocator.planners.result import GroupRow, PlanResult
     from iallocator.planners.search import Objective
 
 __all__ = [
@@ -367,7 +367,7 @@ class _Emptying(Neighbourhood[_Compression, _Step]):
         return None
 
 
-def check_compression(context: IntergroupContext, done: IntergroupResult) -> list[str]:
+def check_compression(done: PlanResult) -> list[str]:
     """Return what is wrong with the end of a plan: the chosen group must be empty."""
     state = done.after()
     return [

@@ -94,6 +94,11 @@ class RoomMade(PlanResult):
         self.needed = needed
         self.ended = ""
 
+    @property
+    def incomplete(self) -> bool:
+        """Return whether moves are needed and none were found."""
+        return self.needed and not self.moves
+
     def summary(self, most: int) -> str:
         """Return the result as one clause."""
         if not self.needed:
@@ -163,7 +168,7 @@ def make_room(
 
 
 def fits_after(
-    done: RoomMade, request: Request, settings: Settings, coming: Sequence[Instance]
+    done: PlanResult, request: Request, settings: Settings, coming: Sequence[Instance]
 ) -> bool:
     """Return whether `request` can be satisfied after the plan, in a new context."""
     context = Context(done.cluster, settings, _candidates(done.cluster), coming)

@@ -81,6 +81,11 @@ class RebootResult(PlanResult):
         if context.bonds.relations is not None:
             self._units = context.bonds.relations.units()
 
+    @property
+    def incomplete(self) -> bool:
+        """Return whether some node is in no group."""
+        return bool(self.left) or not self.complete
+
     def add_group(self, nodes: Sequence[int], drain: DrainPlan) -> None:
         """Append a group."""
         back = [PlanEntry(way_back(entry.move)) for entry in reversed(drain.entries)]

@@ -1,0 +1,313 @@
+"""The commands that ask, show and operate, with the options of each.
+
+The class of a command is named as the command.  Its docstring is the text of the manual page.
+"""
+
+from __future__ import annotations
+
+from typing import get_args
+
+from iallocator.calls.history import OUTCOMES
+from iallocator.commands.shared_options import HTML, JSON, OFFLINE, Execution
+from iallocator.errors import UsageError
+from iallocator.files import check_writable
+from iallocator.model.constraints import KINDS, MUST, SHOULD
+from iallocator.options.table import CommandSettings, option
+from iallocator.options.values import Choice, amount, file_name, name_list, whole_between
+from iallocator.requests import EVAC_MODES, Request
+from iallocator.tags.autorepair import TYPES
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = [
+    "Ask", "Config", "Constraints", "Explain", "History", "Question", "Repair", "Replay", "Report",
+    "Show", "Snapshot", "words_of_question",
+]  # fmt: skip
+
+QUESTIONS = ("allocate", "evacuate", "relocate", "change-group")
+
+UNITS = {"": 1, "m": 1, "g": 1024, "t": 1024**2}
+"""First letter of a unit -> MiB, as Ganeti's own commands read sizes."""
+
+MOST = 10_000
+"""New instances in one question."""
+
+
+def size(text: str) -> int:
+    """MiB from ``4G``, ``512``, ``1.5GiB``; every unit is binary, in any case."""
+    import re
+
+    form = r"([0-9]{1,9}(?:\.[0-9]{1,6})?)\s*([mgt]?)(?:i?b)?"
+    match = re.fullmatch(form, text, re.IGNORECASE)
+    if not match:
+        raise ValueError("a size such as 512M, 4G or 1T")
+    return int(float(match[1]) * UNITS[match[2].lower()])
+
+
+class Question(CommandSettings):
+    """A question: what new instances are like, or which instances are to move."""
+
+    name: str = option("--name", "allocate: the new instance's name (default new)", str, "NAME", "")
+    memory: int | None = option("--memory", "allocate: its memory", size, "SIZE")
+    vcpus: int = option(
+        "--vcpus", "allocate: its virtual cpus (default 1)", whole_between(1, 4096), "N", 1
+    )
+    disk: Sequence[int] = option(
+        "--disk", "allocate: the size of a disk; may repeat", size, "SIZE", repeats=True
+    )
+    template: str = option("--template", "allocate: its disk template", str, "NAME", "")
+    spindle_use: int = option(
+        "--spindle-use", "allocate: spindles it counts for (default 1)", whole_between(0, 4096),
+        "N", 1,
+    )  # fmt: skip
+    instance_tags: Sequence[str] = option(
+        "--instance-tags", "allocate: its tags", name_list, "TAG,...", ()
+    )
+    network: Sequence[str] = option(
+        "--network", "allocate: a network (uuid) of a nic; may repeat", str, "UUID", repeats=True
+    )
+    group: str = option("--group", "allocate: in this group", str, "GROUP", "")
+    count: int = option("--count", "allocate: so many of them", whole_between(1, MOST), "N", 1)
+    mode: str = option(
+        "--mode", "evacuate: primary-only, secondary-only or all (default)", Choice(*EVAC_MODES),
+        "MODE", "",
+    )  # fmt: skip
+    to: Sequence[str] = option(
+        "--to", "change-group: to one of these groups (name or uuid)", name_list, "GROUP,...", ()
+    )
+
+
+def words_of_question(positional: Sequence[str]) -> tuple[str, list[str], Sequence[str]]:
+    """The kind, the names, and what is left: files.
+
+    Raises
+    ------
+    UsageError
+        If the question is not complete.
+    """
+    kind = positional[0] if positional else ""
+    if kind not in QUESTIONS:
+        got = f", got {kind!r}" if kind else ""
+        raise UsageError(f"ask one of {', '.join(QUESTIONS)}{got}")
+    if kind == "allocate":
+        return kind, [], positional[1:]
+    if len(positional) < 2:
+        what = "nodes" if kind == "evacuate" else "instances"
+        raise UsageError(f"ask {kind} needs the names of {what}")
+    return kind, name_list(positional[1]) if positional[1] else [], positional[2:]
+
+
+class Explain(CommandSettings):
+    """``iallocator explain``: why the answer to a request is what it is."""
+
+    json: bool = option("--json", "write the explanation as one JSON document")
+    brief: bool = option("--brief", "only what was decided, or what came closest")
+    instance: str | None = option(
+        "--instance", "only the decision about this instance", str, "NAME"
+    )
+    node: str | None = option(
+        "--node", "only what this node says: why it is not the answer", str, "NAME"
+    )
+    graph: str | None = option(
+        "--graph", "draw the steps of moves and what they wait for: SVG, or else DOT", str, "FILE"
+    )
+    html: str | None = HTML
+
+    def check(self, positional: Sequence[str]) -> None:
+        """Reject a short form of all nodes together with one node."""
+        if self.brief and self.node is not None:
+            raise UsageError("--brief and --node exclude each other")
+
+
+class Ask(Question, Explain):
+    """``iallocator ask``: what the answer to a question would be, and why; nothing is touched.
+
+    Exit status 0 whether the request can be satisfied or not.
+    """
+
+    def check(self, positional: Sequence[str]) -> None:
+        """Reject words that are no question."""
+        words_of_question(positional)
+        super().check(positional)
+
+    @staticmethod
+    def files_of(positional: Sequence[str]) -> Sequence[str]:
+        """Return those of the words that are files: the others are the question."""
+        return words_of_question(positional)[2]
+
+
+class Config(CommandSettings):
+    """``iallocator config``: the settings that count for a document, and where each came from."""
+
+    json: bool = option("--json", "write the settings as one JSON document")
+
+
+class Constraints(CommandSettings):
+    """``iallocator constraints``: what binds the placements of a document, and where it comes
+    from.
+    """
+
+    json: bool = option("--json", "write the constraints as one JSON document")
+    instance: str = option("--instance", "only those of this instance", str, "NAME", "")
+    strength: str = option(
+        "--strength", "only those that must, or should, hold", Choice(MUST, SHOULD), "must|should",
+        "",
+    )  # fmt: skip
+    all: bool = option(
+        "--all", "also what every instance has anyway: its size, two roles if mirrored"
+    )
+    kind: str = option("--kind", "only those of this kind", Choice(*KINDS), "|".join(KINDS), "")
+
+
+class History(CommandSettings):
+    """``iallocator history``: the captured calls of a folder, as a table."""
+
+    json: bool = option("--json", "write the calls as one JSON document")
+    type: str = option(
+        "--type",
+        "only requests of this type",
+        Choice(*(one.kind for one in get_args(Request))),
+        "TYPE",
+        "",
+    )
+    outcome: str = option(
+        "--outcome", "only calls that ended so: " + ", ".join(OUTCOMES), Choice(*OUTCOMES),
+        "OUTCOME", "",
+    )  # fmt: skip
+    text: str = option(
+        "--text", "only calls in which this stands: in what was asked, or answered", str, "TEXT", ""
+    )
+    days: float | None = option("--days", "only calls that are not older", amount, "DAYS")
+    last: int | None = option("--last", "only the last N of them", whole_between(1), "N")
+
+    def check(self, positional: Sequence[str]) -> None:
+        """Reject anything but one folder."""
+        if len(positional) != 1:
+            raise UsageError("history needs one folder of captured calls")
+
+
+class RepairForms(CommandSettings):
+    """The forms in which repairs are shown."""
+
+    json: bool = JSON
+    html: str | None = HTML
+
+
+class Repair(RepairForms, Execution):
+    """``iallocator repair``: repair instances of offline nodes, as far as tags allow.
+
+    Run regularly, as harep: each time it looks at the jobs of pending repairs, then at what is
+    broken, and keeps what it knows in tags of the instances.  With ``-X`` repairs are carried out
+    as every plan is, with a journal, and waited for.  Exit status 0: nothing is left that takes a
+    hand; 1: something is: a repair failed, is not allowed, or is impossible.
+    """
+
+    allow: str = option(
+        "--allow",
+        "allow repairs up to this type this once, whatever tags say: "
+        "fix-storage, migrate, failover or reinstall", Choice(*TYPES), "TYPE", "",
+    )  # fmt: skip
+    job_delay: float = option(
+        "--job-delay", "let every repair wait so long, while its tag is written", amount, "SECONDS",
+        0.0,
+    )  # fmt: skip
+
+    def check(self, positional: Sequence[str]) -> None:
+        """Reject options that have no effect."""
+        if self.execute or not self.dry_run:  # without -X nothing is changed anyway
+            super().check(positional)
+
+
+MEMBERS = (
+    "success", "info", "result", "solutions", "command", "scores", "moves", "job_sets", "action",
+    "nodes", "tags",
+)  # fmt: skip
+"""Of a response or a plan; ``error``, where there is neither, is always compared."""
+
+
+def members(text: str) -> list[str]:
+    """Members of a response, with commas between them."""
+    found = name_list(text)
+    if not set(found) <= set(MEMBERS):
+        raise ValueError("some of " + ",".join(MEMBERS))
+    return found
+
+
+class Replay(CommandSettings):
+    """``iallocator replay``: run stored requests and commands again, compare with the stored
+    answers.
+
+    Exit status 0: every answer is as stored; 1: some is not, or has nothing to be
+    compared with; 2: the command line cannot be understood, or a path does not exist; 130:
+    interrupted, what was found until then is printed.
+    """
+
+    update: bool = option("--update", "store the answers and say what that changes")
+    keys: list[str] | None = option(
+        "--keys", "compare only these members of the responses", members, "KEY,..."
+    )
+    jobs: int = option("--jobs -j", "use N processes (default 1)", whole_between(1, 1024), "N", 1)
+    junit: str = option("--junit", "write the outcomes to FILE as JUnit XML", str, "FILE", "")
+
+    def check(self, positional: Sequence[str]) -> None:
+        """Reject no cases, and members of answers that are stored whole."""
+        if not positional:
+            raise UsageError("replay needs requests or commands: files, or folders that hold them")
+        if self.update and self.keys:
+            raise UsageError("--update stores whole responses, --keys is for comparing only")
+        check_writable(self.junit)
+
+
+class Report(CommandSettings):
+    """``iallocator report``: a cluster as it is, as a page for a browser.
+
+    Exit status 0, whatever is wrong with the cluster: the page says so.
+    """
+
+    html: str = option("--html", "write the page to this file (default: stdout)", str, "FILE", "-")
+    offline: Sequence[str] = OFFLINE
+
+
+class Show(CommandSettings):
+    """``iallocator show``: a cluster as it is: groups, networks, statistics, nodes, instances."""
+
+    json: bool = option("--json", "write everything as one JSON document")
+    offline: Sequence[str] = OFFLINE
+
+
+class Snapshot(CommandSettings):
+    """``iallocator snapshot``: clusters as files that every planner, and every htool, reads.
+
+    Exit status 0: all are written; 2: some are not, and why is on stderr.
+    """
+
+    addresses: Sequence[str] = option(
+        "--rapi --master -m",
+        "a running cluster at HOST[:PORT], or its answers: file://FOLDER; may repeat", file_name,
+        "ADDRESS", repeats=True,
+    )  # fmt: skip
+    output_dir: str = option(
+        "--output-dir -d",
+        "write NAME.data or NAME.json into this folder, and say what each cluster is like",
+        file_name, "FOLDER", "",
+    )  # fmt: skip
+    form: str = option(
+        "--form", "text: htools' format (default); json: a captured document",
+        Choice("text", "json"), "FORM", "text",
+    )  # fmt: skip
+    request: str = option(
+        "--request", "a document with this question in it: 'allocate --memory 4G ...', as for ask",
+        str, "WORDS", "",
+    )  # fmt: skip
+    no_headers: bool = option("--no-headers", "no titles above what each cluster is like")
+
+    def check(self, positional: Sequence[str]) -> None:
+        """Reject a request in a text file, and several clusters on standard output."""
+        if self.request:
+            if "form" in self.chosen and self.form != "json":
+                raise UsageError("a text file has no place for a --request")
+            self.form = "json"
+        if not self.output_dir and len(self.addresses) > 1:
+            raise UsageError("several clusters need --output-dir FOLDER")

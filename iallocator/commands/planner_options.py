@@ -1,0 +1,384 @@
+"""The commands that plan, with the options of each.
+
+The class of a command is named as the command.  Its docstring is the text of the manual page.
+"""
+
+from __future__ import annotations
+
+from iallocator.commands.shared_options import (
+    BOOT,
+    DYNU,
+    GROUP,
+    HTML,
+    MAX_CPU,
+    MIN_DISK,
+    OFFLINE,
+    Planning,
+)
+from iallocator.errors import UsageError
+from iallocator.model.templates import TEMPLATES
+from iallocator.options.table import CommandSettings, option
+from iallocator.options.values import Choice, amount, file_name, name_list, whole, whole_between
+from iallocator.tolerances import LEAST_SCORE
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = [
+    "Balance", "BalanceGroups", "Balancing", "BetweenGroups", "Capacity", "Check", "Compress",
+    "MakeRoom", "Place", "Reboot", "Redistribute", "Squeeze",
+]  # fmt: skip
+
+
+def yes_or_no(text: str) -> bool:
+    """``yes`` or ``no``."""
+    if text not in ("yes", "no"):
+        raise ValueError("yes or no")
+    return text == "yes"
+
+
+def instance_size(text: str) -> tuple[int, ...]:
+    """Disk (MiB), memory (MiB), virtual cpus, and spindles (1) of an instance."""
+    from iallocator.sources.lines import whole
+    from iallocator.sources.simulate import parse_size
+
+    fields = text.split(",")
+    numbers = [parse_size(field) for field in fields[:2]]
+    counts = [whole(field) for field in fields[2:]]
+    found = [number for number in (*numbers, *counts) if number is not None]
+    if len(found) != len(fields) or len(fields) not in (3, 4):
+        raise ValueError("disk,memory,cpus[,spindles] like 20g,2g,1")
+    return (*found, 1)[:4]
+
+
+class Balancing(CommandSettings):
+    """The options of a balancing: which moves it makes, and when it stops."""
+
+    group: str = ""
+    all_groups: bool = False
+
+    evac_mode: bool = option("--evac-mode -E", "only move instances off offline and drained nodes")
+    restricted_migration: bool = option(
+        "--restricted-migration", "migrate only off drained nodes, never there and back"
+    )
+    no_disk_moves: bool = option("--no-disk-moves", "copy no disks: only migrate and fail over")
+    no_instance_moves: bool = option("--no-instance-moves", "only replace secondaries")
+    select_instances: list[str] | None = option(
+        "--select-instances", "move only these", name_list, "NAME,..."
+    )
+    exclude_instances: Sequence[str] = option(
+        "--exclude-instances", "do not move these", name_list, "NAME,...", ()
+    )
+    dynu_file: str = DYNU
+    max_cpu: float | None = MAX_CPU
+    min_disk: float = MIN_DISK
+    offline: Sequence[str] = OFFLINE
+    max_length: int | None = option("--max-length -l", "moves at most", whole, "N")
+    min_score: float = option(
+        "--min-score -e", "above the lowest possible score: good enough", amount, "SCORE",
+        LEAST_SCORE,
+    )  # fmt: skip
+    min_gain: float = option(
+        "--min-gain -g", "the least gain of a move (default 0.01)", amount, "GAIN", 0.01
+    )
+    min_gain_limit: float = option(
+        "--min-gain-limit", "the score from which on that counts (default 0.1)", amount, "SCORE",
+        0.1,
+    )  # fmt: skip
+    lookahead: bool = option("--lookahead", "where no move helps, try exchanges of two instances")
+    cost: float | None = option("--cost", "copy this much at most: disks and memory", amount, "GIB")
+
+
+class Balance(Planning, Balancing):
+    """``iallocator balance``: which instances to move: violated constraints first, then the score.
+
+    Exit status 0: there is a plan, if only an empty one; 130: interrupted, what was found
+    until then is printed; 1: the plan failed the check that every plan goes through before it is
+    printed; stderr says which limits it breaks.
+    """
+
+    group: str = option("--group -G", "balance this group (name or uuid)", str, "GROUP", "")
+    all_groups: bool = option("--all-groups", "balance every group, not only the worst")
+
+    def check(self, positional: Sequence[str]) -> None:
+        """Reject one group and all groups."""
+        if self.all_groups and self.group:
+            raise UsageError("--group and --all-groups exclude each other")
+        super().check(positional)
+
+
+class BetweenGroups(Planning):
+    """The options of every command that plans moves between groups."""
+
+    offline: Sequence[str] = OFFLINE
+
+
+class BalanceGroups(BetweenGroups):
+    """``iallocator balance-groups``: which instances to move so that groups carry their share.
+
+    Exit status 0: there is a plan, if only an empty one; 130: interrupted, what was found
+    until then is printed; 1: the plan failed the check that every plan goes through before it is
+    printed; stderr says which limits it breaks.
+    """
+
+    dynu_file: str = DYNU
+    max_length: int | None = option("--max-length -l", "moves at most", whole, "N")
+    min_gain: float = option(
+        "--min-gain -g", "the least gain of a move (default: any)", amount, "GAIN", 0.0
+    )
+    cost: float | None = option("--cost", "copy this much memory at most", amount, "GIB")
+
+
+class Compress(BetweenGroups):
+    """``iallocator compress``: which whole groups could be emptied, and the moves that empty one.
+
+    Exit status 0: there is a plan, if only an empty one; 130: interrupted, what was found
+    until then is printed; 1: the plan failed the check that every plan goes through before it is
+    printed; stderr says which limits it breaks.
+    """
+
+
+class Redistribute(BetweenGroups):
+    """``iallocator redistribute``: which instances to move to other groups so that all are healthy.
+
+    Exit status 0: there is a plan, if only an empty one; 130: interrupted, what was found
+    until then is printed; 1: the plan failed the check that every plan goes through before it is
+    printed.  Groups are left out then if their repair breaks a limit; stderr says which, and why.
+    """
+
+
+class CheckForms(CommandSettings):
+    """The options of a check without those of the balancing that it tries."""
+
+    json: bool = option("--json", "write what was found as one JSON document")
+    html: str | None = HTML
+    machine_readable: bool = option(
+        "--machine-readable", "print hcheck's keys and values, found in hcheck's way", yes_or_no,
+        "[=yes|no]", False, bare="yes",
+    )  # fmt: skip
+    no_simulation: bool = option("--no-simulation", "do not try whether balancing would help")
+    simulation: bool = option("--simulation", "try it even where nothing is wrong")
+    failures: int = option(
+        "--failures",
+        "which nodes (1) or pairs of nodes (2) may fail at once, and what would be lost",
+        whole_between(1, 2), "N", 0,
+    )  # fmt: skip
+    racks: bool = option("--racks", "the same for failure domains (location tags)")
+
+
+OF_CLUSTERS = ("dynu_file", "max_cpu", "min_disk", "offline")
+"""The options of a balancing that say how the cluster is; all others only choose moves."""
+
+
+class Check(CheckForms, Balancing):
+    """``iallocator check``: what is wrong with the cluster, and whether balancing would help.
+
+    Exit status 0: nothing is wrong; 1: something is wrong; 3: nothing wrong was found, but time did
+    not suffice to analyse all failures; 130: interrupted, what was found until then is printed.
+    """
+
+    all_groups = True
+
+    def chosen_for_moves(self) -> list[str]:
+        """Return the options of the command line that only choose moves."""
+        chosen = self.chosen.difference(OF_CLUSTERS)
+        return [one.names[0] for one in Balancing.options if one.target in chosen]
+
+    def check(self, positional: Sequence[str]) -> None:
+        """Reject two forms of the answer, and options of a balancing that is not tried."""
+        if self.json and self.machine_readable:
+            raise UsageError("--json and --machine-readable exclude each other")
+        if self.machine_readable and (self.failures or self.racks):
+            raise UsageError("hcheck has no keys for --failures and --racks")
+        if self.simulation and self.no_simulation:
+            raise UsageError("--simulation and --no-simulation exclude each other")
+        if self.simulation and self.machine_readable:
+            raise UsageError("--simulation and --machine-readable exclude each other")
+        idle = self.chosen_for_moves()
+        if self.no_simulation and idle and not self.machine_readable:
+            raise UsageError(f"--no-simulation tries no balancing, and so no {idle[0]}")
+        if self.machine_readable:  # as hcheck does
+            self.compat = "hail"
+            if not self.says("n1", "n1_off"):
+                self.n1 = "strict"
+
+
+class Capacity(CommandSettings):
+    """``iallocator capacity``: how many more instances fit, with N+1 kept.
+
+    Exit status 0: the answer is printed; 1: no online node may take instances; 130:
+    interrupted, what was found until then is printed.
+    """
+
+    json: bool = option("--json", "write the answer as one JSON document")
+    html: str | None = HTML
+    machine_readable: str = option(
+        "--machine-readable", "write hspace's HTS_ keys: yes or no", Choice("yes", "no"),
+        "[=ANSWER]", "no", bare="yes",
+    )  # fmt: skip
+    standard_alloc: tuple[int, ...] | None = option(
+        "--standard-alloc",
+        "size of the standard instances: disk,memory,cpus[,spindles] (default: the policy's)",
+        instance_size, "SIZE",
+    )  # fmt: skip
+    tiered_alloc: tuple[int, ...] | None = option(
+        "--tiered-alloc",
+        "size to begin with in tiers (default: the largest of each interval of the policy)",
+        instance_size, "SIZE",
+    )  # fmt: skip
+    disk_template: str = option(
+        "--disk-template",
+        "disk template of the instances (default: the first of the policy; drbd or plain if "
+        "that is diskless)",
+        Choice(*TEMPLATES), "TEMPLATE", "",
+    )  # fmt: skip
+    spindle_use: int | None = option(
+        "--spindle-use", "spindles that an instance counts for", whole, "N"
+    )
+    independent_groups: bool = option(
+        "--independent-groups", "leave out groups that are not N+1, fill the others"
+    )
+    accept_existing_errors: bool = option(
+        "--accept-existing-errors", "fill a cluster that is not N+1, too"
+    )
+    offline: Sequence[str] = OFFLINE
+    max_cpu: float | None = MAX_CPU
+    min_disk: float = MIN_DISK
+    max_length: int | None = option("--max-length -l", "instances at most", whole, "N")
+    replay: str = option(
+        "--replay",
+        "forecast: fill with what the requests in this folder ask for, until the first refusal",
+        file_name, "FOLDER", "",
+    )  # fmt: skip
+
+    def check(self, positional: Sequence[str]) -> None:
+        """Reject two forms of the answer, and a rank for sizes."""
+        if self.json and self.machine_readable == "yes":
+            raise UsageError("--json and --machine-readable exclude each other")
+        if self.asks_here("strategy") and not self.replay:
+            raise UsageError("--strategy is for requests (--replay): sizes are placed by score")
+
+
+class RequestInWords(CommandSettings):
+    """The option with a request in words."""
+
+    request: str = option(
+        "--request",
+        "for this instead of the request in FILE: 'allocate --memory 4G ...', as for ask",
+        str, "WORDS", "",
+    )  # fmt: skip
+
+
+class MakeRoom(RequestInWords, Planning):
+    """``iallocator make-room``: the few moves of others after which a request can be satisfied.
+
+    Exit status 0: there are such moves, or none are needed; 1: there are none, or the plan failed
+    the check that every plan goes through before it is printed; stderr says which limits it breaks.
+    """
+
+    make_room: int = 3
+
+    def check(self, positional: Sequence[str]) -> None:
+        """Reject a search for no move at all."""
+        if not (self.make_room or self.asks_here("make_room")):
+            self.make_room = MakeRoom.make_room  # 0 at the top of a file is about requests
+        if not self.make_room:
+            raise UsageError("make-room needs at least one move: --make-room N")
+        super().check(positional)
+
+
+class Place(Planning):
+    """``iallocator place``: the whole cluster placed anew by one of Pacemaker's strategies.
+
+    Exit status 0: there is an answer, even if instances stay out; 1: the plan failed
+    the check that every plan goes through before it is printed; stderr says which limits it breaks.
+    """
+
+
+class Reboot(Planning):
+    """``iallocator reboot``: which nodes can be rebooted together, and what moves away and back.
+
+    Without ``--json`` or ``-C`` the groups are written as hroller writes them.  Exit status 0:
+    every node is in a group; 1: some are in none, stderr says why; or the plan failed the check
+    that every plan goes through before it is printed.  Nodes are left out then if their reboot
+    breaks a limit; stderr says which, and why.
+    """
+
+    boot_timeout: float = BOOT
+    offline: Sequence[str] = OFFLINE
+    offline_maintenance: bool = option(
+        "--offline-maintenance", "all instances are shut down before: nothing has to move"
+    )
+    full_evacuation: bool = option("--full-evacuation", "secondaries leave the nodes, too")
+    skip_non_redundant: bool = option(
+        "--skip-non-redundant", "only nodes without instances that have no secondary"
+    )
+    ignore_non_redundant: bool = option(
+        "--ignore-non-redundant", "instances without a secondary go down with their node"
+    )
+    node_tags: Sequence[str] = option(
+        "--node-tags", "only nodes with one of these tags", name_list, "TAG,...", ()
+    )
+    done: Sequence[str] = option(
+        "--done", "leave these nodes out: they have been rebooted already", name_list, "NODE,...",
+        (),
+    )  # fmt: skip
+    group: str = GROUP
+    master: str = option("--master", "the master node, which comes last", str, "NODE", "")
+    force: bool = option("--force -f", "go on where nobody says which node is the master")
+    one_step_only: bool = option("--one-step-only", "only the first group, a node a line")
+    print_moves: bool = option(
+        "--print-moves", "after each group, where its instances go meanwhile"
+    )
+    no_headers: bool = option("--no-headers", "no line of titles")
+
+    def check(self, positional: Sequence[str]) -> None:
+        """Reject two ways to treat instances without a secondary."""
+        if self.skip_non_redundant and self.ignore_non_redundant:
+            raise UsageError(
+                "--skip-non-redundant and --ignore-non-redundant contradict each other"
+            )
+        super().check(positional)
+
+
+class Squeeze(Planning):
+    """``iallocator squeeze``: which nodes to power down, or which standby nodes to power on.
+
+    Exit status 0: there is a plan, if only to do nothing; 130: interrupted, what was found
+    until then is printed; 1: the plan failed the check that every plan goes through before it is
+    printed; stderr says which limits it breaks.
+    """
+
+    boot_timeout: float = BOOT
+    dynu_file: str = DYNU
+    target_resources: float = option(
+        "--target-resources",
+        "standard instances that every node can still take, powered down (default 2)", amount, "X",
+        2.0,
+    )  # fmt: skip
+    minimal_resources: float = option(
+        "--minimal-resources",
+        "with room for less on some node, power on standby nodes (default 2)", amount, "X", 2.0,
+    )  # fmt: skip
+    master: str = option("--master", "the master node, which stays online", str, "NODE", "")
+    prefer: Sequence[str] = option(
+        "--prefer", "power these down, or on, before others", name_list, "NODE,...", ()
+    )
+    avoid: Sequence[str] = option(
+        "--avoid", "power these down, or on, only after others", name_list, "NODE,...", ()
+    )
+    drbd: bool = option("--drbd", "move drbd instances, too")
+    all_instances: bool = option("--all", "move every instance that can be moved")
+    even_if_short: bool = option(
+        "--even-if-short",
+        "with -X, power nodes on even if that does not reach the minimal resources",
+    )
+    group: str = GROUP
+
+    def check(self, positional: Sequence[str]) -> None:
+        """Reject nodes that are both preferred and avoided."""
+        both = [name for name in self.prefer if name in self.avoid]
+        if both:
+            raise UsageError(f"--prefer and --avoid contradict each other: {', '.join(both)}")
+        super().check(positional)
