@@ -47,20 +47,16 @@ COMMAND = '''"""The command ``iallocator shift``."""
 from __future__ import annotations
 
 from iallocator.commands.planning import PlanCommand
+from iallocator.planners.shift import shift
 
 __all__ = ["Shift"]
 
 
 class Shift(PlanCommand):
-    """``iallocator shift``: one instance is moved to another node.
-
-    Exit status 0: there is a plan.
-    """
+    """Plans a move."""
 
     def planner(self, source, settings, deadline):
         """Plan the move."""
-        from iallocator.planners.shift import shift
-
         return shift(source.cluster, settings, deadline)
 '''
 
@@ -68,8 +64,13 @@ TOY: dict[Place, tuple[str, str]] = {
     ("iallocator/planners/shift/__init__.py", ""): ("", PLANNER),
     ("iallocator/commands/shift.py", ""): ("", COMMAND),
     ("iallocator/commands/__init__.py", "COMMANDS"): (
-        '    "show": "a cluster as it is',
-        '    "shift": "one instance moved to another node",\n<ANCHOR>',
+        '    "show": Row("a cluster as it is',
+        '    "shift": Row("one instance moved to another node", PLANNERS),\n<ANCHOR>',
+    ),
+    ("iallocator/commands/planner_options.py", "Balance"): (
+        "class Balance(Planning, Balancing):\n",
+        'class Shift(Planning):\n    """``iallocator shift``: one instance is moved to another node."""'
+        "\n\n\n<ANCHOR>",
     ),
     ("iallocator/commands/common_options.py", "PLANNERS"): (
         'frozenset({"capacity", "make-room", "place", "reboot",',
