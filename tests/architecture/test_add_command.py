@@ -69,7 +69,7 @@ TOY: dict[Place, tuple[str, str]] = {
     ),
     ("iallocator/commands/planner_options.py", "Balance"): (
         "class Balance(Planning, Balancing):\n",
-        'class Shift(Planning):\n    """``iallocator shift``: one instance is moved to another node."""'
+        'class Shift(Planning):\n    """``iallocator shift``: one instance is moved."""'
         "\n\n\n<ANCHOR>",
     ),
     ("iallocator/commands/common_options.py", "PLANNERS"): (
