@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from iallocator.deadline import SIMULATIONS, Deadline
 from iallocator.model.state import State
 from iallocator.model.storage import EXTERNAL, pool_name
-from iallocator.n1.rules import Failure, Rules
+from iallocator.n1.rules import Rules
 from iallocator.placement.context import Context
 from iallocator.placement.limit_policy import LimitPolicies, limit_policies_for
 from iallocator.planners.result import GroupRow, PlanResult
@@ -43,18 +43,6 @@ SIMULATED = 20_000_000
 
 LEAST = 200_000
 """The minimum of them for each group."""
-
-
-class _RulesOfTarget(Rules):
-    """N+1 of the group that an instance comes to.
-
-    ``strict`` does not check the other groups: a plan that empties a group which violates
-    N+1 would be rejected because of the group that it repairs.
-    """
-
-    def failing(self, cluster: Cluster, group: Group, scope: Sequence[int]) -> list[Failure]:
-        """Return the failures in `group` that must be tolerated."""
-        return super().failing(cluster, group, group.nodes)
 
 
 class IntergroupContext(Context):
@@ -114,8 +102,12 @@ class IntergroupContext(Context):
         return LimitPolicies(new, new, new)
 
     def make_rules(self, mode: str, units: Mapping[str, Sequence[str]] | None) -> Rules:
-        """Return the N+1 rules of `mode`, the same for every group that has this mode."""
-        return _RulesOfTarget(mode, units, self.effort)
+        """Return the N+1 rules of plans; they only look at the group that an instance comes to.
+
+        ``strict`` does not check the other groups: a plan that empties a group which violates N+1
+        would be rejected because of the group that it repairs.
+        """
+        return Rules(mode, units, self.effort, plan=True)
 
     @property
     def units(self) -> Mapping[str, Sequence[str]]:

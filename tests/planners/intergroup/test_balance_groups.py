@@ -196,3 +196,13 @@ def test_balance_groups_ends_only_where_no_single_move_lowers_the_score(tmp_path
             for group in range(groups):
                 assert _score(loads, homes | {name: group}, groups) > last - 1e-8, (seed, name)
     assert upward
+
+
+def test_balance_groups_keeps_strict_n1_without_help_of_a_drained_node() -> None:
+    """A node that is drained takes over nothing, so the group with one other node takes nothing."""
+    document = crowd(6, 0)
+    document["nodes"]["node4"]["drained"] = True
+    document["nodegroups"]["uuid-g1"]["tags"] = ["iallocator:n1:strict"]
+    assert plan_of("balance-groups", document)["moves"] == []
+    document["nodes"]["node4"]["drained"] = False
+    assert len(plan_of("balance-groups", document)["moves"]) == 3
