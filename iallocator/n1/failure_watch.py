@@ -194,7 +194,7 @@ class FailureWatch:
     def _still_saved(self, failure: Failure, changed: Sequence[int]) -> bool:
         """Return whether the failovers of `failure` still succeed if only targets `changed`."""
         demand = self._demands[failure]
-        noted = self._noted.get(failure) is demand.failovers
+        noted = self._noted.get(failure) is demand.failovers and failure not in self.lost
         return noted and takes_over(self._state, demand, demand.failovers.keys() & changed)
 
     def movers(self, taken: float, rules: Rules) -> list[tuple[float, Failure]]:

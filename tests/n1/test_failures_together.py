@@ -186,3 +186,97 @@ def test_failures_together_simulated_in_arrays_end_as_one_by_one(
             assert sorted(played.lost(failing)) == lost, seed
             seen[bool(lost)] += 1
     assert min(seen[True], seen[False]) > 3, seen
+
+
+@pytest.mark.parametrize("racks", RACKS)
+@pytest.mark.parametrize("mode", ["strict", "no-new"])
+def test_headroom_of_equal_instances_knows_failures_together(mode: str, racks: str) -> None:
+    """Each instance is accepted as the simulation says; so many as are promised can come."""
+    seen: Counter[bool] = Counter()
+    for seed in range(24):
+        case = scenario(Random(f"{racks}/{seed}"), KINDS[seed % len(KINDS)])
+        state, rules, rng = case.state, Rules(mode, failures=RACKS[racks]), Random(seed)
+        tolerance = tolerance_of(case, rules)
+        for number in range(3):
+            new = case.new.as_template(case.new.template)
+            new.name, new.order = f"new{number}", 1000 + number
+            places = list(candidates(case))
+            promised = tolerance.headroom(new, range(len(case.cluster.groups)))
+            accepted = []
+            for nodes in places:
+                group = case.cluster.nodes[nodes[0]].group
+                failing = rules.failing(case.cluster, group, range(6))
+                before = [simulated(case, rules, one) for one in failing]
+                with state.trial():
+                    state.place(new, nodes)
+                    after = [simulated(case, rules, one) for one in failing]
+                expected = all(
+                    now or (mode == "no-new" and not then) for now, then in zip(after, before)
+                )
+                assert tolerance.accepts(new, nodes) is expected, (seed, nodes)
+                assert expected or not promised, (seed, nodes)
+                seen[expected] += 1
+                accepted += [nodes] * expected
+            if not accepted:
+                break
+            nodes = rng.choice(accepted)
+            state.place(new, nodes)
+            tolerance.placed([(new, nodes)])
+    assert min(seen[True], seen[False]) > 3, seen
+
+
+@pytest.mark.parametrize("racks", RACKS)
+def test_instances_not_restarted_after_failures_together_are_as_few_as_can_be(racks: str) -> None:
+    """As brute force says; an order of restarts may be unable to restart more of them."""
+    seen: Counter[bool] = Counter()
+    for seed in range(60):
+        case = scenario(Random(f"{racks}/{seed}"), KINDS[seed % len(KINDS)])
+        tolerance = tolerance_of(case, Rules("no-new"))
+        for failure in RACKS[racks]:
+            fewest, _ = least_lost(case.state, failure)
+            assert len(tolerance.unrestarted(failure)) == fewest, (seed, failure)
+            one_by_one = tolerance.all_unrestarted(failure)
+            assert len(one_by_one) >= fewest, (seed, failure)
+            first = tolerance.first_unrestarted(failure)
+            assert (first is None) is (not one_by_one), (seed, failure)
+            seen[bool(fewest)] += 1
+    assert min(seen[True], seen[False]) > 3, seen
+
+
+@pytest.mark.parametrize("racks", RACKS)
+@pytest.mark.parametrize("mode", ["strict", "no-new", "no-worse"])
+def test_plan_is_compared_with_the_initial_failures_together(mode: str, racks: str) -> None:
+    """A failure is broken if it was tolerated initially, or loses more, as brute force says."""
+    seen: Counter[bool] = Counter()
+    for seed in range(20):
+        case = scenario(Random(f"{racks}/{seed}"), KINDS[seed % len(KINDS)])
+        state, group = case.state, case.cluster.groups[0]
+        rules = Rules(mode, failures=RACKS[racks], plan=True)
+        failures = FailureTolerance(state, rules, group=group)
+        failures.measure()
+        failing, guard = failures.failing(), failures.guard()
+        lost = [least_lost(state, one) for one in failing]
+        before = [simulated(case, rules, one) for one in failing]
+        for nodes in candidates(case):
+            with state.trial():
+                state.place(case.new, nodes)
+                if mode == "no-worse":
+                    now = [least_lost(state, one) for one in failing]
+                    expected = [
+                        one
+                        for one, more, then in zip(failing, now, lost)
+                        if any(b > a for b, a in zip(more, then))
+                    ]
+                else:
+                    after = [simulated(case, rules, one) for one in failing]
+                    expected = [
+                        one
+                        for one, now_kept, kept in zip(failing, after, before)
+                        if not now_kept and (kept or mode == "strict")
+                    ]
+                assert sorted(failures.broken()) == sorted(expected), (seed, nodes)
+                assert (failures.first_broken() is None) is (not expected), (seed, nodes)
+                if mode != "strict":
+                    assert guard.keeps() is (not expected), (seed, nodes)
+            seen[bool(expected)] += 1
+    assert min(seen[True], seen[False]) > 3, seen
