@@ -174,9 +174,9 @@ def answer(raw: bytes, arguments: Sequence[str] = ()) -> bytes:
 
 def _reply(raw: bytes, settings: Settings, heard: Heard | None = None) -> Reply:
     if settings.save_cluster or settings.print_instances or settings.print_nodes is not None:
-        from iallocator.render.states import before_after
+        from iallocator.commands import states
 
-        return before_after.respond(raw, settings, heard)
+        return states.respond(raw, settings, heard)
     from iallocator.engine import respond
 
     return respond(raw, settings, heard)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 __all__ = [
+    "common_domain",
     "domain_of",
     "domains_of",
     "guesses",
@@ -91,3 +92,14 @@ def domains_of(*kinds: Iterable[str]) -> list[str]:
     """
     found = {domain_of(names) for names in kinds} - {""}
     return sorted(found, key=lambda domain: (-len(domain), domain))
+
+
+def common_domain(names: Sequence[str]) -> str:
+    """Return the end of all `names`, from a dot on; "" if they have no end in common."""
+    ends = [name.split(".")[1:] for name in names]
+    common: list[str] = []
+    for labels in zip(*(reversed(end) for end in ends)):
+        if len(set(labels)) > 1:
+            break
+        common.insert(0, labels[0])
+    return "".join(f".{label}" for label in common)

@@ -85,14 +85,24 @@ class Filled(Result):
 
     def page(self) -> PageView:
         """Return the page; both ends are checked as far as there is time left for it."""
+        from iallocator.documents.moments import Examination, cluster_names, nodes_at, standing
         from iallocator.render.page.capacity_page import capacity_view
-        from iallocator.render.page.standing import Judging
 
         settings = self._settings
         relations = enforced_relations(self._found.before.cluster, settings)
         deadline = Deadline.of_run(settings.planning_seconds)
-        judging = Judging(settings.n1, settings.min_disk, relations, deadline)
-        return capacity_view(self._found, self._document, judging)
+        how = Examination(settings.n1, settings.min_disk, relations, deadline)
+        found = self._found
+        filled = (("Tiers", found.tiered), ("Standard", found.standard))
+        ends = [nodes_at(run.state, title) for title, run in filled if run is not None]
+        full = None if found.standard is None else standing(found.standard.state, how)
+        facts = {
+            "cluster": cluster_names(found.before.cluster),
+            "moments": [nodes_at(found.before, "Now"), *ends],
+            "after": full,
+            "before": standing(found.before, how),
+        }
+        return capacity_view(self._document, facts)
 
 
 def _wanted(settings: Settings, tagged: Common, source: Source) -> CapacityOptions:

@@ -7,6 +7,7 @@ import sys
 from iallocator.commands.command import Command, Result, ShownState, enforced_relations
 from iallocator.commands.progress import progress_line
 from iallocator.deadline import SIGNALLED, TIME_IS_UP, Deadline, limit_reached
+from iallocator.documents.checkup import Checkup
 from iallocator.errors import UsageError, tell
 from iallocator.model.state import State
 from iallocator.options.settings import REQUEST_SETTINGS
@@ -14,7 +15,6 @@ from iallocator.planners.check.health import examine
 from iallocator.planners.eligible import set_offline, set_vcpu_ratio
 from iallocator.planners.plan import Plan
 from iallocator.planners.result import GroupPlan, GroupPlans
-from iallocator.render.checkup import Checkup
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -149,25 +149,31 @@ class Checked(Result):
         if self._settings.machine_readable:
             return "".join(f"{line}\n" for line in self._found.hcheck_lines())
         from iallocator.names import domains_of
-        from iallocator.render.check_page import show_checkup
+        from iallocator.render.checkup import show_checkup
         from iallocator.render.table import Page, wants_colour
 
         cluster = self._done.cluster
         domains = domains_of((n.name for n in cluster.nodes), (i.name for i in cluster.instances))
         page = Page(wants_colour(sys.stdout), domains=domains)
-        show_checkup(self._found, page)
+        show_checkup(self._found.findings(), self._found.facts(), page)
         page.say_left_out()
         return page.text()
 
     def page(self) -> PageView:
         """Return the page; what is wrong is known, and is not found out again."""
+        from iallocator.documents.moments import Examination, cluster_facts
+        from iallocator.documents.plan import plan_facts
         from iallocator.ganeti.jobs import transition_document
         from iallocator.render.page.check_page import check_page
-        from iallocator.render.page.standing import Judging
 
-        done, settings = self._done, self._settings
+        done, found, settings = self._done, self._found, self._settings
+        how = Examination(settings.n1, settings.min_disk)
+        if found.moves:
+            facts = plan_facts(done, how, health=(found.before, found.after))
+        else:
+            facts = cluster_facts(done.before, how, found.before)
         plan = {**done.document(), "transition": transition_document(done.transition)}
-        return check_page(done, self._found, plan, Judging(settings.n1, settings.min_disk))
+        return check_page(found.findings(), {**facts, **found.facts(), "plan": plan})
 
 
 def _leave_out_needless_copies(

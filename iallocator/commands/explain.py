@@ -97,9 +97,15 @@ class Explained(Result):
 
     def page(self) -> PageView:
         """Return the page."""
+        from iallocator.commands.states import state_after
+        from iallocator.documents.moments import cluster_names, nodes_at
         from iallocator.render.page.explain_page import explanation_view
-        from iallocator.render.states.before_after import state_after
 
         response = self.explanation.response
         after = state_after(self._cluster, self._request, response["success"], response["result"])
-        return explanation_view(self.explanation, State(self._cluster), after)
+        before = State(self._cluster)
+        facts = {
+            "cluster": cluster_names(self._cluster),
+            "moments": [nodes_at(before, "Before"), nodes_at(after, "After")],
+        }
+        return explanation_view(self.explanation.document(), facts)

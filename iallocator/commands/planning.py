@@ -136,10 +136,12 @@ class Planned(Result):
 
     def page(self) -> PageView:
         """Return the page; both ends are checked as far as there is time left for it."""
+        from iallocator.documents.moments import Examination
+        from iallocator.documents.plan import plan_facts
         from iallocator.render.page.plan_page import plan_page
-        from iallocator.render.page.standing import Judging
 
         limits = self._limits
         deadline = Deadline.of_run(limits.settings.planning_seconds)
-        judging = Judging(limits.settings.n1, limits.min_disk, limits.relations, deadline)
-        return plan_page(self._done, self._document, judging, [*self.problems, *self._done.remarks])
+        how = Examination(limits.settings.n1, limits.min_disk, limits.relations, deadline)
+        remarks = [*self.problems, *self._done.remarks]
+        return plan_page(self._document, plan_facts(self._done, how, remarks))

@@ -131,13 +131,25 @@ class Repaired(Result):
 
     def page(self) -> PageView:
         """Return the page; both ends are checked as far as there is time left for it."""
+        from iallocator.documents.moments import Examination, cluster_names, nodes_at, standing
         from iallocator.render.page.repair_page import repair_page
-        from iallocator.render.page.standing import Judging
 
         settings = self._settings
         relations = enforced_relations(self._work.before.cluster, settings)
         deadline = Deadline.of_run(settings.planning_seconds)
-        return repair_page(self._work, Judging(settings.n1, relations=relations, deadline=deadline))
+        how = Examination(settings.n1, relations=relations, deadline=deadline)
+        before, after = self._work.before, self._work.after
+        cluster = before.cluster
+        facts = {
+            "cluster": cluster_names(cluster),
+            "before": standing(before, how),
+            "after": standing(after, how),
+            "moments": [nodes_at(before, "Before"), nodes_at(after, "After")],
+            "where": {one.name: cluster.node_names(one.nodes) for one in cluster.instances},
+            "transition": self._work.transition(),
+            "status": self.status,
+        }
+        return repair_page(self._document, facts)
 
 
 def _door(settings: Settings) -> str:

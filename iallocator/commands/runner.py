@@ -156,7 +156,7 @@ def _show_states(states: Iterable[ShownState], command: Command) -> None:
     settings = command.settings
     for shown in states:
         if settings.print_nodes is not None or settings.print_instances:
-            from iallocator.render.states.before_after import show_state
+            from iallocator.commands.states import show_state
 
             group = settings.group if command.lists_group else ""
             show_state(shown.state(), settings, shown.moment, group)

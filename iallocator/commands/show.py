@@ -33,8 +33,8 @@ class Overview(Result):
     """Groups, networks, statistics, nodes, and instances."""
 
     def __init__(self, source: Source, settings: Settings) -> None:
-        from iallocator.render.overview import overview
-        from iallocator.render.states.before_after import lists_of
+        from iallocator.commands.states import lists_of
+        from iallocator.documents.overview import overview
 
         backwards = not settings.behaviour.orders_by_name
         super().__init__(overview(source, settings.print_nodes, backwards))
@@ -73,14 +73,17 @@ class Reported(Result):
 
     def page(self) -> PageView:
         """Return the page."""
+        from iallocator.documents.moments import Examination, cluster_facts
         from iallocator.render.page.check_page import report_page
-        from iallocator.render.page.standing import Judging
 
         source, settings = self._source, self._settings
         relations = relations_of(source.cluster, (), settings.tag_prefix)
         deadline = Deadline.of_run(settings.planning_seconds)
-        judging = Judging(settings.n1, relations=relations, deadline=deadline)
-        page = report_page(State(source.cluster), judging, source.master)
+        how = Examination(settings.n1, relations=relations, deadline=deadline)
+        page = report_page({
+            **cluster_facts(State(source.cluster), how),
+            "master": source.master,
+        })  # fmt: skip
         if deadline.over():
             tell(f"iallocator: {limit_reached(settings.planning_seconds)}")
         return page

@@ -6,14 +6,14 @@ import os
 
 from iallocator.commands.command import Command, Result
 from iallocator.commands.questions import request_in_words
+from iallocator.commands.states import lists_of
 from iallocator.compat import IN_ORDER
 from iallocator.engine import summary
 from iallocator.errors import IallocatorError, RequestError, UsageError, one_line, tell
 from iallocator.files import write_file
 from iallocator.model.state import State
 from iallocator.planners.check.overview import bad_items, total_score
-from iallocator.render.states.before_after import lists_of
-from iallocator.render.states.listing import aligned
+from iallocator.render.lists import aligned
 from iallocator.sources import load
 from iallocator.sources.writer import write_text
 from iallocator.wire.codec import infinite_number, pretty

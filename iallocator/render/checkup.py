@@ -1,175 +1,180 @@
-"""The health of a cluster now and once it is balanced: as data, for programs, for people."""
+"""The findings of ``check`` as text for people."""
 
 from __future__ import annotations
 
-from iallocator.errors import shown
-from iallocator.planners.check.findings import KINDS, NOT_ANALYSED
+from iallocator.render.table import Column, Table
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from iallocator.model.constraints import TagFinding
-    from iallocator.planners.check.findings import GroupHealth
-    from iallocator.planners.check.joint_failures import FailuresFound
+    from iallocator.aliases import Json
+    from iallocator.render.table import Page
 
-__all__ = ["Checkup"]
+__all__ = ["show_checkup", "verdict_of"]
 
-HCHECK_KEYS = {
-    "N1_FAIL": "n1",
-    "CONFLICT_TAGS": "conflicts",
-    "OFFLINE_PRI": "offline_primary",
-    "OFFLINE_SEC": "",
-    "GN1_FAIL": "global_n1",
-}
-"""hcheck's keys -> our kinds; where hcheck says secondaries it counts nodes that are not online."""
+SHOWN = 5
+"""How many instances with one problem on one node are named, and how many nodes."""
+
+GROUPS = 4
+"""More groups have no columns of their own in the table of counts."""
+
+STATES = {True: "Healthy", False: "Something is wrong", None: "Not analysed"}
+"""Whether the cluster is healthy, in words."""
+
+DECIMALS = range(2, 9)
+"""Digits behind the point of a score in a sentence: the fewest that show the difference."""
 
 
-class Checkup:
-    """What is wrong in every group, before and after balancing.
+def show_checkup(document: Json, facts: Json, page: Page) -> None:
+    """Put everything that was found on `page`.
 
-    Attributes
-    ----------
-    before, after:
-        Group by group, in the same order; the same if nothing was balanced.
-    moves:
-        How many moves balancing makes.
-    capacity_checks:
-        Whether global N+1 was looked at.
-    failures:
-        What several failures at once would lose; None if that was not asked.
-    tried:
-        Whether balancing was tried at all.
-    tag_findings:
-        What is the matter with tags; the cluster may be healthy all the same.
+    `document` is what ``--json`` writes of the health; `facts` are those that the text needs, too.
     """
-
-    __slots__ = ("after", "before", "capacity_checks", "failures", "moves", "tag_findings", "tried")
-
-    def __init__(
-        self,
-        before: Sequence[GroupHealth],
-        after: Sequence[GroupHealth],
-        moves: int,
-        capacity_checks: bool,
-        tag_findings: Sequence[TagFinding] = (),
-    ) -> None:
-        self.tag_findings = tag_findings
-        self.tried = True
-        self.before = before
-        self.after = after
-        self.moves = moves
-        self.capacity_checks = capacity_checks
-        self.failures: FailuresFound | None = None
-
-    @property
-    def healthy(self) -> bool | None:
-        """Whether nothing is wrong now; None if nothing was found, and not all was analysed."""
-        if any(group.findings for group in self.before):
-            return False
-        return None if self.not_analysed else True
-
-    @property
-    def not_analysed(self) -> list[str]:
-        """Names of the nodes whose failure was not analysed, because time was up."""
-        return [name for group in self.before for name in group.not_analysed]
-
-    @property
-    def complete(self) -> bool:
-        """Whether all that was asked for was analysed, several failures at once included."""
-        return not self.not_analysed and (self.failures is None or self.failures.complete)
-
-    @property
-    def mended(self) -> dict[str, int]:
-        """Per kind by how much balancing lowers the number; negative where it raises it."""
-        before, after = _total(self.before), _total(self.after)
-        return {kind: before[kind] - after[kind] for kind in KINDS}
-
-    @property
-    def helps(self) -> bool:
-        """Whether balancing would make anything better, and nothing worse in sum."""
-        if not self.moves:
-            return False
-        mended = sum(self.mended.values())
-        scores = [sum(group.score for group in groups) for groups in (self.before, self.after)]
-        return mended > 0 or (mended == 0 and scores[1] < scores[0])
-
-    def document(self) -> dict[str, object]:
-        """As plain data: the members of the JSON document that are check's own."""
-        return {
-            "healthy": self.healthy,
-            "not_analysed": self.not_analysed,
-            "problems": _total(self.before),
-            "problems_after": _total(self.after),
-            "rebalancing": {
-                "tried": self.tried,
-                "helps": self.helps,
-                "moves": self.moves,
-            },
-            "groups": [
-                {
-                    "group": before.group.name,
-                    "reason": _summary(before),
-                    "uuid": before.group.uuid,
-                    "problems": before.counts,
-                    "problems_after": after.counts,
-                    "score": before.score,
-                    "score_after": after.score,
-                    "offline_nodes": before.offline_nodes,
-                    "not_analysed": before.not_analysed,
-                    "findings": [found.document() for found in before.findings],
-                    "findings_after": [found.document() for found in after.findings],
-                }
-                for before, after in zip(self.before, self.after)
-            ],
-            **(
-                {"tag_findings": [one.document() for one in self.tag_findings]}
-                if self.tag_findings
-                else {}
-            ),
-            **({"failures": self.failures.document()} if self.failures else {}),
-        }
-
-    def hcheck_lines(self) -> Iterator[str]:
-        """The ``KEY=value`` lines of hcheck."""
-        for number, health in enumerate(self.before):
-            quoted = shown(health.group.uuid).replace("'", "'\\''")  # between a shell's quotes
-            yield f"HCHECK_GROUP_UUID_{number}='{quoted}'"
-        for moment, groups in (("INIT", self.before), ("FINAL", self.after)):
-            sums = dict.fromkeys(HCHECK_KEYS, 0)
-            for number, health in enumerate(groups):
-                for key, value in self._hcheck_counts(health):
-                    sums[key] += value
-                    yield f"HCHECK_{moment}_GROUP_{number}_{key}={value}"
-                score = 0.0 if health.offline_nodes == len(health.group.nodes) else health.score
-                yield f"HCHECK_{moment}_GROUP_{number}_SCORE={score:.8f}"
-            for key, value in sums.items():
-                if key != "GN1_FAIL" or self.capacity_checks:
-                    yield f"HCHECK_{moment}_CLUSTER_{key}={value}"
-            yield f"HCHECK_{moment}_CLUSTER_NEED_REBALANCE={int(self.hcheck_needs)}"
-        yield "HCHECK_OK=1"
-
-    @property
-    def hcheck_needs(self) -> bool:
-        """Whether hcheck finds anything wrong now."""
-        return any(value for group in self.before for _, value in self._hcheck_counts(group))
-
-    def _hcheck_counts(self, health: GroupHealth) -> Iterator[tuple[str, int]]:
-        counts = health.counts
-        for key, kind in HCHECK_KEYS.items():
-            if key != "GN1_FAIL" or self.capacity_checks:
-                yield key, counts[kind] if kind else health.offline_nodes
+    page.heading(verdict_of(document, facts["kinds"]))
+    _counts(document, facts, page)
+    for group in document["groups"]:
+        _group(page, group, facts)
+    if facts["tag_findings"]:
+        page.heading("Tags")
+    for kind, words in facts["tag_findings"]:
+        page.say(f"{kind}: {words}", tone="bad")
+    if facts["failures"] is not None:
+        _show_failures(facts["failures"], page)
 
 
-def _total(groups: Sequence[GroupHealth]) -> dict[str, int]:
-    """The counts of all groups together."""
-    return {kind: sum(group.counts[kind] for group in groups) for kind in KINDS}
+def verdict_of(document: Json, kinds: Mapping[str, str]) -> str:
+    """One sentence: how it is, and what balancing would do; `kinds`: the words of findings."""
+    state, rebalancing = STATES[document["healthy"]], document["rebalancing"]
+    if not rebalancing["tried"]:
+        return f"{state}; balancing was not tried"
+    count = rebalancing["moves"]
+    if not count:
+        return f"{state}; balancing finds nothing to move"
+    fewer = {k: n - document["problems_after"][k] for k, n in document["problems"].items()}
+    told = [
+        f"{kinds[kind]}: {abs(less)} {'fewer' if less > 0 else 'more'}"
+        for kind, less in fewer.items()
+        if less
+    ]
+    moves = f"{count} move{'s' * (count > 1)}"
+    if not rebalancing["helps"]:
+        return f"{state}; balancing would not help ({'; '.join([moves, *told])})"
+    if told:
+        return f"{state}; balancing would help ({'; '.join([moves, *told])})"
+    before, after = (
+        sum(group[key] for group in document["groups"]) for key in ("score", "score_after")
+    )
+    for digits in DECIMALS:
+        scores = f"{before:.{digits}f}", f"{after:.{digits}f}"
+        if scores[0] != scores[1]:
+            break
+    return f"{state}; balancing could lower the score from {scores[0]} to {scores[1]} ({moves})"
 
 
-def _summary(health: GroupHealth) -> str:
-    """What is wrong with a group, in one line; "" if nothing is."""
-    counts = health.counts
-    parts = [f"{KINDS[kind]}: {count}" for kind, count in counts.items() if count]
-    if health.not_analysed:
-        parts.append(f"{NOT_ANALYSED}: {len(health.not_analysed)}")
-    return ", ".join(parts)
+def _counts(document: Json, facts: Json, page: Page) -> None:
+    """How many nodes and instances there are of each trouble; nothing of troubles without any."""
+    now, then, late = document["problems"], document["problems_after"], document["not_analysed"]
+    present = [kind for kind in now if now[kind] or then[kind]]
+    if not (present or late):
+        return
+    groups = document["groups"]
+    several = groups if 1 < len(groups) <= GROUPS else ()
+    columns = [Column(group["group"], True) for group in several]
+    moves = bool(document["rebalancing"]["moves"])
+    balanced = [Column("once balanced", True)] * moves
+    table = Table(Column("what is wrong"), *columns, Column("now", True), *balanced)
+    for kind in present:
+        cells = [str(group["problems"][kind]) for group in several] + [str(now[kind])]
+        cells += [str(then[kind])] * moves
+        table.add(facts["kinds"][kind], *cells, tone="bad" if now[kind] else "")
+    if late:
+        cells = [str(len(group["not_analysed"])) for group in several]
+        cells += [str(len(late))] + ["0"] * moves
+        table.add(facts["not_analysed"], *cells)
+    page.table(table)
+
+
+def _group(page: Page, group: Json, facts: Json) -> None:
+    score, after = group["score"], group["score_after"]
+    balanced = f", {after:.8f} once balanced" if after != score else ""
+    page.heading(f"Group {group['group']}: score {score:.8f}{balanced}")
+    late = group["not_analysed"]
+    if late:
+        page.say(f"{facts['not_analysed']}: {_some(late, 'nodes')}")
+    if not group["findings"]:
+        page.say("nothing wrong was found" if late else "nothing is wrong")
+        return
+    table = Table(Column("node"), Column("what is wrong"))
+    by_node: dict[str, list[Json]] = {}
+    for one in group["findings"]:
+        by_node.setdefault(one["node"] or "", []).append(one)
+    for node, findings in sorted(by_node.items()):
+        holders: dict[tuple[str, str], list[str]] = {}  # a problem -> the instances that have it
+        for one in findings:
+            about = holders.setdefault((one["kind"], one["text"]), [])
+            if one["instance"] and one["kind"] not in facts["of_nodes"]:
+                about.append(one["instance"])
+        for number, ((_, text), names) in enumerate(holders.items()):
+            line = f"{_some(names)}: {text}" if names else text
+            table.add("" if number else node or "-", line, tone="bad")
+    page.table(table)
+
+
+def _some(names: Sequence[str], noun: str = "instances") -> str:
+    """Return `names` in a line; of many, the first and how many `noun` there are."""
+    if len(names) <= SHOWN:
+        return ", ".join(names)
+    return f"{len(names)} {noun}, {', '.join(names[:SHOWN])}, ..."
+
+
+NAMED = 3
+"""How many of those that are lost are named."""
+
+WORDS = {1: "node", 2: "pair of nodes"}
+
+
+def _show_failures(found: Json, page: Page) -> None:
+    """For people: one line per domain, then all sets in numbers, the worst of them named."""
+    sets, domains, size = found["sets"], found["domains"], found["size"]
+    if domains is not None:
+        page.heading("Failure domains")
+        columns = [Column("domain"), Column("nodes", True), Column("survived")]
+        columns += [Column("lost", True), Column("MiB", True)]
+        inside = sets is not None and size > 1
+        columns += [Column("pairs within", True), Column("that lose", True)] * inside
+        table = Table(*columns, Column("who is lost"))
+        for one in domains:
+            survived = {True: "yes", False: "no", None: "not analysed"}[one["survived"]]
+            cells = [one["domain"], str(len(one["nodes"])), survived, *_amounts(one)]
+            cells += [str(one["pairs"]), str(one["losing"])] * inside
+            table.add(*cells, _names(one), tone="" if one["survived"] else "bad")
+        page.table(table)
+    if sets is None:
+        return
+
+    page.heading(f"Every {WORDS[size]} at once")
+    text = f"{sets['count']} in all: {sets['survived']} survived, {sets['lose']} lose something"
+    late = sets["unknown"]
+    page.say(f"{text}, {late} not analysed for lack of time" if late else text)
+    if not sets["lose"]:
+        return
+    table = Table(Column("nodes"), Column("lost", True), Column("MiB", True), Column("who is lost"))
+    for one in sets["worst"]:
+        table.add(" ".join(one["nodes"]), *_amounts(one), _names(one), tone="bad")
+    page.table(table)
+    left = sets["lose"] - len(sets["worst"])
+    if left:
+        page.say(f"and {left} more, which lose no more than these")
+
+
+def _amounts(failure: Json) -> tuple[str, str]:
+    if failure["lost"] is None:
+        return "?", "?"
+    return str(len(failure["lost"])), str(failure["lost_memory"])
+
+
+def _names(failure: Json) -> str:
+    names = failure["lost"] or ()
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + more

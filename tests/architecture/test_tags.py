@@ -25,8 +25,8 @@ MAY_READ = {
     "ganeti.commands": "and commands",
     "planners.check.overview": "says which there are",
     "planners.reboot.reboot": "an option names tags of nodes",
-    "render.overview": "likewise",
-    "render.states.nodes": "a column of that name",
+    "documents.overview": "likewise",
+    "documents.lists": "a column of that name",
     "placement.several.joint": "instances with the same tags can be exchanged, whatever these mean",
     "placement.several.optimal": "likewise",
 }

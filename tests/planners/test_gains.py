@@ -6,8 +6,8 @@ from random import Random
 
 import pytest
 
+from iallocator.documents.plan import changes_of_moves
 from iallocator.model.state import State
-from iallocator.render.page.plan_page import changes_of_moves
 from iallocator.scoring.metrics import STATISTICS
 from iallocator.scoring.scalar import terms_of
 from tests.seeds import seeds

@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from iallocator.cli import answer
+from iallocator.documents.lists import instance_table
 from iallocator.model.state import State
-from iallocator.render.states.instances import instance_list
+from iallocator.render.lists import listed
 from iallocator.sources.writer import write_text
 from tests.architecture.test_startup import loaded as modules_loaded
 from tests.builders import allocate, as_bytes, cluster, instance
@@ -215,7 +216,7 @@ def test_instance_list_is_that_of_hbal(tmp_path: Path) -> None:
         command = ["hbal", "-t", str(path), "--print-instances", "-l", "0"]
         done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=PATIENCE)
         theirs = done.stderr.split("Initial instance map:\n")[1].split("\n\n")[0]
-        assert instance_list(state, backwards=True) == theirs.rstrip("\n") + "\n", seed
+        assert listed(instance_table(state, backwards=True)) == theirs.rstrip("\n") + "\n", seed
         compared += 1
     assert compared >= 5
 

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 from iallocator.errors import shown
-from iallocator.render.page.nodes import Moment, nodes_view
-from iallocator.render.page.standing import (
-    health_sections,
+from iallocator.render.page.health import health_sections, survival_tile
+from iallocator.render.page.nodes import nodes_section
+from iallocator.render.page.view import (
+    Cell,
+    Column,
+    Grid,
+    Section,
+    Tile,
+    gib,
+    page_of,
+    row_of,
     short_names,
-    standing,
-    survival_tile,
 )
-from iallocator.render.page.view import Cell, Column, Grid, PageView, Section, Tile, gib, row_of
-from iallocator.render.states.listing import common_domain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from iallocator.aliases import Json
-    from iallocator.planners.capacity.capacity import CapacityReport
-    from iallocator.render.page.standing import Judging
-    from iallocator.render.page.view import Row
-
+    from iallocator.render.page.view import PageView, Row
 
 __all__ = ["capacity_view"]
 
@@ -29,15 +30,13 @@ RUNS = (("tiered", "In tiers"), ("standard", "Of the standard size"))
 """Member of the document -> what that filling is called."""
 
 
-def capacity_view(found: CapacityReport, document: Json, judging: Judging) -> PageView:
-    """The page of `found`; `document` is what ``--json`` writes.
+def capacity_view(document: Json, facts: Json) -> PageView:
+    """The page of what ``--json`` writes; `facts` are those of its page.
 
     Failures, score and groups are compared with those of the cluster full of standard
-    instances, judged as `judging` says.
+    instances.
     """
-    cluster = found.before.cluster
-    page = PageView("capacity", shown(cluster.name), *_verdict(document))
-    page.domain = common_domain(cluster)
+    page = page_of("capacity", facts["cluster"], *_verdict(document))
     runs = [(title, document[kind]) for kind, title in RUNS if kind in document]
     for title, run in runs:  # why it ended
         closest = f"; closest to one more: {shown(run['closest'])}" if run["closest"] else ""
@@ -49,18 +48,11 @@ def capacity_view(found: CapacityReport, document: Json, judging: Judging) -> Pa
     ]
     for name, title in (("memory", "Memory free"), ("disk", "Disk free")):
         page.tiles.append(Tile(title, gib(now[name]["free"]), f"of {gib(sums[name])}"))
-    moments = [Moment("Now", found.before)]
-    for title, filled in (("Tiers", found.tiered), ("Standard", found.standard)):
-        if filled is not None:
-            moments.append(Moment(title, filled.state))
     page.sections = [
         Section("grids", "sizes", "What fits", [_sizes(document)]),
         Section("grids", "sums", "Sums", [_sums(document)]),
-        Section(
-            "nodes", "nodes", "Nodes", nodes_view(moments, None, page.domain),
-            count=str(len(cluster.nodes)),
-        ),
-    ]  # fmt: skip
+        nodes_section(facts["moments"], page.domain),
+    ]
     if "forecast" in document:
         forecast = document["forecast"]
         columns = Column("Order", number=True), Column("Fitted", number=True), Column("Refused for")
@@ -82,12 +74,12 @@ def capacity_view(found: CapacityReport, document: Json, judging: Judging) -> Pa
         note += f"Asked for before: {forecast['asked']}. {shown(forecast['end'])}"
         grid = Grid("", columns, rows)
         page.sections.insert(1, Section("grids", "forecast", "Forecast", [grid], note.rstrip()))
-    full = None if found.standard is None else standing(found.standard.state, judging)
+    full = facts["after"]
     if full is not None:
         page.details.append("Before: now; after: full of instances of the standard size")
-    before = standing(found.before, judging)
-    page.tiles.append(survival_tile(before, full))
-    page.sections += health_sections(before, full, judging, short_names(cluster))
+    page.tiles.append(survival_tile(facts["before"], full))
+    short = short_names(facts["cluster"], page.domain)
+    page.sections += health_sections(facts["before"], full, short)
     return page
 
 

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from iallocator.errors import shown
 from iallocator.render.drawing import drawing
-from iallocator.render.page.nodes import Moment, nodes_view
+from iallocator.render.page.nodes import nodes_section
 from iallocator.render.page.transitions import timeline
 from iallocator.render.page.view import (
     Cell,
     Column,
     Grid,
-    PageView,
     Section,
     Tile,
     decimals,
+    page_of,
     row_of,
+    short_names,
     signed,
 )
-from iallocator.render.states.listing import common_domain
 from iallocator.render.words import STATISTICS
 
 TYPE_CHECKING = False
@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from iallocator.aliases import Json
-    from iallocator.explain.explanation import Explanation
-    from iallocator.model.state import State
+    from iallocator.render.page.view import PageView
 
 
 __all__ = ["explanation_view"]
@@ -35,20 +34,15 @@ TONES = {"answer": "good", "refused": "bad", "not asked": "faint"}
 """Verdict of a node -> how it is meant."""
 
 
-def explanation_view(explanation: Explanation, before: State, after: State) -> PageView:
-    """The page of `explanation`; the states around the answer."""
-    cluster = before.cluster
-    domain = common_domain(cluster)
-    names = [node.name for node in cluster.nodes] + [one.name for one in cluster.instances]
-    short = {name: name.removesuffix(domain) for name in names} if domain else {}
-    document: Json = explanation.document()
+def explanation_view(document: Json, facts: Json) -> PageView:
+    """The page of an explanation; `facts` has the cluster, and the nodes around the answer."""
     response = document["response"]
     tone = "good" if response["success"] else "bad"
-    page = PageView(f"explain {document['type']}", shown(cluster.name), _verdict(document, short),
-                    tone, domain=domain)  # fmt: skip
+    page = page_of(f"explain {document['type']}", facts["cluster"], "", tone)
+    short = short_names(facts["cluster"], page.domain)
+    page.verdict = _verdict(document, short)
     page.details = [shown(text) for text in (response["info"], *document["remarks"])]
     page.tiles = _tiles(document, short)
-    moments = [Moment("Before", before), Moment("After", after)]
     for number, one in enumerate(document["decisions"], start=1):
         grids = []
         for part in _parts(one):
@@ -56,19 +50,18 @@ def explanation_view(explanation: Explanation, before: State, after: State) -> P
             grids += [_nodes(group, short) for group in part["groups"]]
 
         # What is asked, where the instance is, and where it goes, in one line
-        facts = [one["subject"]]
+        said = [one["subject"]]
         if one["present"]:
-            facts.append(f"now on {_where(one['present'], short)}")
+            said.append(f"now on {_where(one['present'], short)}")
         if one["answer"]:
-            facts.append(f"goes to {_where(one['answer']['nodes'], short)}")
-        facts += [step["words"] for step in one["steps"]]
-        facts += [one["reason"]] if one["reason"] else []
-        facts += one["notes"]
-        about = shown(". ".join(text[:1].upper() + text[1:] for text in facts))
+            said.append(f"goes to {_where(one['answer']['nodes'], short)}")
+        said += [step["words"] for step in one["steps"]]
+        said += [one["reason"]] if one["reason"] else []
+        said += one["notes"]
+        about = shown(". ".join(text[:1].upper() + text[1:] for text in said))
         title = shown(short.get(one["instance"], one["instance"]))
         page.sections.append(Section("grids", f"decision-{number}", title, grids, about))
-    nodes = nodes_view(moments, None, domain)
-    page.sections.append(Section("nodes", "nodes", "Nodes", nodes, count=str(len(cluster.nodes))))
+    page.sections.append(nodes_section(facts["moments"], page.domain))
     transition = response.get("transition")
     if transition and (transition["steps"] or transition["left"]):
         view = timeline(transition, short, drawing(transition, short))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from iallocator.errors import shown
-from iallocator.planners.check.findings import KINDS
 from iallocator.render.page.view import (
     SHOWN,
     Bar,
     Cell,
     Column,
     Grid,
+    Section,
+    Tile,
     decimals,
     gib,
     row_of,
@@ -23,35 +24,78 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from iallocator.aliases import Json
-    from iallocator.planners.check.findings import GroupHealth, NodeFailure
 
 
-__all__ = ["failure_grid", "finding_grid", "group_grid", "statistic_grid"]
+__all__ = ["health_sections", "survival_tile"]
 
 
-def finding_grid(before: Sequence[GroupHealth], after: Sequence[GroupHealth] | None) -> Grid:
+def survival_tile(before: Json, after: Json | None) -> Tile:
+    """How many failures of nodes are survived."""
+    then = after or before
+    survived, judged, late = then["survived"], then["judged"], then["late"]
+    if not judged:
+        value = "not analysed" if late else "not looked at"
+        return Tile("Node failures survived", value)
+    notes = [f"before: {before['survived']} of {before['judged']}"] if after else []
+    notes += [f"{late} not analysed"] if late else []
+    tone = "bad" if survived < judged else "" if late else "good"
+    return Tile("Node failures survived", f"{survived} of {judged}", ", ".join(notes), tone)
+
+
+def health_sections(
+    before: Json, after: Json | None, short: Mapping[str, str], said: Sequence[Json] = ()
+) -> list[Section]:
+    """What is wrong, failures, statistics, groups; `said`: what a planner says of groups."""
+    then = after or before
+    examined = all(group["examined"] for group in (*before["health"], *then["health"]))
+    late = "" if examined else "Not analysed: time was up."
+    one = "One node fails, all others are as they are then."
+    if late or before["n1"] == "off":
+        one = late or "Not looked at: --n1=off."
+    findings = finding_grid(before, after)
+    failing = failure_grid(before["failures"], after["failures"] if after else None, short)
+    score = statistic_grid(before["terms"], after["terms"] if after else None)
+    groups = group_grid(before["groups"], after["groups"] if after else None, said)
+    problems = sum(len(group["findings"]) for group in before["health"])
+    return [
+        Section("grids", "problems", "Problems", [findings], late, "" if late else str(problems)),
+        Section(
+            "grids", "failures", "If a node fails", [failing], one,
+            f"{then['survived']}/{then['judged']} survived",
+        ),
+        Section(
+            "grids", "score", "Score", [score],
+            "What the score of the whole cluster is the sum of: value times weight; lower is "
+            "better.",
+        ),
+        Section("grids", "groups", "Groups", [groups], count=str(len(before["groups"]))),
+    ]  # fmt: skip
+
+
+def finding_grid(before: Json, after: Json | None) -> Grid:
     """Every finding, node by node; with `after` what becomes of it, and what is new then."""
-    now = _findings(before)
-    then = now if after is None else _findings(after)
+    kinds, now = before["kinds"], _findings(before["health"])
+    then = now if after is None else _findings(after["health"])
     columns = [Column("Node"), Column("Instance"), Column("What is wrong"), Column("Detail")]
     if after is not None:
         columns.insert(0, Column("With the plan"))
     rows = []
     about, before_about = {key[:3] for key in then}, {key[:3] for key in now}
-    late = {name for group in after or () for name in group.not_analysed}
-    examined = all(group.examined for group in after or ())
+    ends = [*before["health"], *(after["health"] if after else ())]
+    late = {name for group in ends[len(before["health"]) :] for name in group["not_analysed"]}
+    examined = all(group["examined"] for group in ends[len(before["health"]) :])
     for key in sorted({**now, **then}, key=lambda key: (key[1], key[2], key[0])):
         kind, node, instance, text = key
         if key not in now and key[:3] in before_about:
             continue  # the same with other numbers
         cells = [
-            Cell(shown(node), tone="strong"), Cell(shown(instance)), Cell(KINDS[kind]), Cell(text),
+            Cell(shown(node), tone="strong"), Cell(shown(instance)), Cell(kinds[kind]), Cell(text),
         ]  # fmt: skip
         if after is not None:
             known = examined and not (kind == "global_n1" and node in late)
             cells.insert(0, _fate(key in now, key[:3] in about, known))
         rows.append(row_of(cells))
-    complete = not any(group.not_analysed for group in (*before, *(after or ())))
+    complete = not any(group["not_analysed"] for group in ends)
     empty = "Nothing is wrong." if complete else "Nothing wrong was found."
     return Grid("", columns, rows, empty=empty)
 
@@ -65,13 +109,16 @@ def _fate(was: bool, stays: bool, known: bool) -> Cell:
     return Cell("stays", tone="bad") if stays else Cell("mended", tone="good")
 
 
-def _findings(health: Sequence[GroupHealth]) -> dict[tuple[str, str, str, str], None]:
-    found = [one for group in health for one in group.findings]
-    return {(one.kind, one.node, one.instance, shown(one.text)): None for one in found}
+def _findings(health: Sequence[Json]) -> dict[tuple[str, str, str, str], None]:
+    found = [one for group in health for one in group["findings"]]
+    return {
+        (one["kind"], one["node"] or "", one["instance"] or "", shown(one["text"])): None
+        for one in found
+    }
 
 
 def failure_grid(
-    before: Sequence[NodeFailure], after: Sequence[NodeFailure] | None, short: Mapping[str, str]
+    before: Sequence[Json], after: Sequence[Json] | None, short: Mapping[str, str]
 ) -> Grid:
     """A row per node: whether its failure is survived, and what would happen in the end."""
     columns = [Column("Node"), Column("If it fails"), Column("What would happen")]
@@ -80,25 +127,26 @@ def failure_grid(
     rows = []
     for was, then in zip(before, before if after is None else after):
         verdicts = [_verdict(was)] if after is None else [_verdict(was), _verdict(then)]
-        effects = [then.lost] if then.lost else []
-        for name, share in sorted(then.failovers.items()):
+        effects = [then["lost"]] if then["lost"] else []
+        for name, share in sorted(then["failovers"].items()):
             effects.append(
                 f"{_share(share)} fail{'s' * (share[0] == 1)} over to {short.get(name, name)}"
                 if name
                 else f"{_share(share)} without a secondary"
             )
-        for share, what in ((then.moved, "started elsewhere"), (then.recreated, "created anew")):
+        for key, what in (("moved", "started elsewhere"), ("recreated", "created anew")):
+            share = then[key]
             if share[0]:
                 effects.append(f"{_share(share)} {what}")
-        node = Cell(shown(short.get(was.node, was.node)), tone="strong")
+        node = Cell(shown(short.get(was["node"], was["node"])), tone="strong")
         rows.append(row_of((node, *verdicts, "; ".join(effects) or "nothing runs there")))
     return Grid("", columns, rows)
 
 
-def _verdict(one: NodeFailure) -> Cell:
-    if not one.judged:
-        return Cell("not analysed" if one.late else "not looked at", tone="faint")
-    return Cell("survived", tone="good") if one.survived else Cell("not survived", tone="bad")
+def _verdict(one: Json) -> Cell:
+    if not one["judged"]:
+        return Cell("not analysed" if one["late"] else "not looked at", tone="faint")
+    return Cell("survived", tone="good") if one["survived"] else Cell("not survived", tone="bad")
 
 
 def _share(share: tuple[int, int]) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from iallocator.errors import shown
-from iallocator.model.moves import FAILOVER as SWAP
 from iallocator.render.page.view import (
     SHOWN,
     Cell,
@@ -17,26 +16,21 @@ from iallocator.render.page.view import (
     signed,
 )
 from iallocator.render.words import GAINS
-from iallocator.transition.paths import chain
-from iallocator.transition.resources import Place
-from iallocator.transition.step import FAILOVER, MIGRATE, MOVE, REPLACE_DISKS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from iallocator.aliases import Json
-    from iallocator.model.cluster import Cluster
-    from iallocator.model.moves import Move
 
 
-__all__ = ["Reasons", "by_instance", "by_node", "gain_words", "how"]
+__all__ = ["by_instance", "by_node"]
 
 HOW = {
-    MIGRATE: "migrate to",
-    FAILOVER: "fail over to",
-    MOVE: "move to",
-    REPLACE_DISKS: "replace its secondary by",
+    "migrate": "migrate to",
+    "failover": "fail over to",
+    "move": "move to",
+    "replace-disks": "replace its secondary by",
 }
 """Kind of a step -> what it does, before the name of a node."""
 
@@ -54,29 +48,23 @@ class Reasons:
     ----------
     plan:
         As ``--json`` writes it.
-    leaving:
-        Names of the nodes that are freed.
-    away:
-        Name of a node that is not online -> what it is.
-    gains:
-        Per move the statistics that it lowers most, in words; [] where nobody worked them out.
-    mends:
-        Positions of moves that mend a must.
+    facts:
+        As of `iallocator.documents.plan.plan_facts`.
     """
 
-    def __init__(
-        self,
-        plan: Json,
-        leaving: Collection[str] = (),
-        away: Mapping[str, str] | None = None,
-        gains: Sequence[str] = (),
-        mends: Collection[int] = (),
-    ) -> None:
+    def __init__(self, plan: Json, facts: Json) -> None:
         self._plan = plan
-        self._leaving = leaving
-        self._away = away or {}
-        self._gains = gains
-        self._mends = mends
+        self._leaving = facts["leaving"]
+        self._moves = facts["moves"]
+        self._away = {
+            node["name"]: "offline"
+            if node["offline"]
+            else "drained"
+            if node["drained"]
+            else "not vm_capable"
+            for node in facts["moments"][0]["nodes"]
+            if not node["online"]
+        }
         self._why = {one["instance"]: one["why"] for one in plan.get("instances", ())}
 
     def of(self, position: int) -> str:
@@ -100,35 +88,16 @@ class Reasons:
         for name in move["from"]:
             if name in self._away:
                 return f"{name} is {self._away[name]}"
-        if position in self._mends:
+        if self._moves[position]["repairs"]:
             return "mends a must that is broken"
         if self._plan["command"] in AIMS:
             return AIMS[self._plan["command"]]
-        if not self._gains:
-            return "lowers the score, or makes room for one that does"
-        return self._gains[position] or "makes room for others"
+        return gain_words(self._moves[position]["changes"]) or "makes room for others"
 
 
-def how(move: Move, cluster: Cluster) -> str:
-    """Return the steps of a move: ``migrate to its secondary, replace its secondary by n3``.
-
-    The kinds of the steps are those of the transition.
-    """
-    place = Place(move.before, move.instance.uses_memory)
-    told = []
-    for step in chain(move.instance, place, move.steps, cluster):
-        assert step.move is not None
-        kind, target = step.move
-        name = "its secondary" if kind == SWAP else cluster.nodes[target].name
-        told.append(f"{HOW[step.kind]} {name}")
-    return ", ".join(told)
-
-
-def by_instance(
-    plan: Json, moves: Sequence[Move], cluster: Cluster, reasons: Reasons,
-    short: Mapping[str, str],
-) -> Grid:  # fmt: skip
+def by_instance(plan: Json, facts: Json, short: Mapping[str, str]) -> Grid:
     """Return the moves, one a row, in their order; `plan` is what ``--json`` writes of them."""
+    reasons = Reasons(plan, facts)
     columns = (
         Column("#", number=True), Column("Instance"), Column("From"), Column("To"),
         Column("Why"), Column("How"), Column("Copied", number=True),
@@ -140,6 +109,10 @@ def by_instance(
         before, after = (
             " : ".join(short.get(node, node) for node in move[end]) for end in ("from", "to")
         )
+        how = ", ".join(
+            f"{HOW[kind]} {target or 'its secondary'}"
+            for kind, target in facts["moves"][position]["steps"]
+        )
         rows.append(
             row_of(
                 (
@@ -148,7 +121,7 @@ def by_instance(
                     before,
                     Cell(shown(after), tone="strong"),
                     reasons.of(position),
-                    Cell(shown(how(moves[position], cluster)), tone="faint"),
+                    Cell(shown(how), tone="faint"),
                     Cell(gib(move["copied_mib"]), sort=move["copied_mib"]),
                     Cell(decimals(move["score"]), sort=move["score"]),
                 ),

@@ -6,37 +6,19 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from iallocator.errors import shown
-from iallocator.model.columns import (
-    CPUS,
-    DISK,
-    FREE_SPINDLES,
-    MEMORY,
-    PRIMARIES,
-    SECONDARIES,
-    SPINDLES,
-)
-from iallocator.render.page.view import Bar, gib, natural
+from iallocator.render.page.view import Bar, Section, gib, natural
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from iallocator.model.cluster import Node
-    from iallocator.model.state import State
+    from iallocator.aliases import Json
 
-__all__ = ["RESOURCES", "Meter", "Moment", "NodeLine", "NodesView", "nodes_view"]
+__all__ = ["RESOURCES", "Meter", "NodeLine", "NodesView", "nodes_section"]
 
 T = TypeVar("T")
 
 RESOURCES = ("Memory", "Disk", "Virtual cpus", "Spindles")
-
-
-@dataclass(frozen=True, slots=True)
-class Moment:
-    """When nodes are looked at: a title, and the state then."""
-
-    title: str
-    state: State
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,16 +55,17 @@ class NodesView:
     changed: int
 
 
-def nodes_view(
-    moments: Sequence[Moment], marks: Mapping[int, str] | None = None, domain: str = ""
-) -> NodesView:
-    """The nodes of the cluster at `moments`.
+def nodes_section(
+    moments: Sequence[Json], domain: str, marks: Mapping[str, str] | None = None
+) -> Section:
+    """The nodes of the cluster at `moments`; `domain`: the end of names that is left out.
 
-    `marks`: what is to be said of nodes besides, by index; `domain`: the end of names that is
-    left out.
+    `marks`: what is to be said of nodes besides, by name.
     """
-    nodes = sorted(moments[0].state.cluster.nodes, key=lambda node: natural(node.name))
-    lines = [_line(node, moments, (marks or {}).get(node.index, ""), domain) for node in nodes]
+    rows = sorted(
+        zip(*(moment["nodes"] for moment in moments)), key=lambda row: natural(row[0]["name"])
+    )
+    lines = [_line(row, (marks or {}).get(row[0]["name"], ""), domain) for row in rows]
     used = [k for k in range(len(RESOURCES)) if any(line.meters[k] for line in lines)]
     lines = [
         NodeLine(one.name, one.group, one.marks, one.counts, [one.meters[k] for k in used],
@@ -91,24 +74,24 @@ def nodes_view(
     ]  # fmt: skip
     titles = [RESOURCES[k] for k in used]
     changed = sum(line.changed for line in lines)
-    return NodesView([moment.title for moment in moments], titles, lines, changed)
+    view = NodesView([moment["title"] for moment in moments], titles, lines, changed)
+    return Section("nodes", "nodes", "Nodes", view, count=str(len(lines)))
 
 
-def _line(node: Node, moments: Sequence[Moment], mark: str, domain: str) -> NodeLine:
-    states = [moment.state for moment in moments]
-    meters = [_once([read(state, node) for state in states]) for read in READERS]
-    counts = _once([
-        " + ".join(f"{state.columns[role][node.index]:.0f}" for role in (PRIMARIES, SECONDARIES))
-        for state in states
-    ])  # fmt: skip
-    held = [(s.primaries[node.index].keys(), s.secondaries[node.index].keys()) for s in states]
-    changed = any(one != held[0] for one in held)
-    marks = ["offline"] if node.offline else ["drained"] if node.drained else []
-    if not (node.offline or node.vm_capable):
+def _line(moments: Sequence[Json], mark: str, domain: str) -> NodeLine:
+    """The line of one node, whose facts at all moments are given."""
+    node = moments[0]
+    meters = [
+        _once([_meter(*one["resources"][k]) for one in moments]) for k in range(len(RESOURCES))
+    ]
+    counts = _once([" + ".join(f"{count:.0f}" for count in one["counts"]) for one in moments])
+    changed = any(one["held"] != node["held"] for one in moments)
+    marks = ["offline"] if node["offline"] else ["drained"] if node["drained"] else []
+    if not (node["offline"] or node["vm_capable"]):
         marks.append("holds no instances")
     return NodeLine(
-        shown(node.name.removesuffix(domain)),
-        shown(node.group.name),
+        shown(node["name"].removesuffix(domain)),
+        shown(node["group"]),
         [*marks, *([mark] if mark else [])],
         counts,
         [[meter for meter in found if meter] for found in meters],
@@ -139,28 +122,3 @@ def _meter(used: float, reserved: float, total: float, unit: str) -> Meter | Non
 def _plain(amount: float, unit: str) -> str:
     """A number without its unit: GiB of amounts in MiB."""
     return f"{amount / 1024:.1f}" if unit == "MiB" else f"{amount:.4g}"
-
-
-def _memory(state: State, node: Node) -> Meter | None:
-    total = node.total_memory * node.memory_ratio
-    free = state.columns[MEMORY][node.index]
-    return _meter(total - free, state.reserved[node.index], total, "MiB")
-
-
-def _disk(state: State, node: Node) -> Meter | None:
-    return _meter(node.total_disk - state.columns[DISK][node.index], 0, node.total_disk, "MiB")
-
-
-def _cpus(state: State, node: Node) -> Meter | None:
-    return _meter(state.columns[CPUS][node.index], 0, node.total_cpus * node.vcpu_ratio, "")
-
-
-def _spindles(state: State, node: Node) -> Meter | None:
-    if node.exclusive_storage:
-        total = node.total_spindles
-        return _meter(total - state.columns[FREE_SPINDLES][node.index], 0, total, "")
-    return _meter(state.columns[SPINDLES][node.index], 0, node.high_spindles, "")
-
-
-READERS = (_memory, _disk, _cpus, _spindles)
-"""In the order of `RESOURCES`."""

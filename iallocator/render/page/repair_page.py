@@ -4,25 +4,26 @@ from __future__ import annotations
 
 from iallocator.errors import shown
 from iallocator.render.drawing import drawing
-from iallocator.render.page.nodes import Moment, nodes_view
-from iallocator.render.page.standing import (
-    health_sections,
-    short_names,
-    standing,
-    survival_tile,
-)
+from iallocator.render.page.health import health_sections, survival_tile
+from iallocator.render.page.nodes import nodes_section
 from iallocator.render.page.transitions import timeline
-from iallocator.render.page.view import Cell, Column, Grid, PageView, Section, Tile, row_of
-from iallocator.render.states.listing import common_domain
+from iallocator.render.page.view import (
+    Cell,
+    Column,
+    Grid,
+    Section,
+    Tile,
+    page_of,
+    row_of,
+    short_names,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from iallocator.aliases import Json
-    from iallocator.planners.repair.round import RepairRound
-    from iallocator.render.page.standing import Judging, Standing
-
+    from iallocator.render.page.view import PageView
 
 __all__ = ["repair_page"]
 
@@ -35,18 +36,13 @@ COLUMNS = (
 )  # fmt: skip
 
 
-def repair_page(work: RepairRound, judging: Judging) -> PageView:
-    """What `work` found and does, and the cluster before and after it."""
-    before, after = work.before, work.after
-    cluster = before.cluster
-    document, short = work.document(), short_names(cluster)
-    transition = {**work.transition(), "left": [], "remarks": []}
-    now, then = standing(before, judging), standing(after, judging)
-    page = PageView("repair", shown(cluster.name), *_verdict(document, work.status()))
-    page.domain = common_domain(cluster)
+def repair_page(document: Json, facts: Json) -> PageView:
+    """The repairs that ``--json`` writes, and the cluster before and after them in `facts`."""
+    now, then, where = facts["before"], facts["after"], facts["where"]
+    transition = {**facts["transition"], "left": [], "remarks": []}
+    page = page_of("repair", facts["cluster"], *_verdict(document, facts["status"]))
+    short = short_names(facts["cluster"], page.domain)
     page.tiles = _tiles(document, now, then)
-    nodes = nodes_view([Moment("Before", before), Moment("After", after)], None, page.domain)
-    where = {one.name: cluster.node_names(one.nodes) for one in cluster.instances}
     rows = []
     for entry in document["instances"]:
         name = entry["instance"]
@@ -64,12 +60,12 @@ def repair_page(work: RepairRound, judging: Judging) -> PageView:
     grid = Grid("", COLUMNS, rows, empty="Nothing is broken.")
     page.sections = [
         Section("grids", "repairs", "Repairs", [grid], count=str(len(rows))),
-        Section("nodes", "nodes", "Nodes", nodes, count=str(len(cluster.nodes))),
+        nodes_section(facts["moments"], page.domain),
     ]
     if transition["steps"]:
         view = timeline(transition, short, drawing(transition, short))
         page.sections.append(Section("transition", "transition", "Transition", view))
-    page.sections += health_sections(now, then, judging, short)
+    page.sections += health_sections(now, then, short)
     return page
 
 
@@ -83,7 +79,7 @@ def _verdict(document: Json, status: int) -> tuple[str, str]:
     return what + (": something takes a hand" if status else ""), "bad" if status else "good"
 
 
-def _tiles(document: Json, before: Standing, after: Standing) -> list[Tile]:
+def _tiles(document: Json, before: Json, after: Json) -> list[Tile]:
     """How many instances are in each state, then what failures would do."""
     counts = [
         Tile(name, str(count), "", TONES.get(name, ""))

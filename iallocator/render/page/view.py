@@ -6,14 +6,17 @@ import re
 from dataclasses import dataclass, field
 
 from iallocator.errors import shown
+from iallocator.names import common_domain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from iallocator.aliases import Json
+
 __all__ = [
     "SHOWN", "Bar", "Cell", "Column", "Grid", "Link", "PageView", "Row", "Section", "Tile",
-    "decimals", "gib", "natural", "row_of", "signed",
+    "decimals", "gib", "natural", "page_of", "row_of", "short_names", "signed",
 ]  # fmt: skip
 
 SHOWN = 5e-5
@@ -137,6 +140,18 @@ class PageView:
     tiles: list[Tile] = field(default_factory=list)
     sections: list[Section] = field(default_factory=list)
     domain: str = ""
+
+
+def page_of(command: str, cluster: Json, verdict: str, tone: str = "") -> PageView:
+    """A page about a cluster: its name, and the end that all names have in common."""
+    domain = common_domain([*cluster["nodes"], *cluster["instances"]])
+    return PageView(command, shown(cluster["name"]), verdict, tone, domain=domain)
+
+
+def short_names(cluster: Json, domain: str) -> dict[str, str]:
+    """Every node and instance -> its name without `domain`; nothing without a domain."""
+    names = [*cluster["nodes"], *cluster["instances"]]
+    return {name: name.removesuffix(domain) for name in names} if domain else {}
 
 
 def row_of(cells: Iterable[Cell | str], anchor: str = "") -> Row:

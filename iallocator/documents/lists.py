@@ -1,10 +1,13 @@
-"""The list of nodes that ``--print-nodes`` shows, with htools' fields and titles.
+"""The lists of nodes and instances, with htools' fields and titles.
 
 Memory is in MiB, disk in GiB, loads and ratios have no unit.
 """
 
 from __future__ import annotations
 
+from decimal import ROUND_HALF_EVEN, Decimal
+
+from iallocator.errors import UsageError
 from iallocator.model.columns import (
     CPU_LOAD,
     CPUS,
@@ -18,26 +21,20 @@ from iallocator.model.columns import (
     SECONDARIES,
     SPINDLES,
 )
-from iallocator.names import domain_of
-from iallocator.render.states.listing import (
-    WIDEST,
-    aligned,
-    choose_fields,
-    common_domain,
-    decimal,
-    ratio,
-)
+from iallocator.names import common_domain, domain_of, domains_of, guesses
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from iallocator.model.cluster import Group, Node
+    from iallocator.aliases import Json
+    from iallocator.model.cluster import Cluster, Group, Node
+    from iallocator.model.instance import Instance
     from iallocator.model.state import State
 
     Show = Callable[["NodeRow"], object]
 
-__all__ = ["FIELDS", "USUAL", "NodeRow", "node_list", "node_rows"]
+__all__ = ["FIELDS", "USUAL", "choose_fields", "instance_table", "node_rows", "node_table"]
 
 USUAL = (
     "status", "name", "tmem", "nmem", "imem", "xmem", "fmem", "umem", "rmem", "tdsk", "fdsk",
@@ -139,13 +136,13 @@ FIELDS: dict[str, tuple[str, Show]] = {
 """Name of a field -> its title, and how it is shown."""
 
 LEFT = frozenset({"status", "name", "fqdn", "group", "plist", "slist", "peermap", "ptags"})
-"""The fields whose values stand to the left."""
+"""The fields with values that stand to the left."""
 
 
-def node_list(
+def node_table(
     state: State, wanted: str = "", backwards: bool = False, group: Group | None = None
-) -> str:
-    """The nodes of `state` as a table, one line each.
+) -> Json:
+    """Return the nodes of `state`: titles, rows of texts, and which columns stand to the left.
 
     Parameters
     ----------
@@ -165,12 +162,15 @@ def node_list(
     UsageError
         If a field is not known.
     """
-    names = choose_fields(wanted, USUAL, FIELDS)
-    titles, left = [FIELDS[name][0] for name in names], [name in LEFT for name in names]
+    names = choose_fields(wanted)
     domain = None if backwards else domain_of(node.name for node in state.cluster.nodes)
     found = node_rows(state, names, backwards, group, domain)
-    rows = [[str(cell) for cell in row] for row in found]
-    return aligned(titles, rows, left, 0 if backwards else WIDEST)
+    return {
+        "titles": [FIELDS[name][0] for name in names],
+        "rows": [[str(cell) for cell in row] for row in found],
+        "left": [name in LEFT for name in names],
+        "any_width": backwards,
+    }
 
 
 def node_rows(
@@ -180,12 +180,12 @@ def node_rows(
     group: Group | None = None,
     domain: str | None = None,
 ) -> list[list[object]]:
-    """Per node the fields with these `names`; see `node_list`.
+    """Per node the fields with these `names`; see `node_table`.
 
     Its name without `domain`; None: without what names of nodes and instances end with.
     """
     shows = [FIELDS[name][1] for name in names]
-    rows = _rows(state, backwards, common_domain(state.cluster) if domain is None else domain)
+    rows = _rows(state, backwards, _domain(state.cluster) if domain is None else domain)
     return [[show(row) for show in shows] for row in rows if group in (None, row.node.group)]
 
 
@@ -199,3 +199,94 @@ def _rows(state: State, backwards: bool, domain: str) -> Iterable[NodeRow]:
             missing[instance.nodes[0]] -= instance.memory
     for number, node in enumerate(cluster.nodes[:: -1 if backwards else 1]):
         yield NodeRow(state, node, missing[node.index], domain, number)
+
+
+def _domain(cluster: Cluster) -> str:
+    """Return what the names of all nodes and instances end with."""
+    return common_domain(
+        [*(node.name for node in cluster.nodes), *(one.name for one in cluster.instances)]
+    )
+
+
+def choose_fields(wanted: str) -> list[str]:
+    """Return the fields that `wanted` names, separated by commas; after a ``+`` besides the usual.
+
+    Raises
+    ------
+    UsageError
+        If one is not known.
+    """
+    more = wanted.removeprefix("+")
+    names = [name for name in more.split(",") if name]
+    for name in names:
+        if name not in FIELDS:
+            raise UsageError(
+                f"--print-nodes: expected fields out of {', '.join(FIELDS)}, got {name!r}"
+                f"{guesses(name, FIELDS)}"
+            )
+    return [*USUAL, *names] if wanted.startswith("+") or not names else names
+
+
+def ratio(part: float, whole: float) -> float | None:
+    """`part` of `whole`; None where there is nothing to divide by."""
+    return part / whole if whole else None
+
+
+def decimal(value: float | None, places: int) -> str:
+    """`value` with so many decimals; ``-`` if there is none.
+
+    Rounded as it is written, to even: 0.57875 is exactly between 0.5787 and 0.5788.
+    """
+    if value is None:
+        return "-"
+    return str(Decimal(repr(value)).quantize(Decimal(1).scaleb(-places), ROUND_HALF_EVEN))
+
+
+INSTANCE_TITLES = (
+    "F", "Name", "Pri_node", "Sec_node", "Auto_bal", "vcpu", "mem", "dsk",
+    "lCpu", "lMem", "lDsk", "lNet",
+)  # fmt: skip
+
+INSTANCE_LEFT = 5
+"""How many of the columns of instances have their values to the left."""
+
+
+def instance_table(state: State, backwards: bool = False, group: Group | None = None) -> Json:
+    """Return the instances of `state`, as `node_table` does; ``R`` before those that run.
+
+    `backwards`: as of `node_table`. `group`: those with their primary node there only.
+    """
+    nodes = range(len(state.primaries)) if group is None else group.nodes
+    found = [instance for index in nodes for instance in state.primaries[index].values()]
+    found.sort(key=lambda instance: instance.order, reverse=backwards)
+    domains = (
+        []
+        if backwards
+        else domains_of([node.name for node in state.cluster.nodes], [one.name for one in found])
+    )
+    return {
+        "titles": INSTANCE_TITLES,
+        "rows": [_instance_row(instance, state, domains) for instance in found],
+        "left": [position < INSTANCE_LEFT for position in range(len(INSTANCE_TITLES))],
+        "any_width": backwards,
+    }
+
+
+def _instance_row(instance: Instance, state: State, domains: Sequence[str]) -> list[str]:
+    names = [_short(n, domains) for n in state.cluster.node_names(state.where[instance.name])]
+    return [
+        "R" if instance.admin_state == "up" else " ",
+        _short(instance.name, domains),
+        names[0],
+        names[1] if len(names) > 1 else "",
+        "Y" if instance.auto_balance else "N",
+        str(instance.vcpus),
+        f"{instance.memory:5}",
+        f"{instance.disk // 1024:5}",
+        *(decimal(load, 3) for load in instance.load),
+    ]
+
+
+def _short(name: str, domains: Sequence[str]) -> str:
+    """`name` without the first of `domains` that it ends with."""
+    return next((name.removesuffix(end) for end in domains if name.endswith(end)), name)

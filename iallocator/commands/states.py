@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from iallocator.documents.lists import instance_table, node_table
 from iallocator.engine import decide, read
 from iallocator.errors import say, tell
 from iallocator.files import check_writable, write_file
 from iallocator.model.state import State
 from iallocator.planners.eligible import group_named
+from iallocator.render.lists import listed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -76,13 +78,10 @@ def _lists(
     if group:
         only = group_named(state.cluster, group)
     if settings.print_instances:
-        from iallocator.render.states.instances import instance_list
-
-        yield f"instance map{units}", instance_list(state, backwards, only)
+        yield f"instance map{units}", listed(instance_table(state, backwards, only))
     if settings.print_nodes is not None:
-        from iallocator.render.states.nodes import node_list
-
-        yield f"cluster status{units}", node_list(state, settings.print_nodes, backwards, only)
+        table = node_table(state, settings.print_nodes, backwards, only)
+        yield f"cluster status{units}", listed(table)
 
 
 def _save(state: State, settings: Settings, moment: str, suffix: str) -> None:

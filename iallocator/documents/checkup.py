@@ -1,0 +1,230 @@
+"""The health of a cluster, now and once it is balanced."""
+
+from __future__ import annotations
+
+from itertools import islice
+from math import comb
+
+from iallocator.errors import shown
+from iallocator.planners.check.findings import KINDS, NOT_ANALYSED, OF_NODES
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from iallocator.aliases import Json
+    from iallocator.model.constraints import TagFinding
+    from iallocator.planners.check.findings import GroupHealth
+    from iallocator.planners.check.joint_failures import Failure, FailuresFound
+
+__all__ = ["Checkup", "counts_of"]
+
+WORST = 10
+"""How many sets of nodes the text lists; the JSON document has all."""
+
+MOST = 500
+"""How many sets of nodes that lose an instance the page lists."""
+
+HCHECK_KEYS = {
+    "N1_FAIL": "n1",
+    "CONFLICT_TAGS": "conflicts",
+    "OFFLINE_PRI": "offline_primary",
+    "OFFLINE_SEC": "",
+    "GN1_FAIL": "global_n1",
+}
+"""hcheck's keys -> our kinds; where hcheck says secondaries it counts nodes that are not online."""
+
+
+class Checkup:
+    """What is wrong in every group, before and after balancing.
+
+    Attributes
+    ----------
+    before, after:
+        Group by group, in the same order; the same if nothing was balanced.
+    moves:
+        How many moves balancing makes.
+    capacity_checks:
+        Whether global N+1 was looked at.
+    failures:
+        What several failures at once would lose; None if that was not asked.
+    tried:
+        Whether balancing was tried.
+    tag_findings:
+        What is the matter with tags; the cluster may be healthy all the same.
+    """
+
+    __slots__ = ("after", "before", "capacity_checks", "failures", "moves", "tag_findings", "tried")
+
+    def __init__(
+        self,
+        before: Sequence[GroupHealth],
+        after: Sequence[GroupHealth],
+        moves: int,
+        capacity_checks: bool,
+        tag_findings: Sequence[TagFinding] = (),
+    ) -> None:
+        self.tag_findings = tag_findings
+        self.tried = True
+        self.before = before
+        self.after = after
+        self.moves = moves
+        self.capacity_checks = capacity_checks
+        self.failures: FailuresFound | None = None
+
+    @property
+    def healthy(self) -> bool | None:
+        """Return whether nothing is wrong; None if nothing was found, and not all was analysed."""
+        if any(group.findings for group in self.before):
+            return False
+        return None if self.not_analysed else True
+
+    @property
+    def not_analysed(self) -> list[str]:
+        """Return the nodes with a failure that was not analysed, because time was up."""
+        return [name for group in self.before for name in group.not_analysed]
+
+    @property
+    def complete(self) -> bool:
+        """Return whether all that was asked for was analysed, several failures at once included."""
+        return not self.not_analysed and (self.failures is None or self.failures.complete)
+
+    @property
+    def mended(self) -> dict[str, int]:
+        """Per kind by how much balancing lowers the number; negative where it raises it."""
+        before, after = counts_of(self.before), counts_of(self.after)
+        return {kind: before[kind] - after[kind] for kind in KINDS}
+
+    @property
+    def helps(self) -> bool:
+        """Return whether balancing would make anything better, and nothing worse in sum."""
+        if not self.moves:
+            return False
+        mended = sum(self.mended.values())
+        scores = [sum(group.score for group in groups) for groups in (self.before, self.after)]
+        return mended > 0 or (mended == 0 and scores[1] < scores[0])
+
+    def document(self) -> Json:
+        """Return the members of the JSON document that are check's own."""
+        failures = {"failures": self.failures.document()} if self.failures else {}
+        return {**self.findings(), **failures}
+
+    def findings(self) -> Json:
+        """Return the document without several failures at once, which may be many."""
+        return {
+            "healthy": self.healthy,
+            "not_analysed": self.not_analysed,
+            "problems": counts_of(self.before),
+            "problems_after": counts_of(self.after),
+            "rebalancing": {
+                "tried": self.tried,
+                "helps": self.helps,
+                "moves": self.moves,
+            },
+            "groups": [
+                {
+                    "group": before.group.name,
+                    "reason": _summary(before),
+                    "uuid": before.group.uuid,
+                    "problems": before.counts,
+                    "problems_after": after.counts,
+                    "score": before.score,
+                    "score_after": after.score,
+                    "offline_nodes": before.offline_nodes,
+                    "not_analysed": before.not_analysed,
+                    "findings": [found.document() for found in before.findings],
+                    "findings_after": [found.document() for found in after.findings],
+                }
+                for before, after in zip(self.before, self.after)
+            ],
+            **(
+                {"tag_findings": [one.document() for one in self.tag_findings]}
+                if self.tag_findings
+                else {}
+            ),
+        }
+
+    def facts(self) -> Json:
+        """Return what text and page show beside the document."""
+        return {
+            "kinds": KINDS,
+            "not_analysed": NOT_ANALYSED,
+            "of_nodes": OF_NODES,
+            "tag_findings": [(one.kind, str(one)) for one in self.tag_findings],
+            "failures": None if self.failures is None else _failure_facts(self.failures),
+        }
+
+    def hcheck_lines(self) -> Iterator[str]:
+        """The ``KEY=value`` lines of hcheck."""
+        for number, health in enumerate(self.before):
+            quoted = shown(health.group.uuid).replace("'", "'\\''")  # between a shell's quotes
+            yield f"HCHECK_GROUP_UUID_{number}='{quoted}'"
+        for moment, groups in (("INIT", self.before), ("FINAL", self.after)):
+            sums = dict.fromkeys(HCHECK_KEYS, 0)
+            for number, health in enumerate(groups):
+                for key, value in self._hcheck_counts(health):
+                    sums[key] += value
+                    yield f"HCHECK_{moment}_GROUP_{number}_{key}={value}"
+                score = 0.0 if health.offline_nodes == len(health.group.nodes) else health.score
+                yield f"HCHECK_{moment}_GROUP_{number}_SCORE={score:.8f}"
+            for key, value in sums.items():
+                if key != "GN1_FAIL" or self.capacity_checks:
+                    yield f"HCHECK_{moment}_CLUSTER_{key}={value}"
+            yield f"HCHECK_{moment}_CLUSTER_NEED_REBALANCE={int(self.hcheck_needs)}"
+        yield "HCHECK_OK=1"
+
+    @property
+    def hcheck_needs(self) -> bool:
+        """Return whether hcheck finds anything wrong now."""
+        return any(value for group in self.before for _, value in self._hcheck_counts(group))
+
+    def _hcheck_counts(self, health: GroupHealth) -> Iterator[tuple[str, int]]:
+        counts = health.counts
+        for key, kind in HCHECK_KEYS.items():
+            if key != "GN1_FAIL" or self.capacity_checks:
+                yield key, counts[kind] if kind else health.offline_nodes
+
+
+def _summary(health: GroupHealth) -> str:
+    """What is wrong with a group, in one line; "" if nothing is."""
+    counts = health.counts
+    parts = [f"{KINDS[kind]}: {count}" for kind, count in counts.items() if count]
+    if health.not_analysed:
+        parts.append(f"{NOT_ANALYSED}: {len(health.not_analysed)}")
+    return ", ".join(parts)
+
+
+def _failure_facts(found: FailuresFound) -> Json:
+    """Return the results for sets of nodes and for failure domains; of many sets, some."""
+    cluster, sets = found.cluster, found.sets
+
+    def listed(failures: Iterable[Failure]) -> list[Json]:
+        return [one.document(cluster) for one in failures]
+
+    facts: Json = {"size": found.size, "sets": None, "domains": None}
+    if sets is not None:
+        facts["sets"] = {
+            "count": sets.count,
+            "survived": sets.survived,
+            "lose": sets.lose,
+            "unknown": sets.unknown,
+            "worst": listed(sets.worst(WORST)),
+            "losing": listed(islice(sets.losing(), MOST)),
+        }
+    if found.domains is not None:
+        facts["domains"] = [
+            {
+                "domain": one.name,
+                **one.failure.document(cluster),
+                "pairs": comb(len(one.failure.nodes), found.size),
+                "losing": sets.within(one.failure.nodes) if sets is not None else 0,
+            }
+            for one in found.domains
+        ]
+    return facts
+
+
+def counts_of(health: Iterable[GroupHealth]) -> dict[str, int]:
+    """Return, for each kind of finding, how many nodes or instances of all groups have one."""
+    counts = [one.counts for one in health]
+    return {kind: sum(one[kind] for one in counts) for kind in KINDS}

@@ -1,0 +1,165 @@
+"""A cluster at one moment as plain data: its names, nodes with their resources, and its health."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from iallocator.documents.checkup import counts_of
+from iallocator.model.columns import (
+    CPUS,
+    DISK,
+    FREE_SPINDLES,
+    MEMORY,
+    PRIMARIES,
+    SECONDARIES,
+    SPINDLES,
+)
+from iallocator.planners.check.findings import KINDS, NOT_ANALYSED, failures
+from iallocator.planners.check.health import examine, unexamined
+from iallocator.planners.check.overview import group_overviews, score_terms
+from iallocator.planners.power_state import Switched
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from iallocator.aliases import Json
+    from iallocator.constraints.relations import Relations
+    from iallocator.deadline import Deadline
+    from iallocator.model.cluster import Cluster, Node
+    from iallocator.model.state import State
+    from iallocator.planners.check.findings import GroupHealth
+
+__all__ = ["Examination", "cluster_facts", "cluster_names", "nodes_at", "standing"]
+
+
+@dataclass(frozen=True, slots=True)
+class Examination:
+    """How a state is checked: N+1, the share of free disk, affinity, and the deadline."""
+
+    n1: str
+    min_disk: float = 0.0
+    relations: Relations | None = None
+    deadline: Deadline | None = None
+
+
+def cluster_names(cluster: Cluster) -> Json:
+    """Return the name of the cluster, and the names of its nodes and instances."""
+    return {
+        "name": cluster.name,
+        "nodes": [node.name for node in cluster.nodes],
+        "instances": [one.name for one in cluster.instances],
+    }
+
+
+def cluster_facts(
+    state: State, how: Examination, health: Sequence[GroupHealth] | None = None
+) -> Json:
+    """Return what the page of a cluster in `state` shows; `health` as of `standing`."""
+    cluster = state.cluster
+    return {
+        "cluster": cluster_names(cluster),
+        "kinds": KINDS,
+        "not_analysed": NOT_ANALYSED,
+        "before": standing(state, how, health),
+        "moments": [nodes_at(state, "Now")],
+        "running": sum(one.running for one in cluster.instances),
+        "instances": [
+            {
+                "name": one.name,
+                "nodes": cluster.node_names(state.where[one.name]),
+                "group": next((cluster.nodes[k].group.name for k in state.where[one.name]), ""),
+                "admin_state": one.admin_state,
+                "disk_template": one.template,
+                "memory": one.memory,
+                "disk": one.disk,
+                "vcpus": one.vcpus,
+            }
+            for one in cluster.instances
+        ],
+    }
+
+
+def nodes_at(state: State, title: str) -> Json:
+    """Return the nodes in `state`, at the moment that is called `title`.
+
+    Each has its instances by role, and for memory, disk, virtual cpus and spindles (used, reserved,
+    total, unit).
+    """
+    return {"title": title, "nodes": [_node_in(state, node) for node in state.cluster.nodes]}
+
+
+def _node_in(state: State, node: Node) -> Json:
+    column = [values[node.index] for values in state.columns]
+    memory = node.total_memory * node.memory_ratio
+    spindles: tuple[float, float] = column[SPINDLES], node.high_spindles
+    if node.exclusive_storage:
+        spindles = node.total_spindles - column[FREE_SPINDLES], node.total_spindles
+    return {
+        "name": node.name,
+        "group": node.group.name,
+        "offline": node.offline,
+        "drained": node.drained,
+        "vm_capable": node.vm_capable,
+        "online": node.online,
+        "counts": [column[PRIMARIES], column[SECONDARIES]],
+        "held": [sorted(state.primaries[node.index]), sorted(state.secondaries[node.index])],
+        "resources": [
+            (memory - column[MEMORY], state.reserved[node.index], memory, "MiB"),
+            (node.total_disk - column[DISK], 0, node.total_disk, "MiB"),
+            (column[CPUS], 0, node.total_cpus * node.vcpu_ratio, ""),
+            (spindles[0], 0, spindles[1], ""),
+        ],
+    }
+
+
+def standing(
+    state: State,
+    how: Examination,
+    health: Sequence[GroupHealth] | None = None,
+    *,
+    off: Collection[int] = (),
+    on: Collection[int] = (),
+) -> Json:
+    """Return the health of `state` once the nodes `off` are offline, and `on` online.
+
+    `health`: what is wrong, if that is known already.  Beside it stand the failures of nodes, and
+    the groups and statistics.
+    """
+    with Switched(state.cluster, off=off, on=on):
+        if health is None and how.deadline is not None and how.deadline.over():
+            health = unexamined(state)
+        elif health is None:
+            health = examine(state, how.n1, how.min_disk, how.relations, how.deadline)
+        found = failures(state, health, how.n1)
+        return {
+            "n1": how.n1,
+            "kinds": KINDS,
+            "health": [
+                {
+                    "findings": [finding.document() for finding in one.findings],
+                    "not_analysed": one.not_analysed,
+                    "examined": one.examined,
+                }
+                for one in health
+            ],
+            "counts": counts_of(health),
+            "failures": [
+                {
+                    "node": one.node,
+                    "judged": one.judged,
+                    "late": one.late,
+                    "survived": one.survived,
+                    "lost": one.lost,
+                    "failovers": one.failovers,
+                    "moved": one.moved,
+                    "recreated": one.recreated,
+                }
+                for one in found
+            ],
+            "survived": sum(one.survived for one in found),
+            "judged": sum(one.judged for one in found),
+            "late": sum(one.late for one in found),
+            "groups": group_overviews(state),
+            "terms": score_terms(state),
+        }

@@ -1,0 +1,103 @@
+"""What the page of a plan shows beside the document: both ends, and the reasons of the moves."""
+
+from __future__ import annotations
+
+from math import sqrt
+
+from iallocator.documents.moments import cluster_names, nodes_at, standing
+from iallocator.model.moves import FAILOVER
+from iallocator.scoring.metrics import STATISTICS
+from iallocator.scoring.scalar import kernel_of
+from iallocator.scoring.score_delta import terms
+from iallocator.transition.paths import chain
+from iallocator.transition.resources import Place
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from iallocator.aliases import Json
+    from iallocator.documents.moments import Examination
+    from iallocator.model.cluster import Cluster
+    from iallocator.model.moves import Move
+    from iallocator.model.state import State
+    from iallocator.planners.check.findings import GroupHealth
+    from iallocator.planners.result import PlanResult
+
+    Changes = list[tuple[str, float]]
+    """(statistic, the change of its contribution to the score)."""
+
+__all__ = ["changes_of_moves", "plan_facts"]
+
+
+def plan_facts(
+    done: PlanResult,
+    how: Examination,
+    remarks: Sequence[str] = (),
+    health: tuple[Sequence[GroupHealth] | None, Sequence[GroupHealth] | None] = (None, None),
+) -> Json:
+    """Return what the page of the plan `done` shows beside the document.
+
+    `remarks`: what else a person should know; `health`: of both ends, if that is known already.
+    """
+    cluster, after = done.cluster, done.after()
+    first = standing(done.before, how, health[0])
+    last = standing(after, how, health[1], off=done.leaving, on=done.coming)
+    leaving, coming = (cluster.node_names(sorted(some)) for some in (done.leaving, done.coming))
+    changes = changes_of_moves(done.before, done.moves)
+    return {
+        "cluster": cluster_names(cluster),
+        "remarks": [*remarks],
+        "before": first,
+        "after": last,
+        "moments": [nodes_at(done.before, "Before"), nodes_at(after, "After")],
+        "leaving": leaving,
+        "coming": coming,
+        "moves": [
+            {"steps": _steps(entry.move, cluster), "changes": change, "repairs": entry.repairs}
+            for entry, change in zip(done.entries, changes, strict=True)
+        ],
+    }
+
+
+def _steps(move: Move, cluster: Cluster) -> list[tuple[str, str]]:
+    """Return the kind of each step of a move, as in the transition, and its target.
+
+    The target is the name of a node; of a change of roles it is "".
+    """
+    found = []
+    for step in chain(
+        move.instance, Place(move.before, move.instance.uses_memory), move.steps, cluster
+    ):
+        assert step.move is not None
+        kind, target = step.move
+        found.append((step.kind, "" if kind == FAILOVER else cluster.nodes[target].name))
+    return found
+
+
+def changes_of_moves(state: State, moves: Sequence[Move]) -> list[Changes]:
+    """Return for each move how it changes the statistics of the groups of its nodes.
+
+    The moves are made one after the other from `state`, which is unchanged in the end. Cost: all
+    nodes of the groups once, and then the nodes of each move.
+    """
+    nodes = state.cluster.nodes
+    groups = {nodes[index].group for move in moves for index in move.nodes}
+
+    def terms_now(indices: Iterable[int]) -> list[float]:
+        """Return the sums of the terms of the scores of the groups of these nodes."""
+        found = []
+        for group in {nodes[index].group for index in indices}:
+            kernels[group].follow()
+            found.append(terms(kernels[group].totals, (), sqrt))
+        return [sum(column) for column in zip(*found)]
+
+    found: list[Changes] = []
+    with state.trial():
+        kernels = {group: kernel_of(state, group.nodes) for group in groups}
+        for move in moves:
+            before = terms_now(move.nodes)
+            move.apply(state)
+            after = terms_now(move.nodes)
+            found.append([(s.name, new - old) for s, old, new in zip(STATISTICS, before, after)])
+    return found

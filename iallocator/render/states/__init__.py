@@ -1,1 +1,0 @@
-"""The state of a cluster as htools list it."""
