@@ -136,7 +136,11 @@ class GroupCounting:
         self._change([node for _, (node,) in arrivals])
 
     def restore(self, node: int, queue: Queue | None) -> None:
-        """Count `node` again at the end of a trial; `queue`: its queue before the trial."""
+        """Count `node` again at the end of a trial; `queue`: its queue before the trial.
+
+        Building the queue again from the state, by change counters, is too slow: ``capacity`` with
+        ``--n1 strict`` on 40 nodes with 2400 rbd instances takes 1.61 s instead of 1.46 s.
+        """
         if queue is not None:
             self.queues[node] = queue
         self._change([node])

@@ -352,13 +352,13 @@ class _Need:
     items:
         MiB of memory, MiB of disk, members, and nodes with access, of what needs another node; a
         colocation group is one item.
-    memory_alone, sizes_alone, access_alone:
-        Whether a node accepts any item if it has the memory; the memory and the disk; these and
-        access to the pools of the item.
+    sizes_alone, access_alone:
+        Whether a node accepts any item if it has the memory and the disk; these and access to the
+        pools of the item.
     """
 
     __slots__ = (
-        "access_alone", "demand", "failovers", "group", "items", "leaving", "memory_alone", "node",
+        "access_alone", "demand", "failovers", "group", "items", "leaving", "node",
         "sizes_alone", "without_secondary",
     )  # fmt: skip
 
@@ -400,7 +400,6 @@ class _Need:
             or bool(may_not_receive(cluster, node, rules.targets(cluster, self.group)))
         )
         self.sizes_alone = not (barred or any(one.restricted for one in moving))
-        self.memory_alone = self.sizes_alone and not created
         self.access_alone = self.sizes_alone or not (barred or any(one.draws for one in moving))
 
 

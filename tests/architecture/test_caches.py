@@ -18,13 +18,10 @@ MARKS = re.compile(
 """What a file has that follows a state, or keeps what it has found."""
 
 UNMEASURED = {
-    "n1/batched_simulation.py",
     "n1/bounds.py",
     "n1/counting.py",
     "n1/failover_plan.py",
     "n1/failure_watch.py",
-    "n1/queues.py",
-    "n1/slot_counts.py",
     "n1/tolerance.py",
     "planners/squeeze/emptying.py",
 }
