@@ -114,7 +114,7 @@ class MoveLimits:
     they are asked for, run over `scope`.
     """
 
-    __slots__ = ("_fixed", "_kernel", "_known", "_limit_policies", "_scope", "_state")
+    __slots__ = ("_fixed", "_known", "_limit_policies", "_made", "_scope", "_state")
 
     def __init__(
         self,
@@ -127,7 +127,7 @@ class MoveLimits:
         self._fixed = fixed
         self._limit_policies = limit_policies
         self._scope = scope
-        self._kernel: Kept[None, ScalarKernel] = {}
+        self._made: ScalarKernel | None = None
         self._known: dict[tuple[object, object], KnownAnswers] = {}
 
     def allow(self, instance: Instance, before: Nodes, after: Nodes) -> bool:
@@ -209,7 +209,7 @@ class MoveLimits:
         """How a node is asked for a place by `checks`, as it is then."""
 
         def ask(instance: Instance, primary: int, index: int) -> Rejection | None:
-            kernel = self._as_it_is()
+            kernel = self._kernel
             if primary == NO_PRIMARY:
                 failing = kernel.failing_primary(instance, index, checks)
             else:
@@ -222,7 +222,7 @@ class MoveLimits:
         self, instance: Instance, before: Nodes, after: Nodes, primary: bool, mirror: bool
     ) -> tuple[int, Failing] | None:
         """The node that fails a limit, and which limit."""
-        kernel, found, index = self._as_it_is(), None, after[0]
+        kernel, found, index = self._kernel, None, after[0]
         if primary:
             checks = self._primary_checks(instance, before)
             found = kernel.failing_primary(instance, index, checks)
@@ -239,13 +239,15 @@ class MoveLimits:
     def open_to(
         self, instance: Instance, source: int, nodes: Sequence[int], barred: Mapping[int, str]
     ) -> list[int]:
-        """Those of `nodes` that may be the only one of `instance`, which was on `source`.
+        """Return those of `nodes` that may be the only node of `instance`, lowest score first.
 
-        Best first; none of `barred`.
+        The instance was on `source`, and is not placed now. `barred`: node -> why it is excluded.
         """
         rejections = {**barred, **may_not_receive(self._state.cluster, source, nodes)}
         limits = self._limit_policy_off(source).primary
-        found = self._as_it_is().singles(instance, nodes, rejections, limits)
+        kernel = self._kernel
+        kernel.follow()
+        found = kernel.singles(instance, nodes, rejections, limits)
         return [index for _, (index,) in found.row(0)]
 
     def _primary_checks(self, instance: Instance, before: Nodes) -> tuple[Check, ...]:
@@ -265,11 +267,12 @@ class MoveLimits:
     def _limit_policy_off(self, source: int) -> LimitPolicy:
         return self._limit_policies.off(self._state.cluster.nodes[source])
 
-    def _as_it_is(self) -> ScalarKernel:
-        state = self._state
-        return derived(
-            self._kernel, None, state.version, lambda: ScalarKernel(state, self._scope, self._fixed)
-        )
+    @property
+    def _kernel(self) -> ScalarKernel:
+        """The kernel, which reads each node as it is now; it is made when it is first needed."""
+        if self._made is None:
+            self._made = ScalarKernel(self._state, self._scope, self._fixed)
+        return self._made
 
 
 def _rejection_of(instance: Instance, index: int, failing: Failing) -> Rejection:

@@ -103,3 +103,26 @@ def test_nodes_open_after_moves_are_those_of_limits_made_anew() -> None:
         seen.add(tuple(found))
         state.place(one, (rng.choice(found),))
     assert len(seen) > 4
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_nodes_that_are_open_to_an_instance_follow_the_state(seed: int) -> None:
+    """Their order is that of their scores now, also if other instances have moved since."""
+    rng = Random(seed)
+    held = {f"i{k}": instance("node1", memory=100 + k, disk_template="rbd") for k in range(12)}
+    context = Context(read_cluster(cluster(6, instances=held), Reading()), Settings())
+    state, limit_policies = context.state, limit_policies_for(context.settings)
+    first, *others = context.cluster.instances
+    state.remove(first, first.nodes)
+    scope = range(6)
+    kept = MoveLimits(state, context.kernels.fixed, limit_policies, scope)
+    orders = set()
+    for _ in range(8):
+        fresh = MoveLimits(state, context.kernels.fixed, limit_policies, scope)
+        found = kept.open_to(first, 0, scope, {})
+        assert found == fresh.open_to(first, 0, scope, {})
+        orders.add(tuple(found))
+        for moved in rng.sample(others, 3):
+            state.remove(moved, state.where[moved.name])
+            state.place(moved, (rng.randrange(6),))
+    assert len(orders) > 1
