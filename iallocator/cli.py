@@ -16,7 +16,7 @@ import sys
 from iallocator import __version__
 from iallocator.commands import COMMANDS, check_command, find_command, run_command
 from iallocator.deadline import Running, Stopped
-from iallocator.errors import IallocatorError, UsageError, Voice, one_line, tell
+from iallocator.errors import INTERRUPTED, IallocatorError, UsageError, Voice, one_line, tell
 from iallocator.files import WholeOutput, read_file
 from iallocator.options.parser import parse
 from iallocator.options.settings import Settings, configuration_path
@@ -29,9 +29,6 @@ if TYPE_CHECKING:
     from iallocator.reply import Reply
 
 __all__ = ["answer", "main"]
-
-INTERRUPTED = 130
-"""Exit status after Ctrl-C."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

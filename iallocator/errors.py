@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from typing import Never
 
 __all__ = [
+    "INTERRUPTED",
     "IallocatorError",
     "RequestError",
     "UsageError",
@@ -26,6 +27,9 @@ __all__ = [
     "shown",
     "tell",
 ]
+
+INTERRUPTED = 130
+"""Exit status after Ctrl-C."""
 
 LONGEST_LINE = 1000
 """Characters of a line on stderr; names in a damaged document have any length."""

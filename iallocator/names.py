@@ -7,6 +7,7 @@ name begins so; as with htools, ``-O node1``.
 from __future__ import annotations
 
 from iallocator.errors import NotFoundError, cut
+from iallocator.tolerances import ALIKE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,9 +23,6 @@ __all__ = [
     "whole_name",
     "whole_names",
 ]
-
-ALIKE = 0.6
-"""How much of two words must be the same for one to be a guess at the other, 0 to 1."""
 
 FEW = 3
 """How many guesses are told."""

@@ -19,9 +19,6 @@ __all__ = ["run"]
 
 SIGNALS = (_signal.SIGINT, _signal.SIGTERM)
 
-INTERRUPTED = 130
-"""What `iallocator.cli.main` returns if a signal ended it."""
-
 _seen: list[int] = []
 """The signal that came, if one did."""
 
@@ -41,6 +38,7 @@ def run() -> NoReturn:
     if sys.stderr is not None:
         sys.stderr.reconfigure(errors=UNENCODABLE)  # type: ignore[union-attr]
     from iallocator.cli import main
+    from iallocator.errors import INTERRUPTED
 
     _on_signal(_interrupt)
     status = main()

@@ -76,12 +76,10 @@ def warnings_beyond(info: str, remarks: Sequence[str]) -> list[str]:
             warnings.append((remark.removeprefix(WARNING), []))
         elif remark.startswith(" ") and warnings:
             warnings[-1][1].append(remark.strip(" -"))
-    told = [f"{text} {_few(details)}" if details else text for text, details in warnings]
+    told = []
+    for text, details in warnings:
+        more = f", and {len(details) - WARNED} more" if len(details) > WARNED else ""
+        told.append(f"{text} {', '.join(details[:WARNED])}{more}" if details else text)
     new = [text for text in dict.fromkeys(told) if text not in info]
-    more = [f"{len(new) - WARNED} more warnings"] if len(new) > WARNED else []
-    return new[:WARNED] + more
-
-
-def _few(details: Sequence[str]) -> str:
-    more = f", and {len(details) - WARNED} more" if len(details) > WARNED else ""
-    return ", ".join(details[:WARNED]) + more
+    rest = [f"{len(new) - WARNED} more warnings"] if len(new) > WARNED else []
+    return new[:WARNED] + rest

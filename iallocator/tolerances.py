@@ -1,4 +1,4 @@
-"""By how much computed numbers may differ and still count as equal.
+"""By how much computed numbers may differ and still count as equal, and how large they may be.
 
 Each constant names what is compared, with its unit and the reason for its size.  Tolerances of a
 single calculation stand where that is: `iallocator.scoring.score_delta.ROUNDING`, for example.
@@ -6,7 +6,9 @@ single calculation stand where that is: `iallocator.scoring.score_delta.ROUNDING
 
 from __future__ import annotations
 
-__all__ = ["AMOUNT", "GAIN", "LEAST_SCORE", "SCORE", "VARIANCE"]
+__all__ = [
+    "ALIKE", "AMOUNT", "GAIN", "LARGEST", "LARGEST_LOAD", "LEAST_SCORE", "SCORE", "VARIANCE",
+]  # fmt: skip
 
 SCORE = 1e-9
 """Scores, no unit: those that differ by less are equal.
@@ -35,3 +37,12 @@ AMOUNT = 1e-9
 
 A node of 10 cpus with a ratio of 4.1 allows 41 virtual cpus, not 40.99999999999999.
 """
+
+LARGEST = 2**53
+"""Numbers that are read, in any unit: beyond this, floats skip whole numbers."""
+
+LARGEST_LOAD = 1e9
+"""The utilisation of a node or an instance, no unit: sums of squares stay far from infinity."""
+
+ALIKE = 0.6
+"""Two words, no unit: their minimum similarity, from 0 to 1, for a spelling suggestion."""

@@ -15,6 +15,7 @@ from iallocator.calls.layout import (
     ARGS,
     CALL,
     CONF,
+    DAY,
     DIGITS,
     REQUEST,
     RESPONSE,
@@ -23,7 +24,7 @@ from iallocator.calls.layout import (
     numbered,
 )
 from iallocator.deadline import Stopped
-from iallocator.errors import IallocatorError, UsageError, one_line, tell
+from iallocator.errors import INTERRUPTED, IallocatorError, UsageError, one_line, tell
 from iallocator.options.parser import last_value, words_of
 from iallocator.options.settings import Settings, configuration_path
 from iallocator.options.table import COMMON
@@ -85,8 +86,8 @@ NOT_KEPT = {
 
 NOT_UNDERSTOOD = "request not understood"
 
-FAILED, INTERRUPTED = 2, 130
-"""Exit statuses."""
+FAILED = 2
+"""Exit status if memory is not enough."""
 
 
 class Call:
@@ -244,9 +245,6 @@ LEVEL = 1
 
 GZIP_WINDOW = 31
 """Makes zlib write what gzip reads."""
-
-DAY = 86400.0
-"""Seconds."""
 
 
 class Store:

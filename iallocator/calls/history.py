@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from stat import S_ISREG
 
 from iallocator.calls.layout import CALL, REQUEST, file_of, numbered
-from iallocator.errors import IallocatorError, UsageError
+from iallocator.errors import INTERRUPTED, IallocatorError, UsageError
 from iallocator.files import read_file
 from iallocator.wire.codec import decode, dumps
 
@@ -20,8 +20,6 @@ __all__ = ["OUTCOMES", "Entry", "read_history"]
 OUTCOMES = ("success", "failed", "error", "crash", "interrupted", "no answer")
 """What comes of a call: an answer that is yes or no; a request that cannot be understood; a mistake
 of this program; a signal; nothing, for it still runs or was killed."""
-
-INTERRUPTED = 130
 
 LATEST = 253_402_300_799
 """The last second that calendars of four digits know."""

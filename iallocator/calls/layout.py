@@ -14,6 +14,7 @@ __all__ = [
     "ARGS",
     "CALL",
     "CONF",
+    "DAY",
     "KINDS",
     "REQUEST",
     "RESPONSE",
@@ -23,6 +24,9 @@ __all__ = [
     "referred",
     "request_path",
 ]
+
+DAY = 86400.0
+"""Seconds of a day."""
 
 ARGS, CONF, REQUEST, RESPONSE, CALL = KINDS = (
     "args", "conf", "request.json.gz", "response.json.gz", "call.json",

@@ -10,7 +10,7 @@ from iallocator.commands.command import print_json, reject_silent_nodes
 from iallocator.commands.progress import progress_line
 from iallocator.deadline import Deadline, Stopped
 from iallocator.engine import effective_settings, reading_for
-from iallocator.errors import UsageError, cut, tell
+from iallocator.errors import INTERRUPTED, UsageError, cut, tell
 from iallocator.files import WholeOutput, check_writable, is_stdout, write_file
 from iallocator.sources import load
 
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Cluster
 
 __all__ = ["read_again", "run"]
-
-INTERRUPTED = 130
-"""Exit status after Ctrl-C."""
 
 PICTURES = frozenset(
     ["png", "jpg", "jpeg", "gif", "webp", "bmp", "tif", "tiff", "pdf", "ps", "eps", "html", "htm"]

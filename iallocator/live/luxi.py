@@ -12,6 +12,7 @@ from iallocator.deadline import Deadline
 from iallocator.errors import RequestError
 from iallocator.files import LIMIT
 from iallocator.live.stream import (
+    ANSWER_SECONDS,
     CONNECT_SECONDS,
     LiveError,
     ServerError,
@@ -33,9 +34,6 @@ DEFAULT_SOCKETS = ("/var/run/ganeti/socket/ganeti-query", "/run/ganeti/socket/ga
 """Default paths of the socket; the first that exists is used."""
 
 END = b"\x03"
-
-ANSWER_SECONDS = 60.0
-"""Seconds for a question and its answer if the caller sets no deadline."""
 
 
 class LuxiClient:

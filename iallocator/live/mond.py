@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from iallocator.deadline import Deadline, DeadlineError
 from iallocator.errors import RequestError
-from iallocator.live.stream import LiveError, ask, in_threads, why
+from iallocator.live.stream import ANSWER_SECONDS, LiveError, ask, in_threads, why
 from iallocator.wire.codec import decode
 
 TYPE_CHECKING = False
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 __all__ = ["ask_daemons"]
 
 PORT = 1815
-
-ANSWER_SECONDS = 60.0
-"""How long a question to one daemon and its answer may take."""
 
 LIMIT = 2**20
 """Bytes of a report, at most: the loads of more than 10 000 instances."""

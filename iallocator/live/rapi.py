@@ -17,7 +17,7 @@ from urllib.parse import urlencode, urlsplit
 from iallocator.deadline import Deadline
 from iallocator.errors import RequestError, UsageError
 from iallocator.files import LIMIT, read_file
-from iallocator.live.stream import LiveError, ServerError, ask, why
+from iallocator.live.stream import ANSWER_SECONDS, LiveError, ServerError, ask, why
 from iallocator.wire.codec import decode_any, dumps
 
 TYPE_CHECKING = False
@@ -78,9 +78,6 @@ PORT = 5080
 
 STANDARD_PORTS = {"https": 443, "http": 80}
 """Port of an address with ``//`` and without a port, by scheme."""
-
-ANSWER_SECONDS = 60.0
-"""Seconds for a question and its answer if the caller sets no deadline."""
 
 NAME_MISMATCH = (62, 64)
 """OpenSSL's error codes for a certificate of another host, or of another address."""

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 
 __all__ = [
+    "ANSWER_SECONDS",
     "CONNECT_SECONDS",
     "Answer",
     "FingerprintError",
@@ -45,6 +46,9 @@ if TYPE_CHECKING:
 
     Result = TypeVar("Result")
 
+
+ANSWER_SECONDS = 60.0
+"""Seconds for a question to a server and its answer, unless the caller sets less."""
 
 CONNECT_SECONDS = 15.0
 """Seconds for finding the address, connecting and the TLS handshake together."""

@@ -6,6 +6,7 @@ A reader takes text and returns a value; a `ValueError` says what it expects.
 from __future__ import annotations
 
 from iallocator.ranking import ALIASES, STRATEGIES
+from iallocator.tolerances import LARGEST
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,15 +14,12 @@ if TYPE_CHECKING:
     from typing import Any
 
 __all__ = [
-    "HIGHEST", "Choice", "Numbers", "amount", "byte_size", "file_name", "name_list",
+    "Choice", "Numbers", "amount", "byte_size", "file_name", "name_list",
     "number_between", "positive", "score", "share", "signed", "strategy", "whole", "whole_between",
 ]  # fmt: skip
 
 UNITS = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 """What sizes are written in."""
-
-HIGHEST = 2**53
-"""The largest number that an option takes: beyond it, floats skip whole numbers."""
 
 
 NO_ALIASES: Mapping[str, str] = {}
@@ -70,19 +68,19 @@ class Numbers:
             return None
 
 
-def whole_between(lowest: int, highest: int = HIGHEST) -> Numbers:
+def whole_between(lowest: int, highest: int = LARGEST) -> Numbers:
     """Return a reader of whole numbers within these bounds, both included."""
     return Numbers(lowest, highest, whole=True)
 
 
-def number_between(lowest: float, highest: float = HIGHEST) -> Numbers:
+def number_between(lowest: float, highest: float = LARGEST) -> Numbers:
     """Return a reader of decimal numbers within these bounds, both included."""
     return Numbers(lowest, highest, whole=False)
 
 
 whole = whole_between(0)
 
-signed = number_between(-HIGHEST)
+signed = number_between(-LARGEST)
 amount = number_between(0)
 positive = number_between(0.001)
 share = number_between(0, 1)

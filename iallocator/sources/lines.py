@@ -12,8 +12,9 @@ from __future__ import annotations
 from iallocator.errors import RequestError
 from iallocator.model.policy import Interval, Policy, Spec
 from iallocator.model.templates import DISKLESS, DRBD, PLAIN, TEMPLATES
+from iallocator.tolerances import LARGEST
 from iallocator.wire.codec import not_utf8
-from iallocator.wire.fields import LARGEST, SMALLEST, describe, is_factor
+from iallocator.wire.fields import SMALLEST, describe, is_factor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -16,7 +16,8 @@ from iallocator.model.cluster import (
 )
 from iallocator.sources.lines import default_policy, whole
 from iallocator.sources.text import POLICIES, TextCluster
-from iallocator.wire.fields import LARGEST, describe
+from iallocator.tolerances import LARGEST
+from iallocator.wire.fields import describe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

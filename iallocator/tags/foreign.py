@@ -12,6 +12,7 @@ from itertools import chain
 from iallocator.model.constraints import TagFinding
 from iallocator.model.tags import ALLOW_MIGRATION, KINDS
 from iallocator.tags.affinity import parse
+from iallocator.tolerances import ALIKE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,9 +60,6 @@ OUR_TAGS: dict[str, dict[str, Sequence[str]]] = {
 
 ALONE = ("keep-running", "cannot-stop", "no-force-stop", "maintenance")
 """Kinds of tags without a value."""
-
-ALIKE = 0.6
-"""Minimum similarity of two words, from 0 to 1, for a spelling suggestion."""
 
 
 def misspelt(

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from iallocator.model.columns import CPUS, DISK, MEMORY
 from iallocator.tags.pacemaker_scores import add, read_integer, read_score
+from iallocator.tolerances import LARGEST
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,9 +35,6 @@ if TYPE_CHECKING:
     """Attribute -> amount."""
 
 __all__ = ["InstanceFacts", "PacemakerTags"]
-
-LARGEST = 2**53
-"""Amounts are limited to this absolute value."""
 
 UTILIZATION = "utilization:"
 SCORE = "score:"

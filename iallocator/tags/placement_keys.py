@@ -18,6 +18,7 @@ has no influence but a remark.
 from __future__ import annotations
 
 from iallocator.model.keys import SPECIAL, PlacementKey
+from iallocator.tolerances import LARGEST
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
 
 __all__ = ["NodeTags", "ResourceTags"]
-
-LARGEST = 2**53
 
 LEAST_RATIO = 1e-06
 """Contention ratios lie between this and its inverse: amounts are divided by them."""

@@ -41,7 +41,9 @@ from iallocator.model.policy import (
 )
 from iallocator.model.tags import interpret_tags
 from iallocator.model.templates import TEMPLATES
+from iallocator.tolerances import LARGEST
 from iallocator.wire.fields import (
+    POOL_TAG,
     absent,
     boolean,
     child,
@@ -57,11 +59,10 @@ from iallocator.wire.fields import (
     strings,
     text,
 )
-from iallocator.wire.pools_present import instance_speaks_of_pools, speaks_of_pools
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
     from typing import Any
 
     from iallocator.model.keys import PlacementKey
@@ -70,13 +71,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DEFAULT_GROUP",
+    "VERSION",
     "cluster_policy",
     "doubts",
-    "keys_of",
     "new_instance",
     "read_cluster",
     "read_facts",
     "read_instance",
+    "read_keys",
     "read_policy",
 ]
 
@@ -94,7 +96,7 @@ def new_instance(raw: Raw, reading: Reading, cluster: Cluster) -> Instance:
     instance = read_instance(name_of(raw, "name"), raw, reading, new=True)
     reading.place(instance, cluster)
     instance.asked = raw
-    if reading.behaviour.reads_pools and (cluster.storage or instance_speaks_of_pools(raw)):
+    if reading.behaviour.reads_pools and (cluster.storage or _instance_mentions_pools(raw)):
         from iallocator.wire.pools import resolve_pools
 
         resolve_pools(instance, raw, cluster)
@@ -135,7 +137,7 @@ def read_instance(name: str, raw: Raw, reading: Reading, new: bool = False) -> I
         load=reading.load,
     )
     if "placement_keys" in raw:
-        instance.placement_keys = keys_of(raw)
+        instance.placement_keys = read_keys(raw)
     return instance
 
 
@@ -157,11 +159,41 @@ def _disks(raw: Raw) -> tuple[list[int], int | None]:
     return sizes, spindles
 
 
-def keys_of(raw: Raw, level: str = "server") -> Sequence[PlacementKey]:
-    """Return the ``placement_keys`` of a cluster, an instance or a request."""
-    from iallocator.wire.placement_keys import read_keys
+def read_keys(raw: Raw, level: str = "server") -> tuple[PlacementKey, ...]:
+    """Return the ``placement_keys`` of a cluster, an instance or a request, in their order.
 
-    return read_keys(raw, level)
+    `level` is the level of keys that name none.
+
+    Raises
+    ------
+    RequestError
+        At an unknown level, class or special name, or a value or weight that is not a number.
+    """
+    from iallocator.model.keys import CLASSES, LEVELS, SPECIAL, PlacementKey
+
+    found: list[PlacementKey] = []
+    for position, item in enumerate(objects(raw, "placement_keys", [])):
+        try:
+            own_level = LEVELS.index(one_of(item, "level", LEVELS, level))
+            kind = one_of(item, "class", CLASSES)
+            if kind == "special":
+                name = SPECIAL[one_of(item, "name", tuple(SPECIAL))]
+            else:
+                name = name_of(item, "name")
+            value, weight = _signed(item, "value"), _signed(item, "weight")
+        except RequestError as error:
+            raise error.below(f"placement_keys/{position}") from None
+        found.append(PlacementKey(name, value, weight, kind != "customer", own_level))
+    return tuple(found)
+
+
+def _signed(raw: Raw, key: str) -> float:
+    """Return a number of either sign."""
+    value = raw.get(key, absent)
+    if (type(value) is int or type(value) is float) and -LARGEST <= value <= LARGEST:
+        return value
+    got = "but it is missing" if value is absent else f"got {describe(value)}"
+    raise RequestError(key, f"expected a number from {-LARGEST} to {LARGEST}, {got}")
 
 
 def _networks(raw: Raw) -> list[str]:
@@ -236,7 +268,7 @@ DEFAULT_GROUP = "00000000-0000-0000-0000-000000000000"
 """UUID of the default group of documents without groups."""
 
 VERSION = 2
-"""Version of the protocol."""
+"""Version of the protocol between Ganeti and its allocators."""
 
 ALLOC_POLICIES = ("preferred", "last_resort", "unallocable")
 
@@ -278,7 +310,7 @@ def read_cluster(document: Raw, reading: Reading) -> Cluster:
         text(document, "cluster_name", ""), tags, list(groups.values()), nodes, instances
     )
     if "placement_keys" in document:
-        cluster.placement_keys = keys_of(document, "cluster")
+        cluster.placement_keys = read_keys(document, "cluster")
     read_facts(document, cluster, reading)
     return cluster
 
@@ -290,12 +322,42 @@ def read_facts(document: Raw, cluster: Cluster, reading: Reading) -> None:
     `iallocator.wire.pools`; those of nodes, groups and instances may be left out, but for tags.
     """
     interpret_tags(cluster, reading.exclusion)
-    if reading.behaviour.reads_pools and speaks_of_pools(document):
+    if reading.behaviour.reads_pools and _mentions_pools(document):
         from iallocator.wire.pools import read_pools
 
         read_pools(document, cluster)
     if reading.behaviour.knows_affinity:
         read_access(cluster, cluster.instances, reading.tag_prefix)
+
+
+def _mentions_pools(document: Raw) -> bool:
+    """Return whether `document`, without its request, mentions storage pools."""
+    groups = (document.get("nodegroups") or {}).values()
+    return (
+        document.get("diskparams") is not None
+        or any(group.get("diskparams") is not None or _names_pool(group) for group in groups)
+        or any("storage_pools" in node or _names_pool(node) for node in document["nodes"].values())
+        or any(map(_instance_mentions_pools, document["instances"].values()))
+    )
+
+
+def _instance_mentions_pools(raw: Raw) -> bool:
+    """Return whether an instance names the storage of its disks."""
+    if "storage_type" in raw or "storage_pool" in raw:
+        return True
+    if _names_pool(raw):
+        return True
+    key = TEMPLATES[raw["disk_template"]].disk_key
+    if key is not None:
+        for disk in raw.get("disks") or ():
+            if key in disk:
+                return True
+    return False
+
+
+def _names_pool(raw: Raw) -> bool:
+    """Return whether a tag names a storage pool."""
+    return any(tag.startswith(POOL_TAG) for tag in raw.get("tags") or ())
 
 
 def doubts(document: Raw) -> Iterator[RequestError]:

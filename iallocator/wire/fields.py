@@ -7,6 +7,7 @@ Callers prepend the path of the object with `RequestError.below`.
 from __future__ import annotations
 
 from iallocator.errors import RequestError
+from iallocator.tolerances import LARGEST
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,13 +17,14 @@ if TYPE_CHECKING:
     Raw = dict[str, Any]
 
 __all__ = [
-    "LARGEST", "SMALLEST", "absent", "boolean", "child", "describe", "factor", "integer",
+    "POOL_TAG",
+    "SMALLEST", "absent", "boolean", "child", "describe", "factor", "integer",
     "is_factor", "members", "name_of", "names", "number",
     "objects", "one_of", "strings", "text",
 ]  # fmt: skip
 
-LARGEST = 2**53
-"""Largest integer that every JSON program can represent exactly."""
+POOL_TAG = "iallocator:pool:"
+"""Prefix of tags that name a pool; its type and, after a colon, its name follow."""
 
 SMALLEST = 1e-06
 """Smallest divisor: an amount divided by it stays within the range of floats."""

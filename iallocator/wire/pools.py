@@ -32,8 +32,16 @@ from iallocator.model.storage import (
     presumed,
 )
 from iallocator.model.templates import TEMPLATES
-from iallocator.wire.fields import child, describe, integer, name_of, objects, one_of, text
-from iallocator.wire.pools_present import POOL_TAG
+from iallocator.wire.fields import (
+    POOL_TAG,
+    child,
+    describe,
+    integer,
+    name_of,
+    objects,
+    one_of,
+    text,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from iallocator.requests import (
     NodeEvacuate,
     Relocate,
 )
-from iallocator.wire.document import keys_of, new_instance
+from iallocator.wire.document import new_instance, read_keys
 from iallocator.wire.fields import boolean, child, describe, integer, names, objects, one_of, text
 
 TYPE_CHECKING = False
@@ -50,7 +50,7 @@ def read_request(document: Raw, cluster: Cluster, reading: Reading) -> Request:
             request.asked = read_settings(raw)
         if "placement_keys" in raw and kind != "allocate":
             # Give the keys of a request to every instance that it is about
-            keys = keys_of(raw)
+            keys = read_keys(raw)
             for instance in request.concerned(cluster):
                 instance.asked_keys = keys
         return request

@@ -11,7 +11,8 @@ from iallocator.cli import main
 from iallocator.commands import COMMANDS, options_of
 from iallocator.options.settings import REQUEST_SETTINGS
 from iallocator.options.table import COMMON, Option
-from iallocator.options.values import HIGHEST, Numbers
+from iallocator.options.values import Numbers
+from iallocator.tolerances import LARGEST
 from tests.builders import Json, as_bytes, cluster, group, instance
 from tests.command import json_of, respond
 
@@ -22,7 +23,7 @@ Capture = pytest.CaptureFixture[str]
 TABLES = {"": COMMON, **{command: options_of(command) for command in COMMANDS}}
 
 RANGES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "byte_size": (("1", f"{HIGHEST}t"), ("0", "-1", "0g", f"{HIGHEST + 1}")),
+    "byte_size": (("1", f"{LARGEST}t"), ("0", "-1", "0g", f"{LARGEST + 1}")),
     "score": (("-INFINITY", "INFINITY", "9" * 30), ("", "-", "1.5")),
     "size": (("0,0,0", "999999999t,999999999t,99999,99999"), ("-1,0,0", "0,0", "1,1,1,1,1")),
     "priority": (("-20", "19"), ("-21", "20")),
@@ -40,7 +41,7 @@ def ends(option: Option) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return values at the ends of the range of `option`, and values just beyond them."""
     read = option.read
     if isinstance(read, Numbers):
-        beyond = [number + 2 * sign if abs(number) == HIGHEST else number + sign / (2 - read.whole)
+        beyond = [number + 2 * sign if abs(number) == LARGEST else number + sign / (2 - read.whole)
                   for number, sign in ((read.lowest, -1), (read.highest, 1))]  # fmt: skip
         whole = int if read.whole else float
         return (f"{read.lowest}", f"{read.highest}"), tuple(f"{whole(one)}" for one in beyond)

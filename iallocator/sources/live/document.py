@@ -12,6 +12,7 @@ from iallocator.errors import RequestError
 from iallocator.live.stream import LiveError
 from iallocator.model.templates import TEMPLATES
 from iallocator.sources.text import STATUS
+from iallocator.wire.document import VERSION
 from iallocator.wire.fields import describe
 
 __all__ = ["Answers", "Record", "captured", "check_kinds", "master_of", "silent_nodes"]
@@ -87,9 +88,6 @@ def _check(where: str, what: str, field: str, value: Any, kind: type) -> None:
         expected = "a string" if kind is str else "a list"
         raise LiveError(where, f"{what}: {field}: expected {expected}, got {describe(value)}")
 
-
-VERSION = 2
-"""Version of the protocol between Ganeti and its allocators."""
 
 NEEDED = {
     "total_memory": "mtotal",

@@ -14,6 +14,7 @@ from iallocator.live.mond import ask_daemons
 from iallocator.live.stream import LiveError
 from iallocator.model.cluster import set_cpu_loads
 from iallocator.sources.live.load import reading_deadline
+from iallocator.tolerances import LARGEST_LOAD
 from iallocator.wire.codec import decode_any
 
 TYPE_CHECKING = False
@@ -30,9 +31,6 @@ __all__ = ["MissingError", "add_measured"]
 
 OF_NODES = "cpu-avg-load"
 OF_INSTANCES = "xen-cpu-avg-load"
-
-HIGHEST = 1e9
-"""Largest utilisation of a node or instance; sums of squares stay within the range of floats."""
 
 
 class MissingError(IallocatorError):
@@ -173,4 +171,4 @@ def _number(value: object) -> float | None:
     """Return a utilisation; None if `value` is not one."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return float(value) if 0 <= value <= HIGHEST else None
+    return float(value) if 0 <= value <= LARGEST_LOAD else None

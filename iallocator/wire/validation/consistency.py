@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from iallocator.errors import RequestError
 from iallocator.model.templates import TEMPLATES
+from iallocator.tolerances import LARGEST
 from iallocator.wire.document import DEFAULT_GROUP, doubts
-from iallocator.wire.fields import LARGEST, NAMELESS, describe
+from iallocator.wire.fields import NAMELESS, describe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
