@@ -325,10 +325,11 @@ class FailureTolerance:
         Parameters
         ----------
         before:
-            Failure -> whether it must be tolerated.
+            Failure -> whether it must be tolerated; not with ``strict``, which requires all.
         losses:
             Failure -> what it may lose, with ``no-worse``.
         """
+        assert before is None or not self.rules.requires_all
         self._before_is_given = before is not None
         self._tolerated = before or {}
         self._losses = losses

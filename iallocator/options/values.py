@@ -10,7 +10,7 @@ from iallocator.tolerances import LARGEST
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
     from typing import Any
 
 __all__ = [
@@ -124,27 +124,39 @@ def score(text: str) -> int:
 class Choice:
     """Read one of a few words.
 
-    Attributes
+    Parameters
     ----------
     words:
-        All that are accepted, aliases last.
+        The words, if they are always the same.
+    names:
+        The words, if the collection may grow later.
     aliases:
         Words that are short for another one -> that one.
     """
 
-    __slots__ = ("aliases", "words")
+    __slots__ = ("aliases", "names")
 
-    def __init__(self, *words: str, aliases: Mapping[str, str] = NO_ALIASES) -> None:
-        self.words = (*words, *aliases)
+    def __init__(
+        self,
+        *words: str,
+        names: Collection[str] = (),
+        aliases: Mapping[str, str] = NO_ALIASES,
+    ) -> None:
+        self.names = words or names
         self.aliases = aliases
 
     def __str__(self) -> str:
-        return "one of " + ", ".join(word for word in self.words if word not in self.aliases)
+        return "one of " + ", ".join(self.names)
 
     def __call__(self, text: str) -> str:
-        if text not in self.words:
+        if text not in self.names and text not in self.aliases:
             raise ValueError(str(self))
         return self.aliases.get(text, text)
 
+    @property
+    def words(self) -> tuple[str, ...]:
+        """All words that are accepted, aliases last."""
+        return (*self.names, *self.aliases)
 
-strategy = Choice(*STRATEGIES, aliases=ALIASES)
+
+strategy = Choice(names=STRATEGIES, aliases=ALIASES)

@@ -323,26 +323,30 @@ class RequiredFailures:
         self.hopeless: frozenset[int] = frozenset()
         self._hopeless: frozenset[Failure] = frozenset()
         self._failures: dict[Group, FailureTolerance] = {}
+        self._strict: list[FailureTolerance] = []
         relations = context.bonds.relations
         units = None if relations is None else relations.units()
         for group in context.cluster.groups:
             mode = context.settings_of(group).n1
             if mode != "off":
-                rules = Rules(mode, units, context.effort, plan=True)
+                # `tolerance` names the failures that ``strict`` requires
+                compared = "no-new" if mode == "strict" else mode
+                rules = Rules(compared, units, context.effort, plan=True)
                 failures = FailureTolerance(
                     context.state, rules, context.all_nodes(), context.kernels, group
                 )
                 failures.measure(now=mode != "strict")
                 self._failures[group] = failures
+                if mode == "strict":
+                    self._strict.append(failures)
 
     def find_hopeless(self) -> None:
         """Look for hopeless nodes, when only the instances that stay are on the state."""
         hopeless: set[Failure] = set()
-        for failures in self._failures.values():
-            if failures.rules.requires_all:
-                failing = failures.failing()
-                tolerated = failures.tolerated(failing) if failures.initial.several else ()
-                hopeless.update(set(failing).difference(tolerated))
+        for failures in self._strict:
+            failing = failures.failing()
+            tolerated = failures.tolerated(failing) if failures.initial.several else ()
+            hopeless.update(set(failing).difference(tolerated))
         self._hopeless = frozenset(hopeless)
         self.hopeless = frozenset(node for failure in hopeless for node in failure)
 
@@ -363,7 +367,7 @@ class RequiredFailures:
             failures.require({}, failures.initial.allowed_losses(back))
             return failures
         failing = failures.failing()
-        if failures.rules.requires_all:
+        if failures in self._strict:
             required = set(failing) if new else set(failing).difference(self._hopeless)
         else:
             required = set(failures.required(CAME))
