@@ -1,8 +1,8 @@
-"""Where instances must not be, and which must stay: hard location scores and maintenance.
+"""Enforce hard location scores and the maintenance of nodes.
 
-A score of minus infinity (tags of a node, or of an instance about a node) keeps an instance
-off a node in either role.  A node in maintenance is given nothing new, and what runs there
-stays.  These are musts under every strategy, in requests and plans alike.
+A score of minus infinity keeps an instance off a node in either role. It is a tag of the node, or
+a tag of the instance that names the node. A node in maintenance receives no instances, and its
+running instances stay. These are hard constraints with every strategy, in requests and in plans.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ __all__ = ["Locations", "locations_of"]
 
 
 def locations_of(cluster: Cluster, new: Iterable[Instance], prefix: str) -> Locations | None:
-    """The location musts that tags express; None, and nothing is loaded, if there are none."""
+    """Return the hard location constraints that tags express; None if there are none.
+
+    Without such tags, no module is loaded.
+    """
     instances = [*cluster.instances, *new]
     maintenance, score = f"{prefix}maintenance", f"{prefix}score:"
     nodes = (node.tags for node in cluster.nodes if node.tags)
@@ -39,12 +42,12 @@ def locations_of(cluster: Cluster, new: Iterable[Instance], prefix: str) -> Loca
 
 
 class Locations:
-    """The location musts of the instances of a cluster, and of new ones.
+    """The hard location constraints of the instances of a cluster, and of new ones.
 
     Attributes
     ----------
     closed:
-        Node index -> the must that keeps every instance from coming there.
+        Node index -> the constraint that keeps all instances off the node.
     """
 
     __slots__ = ("_homes", "_known", "_maintained", "_own", "_prefix", "closed")
@@ -92,7 +95,7 @@ class Locations:
         return Constraint(LOCATION, MUST, instance, what, f"tag {self._prefix}{tag}")
 
     def forbidden(self, instance: str) -> Mapping[int, Constraint]:
-        """The nodes that `instance` must not come to, in any role, and why."""
+        """Return the nodes that `instance` must not use in any role, with the constraint."""
         own = self._own.get(instance)
         if own is None:
             return self.closed
@@ -101,7 +104,7 @@ class Locations:
         return self._known[instance]
 
     def pin(self, instance: str) -> Constraint | None:
-        """Why the primary of `instance` must stay where it is, if it must."""
+        """Return the constraint that keeps the primary of `instance` in place, or None."""
         home = self._homes.get(instance)
         if home is None:
             return None
@@ -110,11 +113,11 @@ class Locations:
 
     @property
     def pinned(self) -> Collection[str]:
-        """The instances whose primaries must stay where they are."""
+        """Return the instances with a primary that must stay in place."""
         return self._homes.keys()
 
     def broken(self, instance: str, node: int) -> list[Constraint]:
-        """The musts that `instance` breaks if its primary is on `node`."""
+        """Return the constraints that are violated if the primary of `instance` is on `node`."""
         pin = self.pin(instance)
         if pin is not None:
             return [] if node == self._homes[instance] else [pin]

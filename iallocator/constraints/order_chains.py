@@ -1,4 +1,7 @@
-"""Who depends on something that cannot be, and through which chain of musts."""
+"""Find the instances that depend on an instance that cannot run, and why.
+
+A chain of hard constraints leads from the dependent instance to the one that cannot run.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,13 @@ from iallocator.tags.affinity import bond_between
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from iallocator.model.cluster import Cluster
     from iallocator.model.constraints import Constraint, Member, Rule
-    from iallocator.model.instance import Instance
 
     MembersOf = Mapping[str, Mapping[Rule, Sequence[Member]]]
-    """Instance -> rule -> its memberships there."""
+    """Instance -> rule -> its memberships in the rule."""
 
     Bonds = Callable[[str], Sequence[Constraint]]
     """Instance -> its orders."""
@@ -22,11 +24,11 @@ if TYPE_CHECKING:
 __all__ = ["dependents_of_failed", "unsupported"]
 
 LINKS = 8
-"""How many links of a chain are told; of longer ones the first and the last."""
+"""The number of links that a chain shows; of a longer chain, the first and the last."""
 
 
 class _Chain:
-    """Why something depends on what cannot be: bonds, each to the next instance, and a reason."""
+    """One link of a chain of dependencies: a bond, and the next link or the final reason."""
 
     __slots__ = ("_bond", "_length", "_next", "_reason")
 
@@ -57,40 +59,41 @@ class _Chain:
 def unsupported(
     cluster: Cluster, bonds: Bonds, bound: Collection[str], coming: Collection[str]
 ) -> dict[str, str]:
-    """Instances that start after something that cannot run, and through which musts.
+    """Return the instances that cannot start by their hard orders, with the chain that prevents it.
 
-    That does not exist, does not run, is on a node that is offline, or starts itself after
-    such a thing: the shortest chain is told.  `bound` are the instances that have orders,
-    `coming` those that the request makes.
+    A chain ends at an instance that does not exist, does not run, or is on an offline node. The
+    shortest chain is returned. `bound` are the instances that have orders. `coming` are the
+    instances that the request creates.
     """
     there = {instance.name: instance for instance in cluster.instances}
-    waiting: dict[str, list[str]] = {}
+    dependents: dict[str, list[str]] = {}
     chains: dict[str, _Chain] = {}
+    # Instances with an order that names an instance that cannot run
     for name in bound:
         for bond in bonds(name):
-            if bond.must and bond.other:
-                waiting.setdefault(bond.other, []).append(name)
-                why = "" if bond.other in coming else _hindrance(cluster, there.get(bond.other))
-                if why and name not in chains:
-                    chains[name] = _Chain(bond.text, why)
+            if not (bond.must and bond.other):
+                continue
+            dependents.setdefault(bond.other, []).append(name)
+            if name in chains or bond.other in coming:
+                continue
+            base = there.get(bond.other)
+            if base is None:
+                chains[name] = _Chain(bond.text, "does not exist")
+            elif not base.running:
+                chains[name] = _Chain(bond.text, "does not run")
+            else:
+                home = cluster.nodes[base.nodes[0]]
+                if home.offline:
+                    chains[name] = _Chain(bond.text, f"is on {home.name}, which is offline")
+    # Instances that depend on one of those; breadth first, so that chains are the shortest
     row = list(chains)
-    for name in row:  # grows: those that wait for one that waits in vain
-        for other in waiting.get(name, ()):
+    for name in row:  # grows
+        for other in dependents.get(name, ()):
             if other not in chains:
                 bond = next(b for b in bonds(other) if b.must and b.other == name)
                 chains[other] = _Chain(bond.text, following=chains[name])
                 row.append(other)
     return {name: str(chain) for name, chain in chains.items()}
-
-
-def _hindrance(cluster: Cluster, base: Instance | None) -> str:
-    """Why an instance of the cluster, itself, cannot be waited for, or ""."""
-    if base is None:
-        return "does not exist"
-    if not base.running:
-        return "does not run"
-    home = cluster.nodes[base.nodes[0]]
-    return f"is on {home.name}, which is offline" if home.offline else ""
 
 
 def dependents_of_failed(
@@ -99,39 +102,37 @@ def dependents_of_failed(
     bonds: Bonds,
     members_of: MembersOf,
 ) -> dict[str, str]:
-    """Those of `done` that depend on one of `failed`, by musts, and through which chain.
+    """Return the instances of `done` that depend on one of `failed`, with the shortest chain.
 
-    To be together is to depend on each other; `bonds` say who starts after whom.  The
-    shortest chain is told.  Cost: bonds and members, each once.
+    Instances with a hard colocation depend on each other. By its hard `bonds`, an instance depends
+    on those that must start before it. Cost: one pass over bonds and members.
     """
     done = list(done)
-    waiting: dict[str, list[tuple[str, Constraint]]] = {}
+    dependents: dict[str, list[tuple[str, str]]] = {}
     for name in done:
         for bond in bonds(name):
             if bond.must and bond.other:
-                waiting.setdefault(bond.other, []).append((name, bond))
+                dependents.setdefault(bond.other, []).append((name, bond.text))
     chains: dict[str, _Chain] = {}
     left = set(done).difference(failed)
-    told: set[Rule] = set()
+    seen: set[Rule] = set()
     row = sorted(failed)
-    for name in row:  # grows: those that depend on one that is left behind
-        found = [(other, bond.text) for other, bond in waiting.get(name, ())]
-        for other, text in (*found, *_together(name, members_of, told)):
+    for name in row:  # grows by the instances that depend on `name`
+        found = list(dependents.get(name, ()))
+        # The members of colocation groups; each rule only once
+        for rule, members in members_of.get(name, {}).items():
+            hard = next((member for member in members if member.must), None)
+            if rule.kind != TOGETHER or hard is None or rule in seen:
+                continue
+            seen.add(rule)
+            for member in rule.members:
+                if member.must and member.instance != name:
+                    domains = domains_between(member.domain, hard.domain)
+                    text = bond_between(member, hard, domains[0]).text
+                    found.append((member.instance, f"must be {text}"))
+        for other, text in found:
             if other in left and other not in chains:
                 following = chains.get(name)
                 chains[other] = _Chain(text, "" if following else "has no place", following)
                 row.append(other)
     return {name: str(chains[name]) for name in done if name in chains}
-
-
-def _together(name: str, members_of: MembersOf, told: set[Rule]) -> Iterator[tuple[str, str]]:
-    """Who must be together with an instance, and that in words; each rule only once."""
-    for rule, members in members_of.get(name, {}).items():
-        musts = [member for member in members if member.must]
-        if rule.kind == TOGETHER and musts and rule not in told:
-            told.add(rule)
-            for other in rule.members:
-                if other.must and other.instance != name:
-                    domains = domains_between(other.domain, musts[0].domain)
-                    bond = bond_between(other, musts[0], domains[0])
-                    yield other.instance, f"must be {bond.text}"

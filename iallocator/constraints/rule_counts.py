@@ -168,19 +168,17 @@ class LiveRuleCounts(RuleCounts):
         stamps = self._state.stamps
         if stamps != self._stamps:
             for index, (old, new) in enumerate(zip(self._stamps, stamps)):
-                if old != new:
-                    self._recount(index)
+                if old == new:
+                    continue
+                present = self._state.primaries[index].keys() & self._members_of.keys()
+                for name in self._names[index] - present:
+                    if self.homes.get(name) == index:
+                        self._take(name)
+                for name in present - self._names[index] - self._pending:
+                    self._put(name, index)
+                self._names[index] = present
             self._stamps = list(stamps)
         return self
-
-    def _recount(self, index: int) -> None:
-        present = self._state.primaries[index].keys() & self._members_of.keys()
-        for name in self._names[index] - present:
-            if self.homes.get(name) == index:
-                self._take(name)
-        for name in present - self._names[index] - self._pending:
-            self._put(name, index)
-        self._names[index] = present
 
 
 NOBODYS = ":"

@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 
 ONCE = ("priority", "stickiness", "ram-contention", "cpu-contention")
-"""Kinds of which only one value can count."""
+"""Kinds of tags that can have only one value for each object."""
 
 SOME = 3
-"""How many nodes are named that lack something."""
+"""The number of nodes that a finding names at most."""
 
 
 def tag_findings(
@@ -43,18 +43,19 @@ def tag_findings(
     shared: bool = True,
     keys: bool = True,
 ) -> list[TagFinding]:
-    """Return what is wrong with tags of `instances`; if `shared`, of cluster, groups and nodes.
+    """Return the findings for the tags of `instances`.
 
-    `settings` are the names of the settings that tags may change.  `keys`: whether placement keys
-    and utilization attributes matter.
+    `settings` are the names of the settings that tags may change. With `shared`, the tags of the
+    cluster, its groups and its nodes are checked, too. `keys` says that a strategy uses placement
+    keys and utilization attributes.
     """
     found = list(misspelt(cluster, instances, prefix, settings))
     if not shared:
         found = [one for one in found if one.owner.startswith("instance ")]
     names = {instance.name for instance in instances}
-    told = {(one.owner, one.tag) for one in found}
+    known = {(one.owner, one.tag) for one in found}
     amounts = _amounts(cluster, instances, prefix, keys) if shared else ()
-    found += (one for one in amounts if (one.owner, one.tag) not in told)
+    found += (one for one in amounts if (one.owner, one.tag) not in known)
     found += _contradictions(cluster, instances, prefix, settings, shared)
     if relations is not None:
         found += _circles(relations, names)
@@ -71,7 +72,7 @@ def all_findings(
     relations: Relations | None,
     settings: Collection[str],
 ) -> list[TagFinding]:
-    """Return what is wrong with tags, those of Ganeti's own tools that are read here included."""
+    """Return the findings for this program's tags and for those of Ganeti's own tools."""
     ours = tag_findings(cluster, instances, prefix, relations, settings)
     return [*ours, *misspelt_foreign(cluster, instances)]
 
@@ -79,9 +80,9 @@ def all_findings(
 def _amounts(
     cluster: Cluster, instances: Iterable[Instance], prefix: str, keys: bool
 ) -> Iterator[TagFinding]:
-    """Numbers that are none, and scores for nodes that there are not.
+    """Yield tags with an invalid number, and scores for unknown nodes.
 
-    Without `keys` only those of scores that forbid a node, or may have been meant to.
+    Without `keys`, yield only invalid scores and those that forbid a node.
     """
     facts = PacemakerTags(cluster, (), [], prefix)
     for instance in instances:
@@ -89,17 +90,14 @@ def _amounts(
             facts.of(instance)
     for one in facts.findings:
         body = one.tag[len(prefix) :]
-        if keys or (body.startswith("score:") and _sign(body.rpartition(":")[2]) < 1):
+        counts = keys
+        if not keys and body.startswith("score:"):
+            try:
+                counts = read_score(body.rpartition(":")[2]) == -INFINITY
+            except ValueError:
+                counts = True  # perhaps meant to forbid the node
+        if counts:
             yield one
-
-
-def _sign(value: str) -> int:
-    """-1 for a score that forbids, 1 for another one, 0 for what is none."""
-    try:
-        score = read_score(value)
-    except ValueError:
-        return 0
-    return -1 if score == -INFINITY else 1
 
 
 def _contradictions(
@@ -109,7 +107,7 @@ def _contradictions(
     settings: Collection[str],
     shared: bool,
 ) -> Iterator[TagFinding]:
-    """Tags of one owner that say different things of the same."""
+    """Yield tags that contradict another tag of the same object."""
     owners: list[tuple[str, Iterable[str]]] = []
     if shared:
         owners.append(("the cluster", cluster.tags))
@@ -117,40 +115,35 @@ def _contradictions(
         owners += ((f"node {node.name}", node.tags) for node in cluster.nodes)
     owners += ((f"instance {one.name}", one.tags) for one in instances)
     for owner, tags in owners:
-        yield from _opposites(owner, tags, prefix)
+        # Scores that require a node, or all nodes, and scores that forbid it
+        always: dict[str, str] = {}
+        never: dict[str, str] = {}
+        for tag in tags:
+            where, _, value = tag.rpartition(":")
+            if tag.startswith(f"{prefix}score:") and value in WORDS:
+                (never if value.startswith("-") else always).setdefault(where, tag)
+        for where in sorted(always.keys() & never.keys()):
+            against = f"contradicts {never[where]}"
+            yield TagFinding("contradiction", owner, always[where], against)
+        # Two values of what can have only one
         known: dict[str, str] = {}
         for tag in tags:
-            if tag.startswith(prefix):
-                about = _about(tag[len(prefix) :], settings)
-                other = known.setdefault(about, tag) if about else tag
-                if other != tag:
-                    yield TagFinding("contradiction", owner, tag, f"contradicts {other}")
-
-
-def _about(body: str, settings: Collection[str]) -> str:
-    """Return what a tag sets, if that can have one value only; else ""."""
-    kind, _, rest = body.partition(":")
-    if kind in ONCE or kind in settings:
-        return kind
-    if kind == "utilization":
-        return f"{kind}:{rest.rpartition(':')[0]}"
-    return ""
-
-
-def _opposites(owner: str, tags: Iterable[str], prefix: str) -> Iterator[TagFinding]:
-    """Scores of one owner that ask for a node, or for all, and forbid it."""
-    always: dict[str, str] = {}
-    never: dict[str, str] = {}
-    for tag in tags:
-        where, _, value = tag.rpartition(":")
-        if tag.startswith(f"{prefix}score:") and value in WORDS:
-            (never if value.startswith("-") else always).setdefault(where, tag)
-    for where in sorted(always.keys() & never.keys()):
-        yield TagFinding("contradiction", owner, always[where], f"contradicts {never[where]}")
+            if not tag.startswith(prefix):
+                continue
+            kind, _, rest = tag[len(prefix) :].partition(":")
+            if kind in ONCE or kind in settings:
+                name = kind
+            elif kind == "utilization":
+                name = f"{kind}:{rest.rpartition(':')[0]}"
+            else:
+                continue
+            other = known.setdefault(name, tag)
+            if other != tag:
+                yield TagFinding("contradiction", owner, tag, f"contradicts {other}")
 
 
 def _circles(relations: Relations, names: Collection[str]) -> Iterator[TagFinding]:
-    """Instances that must start after themselves, through others."""
+    """Yield instances that must start after themselves, by a cycle of hard orders."""
     bonds = [
         bond
         for name in relations.bound
@@ -167,7 +160,7 @@ def _circles(relations: Relations, names: Collection[str]) -> Iterator[TagFindin
 
 
 def _parted_units(relations: Relations, names: Collection[str]) -> Iterator[TagFinding]:
-    """Instances that must be apart, and together by other tags."""
+    """Yield instances that hard constraints both separate and colocate."""
     units = relations.units()
     together = [(rule, _named_domains(rule)) for rule in relations.rules if rule.kind == TOGETHER]
     special = {domain for _, domains in together for domain in domains}
@@ -185,12 +178,16 @@ def _parted_units(relations: Relations, names: Collection[str]) -> Iterator[TagF
 
 
 def _named_domains(rule: Rule) -> set[str]:
-    """The failure domains that members name."""
+    """Return the failure domains that members of `rule` name."""
     return {member.domain for member in rule.members} - {""}
 
 
 def _pairs(rule: Rule, units: Units) -> dict[str, list[tuple[Member, Member]]]:
-    """Each of `rule` that must, and another in its unit, by the domains that the two ask for."""
+    """Return pairs of members that `rule` separates, and that are in one colocation group.
+
+    The pairs are listed by the failure domains that the two members name. Each member with a hard
+    constraint has at most one partner before it.
+    """
     first: dict[int, list[Member]] = {}
     pairs: dict[str, list[tuple[Member, Member]]] = {}
     for member in rule.members if units else ():
@@ -210,7 +207,7 @@ def _pairs(rule: Rule, units: Units) -> dict[str, list[tuple[Member, Member]]]:
 def _of_each(
     pairs: Iterable[tuple[Member, Member]], names: Collection[str]
 ) -> Iterator[TagFinding]:
-    """What is told of each of two that is in `names`."""
+    """Yield one finding for each instance of `pairs` that is in `names`."""
     for member, other in pairs:
         for one, against in ((member, other), (other, member)):
             if one.instance in names:
@@ -221,7 +218,10 @@ def _of_each(
 def _unknown_domains(
     relations: Relations, names: Collection[str], prefix: str
 ) -> Iterator[TagFinding]:
-    """Failure domains of rules that some nodes have no tag of: each of those is its own."""
+    """Yield failure domains that members of rules name, and that some nodes have no tag of.
+
+    Each node without such a tag is its own failure domain.
+    """
     nodes = relations.cluster.nodes
     seen: set[str] = set()
     for rule in relations.rules:
@@ -237,7 +237,7 @@ def _unknown_domains(
 
 
 def _lacking(cluster: Cluster, instances: Iterable[Instance], prefix: str) -> Iterator[TagFinding]:
-    """Keys and attributes that are asked for and that some nodes do not have."""
+    """Yield placement keys and utilization attributes that instances need and some nodes lack."""
     has: dict[str, set[str]] = {}
     for node in cluster.nodes:
         for tag in (*node.tags, *node.group.tags):
@@ -250,7 +250,7 @@ def _lacking(cluster: Cluster, instances: Iterable[Instance], prefix: str) -> It
         for tag in tags:
             for name in _named(tag, prefix, ("syskey", "key", "utilization")):
                 customers = tag.startswith(f"{prefix}key:") and not name.startswith("key _")
-                if name in seen or customers:  # those of customers are compared with each other
+                if name in seen or customers:  # nodes do not set keys of customers
                     continue
                 seen.add(name)
                 nodes = cluster.nodes
@@ -261,7 +261,7 @@ def _lacking(cluster: Cluster, instances: Iterable[Instance], prefix: str) -> It
 
 
 def _named(tag: str, prefix: str, kinds: Sequence[str]) -> Iterator[str]:
-    """``key NAME`` or ``utilization NAME``, if the tag is of one of `kinds`."""
+    """Yield ``key NAME`` or ``utilization NAME`` if the kind of `tag` is in `kinds`."""
     if tag.startswith(prefix):
         kind, _, rest = tag[len(prefix) :].partition(":")
         name = rest.partition(":")[0]
@@ -270,7 +270,7 @@ def _named(tag: str, prefix: str, kinds: Sequence[str]) -> Iterator[str]:
 
 
 def _some(names: Sequence[str], count: int) -> str:
-    """Who lacks something: no node has, or node1, node2 and 3 more have."""
+    """Return the subject and verb of a finding: "node1, node2, node3 and 2 more have"."""
     if len(names) == count:
         return "all nodes have"
     few = ", ".join(names[:SOME])

@@ -75,32 +75,26 @@ class Rejection:
 def group_rejections(
     cluster: Cluster, group: Group, instance: Instance, nodes: Iterable[int], by_policy: str
 ) -> dict[int, Rejection]:
-    """Those of `nodes` of `group` that reject `instance`, whatever they have left.
+    """Return those of `nodes` of `group` that reject `instance` regardless of free capacity.
 
-    All of them where the whole group does.  `by_policy` is the reason that is counted where the
-    policy rejects the instance; if it is "", what the policy rejects.
+    If the whole group rejects the instance, these are all nodes. `by_policy` is the reason that is
+    counted where the policy rejects the instance; if it is "", the part of the policy is the
+    reason.
     """
-    whole = _whole_rejection(cluster, group, instance)
-    if whole is not None:
-        return dict.fromkeys(nodes, whole)
+    if lacks_network(group, instance):
+        missing = ", ".join(sorted(set(instance.networks) - group.networks))
+        why = f"group {group.name} is not connected to network {missing}"
+        return dict.fromkeys(nodes, Rejection("FailGroup", why))
+    pools = out_of_reach(cluster, group.nodes, instance)
+    if pools:
+        return dict.fromkeys(nodes, Rejection("FailGroup", f"group {group.name} does not {pools}"))
     rejected = rejected_by_policy(cluster, group, instance, by_policy)
     why = f"the policy of group {group.name} refuses an instance of this kind or size"
     return {i: Rejection(rejected[i], why, i) for i in nodes if i in rejected}
 
 
-def _whole_rejection(cluster: Cluster, group: Group, instance: Instance) -> Rejection | None:
-    """Why the whole `group` rejects `instance`."""
-    if lacks_network(group, instance):
-        missing = ", ".join(sorted(set(instance.networks) - group.networks))
-        return Rejection("FailGroup", f"group {group.name} is not connected to network {missing}")
-    pools = out_of_reach(cluster, group.nodes, instance)
-    if pools:
-        return Rejection("FailGroup", f"group {group.name} does not {pools}")
-    return None
-
-
 def migration_rejection(cluster: Cluster, source: int, target: int) -> Rejection | None:
-    """Why migration tags keep instances of `source` off `target`."""
+    """Return the rejection if migration tags keep instances of `source` off `target`, or None."""
     missing = missing_migration_tags(cluster, source, target)
     if not missing:
         return None
@@ -109,7 +103,7 @@ def migration_rejection(cluster: Cluster, source: int, target: int) -> Rejection
 
 
 def policy_breach(policy: Policy, instance: Instance, exclusive: bool) -> str:
-    """What `policy` rejects about `instance`; "" if it admits it.
+    """Return why `policy` rejects `instance`; "" if it accepts the instance.
 
     With `exclusive` storage the spindles of the disks count, otherwise ``spindle_use``.
     """
@@ -123,12 +117,12 @@ def policy_breach(policy: Policy, instance: Instance, exclusive: bool) -> str:
         )
     if len(breaches) == 1:
         return f"outside the policy of the group: {breaches[0]}"
-    told = "; ".join(f"interval {n}: {text}" for n, text in enumerate(breaches, start=1))
-    return f"outside every interval of the policy of the group ({told})"
+    reasons = "; ".join(f"interval {n}: {text}" for n, text in enumerate(breaches, start=1))
+    return f"outside every interval of the policy of the group ({reasons})"
 
 
 def _interval_breach(interval: Interval, instance: Instance, exclusive: bool) -> str:
-    """The first bound of `interval` that `instance` breaks, or ""."""
+    """Return the first bound of `interval` that `instance` violates, in words, or ""."""
     bounds = (("at least", interval.low, 1), ("at most", interval.high, -1))
     for words, bound, sign in bounds:
         for actual, limit, unit in _measures(instance, bound, exclusive):
@@ -142,7 +136,7 @@ def _interval_breach(interval: Interval, instance: Instance, exclusive: bool) ->
 def _measures(
     instance: Instance, bound: Spec, exclusive: bool
 ) -> Iterator[tuple[int | None, int, str]]:
-    """(actual, bound, unit) in the order in which bounds are tested."""
+    """Yield (actual, bound, unit) in the order in which bounds are tested."""
     disks = instance.disk_sizes if TEMPLATES[instance.template].has_disks else ()
     yield instance.memory, bound.memory, "MiB memory"
     for size in disks:
