@@ -38,6 +38,10 @@ class _AnyRequest:
         Whether only one group is asked.
     leaves_primaries:
         Whether existing instances are to leave their primaries.
+    considers_other_groups:
+        Whether an existing instance may be offered to groups other than its own.
+    all_or_nothing:
+        Whether one instance without a place fails the request for all of its instances.
     """
 
     __slots__ = ("asked",)
@@ -48,6 +52,8 @@ class _AnyRequest:
     scores_pairs = False
     stays_in_group = False
     leaves_primaries = False
+    considers_other_groups = False
+    all_or_nothing = False
 
     def __new__(cls, *_: Any, **__: Any) -> Self:
         self = object.__new__(cls)
@@ -72,9 +78,21 @@ class _AnyRequest:
         """Return all instances that the request is about, new or existing."""
         return [*self.coming, *self.existing(cluster)]
 
+    def reserved(self, cluster: Cluster) -> Sequence[Instance]:
+        """Return the instances that must not move to make the request possible."""
+        return self.concerned(cluster)
+
     def evacuated_nodes(self) -> set[int]:
         """Return the nodes that the request takes instances off, and that none may move to."""
         return set()
+
+    def target_groups(self, cluster: Cluster) -> Sequence[Group] | None:
+        """Return the groups to which the instances must move; None if they may keep their own."""
+        return None
+
+    def may_leave_group(self, instance: Instance) -> bool:
+        """Return whether another group may take `instance` if its own group cannot."""
+        return False
 
     def summary(self, cluster: Cluster) -> str:
         """Return the request in a few words, without its type: instances, nodes and groups."""
@@ -216,6 +234,7 @@ class NodeEvacuate(_AnyRequest):
 
     kind = "node-evacuate"
     may_be_partial = True
+    considers_other_groups = True
 
     def __init__(self, instances: Sequence[Instance], mode: str) -> None:
         self.instances = instances
@@ -233,7 +252,7 @@ class NodeEvacuate(_AnyRequest):
         role = roles.get(self.mode, slice(None))
         return {node for instance in self.instances for node in instance.nodes[role]}
 
-    def leaves_a_node(self, instance: Instance) -> bool:
+    def may_leave_group(self, instance: Instance) -> bool:
         """Return whether the evacuation takes `instance` off one of its nodes."""
         return self.leaves_primaries or len(instance.nodes) > 1
 
@@ -256,6 +275,7 @@ class ChangeGroup(_AnyRequest):
     may_be_partial = True
     scores_pairs = True
     leaves_primaries = True
+    considers_other_groups = True
 
     def __init__(self, instances: Sequence[Instance], targets: Sequence[Group] | None) -> None:
         self.instances = instances
@@ -264,6 +284,12 @@ class ChangeGroup(_AnyRequest):
     def existing(self, cluster: Cluster) -> Sequence[Instance]:
         """Return the instances that are named."""
         return self.instances
+
+    def target_groups(self, cluster: Cluster) -> Sequence[Group]:
+        """Return the groups that the request allows and that hold none of its instances."""
+        present = {cluster.group_of(instance).index for instance in self.instances}
+        allowed = cluster.groups if self.targets is None else self.targets
+        return [group for group in allowed if group.index not in present]
 
     def summary(self, cluster: Cluster) -> str:
         """Return the names of the instances, and of the groups if the request names some."""
@@ -282,6 +308,7 @@ class MultiEvacuate(_AnyRequest):
     __slots__ = ("nodes",)
 
     kind = "multi-evacuate"
+    all_or_nothing = True
 
     def __init__(self, nodes: Sequence[int]) -> None:
         self.nodes = nodes
@@ -289,6 +316,10 @@ class MultiEvacuate(_AnyRequest):
     def existing(self, cluster: Cluster) -> Sequence[Instance]:
         """Return the instances that have their secondary on one of the nodes."""
         return [i for i in cluster.instances if len(i.nodes) > 1 and i.nodes[1] in self.nodes]
+
+    def reserved(self, cluster: Cluster) -> Sequence[Instance]:
+        """Return all instances that have their primary or secondary on one of the nodes."""
+        return [one for one in cluster.instances if not set(self.nodes).isdisjoint(one.nodes)]
 
     def evacuated_nodes(self) -> set[int]:
         """Return the nodes that are named."""

@@ -16,7 +16,6 @@ from iallocator.options.parser import parse, words_of
 from iallocator.options.settings import REQUEST_SETTINGS
 from iallocator.options.table import COMMON
 from iallocator.replay.cases import case_of
-from iallocator.requests import Allocate
 from iallocator.wire.codec import decode
 
 TYPE_CHECKING = False
@@ -60,8 +59,9 @@ def past_requests(folder: str, settings: Settings, cluster: Cluster) -> list[Pas
             again: list[Past] = []
             by_groups = settings.behaviour.reads_groups_of_batch
             for raw in _one_by_one(document.get("request"), by_groups):
-                request = request_in({"request": raw}, cluster, settings)
-                assert isinstance(request, Allocate)
+                read = request_in({"request": raw}, cluster, settings)
+                assert read is not None
+                (request,) = read.new
                 key = repr(sorted(request.asked.items()))
                 if key not in known:
                     known[key] = effective_settings(cluster, request.asked, settings, [])

@@ -50,7 +50,7 @@ NOT_ASKED = "not looked at: with --compat hail one that fails, fails the whole r
 
 
 def decisions_of(request: Request, noted: Recorder, response: Json) -> list[Decision]:
-    """What was decided about every instance of `request`, in the order of the response."""
+    """Return the decision on every instance of `request`, in the order of the response."""
     if isinstance(request, Allocate):
         return [_new(request, noted, None, [])]
     if isinstance(request, MultiAllocate):
@@ -60,8 +60,9 @@ def decisions_of(request: Request, noted: Recorder, response: Json) -> list[Deci
     if not isinstance(request, Relocate | NodeEvacuate | ChangeGroup | MultiEvacuate):
         assert_never(request)
     moves = Moves(request, noted, response)
-    if isinstance(request, Relocate) and not moves.names:
-        return [moves.rejected(request.instance, response["info"])]
+    if not moves.names:  # the request was rejected before any node was checked
+        existing = request.existing(noted.context.cluster)
+        return [moves.rejected(instance, response["info"]) for instance in existing]
     return [moves.decision(name) for name in moves.names]
 
 

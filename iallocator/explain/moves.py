@@ -24,21 +24,20 @@ from iallocator.explain.facts import GroupReport, NodeReport
 from iallocator.explain.survey import LEFT, exclusions
 from iallocator.ganeti.opcodes import job
 from iallocator.model.moves import places_after
-from iallocator.requests import ChangeGroup, MultiEvacuate, NodeEvacuate, Relocate
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from iallocator.aliases import Json
     from iallocator.explain.asked import Asked
     from iallocator.explain.recorder import Recorder
+    from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
-    from iallocator.placement.results import MoveResult
-
-    Request = Relocate | NodeEvacuate | ChangeGroup | MultiEvacuate
-    from collections.abc import Sequence
-
     from iallocator.model.moves import ElementaryMove
     from iallocator.placement.context import Context
+    from iallocator.placement.results import MoveResult
+    from iallocator.requests import Request
 
 __all__ = [
     "Moves",
@@ -79,18 +78,15 @@ class Moves:
         self.names = [name for name in self._entries if name in self._first]
 
     def decision(self, name: str) -> Decision:
-        """What becomes of the instance called `name`."""
+        """Return the decision on the instance called `name`."""
         done, entry = self._first[name], self._entries[name]
         request, rejected = self._request, done.outcome.best is None
-        if isinstance(request, ChangeGroup):
-            found = self._to_a_group(done, request)
-        else:
-            found = self._decision(done)
+        targets = request.target_groups(self._cluster)
+        found = self._decision(done) if targets is None else self._to_a_group(done, targets)
         found.notes += self._notes(done)
-        evacuated = isinstance(request, NodeEvacuate) and request.leaves_a_node(done.instance)
-        if rejected and evacuated:
+        if rejected and request.may_leave_group(done.instance):
             self._elsewhere(found, done)
-        if rejected and isinstance(request, MultiEvacuate):
+        if rejected and request.all_or_nothing:
             found.notes.append(
                 "The whole request fails with it: the protocol knows no partial answer."
             )
@@ -113,7 +109,7 @@ class Moves:
         if instance.kind.relocatable:
             group = done.said.group if done.said else cluster.group_of(instance)
             found += limit_notes(cluster, context.settings_of(group), instance)
-        if isinstance(self._request, Relocate | MultiEvacuate) and instance.kind.relocatable:
+        if instance.kind.relocatable and not self._request.considers_other_groups:
             found += scope_note(cluster, instance)
         every = list(self._first)
         before = every[: every.index(instance.name)]
@@ -177,15 +173,14 @@ class Moves:
             report.obstacle, report.nodes = outcome.message, []
         return report
 
-    def _to_a_group(self, done: Decided, request: ChangeGroup) -> Decision:
-        """A move to the best of several groups, chosen first."""
+    def _to_a_group(self, done: Decided, groups: Sequence[Group]) -> Decision:
+        """Return the decision to move to the best of `groups`, which is chosen first."""
         instance = done.instance
         if not instance.kind.relocatable:
             return self.rejected(instance, done.outcome.message)
         cluster = self._cluster
-        present = {cluster.group_of(one).uuid for one in request.instances}
-        asked = cluster.groups if request.targets is None else request.targets
-        targets = [group.uuid for group in asked if group.uuid not in present]
+        present = {cluster.group_of(one).uuid for one in self._request.existing(cluster)}
+        targets = [group.uuid for group in groups]
         left_out = {group.uuid: "it is none of the target groups" for group in cluster.groups}
         left_out |= dict.fromkeys(present, "instances of the request are in it")
         left_out |= dict.fromkeys(targets, "it has no nodes")

@@ -24,11 +24,8 @@ __all__ = ["change_group", "move_to_group", "mover_into"]
 
 
 def change_group(context: Context, request: ChangeGroup) -> Reply:
-    """Move each instance to the best of the target groups, less those the instances are in."""
-    cluster = context.cluster
-    present = {cluster.group_of(instance).index for instance in request.instances}
-    targets = cluster.groups if request.targets is None else request.targets
-    groups = [group for group in targets if group.index not in present]
+    """Move each instance to the best of the target groups that hold none of the instances."""
+    groups = request.target_groups(context.cluster)
     tasks = [_task(context, instance, groups) for instance in request.instances]
     note, made = move_all(context, tasks)
     report = MoveReport(context)

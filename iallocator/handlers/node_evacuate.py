@@ -56,7 +56,7 @@ def node_evacuate(context: Context, request: NodeEvacuate) -> Reply:
             report.moved(outcome.best, move_entry(context, instance, outcome))
     failed = {i.name: outcome for i, outcome in made if outcome.best is None}
     for unit in context.bonds.units([i for i, _ in made if i.name in failed]):
-        remote = _elsewhere(context, unit) if all(map(request.leaves_a_node, unit)) else {}
+        remote = _elsewhere(context, unit) if all(map(request.may_leave_group, unit)) else {}
         for instance in unit:
             outcome = failed[instance.name]
             _report_failed(context, report, instance, outcome, remote.get(instance.name))

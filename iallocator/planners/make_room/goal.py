@@ -6,14 +6,12 @@ from iallocator.handlers import handler_for
 from iallocator.handlers.allocate import allocation_request
 from iallocator.model.columns import MEMORY
 from iallocator.placement.groups import collect_offers
-from iallocator.requests import Allocate, MultiEvacuate, NodeEvacuate
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from iallocator.placement.context import Context
     from iallocator.reply import Reply
-    from iallocator.requests import Request
-
+    from iallocator.requests import Allocate, Request
 
 __all__ = ["Goal", "satisfied"]
 
@@ -37,7 +35,7 @@ class Goal:
     request:
         The request.
     concerned:
-        The names of the instances that the request creates or moves.
+        The names of the instances that must not move to make the request possible.
     left:
         The nodes that the request evacuates: no other instance may move there.
     asked:
@@ -51,10 +49,7 @@ class Goal:
         self.request = request
         cluster, several = context.cluster, request.may_be_partial
         self.left = frozenset(request.evacuated_nodes())
-        concerned = request.concerned(cluster)
-        if isinstance(request, MultiEvacuate):
-            concerned = [i for i in cluster.instances if self.left.intersection(i.nodes)]
-        self.concerned = frozenset(one.name for one in concerned)
+        self.concerned = frozenset(one.name for one in request.reserved(cluster))
         self._new = request.new if several else ()
         self.asked = request.existing(cluster) if several else ()
         self.price = SEVERAL * (len(self._new) + len(self.asked)) or 1
@@ -63,10 +58,8 @@ class Goal:
         """Return whether no moves of other instances can help."""
         if any(allocation_request(self._context, one) is None for one in self._new):
             return True
-        leaves_secondaries = isinstance(self.request, NodeEvacuate) and (
-            not self.request.leaves_primaries
-        )
-        if leaves_secondaries and any(len(one.nodes) < 2 for one in self.asked):
+        # an evacuation of secondaries includes an instance that has none
+        if not self.request.leaves_primaries and any(len(one.nodes) < 2 for one in self.asked):
             return True
         if not all(one.kind.planners_move for one in self.asked):
             return True
@@ -113,5 +106,6 @@ class Goal:
 
     def needs(self) -> Allocate | None:
         """Return the request, if it creates one new instance beside all present instances."""
-        request = self.request
-        return request if isinstance(request, Allocate) and request.recreated is None else None
+        if self.request.may_be_partial:
+            return None
+        return next((one for one in self.request.new if one.recreated is None), None)
