@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
-import pytest
+from . import Changes, Done, Place, Toy, run
 
-from .toys import Place, assert_follows, copy_with, recipe, run, run_paths
-
-TOYS: dict[Place, tuple[str, str]] = {
+PLACES: Changes = {
     ("iallocator/scoring/metrics.py", "STATISTICS"): (
         ')  # fmt: skip\n"""In the order in which they are listed and explained."""\n',
         """    Statistic(
@@ -42,8 +39,6 @@ TOYS: dict[Place, tuple[str, str]] = {
     ),
 }
 
-FOLDERS = ("iallocator", "schemas", "tests", "benchmarks", "docs/reference")
-
 PATHS = (
     "tests/scoring",  # one candidate, arrays, pairs, equal instances, rounding as hail
     "tests/property/test_state_score.py",
@@ -61,34 +56,28 @@ SLOW = (
 """Words of the tests that are left out because they take long."""
 
 
-def run_tests(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+class _Statistics(Toy):
+    def check(self, folder: Path) -> Done:
+        """Check each form of the score, and the commands."""
+        done = run_tests(folder, "-k", f"not ({' or '.join(SLOW)})", *PATHS)
+        return done if done.returncode else super().check(folder)
+
+    def check_without(self, folder: Path, left_out: Place) -> Done:
+        """Check the forms of the score alone, and the page."""
+        checks = ("tests/property/test_scores.py", "tests/scoring/test_metrics.py")
+        return run_tests(folder, "-k", "relocate or page", *checks)
+
+
+def run_tests(folder: Path, *arguments: str) -> Done:
     """Run some tests of the project in `folder`."""
     options = ("-q", "-x", "-p", "no:cacheprovider")
     return run(folder, "-m", "pytest", *options, *arguments)
 
 
-def test_toy_statistics_are_evaluated_alike_on_every_path(tmp_path: Path) -> None:
-    """Candidates one by one, in arrays and in pairs; equal instances; scans; failures; commands."""
-    folder = copy_with(tmp_path, TOYS, folders=FOLDERS)
-    done = run_tests(folder, "-k", f"not ({' or '.join(SLOW)})", *PATHS)
-    assert done.returncode == 0, done.stdout[-3000:]
-    done = run_paths(folder, "toy_statistic_paths.py")
-    assert done.returncode == 0, done.stderr[-3000:]
-
-
-@pytest.mark.parametrize("left_out", TOYS, ids=": ".join)
-def test_toy_statistics_without_one_entry_of_the_recipe_fail(
-    left_out: Place, tmp_path: Path
-) -> None:
-    """Each entry of the recipe is needed."""
-    checks = ("tests/property/test_scores.py", "tests/scoring/test_metrics.py")
-    done = run_tests(
-        copy_with(tmp_path, TOYS, left_out, FOLDERS), "-k", "relocate or page", *checks
-    )
-    assert done.returncode == 1, done.stdout[-3000:]
-
-
-def test_toys_follow_the_recipe() -> None:
-    """The recipe names each place that the toys change, and no other file."""
-    assert_follows(TOYS, "statistic")
-    assert recipe("statistic").count("\n* `") == len(TOYS)
+TOY = _Statistics(
+    "statistic",
+    "statistic_paths.py",
+    PLACES,
+    most_files=3,
+    folders=("iallocator", "schemas", "tests", "benchmarks", "docs/reference"),
+)

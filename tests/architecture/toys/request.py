@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import pytest
-
-from .toys import Place, assert_follows, copy_with, recipe, run_paths
+from . import Changes, Toy
 
 HANDLER = '''"""Evacuate a node."""
 
@@ -32,7 +28,7 @@ SCHEMA = """{
 }
 """
 
-TOY: dict[Place, tuple[str, str]] = {
+PLACES: Changes = {
     ("iallocator/requests.py", "Request"): (
         "\n\nRequest = (\n    Allocate\n",
         '''
@@ -101,22 +97,13 @@ def _empty_node(raw: Raw, cluster: Cluster) -> Request:
     ("schemas/empty-node.schema.json", ""): ("", SCHEMA),
 }
 
-
-def test_toy_request_is_answered_on_every_path(tmp_path: Path) -> None:
-    """Answer, explanation, states, validation, captured calls, making room, replay."""
-    done = run_paths(copy_with(tmp_path, TOY), "toy_request_paths.py")
-    assert done.returncode == 0, done.stderr[-3000:]
-
-
-@pytest.mark.parametrize("left_out", TOY, ids=": ".join)
-def test_toy_request_without_one_entry_of_the_recipe_fails(left_out: Place, tmp_path: Path) -> None:
-    """Each entry of the recipe is needed."""
-    assert run_paths(copy_with(tmp_path, TOY, left_out), "toy_request_paths.py").returncode != 0
-
-
-def test_toy_request_follows_the_recipe() -> None:
-    """The recipe names each place that the toy changes, and where the new files lie."""
-    assert_follows({place: TOY[place] for place in TOY if place[1]}, "request type")
-    assert "a module in `iallocator/handlers/`" in recipe("request type")
-    assert "a schema of its members in `schemas/`" in recipe("request type")
-    assert len({file for file, _ in TOY}) <= 8
+TOY = Toy(
+    "request type",
+    "request_paths.py",
+    PLACES,
+    most_files=8,
+    phrases=[
+        ("request type", "a module in `iallocator/handlers/`"),
+        ("request type", "a schema of its members in `schemas/`"),
+    ],
+)

@@ -1,7 +1,7 @@
 """Check on every path that the toy strategy `last-name` ranks the nodes.
 
-Run by `test_add_strategy.py` with a copy of the package that has the toy strategy: it takes the
-last node by name, but no node with the tag `never`. It exits with an error if a path ignores it.
+Run by `test_toys.py` with a copy of the package that has the toy strategy: it takes the last node
+by name, but no node with the tag `never`. It exits with an error if a path ignores it.
 """
 
 from __future__ import annotations

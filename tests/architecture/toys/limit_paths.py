@@ -1,7 +1,7 @@
 """Check on every path that a node takes no more primaries than a toy limit allows.
 
-Run by `test_add_limit.py` with a copy of the package that has the toy limit: a node with the tag
-``most:N`` may be the primary of N instances at most.  It exits with an error if a path ignores the
+Run by `test_toys.py` with a copy of the package that has the toy limit: a node with the tag
+``most:N`` may be the primary of N instances at most. It exits with an error if a path ignores the
 limit, or rejects more than the limit demands.
 """
 

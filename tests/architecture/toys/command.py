@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import pytest
-
-from .toys import Place, assert_follows, copy_with, recipe, run_paths
+from . import Changes, Toy
 
 PLANNER = '''"""Move the first instance that can move to the first other node that accepts it."""
 
@@ -60,7 +56,7 @@ class Shift(PlanCommand):
         return shift(source.cluster, settings, deadline)
 '''
 
-TOY: dict[Place, tuple[str, str]] = {
+PLACES: Changes = {
     ("iallocator/planners/shift/__init__.py", ""): ("", PLANNER),
     ("iallocator/commands/shift.py", ""): ("", COMMAND),
     ("iallocator/commands/__init__.py", "COMMANDS"): (
@@ -78,30 +74,20 @@ TOY: dict[Place, tuple[str, str]] = {
     ),
 }
 
-
-def test_toy_planner_has_all_that_planners_have(tmp_path: Path) -> None:
-    """Table, document, script, page, drawing, N+1, the check of its plan, help, execution."""
-    done = run_paths(copy_with(tmp_path, TOY), "toy_command_paths.py")
-    assert done.returncode == 0, done.stderr[-3000:]
-
-
-@pytest.mark.parametrize("left_out", TOY, ids=": ".join)
-def test_toy_planner_without_one_entry_of_the_recipe_fails(left_out: Place, tmp_path: Path) -> None:
-    """Each entry of the recipe is needed."""
-    assert run_paths(copy_with(tmp_path, TOY, left_out), "toy_command_paths.py").returncode != 0
-
-
-def test_plan_of_a_toy_planner_that_breaks_a_limit_is_rejected(tmp_path: Path) -> None:
-    """The check of every plan does not depend on the planner."""
-    careless = PLANNER.replace("evaluator.check(move) is None", "True")
-    toy = {**TOY, ("iallocator/planners/shift/__init__.py", ""): ("", careless)}
-    done = run_paths(copy_with(tmp_path, toy), "toy_command_paths.py")
-    assert done.returncode != 0
-    assert "tight" in done.stderr, done.stderr[-3000:]
+TOY = Toy(
+    "command",
+    "command_paths.py",
+    PLACES,
+    most_files=5,
+    phrases=[
+        ("planner", "A package in `iallocator/planners/`"),
+        ("command", "in a module of `iallocator/commands/`"),
+    ],
+)
 
 
-def test_toy_planner_follows_the_recipes() -> None:
-    """The recipes name each place that the toy changes, and where the new modules lie."""
-    assert_follows({place: TOY[place] for place in TOY if place[1]}, "command")
-    assert "A package in `iallocator/planners/`" in recipe("planner")
-    assert "in a module of `iallocator/commands/`" in recipe("command")
+def careless() -> Toy:
+    """Return the toy with a planner that checks no limit."""
+    planner = PLANNER.replace("evaluator.check(move) is None", "True")
+    places = {**PLACES, ("iallocator/planners/shift/__init__.py", ""): ("", planner)}
+    return Toy(TOY.recipe, TOY.script, places, TOY.most_files)

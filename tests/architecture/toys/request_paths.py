@@ -1,7 +1,7 @@
 """Check on every path that requests of the toy type `empty-node` are answered.
 
-Run by `test_add_request.py` with a copy of the package that has the toy type: all instances leave
-a node that is named. It exits with an error if a path does not know the type.
+Run by `test_toys.py` with a copy of the package that has the toy type: all instances leave a node
+that is named. It exits with an error if a path does not know the type.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Check that the toy planner `shift` and its command have all that planners have.
 
-Run by `test_add_command.py` with a copy of the package that has the toy: a plan that moves one
-instance to the first other node that accepts it. It exits with an error if something is missing.
+Run by `test_toys.py` with a copy of the package that has the toy: a plan that moves one instance to
+the first other node that accepts it. It exits with an error if something is missing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Check that the toy option `--note WORD` has effect wherever it can be set.
 
-Run by `test_add_option.py` with a copy of the package that has the toy option: it ends `info` with
-a word. It exits with an error if a way to set the option is ignored, or a wrong value accepted.
+Run by `test_toys.py` with a copy of the package that has the toy option: it ends `info` with a
+word. It exits with an error if a way to set the option is ignored, or a wrong value accepted.
 """
 
 from __future__ import annotations

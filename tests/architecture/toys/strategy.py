@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import pytest
-
-from .toys import Place, assert_follows, copy_with, recipe, run_paths
+from . import Changes, Toy
 
 MODULE = '''"""Rank nodes by name, the last one first; reject nodes with the tag `never`."""
 
@@ -31,7 +27,7 @@ class _Last(NodeRanking):
         return [("position", str(index))]
 '''
 
-TOY: dict[Place, tuple[str, str]] = {
+PLACES: Changes = {
     ("iallocator/ranking/last_name.py", ""): ("", MODULE),
     ("iallocator/ranking/__init__.py", "STRATEGIES"): (
         '    "affinity": "affinity",\n',
@@ -47,22 +43,10 @@ TOY: dict[Place, tuple[str, str]] = {
     ),
 }
 
-
-def test_toy_strategy_ranks_the_nodes_on_every_path(tmp_path: Path) -> None:
-    """Requests of every type, planners with a strategy, explanations, help, tags, validation."""
-    done = run_paths(copy_with(tmp_path, TOY), "toy_strategy_paths.py")
-    assert done.returncode == 0, done.stderr[-3000:]
-
-
-@pytest.mark.parametrize("left_out", TOY, ids=": ".join)
-def test_toy_strategy_without_one_entry_of_the_recipe_fails(
-    left_out: Place, tmp_path: Path
-) -> None:
-    """Each entry of the recipe is needed."""
-    assert run_paths(copy_with(tmp_path, TOY, left_out), "toy_strategy_paths.py").returncode != 0
-
-
-def test_toy_strategy_follows_the_recipe() -> None:
-    """The recipe names each place that the toy changes, and where the new module lies."""
-    assert_follows({place: TOY[place] for place in TOY if place[1]}, "strategy")
-    assert "a module in `iallocator/ranking/`" in recipe("strategy")
+TOY = Toy(
+    "strategy",
+    "strategy_paths.py",
+    PLACES,
+    most_files=4,
+    phrases=[("strategy", "a module in `iallocator/ranking/`")],
+)

@@ -1,7 +1,7 @@
 """Check on every path that the toy template `iscsi` is treated like the shared template `ext`.
 
-Run by `test_add_template.py` with a copy of the package that has the toy template. It exits with an
-error if an answer or a plan differs in more than the name of the template.
+Run by `test_toys.py` with a copy of the package that has the toy template. It exits with an error
+if an answer or a plan differs in more than the name of the template.
 """
 
 from __future__ import annotations

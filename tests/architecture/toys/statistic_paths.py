@@ -1,7 +1,7 @@
 """Check that requests and commands evaluate and explain toy statistics.
 
-Run by `test_add_statistic.py` with a copy of the project that has two more statistics, `toy_spread`
-and `toy_sum`. It exits with an error if a command ignores them.
+Run by `test_toys.py` with a copy of the project that has two more statistics, `toy_spread` and
+`toy_sum`. It exits with an error if a command ignores them.
 """
 
 from __future__ import annotations

@@ -5,13 +5,9 @@ An instance with the tag ``iallocator:only:LABEL`` may be only on nodes with the
 
 from __future__ import annotations
 
-from pathlib import Path
+from . import Changes, Toy
 
-import pytest
-
-from .toys import Place, assert_follows, copy_with, run_paths
-
-TOY: dict[Place, tuple[str, str]] = {
+PLACES: Changes = {
     ("iallocator/constraints/access.py", "TaggedAccess"): (
         "class _Nodes:\n",
         '''class Labels(TaggedAccess):
@@ -51,21 +47,9 @@ TOY: dict[Place, tuple[str, str]] = {
 
 SCRIPT = "toy_constraint_paths.py"
 
-
-def test_toy_constraint_is_enforced_on_every_path(tmp_path: Path) -> None:
-    """Requests, exact search, planners, N+1, the verifier, transitions, lists, explanations."""
-    done = run_paths(copy_with(tmp_path, TOY), SCRIPT)
-    assert done.returncode == 0, done.stderr[-3000:]
-
-
-@pytest.mark.parametrize("left_out", TOY, ids=": ".join)
-def test_toy_constraint_without_one_entry_of_the_recipe_fails(
-    left_out: Place, tmp_path: Path
-) -> None:
-    """Each entry of the recipe is needed."""
-    assert run_paths(copy_with(tmp_path, TOY, left_out), SCRIPT).returncode != 0
-
-
-def test_toy_constraint_follows_the_recipe() -> None:
-    """The recipe names each place that the toy changes."""
-    assert_follows(TOY, "constraint")
+TOY = Toy(
+    "constraint",
+    "constraint_paths.py",
+    PLACES,
+    most_files=2,
+)

@@ -1,8 +1,8 @@
 """Check on every path that an instance comes only to nodes with the label that it requires.
 
-Run by `test_add_constraint.py` with a copy of the package that has the toy constraint: an instance
-with the tag ``iallocator:only:LABEL`` may be only on nodes with the tag LABEL.  It exits with an
-error if a path ignores the constraint, or rejects more than the constraint demands.
+Run by `test_toys.py` with a copy of the package that has the toy constraint: an instance with the
+tag ``iallocator:only:LABEL`` may be only on nodes with the tag LABEL. It exits with an error if a
+path ignores the constraint, or rejects more than the constraint demands.
 """
 
 from __future__ import annotations

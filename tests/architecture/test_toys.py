@@ -1,0 +1,75 @@
+"""Follow the recipes of ARCHITECTURE.md with toys: they act on every path, and need every place."""
+
+from __future__ import annotations
+
+from itertools import chain
+from pathlib import Path
+
+import pytest
+
+from .toys import (
+    Place,
+    Toy,
+    command,
+    constraint,
+    limit,
+    option,
+    recipe,
+    request,
+    statistic,
+    strategy,
+    template,
+)
+
+TOYS = [
+    module.TOY
+    for module in (command, constraint, limit, option, request, statistic, strategy, template)
+]
+
+LEFT_OUT = list(chain.from_iterable([(toy, place) for place in toy.places] for toy in TOYS))
+
+
+def name(value: Toy | Place) -> str:
+    """Return the name of a toy, by its script, or of a place, for the names of tests."""
+    return value.script[: -len("_paths.py")] if isinstance(value, Toy) else ": ".join(value)
+
+
+@pytest.mark.parametrize("toy", TOYS, ids=name)
+def test_toy_acts_on_every_path(toy: Toy, tmp_path: Path) -> None:
+    """The script of the toy says what that means."""
+    done = toy.check(toy.copy(tmp_path))
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+
+
+@pytest.mark.parametrize(("toy", "left_out"), LEFT_OUT, ids=name)
+def test_toy_without_one_place_of_its_recipe_fails(
+    toy: Toy, left_out: Place, tmp_path: Path
+) -> None:
+    """Each place of the recipe is needed."""
+    done = toy.check_without(toy.copy(tmp_path, left_out), left_out)
+    assert done.returncode == 1, done.stdout[-3000:] + done.stderr[-3000:]
+
+
+@pytest.mark.parametrize("toy", TOYS, ids=name)
+def test_toy_follows_its_recipe(toy: Toy) -> None:
+    """The recipe names each place that the toy changes. An addition changes few files."""
+    text = recipe(toy.recipe)
+    for (file, symbol), (before, _) in toy.places.items():
+        if before:
+            assert f"`{file}{': ' + symbol if symbol else ''}`" in text, (file, symbol)
+    for title, phrase in toy.phrases:
+        assert phrase in recipe(title)
+    assert len({file for file, _ in (*toy.places, *toy.effect)}) <= toy.most_files
+
+
+def test_recipe_for_a_statistic_names_no_more_places_than_the_toy_needs() -> None:
+    """Each entry of the recipe is a place that the toy changes."""
+    assert recipe("statistic").count("\n* `") == len(statistic.PLACES)
+
+
+def test_plan_of_a_toy_planner_that_breaks_a_limit_is_rejected(tmp_path: Path) -> None:
+    """The check of every plan does not depend on the planner."""
+    toy = command.careless()
+    done = toy.check(toy.copy(tmp_path))
+    assert done.returncode == 1
+    assert "tight" in done.stderr, done.stderr[-3000:]

@@ -1,0 +1,128 @@
+"""Add toys to a copy of the project, through the places that a recipe of ARCHITECTURE.md names.
+
+Each module here has one toy. The script beside it checks the toy on every path; it runs with the
+copy, and exits with an error if a path ignores the toy.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ..architecture import ARCHITECTURE
+from ..imports import PACKAGE
+
+ROOT = PACKAGE.parent
+
+ANCHOR = "<ANCHOR>"
+"""In the new text: where the text that it replaces is repeated."""
+
+Place = tuple[str, str]
+"""File, symbol: as in a recipe. The symbol of a file that is new, or is a page, is ""."""
+
+Changes = Mapping[Place, tuple[str, str]]
+"""Place -> the text there, and what replaces it; no text there: the file is new."""
+
+Done = subprocess.CompletedProcess[str]
+
+
+class Toy:
+    """A toy, and how it is checked.
+
+    Attributes
+    ----------
+    recipe:
+        The title of the recipe, for example "disk template".
+    script:
+        The name of the script that checks every path.
+    places:
+        What the toy changes, as the recipe says.
+    most_files:
+        How many files an addition of this kind changes at most.
+    effect:
+        What the toy changes besides, because it is a toy.
+    phrases:
+        Phrases of recipes, by their titles, that say where new files lie.
+    folders:
+        What the copy contains.
+    """
+
+    def __init__(
+        self,
+        recipe: str,
+        script: str,
+        places: Changes,
+        most_files: int,
+        effect: Changes | None = None,
+        phrases: Sequence[tuple[str, str]] = (),
+        folders: Sequence[str] = ("iallocator", "schemas"),
+    ) -> None:
+        self.recipe = recipe
+        self.script = script
+        self.places = places
+        self.most_files = most_files
+        self.effect: Changes = effect or {}
+        self.phrases = phrases
+        self.folders = folders
+
+    def copy(self, folder: Path, left_out: Place | None = None) -> Path:
+        """Return `folder` with a copy of the project that has the toy, but for one place.
+
+        Raises
+        ------
+        AssertionError
+            If the text that a place looks for is not there exactly once.
+        """
+        ignored = shutil.ignore_patterns("__pycache__")
+        for name in self.folders:
+            shutil.copytree(ROOT / name, folder / name, symlinks=True, ignore=ignored)
+        for name in ("pyproject.toml", "setup.cfg"):
+            shutil.copy(ROOT / name, folder)
+        for place, (anchor, text) in self.changes(left_out).items():
+            path = folder / place[0]
+            if not anchor:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text, "utf-8")
+                continue
+            source = path.read_text(encoding="utf-8")
+            assert source.count(anchor) == 1, f"{place}: update the text that the toy looks for"
+            path.write_text(source.replace(anchor, text.replace(ANCHOR, anchor)), "utf-8")
+        return folder
+
+    def changes(self, left_out: Place | None) -> Changes:
+        """Return what is changed if one place is left out."""
+        every = {**self.places, **self.effect}
+        return {place: every[place] for place in every if place != left_out}
+
+    def check(self, folder: Path) -> Done:
+        """Check every path with the copy in `folder`."""
+        return run(folder, str(Path(__file__).with_name(self.script)))
+
+    def check_without(self, folder: Path, left_out: Place) -> Done:
+        """Check the copy in `folder`, in which a place is left out."""
+        return self.check(folder)
+
+
+def run(folder: Path, *arguments: str) -> Done:
+    """Run Python with the copy in `folder` before this project, and with the tests of both."""
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{ROOT}"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+    )
+
+
+def recipe(title: str) -> str:
+    """Return the text of the recipe for a `title`, for example "disk template"."""
+    found = re.search(rf"(?ms)^\*\*An? {title}\.\*\*(.*?)(?=^\*\*An? |\Z)", ARCHITECTURE)
+    assert found, title
+    return found[1]
