@@ -111,17 +111,20 @@ class Execution:
 
 
 def problems(run: Runner, status: int, found: Json, whole: bool) -> Iterator[str]:
-    """What is wrong with an execution that has ended.
+    """Yield what is wrong with an execution that has ended.
 
-    `whole`: everything must have been done.
+    With `whole`, everything must be done. Otherwise its exit status must be 0 if everything is done
+    that can be done without a person, as the manual says.
     """
     if not found:
         yield f"no report, exit status {status}"
         return
     if whole and not (found["complete"] and status == 0):
         yield f"not all was done: {[job for job in found['jobs'] if job['state'] != 'done']}"
-    if not whole and (status == 0) != found["complete"]:
-        yield f"exit status {status} though complete is {found['complete']}"
+    states = {job["state"] for job in found["jobs"]}
+    done = found["complete"] or ("by hand" in states and not states & {"failed", "refused"})
+    if not whole and (status == 0) != done:
+        yield f"exit status {status}, the jobs are {', '.join(sorted(states))}"
     here = run.cluster.instances()
     for one in found["instances"]:
         now = list(here[one["instance"]].nodes)
