@@ -1,4 +1,4 @@
-"""Orders between instances as a graph: circles, and who depends on whom."""
+"""Orders between instances as a directed graph: cycles, and the instances that come later."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["circular", "dependents", "without_circles"]
 
 
 def dependents(orders: Iterable[Order], name: str) -> list[str]:
-    """Everything that comes after `name`, directly or not, by name."""
+    """Return the instances that come after `name`, directly or not, sorted by name."""
     following = _following(orders)
     seen: set[str] = set()
     waiting = [name]
@@ -24,7 +24,7 @@ def dependents(orders: Iterable[Order], name: str) -> list[str]:
 
 
 def _following(orders: Iterable[Order]) -> dict[str, list[str]]:
-    """Name -> those that come right after it."""
+    """Return instance -> the instances that come directly after it."""
     found: dict[str, list[str]] = {}
     for one, other, _ in orders:
         found.setdefault(one, []).append(other)
@@ -32,9 +32,10 @@ def _following(orders: Iterable[Order]) -> dict[str, list[str]]:
 
 
 def circular(orders: Sequence[Order]) -> list[list[str]]:
-    """The sets of instances that come after themselves, each by name.  Cost: orders, once.
+    """Return the sets of instances that come after themselves, each sorted by name.
 
-    Who is in a circle with whom is found as strongly connected components (Tarjan).
+    They are the strongly connected components (Tarjan) of more than one instance, and the instances
+    with an order before themselves. Cost: linear in the number of orders.
     """
     following = _following(orders)
     number: dict[str, int] = {}
@@ -72,7 +73,7 @@ def circular(orders: Sequence[Order]) -> list[list[str]]:
 def without_circles(
     musts: Sequence[Order], shoulds: Sequence[Order]
 ) -> tuple[list[Order], list[Order]]:
-    """`musts` and as many of `shoulds`, in their order, as make no circle; and the others."""
+    """Return `musts` with those of `shoulds` that close no cycle, in order; and the others."""
     kept, dropped = list(musts), []
     for order in shoulds:
         first, second, _ = order

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     MembersOf = Mapping[str, Mapping[Rule, Sequence[Member]]]
     """Instance -> rule -> its memberships there."""
 
-__all__ = ["NOBODYS", "Domains", "LiveRuleCounts", "Musts", "RuleCounts", "Zones"]
+__all__ = ["UNUSED_PREFIX", "Domains", "LiveRuleCounts", "Musts", "RuleCounts", "Zones"]
 
 
 class Musts:
@@ -181,10 +181,8 @@ class LiveRuleCounts(RuleCounts):
         return self
 
 
-NOBODYS = ":"
-
-
-"""No prefix of any tag: every node is its own failure domain there."""
+UNUSED_PREFIX = ":"
+"""A prefix that no tag has: each node is its own failure domain."""
 
 
 class Zones:
@@ -241,8 +239,8 @@ class Domains:
         return found
 
     def known(self, domain: str) -> str:
-        """`domain`; `NOBODYS` for all prefixes that no node has."""
-        return domain if not domain or domain in self._prefixes else NOBODYS
+        """Return `domain`, or `UNUSED_PREFIX` for a prefix that no node has."""
+        return domain if not domain or domain in self._prefixes else UNUSED_PREFIX
 
     def sites(self, index: int, domain: str) -> list[str]:
         """The failure domains of a node; one without any is its own, and so is every one for ""."""
