@@ -15,11 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["OUTCOMES", "Entry", "read_history"]
-
-OUTCOMES = ("success", "failed", "error", "crash", "interrupted", "no answer")
-"""What comes of a call: an answer that is yes or no; a request that cannot be understood; a mistake
-of this program; a signal; nothing, for it still runs or was killed."""
+__all__ = ["Entry", "read_history"]
 
 LATEST = 253_402_300_799
 """The last second that calendars of four digits know."""

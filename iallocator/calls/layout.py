@@ -1,4 +1,4 @@
-"""Names of the files of captured calls."""
+"""Names of the files of captured calls, and the outcomes of calls."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ __all__ = [
     "CONF",
     "DAY",
     "KINDS",
+    "OUTCOMES",
     "REQUEST",
     "RESPONSE",
     "file_of",
@@ -24,6 +25,10 @@ __all__ = [
     "referred",
     "request_path",
 ]
+
+OUTCOMES = ("success", "failed", "error", "crash", "interrupted", "no answer")
+"""The outcomes of a call: an answer with or without success; a request with an error; an error of
+this program; a signal; no answer, because the call still runs or was killed."""
 
 DAY = 86400.0
 """Seconds of a day."""

@@ -5,17 +5,15 @@ The class of a command is named as the command.  Its docstring is the text of th
 
 from __future__ import annotations
 
-from typing import get_args
-
-from iallocator.calls.history import OUTCOMES
+from iallocator.calls.layout import OUTCOMES
 from iallocator.commands.shared_options import HTML, JSON, OFFLINE, Execution
 from iallocator.errors import UsageError
 from iallocator.files import check_writable
 from iallocator.model.constraints import KINDS, MUST, SHOULD
+from iallocator.model.tags import REPAIR_TYPES
 from iallocator.options.table import CommandSettings, option
 from iallocator.options.values import Choice, amount, file_name, name_list, whole_between
 from iallocator.requests import EVAC_MODES, Request
-from iallocator.tags.autorepair import TYPES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -168,7 +166,7 @@ class History(CommandSettings):
     type: str = option(
         "--type",
         "only requests of this type",
-        Choice(*(one.kind for one in get_args(Request))),
+        Choice(*(one.kind for one in Request.__args__)),
         "TYPE",
         "",
     )
@@ -207,7 +205,7 @@ class Repair(RepairForms, Execution):
     allow: str = option(
         "--allow",
         "allow repairs up to this type this once, whatever tags say: "
-        "fix-storage, migrate, failover or reinstall", Choice(*TYPES), "TYPE", "",
+        "fix-storage, migrate, failover or reinstall", Choice(*REPAIR_TYPES), "TYPE", "",
     )  # fmt: skip
     job_delay: float = option(
         "--job-delay", "let every repair wait so long, while its tag is written", amount, "SECONDS",

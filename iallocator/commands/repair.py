@@ -18,8 +18,8 @@ from iallocator.errors import shown
 from iallocator.execution.doors import open_queue, runs
 from iallocator.execution.lock import ClusterLock
 from iallocator.execution.repairs import RepairJobs, RepairTags
+from iallocator.model.tags import FAILOVER, REINSTALL
 from iallocator.planners.repair.round import RepairRound
-from iallocator.tags.autorepair import FAILOVER, REINSTALL
 from iallocator.wire.codec import on_one_line
 
 TYPE_CHECKING = False

@@ -1,4 +1,4 @@
-"""Cluster tags that define the meaning of the tags of nodes and instances.
+"""Cluster tags that define the meaning of the tags of nodes and instances; types of repairs.
 
 Source: Ganeti's documentation of its allocation tools; the prefixes are Ganeti's.
 """
@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
 
 __all__ = [
-    "ALLOW_MIGRATION", "EXCLUSION", "KINDS", "InstanceTags", "doubtful", "exclusion_prefixes",
-    "interpret_tags", "new_conflict",
+    "ALLOW_MIGRATION", "EXCLUSION", "FAILOVER", "FIX_STORAGE", "KINDS", "MIGRATE", "REINSTALL",
+    "REPAIR_TYPES", "InstanceTags", "doubtful", "exclusion_prefixes", "interpret_tags",
+    "new_conflict",
 ]  # fmt: skip
 
 EXCLUSION = "htools:iextags:"
@@ -25,6 +26,11 @@ ALLOW_MIGRATION = "htools:allowmigration:"
 
 KINDS = (EXCLUSION, LOCATION, DESIRED, MIGRATION, ALLOW_MIGRATION)
 """All kinds of cluster tags that htools evaluates."""
+
+FIX_STORAGE, MIGRATE, FAILOVER, REINSTALL = REPAIR_TYPES = (
+    "fix-storage", "migrate", "failover", "reinstall",
+)  # fmt: skip
+"""The types of repairs that tags allow and record, the least destructive first."""
 
 
 def doubtful(tag: str) -> bool:

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from iallocator.model.tags import REPAIR_TYPES
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,15 +23,11 @@ if TYPE_CHECKING:
 __all__ = [
     "ENOPERM",
     "FAILED",
-    "FAILOVER",
     "FAILURE",
-    "FIX_STORAGE",
     "HEALTHY",
     "NEEDS",
     "PENDING",
-    "REINSTALL",
     "SUCCESS",
-    "TYPES",
     "Permission",
     "Record",
     "RepairState",
@@ -40,11 +38,6 @@ __all__ = [
 
 PREFIX = "ganeti:watcher:autorepair:"
 SUSPEND = PREFIX + "suspend"
-
-FIX_STORAGE, MIGRATE, FAILOVER, REINSTALL = TYPES = (
-    "fix-storage", "migrate", "failover", "reinstall",
-)  # fmt: skip
-"""The types of repairs, the least destructive first."""
 
 ENOPERM, SUCCESS, FAILURE = RESULTS = ("enoperm", "success", "failure")
 """The results. If one repair has several results, the last of them in this list applies."""
@@ -70,7 +63,7 @@ class Permission:
 
     def allows(self, kind: str) -> bool:
         """Return whether a repair of this type is allowed."""
-        return bool(self.upto) and TYPES.index(kind) <= TYPES.index(self.upto)
+        return bool(self.upto) and REPAIR_TYPES.index(kind) <= REPAIR_TYPES.index(self.upto)
 
     def or_up_to(self, kind: str) -> Permission:
         """Return a permission that also allows repairs up to this type; "" adds no type."""
@@ -148,7 +141,7 @@ def _permission(tags: Sequence[str], now: float) -> Permission | None:
     until = max((time for time in times if time > now), default=0)
     if until:
         return Permission(suspended=until)
-    allowed = [kind for kind in TYPES if PREFIX + kind in tags]
+    allowed = [kind for kind in REPAIR_TYPES if PREFIX + kind in tags]
     return Permission(allowed[0]) if allowed else None
 
 
@@ -206,7 +199,7 @@ def _record(tag: str) -> Record | None:
         return None
     kind, identity, seconds, *result, jobs = parts
     numbers = jobs.split("+") if jobs else []
-    known = kind in TYPES and (not result or result[0] in RESULTS)
+    known = kind in REPAIR_TYPES and (not result or result[0] in RESULTS)
     if not known or not all(n.isascii() and n.isdigit() for n in (seconds, *numbers)):
         return None
     return Record(kind, identity, int(seconds), tuple(map(int, numbers)), "".join(result))

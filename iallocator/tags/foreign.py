@@ -222,18 +222,19 @@ def _repair(tag: str, role: str) -> str:
     if kind != REPAIR:
         meant = nearest(kind, (REPAIR,), WATCHER)
         return f"is unknown{meant}" if meant else ""
-    from iallocator.tags.autorepair import TYPES, is_record  # not loaded for small requests
+    from iallocator.model.tags import REPAIR_TYPES
+    from iallocator.tags.autorepair import is_record  # not loaded for small requests
 
     word, colon, more = rest.partition(":")
     if word in ("pending", "result"):
         return "" if role == INSTANCE and is_record(tag) else "cannot be understood"
-    words = (*TYPES, "suspend")
+    words = (*REPAIR_TYPES, "suspend")
     if word not in words:
         meant = nearest(word, words, AUTOREPAIR)
         return f"does not count{meant or ': expected one of ' + ', '.join(words)}"
     if word == "suspend" and colon and more and not (more.isascii() and more.isdigit()):
         return "does not count: expected seconds since 1970"
-    return "does not count: nothing may follow it" if word in TYPES and colon else ""
+    return "does not count: nothing may follow it" if word in REPAIR_TYPES and colon else ""
 
 
 def _finding(owner: str, tag: str, text: str) -> TagFinding:

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from iallocator.commands import COMMANDS
 from tests.builders import allocate, as_bytes, cluster, instance
 
 from .imports import PACKAGE
@@ -34,6 +35,15 @@ def loaded(raw: bytes, *arguments: str) -> set[str]:
     done = subprocess.run(command, input=raw, capture_output=True, check=True, cwd=PACKAGE.parent)
     assert b'"success":' in done.stdout
     return set(done.stderr.decode().split())
+
+
+@pytest.mark.parametrize("command", [*COMMANDS])
+def test_help_loads_nothing_that_only_the_work_of_the_command_needs(command: str) -> None:
+    """The options of a command are declared without the modules that do its work."""
+    words = [sys.executable, "-S", "-c", SCRIPT, command, "--help"]
+    done = subprocess.run(words, capture_output=True, check=True, cwd=PACKAGE.parent)
+    modules = {module.split(".")[0] for module in done.stderr.decode().split()}
+    assert not modules & {"dataclasses", "inspect", "jsonschema", "numpy", "orjson", "typing"}
 
 
 @pytest.mark.parametrize("template", ["plain", "drbd", "rbd"])

@@ -13,7 +13,8 @@ from shutil import which
 import pytest
 
 from iallocator.cli import main
-from iallocator.tags.autorepair import PREFIX, TYPES
+from iallocator.model.tags import REPAIR_TYPES
+from iallocator.tags.autorepair import PREFIX
 from tests.builders import Json
 from tests.execution.running import Running
 from tests.live.fakes import fake_luxi
@@ -31,7 +32,7 @@ RESULTS = ("success", "failure", "enoperm", "maybe")
 def _permissions(random: Random, chance: float) -> Iterator[str]:
     """Yield tags that allow or suspend repairs, on an instance, a group or the cluster."""
     if random.random() < chance:
-        yield from random.sample((*TYPES, "nonsense", "Failover"), random.choice((1, 1, 2)))
+        yield from random.sample((*REPAIR_TYPES, "nonsense", "Failover"), random.choice((1, 1, 2)))
     if random.random() < chance / 3:
         yield f"suspend{random.choice(SUSPENSIONS)}"
 
@@ -39,7 +40,7 @@ def _permissions(random: Random, chance: float) -> Iterator[str]:
 def _records(random: Random) -> Iterator[str]:
     """Yield tags that record repairs, some of them invalid."""
     for identity in random.sample("abc", random.choice((0, 0, 0, 1, 1, 2, 3))):
-        kind = random.choice((*TYPES, *TYPES, "other"))
+        kind = random.choice((*REPAIR_TYPES, *REPAIR_TYPES, "other"))
         jobs = "+".join(map(str, random.sample(sorted(JOBS), random.choice((0, 1, 1, 2)))))
         seconds = random.choice((10, 20, 30, 40))
         for _ in range(random.choice((1, 1, 2))):

@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 
 from iallocator.ganeti.opcodes import opcode
 from iallocator.model.moves import Move
+from iallocator.model.tags import FAILOVER, FIX_STORAGE, REINSTALL
 from iallocator.model.templates import TEMPLATES
 from iallocator.placement.context import Context
 from iallocator.placement.moves import fail_over, move_anywhere, move_secondary
 from iallocator.placement.new import place_new
-from iallocator.tags.autorepair import FAILOVER, FIX_STORAGE, REINSTALL
 from iallocator.transition import step
 from iallocator.transition.step import RECREATE_DISKS
 

@@ -13,6 +13,7 @@ from uuid import uuid4
 from iallocator.deadline import TIME_IS_UP, Deadline, check
 from iallocator.errors import UsageError
 from iallocator.model.state import State
+from iallocator.model.tags import REINSTALL
 from iallocator.planners.repair.repair import Repairs
 from iallocator.tags.autorepair import (
     ENOPERM,
@@ -21,7 +22,6 @@ from iallocator.tags.autorepair import (
     HEALTHY,
     NEEDS,
     PENDING,
-    REINSTALL,
     SUCCESS,
     Permission,
     Record,
