@@ -26,7 +26,14 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 
 from iallocator.constraints.access import may_not_receive
-from iallocator.limits.node import DISK_SPACE, FREE_MEMORY, POOL_SPACE, other_limits
+from iallocator.limits.node import (
+    DISK_SPACE,
+    FREE_MEMORY,
+    OWN_SPINDLES,
+    POOL_SPACE,
+    SPINDLES_OF_DISKS,
+    other_limits,
+)
 from iallocator.model.columns import DISK, MEMORY
 from iallocator.model.state import derived
 from iallocator.n1.rules import INFINITE, LOST, SAFE, UNKNOWN, sum_of_shares
@@ -48,6 +55,8 @@ if TYPE_CHECKING:
     """Index of a group -> the free memory of its nodes that may take over."""
 
 __all__ = [
+    "PACKED_LIMITS",
+    "SUMMED_LIMITS",
     "Demand",
     "SpareMemory",
     "TargetCapacity",
@@ -58,6 +67,13 @@ __all__ = [
     "known_demand",
     "takes_over",
 ]
+
+
+SUMMED_LIMITS = (FREE_MEMORY, DISK_SPACE, POOL_SPACE)
+"""The limits that sums know."""
+
+PACKED_LIMITS = (*SUMMED_LIMITS, OWN_SPINDLES, SPINDLES_OF_DISKS)
+"""The limits that counting and packings know, or that they leave undecided."""
 
 
 class Demand:
@@ -195,7 +211,7 @@ def demand_of(state: State, failure: Failure, rules: Rules) -> Demand:
 def _demand_of_node(state: State, node: int, rules: Rules) -> Demand:
     group = state.cluster.nodes[node].group
     demand = Demand(group)
-    demand.intricate = bool(other_limits(group, FREE_MEMORY, DISK_SPACE, POOL_SPACE))
+    demand.intricate = bool(other_limits(group, *SUMMED_LIMITS))
     if rules.namesake is not None and rules.namesake.nodes[0] == node:
         demand.intricate = True
         demand.movers = 1

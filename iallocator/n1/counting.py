@@ -19,17 +19,11 @@ Cost: O(n) per placement and size in arrays of *n* nodes; no instance is looked 
 from __future__ import annotations
 
 from iallocator.deadline import check
-from iallocator.limits.node import (
-    DISK_SPACE,
-    FREE_MEMORY,
-    OWN_SPINDLES,
-    POOL_SPACE,
-    SPINDLES_OF_DISKS,
-    other_limits,
-)
+from iallocator.limits.node import other_limits
 from iallocator.model.columns import DISK, MEMORY
 from iallocator.model.state import derived
 from iallocator.n1.batched_simulation import BatchedSimulation
+from iallocator.n1.bounds import PACKED_LIMITS
 from iallocator.n1.queues import Queue, fits_into
 from iallocator.n1.slot_counts import SpareSlots, UndecidedFailures, slots_of_node, slots_of_nodes
 
@@ -51,9 +45,6 @@ if TYPE_CHECKING:
     """A node that fails, and the instances that leave it then."""
 
 __all__ = ["GroupChecks", "GroupCounting", "Undecided"]
-
-COUNTED = (FREE_MEMORY, DISK_SPACE, POOL_SPACE, OWN_SPINDLES, SPINDLES_OF_DISKS)
-"""The limits that counting knows; where pools or spindles matter, it decides nothing."""
 
 FEW, GROWTH = 4, 4
 """How many sizes the first batch has, and the factor by which batches grow."""
@@ -91,7 +82,7 @@ class GroupCounting:
         self.intricate = (
             state.pools is not None
             or not all(len(one) == 1 or set(one).isdisjoint(group.nodes) for one in failing)
-            or bool(other_limits(group, *COUNTED))
+            or bool(other_limits(group, *PACKED_LIMITS))
             or any(nodes[index].migration for index in group.nodes)
             or not all(
                 one.forthcoming or (not one.needs_secondary and self.counts(one))

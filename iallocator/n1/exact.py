@@ -11,20 +11,11 @@ Cost: bounded by the packing's limit of work, about 20 ms for a failure.
 from __future__ import annotations
 
 from iallocator.constraints.access import may_not_receive, rejected_by_policy
-from iallocator.limits.node import (
-    DISK_SPACE,
-    FORCED_LIMITS,
-    FREE_MEMORY,
-    OWN_SPINDLES,
-    POOL_SPACE,
-    PRIMARY,
-    SPINDLES_OF_DISKS,
-    checks_for,
-    other_limits,
-)
+from iallocator.limits.node import FORCED_LIMITS, PRIMARY, checks_for, other_limits
 from iallocator.model.columns import DISK, MEMORY
 from iallocator.model.node_view import NodeView
 from iallocator.model.state import derived
+from iallocator.n1.bounds import PACKED_LIMITS
 from iallocator.n1.simulation import failover_rejection
 from iallocator.packing import Bins, Item, Packing
 
@@ -120,9 +111,8 @@ class FailoverTargets:
             for group in groups
         }
         self.order = sorted(range(len(self.nodes)), key=lambda b: -self.memory[b])
-        known = FREE_MEMORY, DISK_SPACE, POOL_SPACE, OWN_SPINDLES, SPINDLES_OF_DISKS
         self.limits = list(
-            dict.fromkeys(one for group in groups for one in other_limits(group, *known))
+            dict.fromkeys(one for group in groups for one in other_limits(group, *PACKED_LIMITS))
         )
 
 

@@ -13,15 +13,9 @@ Source: the argument is this program's own.
 
 from __future__ import annotations
 
-from iallocator.limits.node import (
-    DISK_SPACE,
-    FREE_MEMORY,
-    OWN_SPINDLES,
-    POOL_SPACE,
-    SPINDLES_OF_DISKS,
-    other_limits,
-)
+from iallocator.limits.node import other_limits
 from iallocator.model.columns import MEMORY
+from iallocator.n1.bounds import PACKED_LIMITS
 from iallocator.n1.exact import Evacuation
 from iallocator.n1.simulation import Simulation
 from iallocator.packing import Bins, Packing
@@ -111,8 +105,7 @@ class FailoverPlan:
 
 def plan_failovers(state: State, group: Group, rules: Rules) -> FailoverPlan | None:
     """Return the plan of `group` in `state`; None if memory alone does not decide."""
-    known = FREE_MEMORY, DISK_SPACE, POOL_SPACE, OWN_SPINDLES, SPINDLES_OF_DISKS
-    if other_limits(group, *known):
+    if other_limits(group, *PACKED_LIMITS):
         return None
     simulation = Simulation.of_group(state, group, rules)
     nodes = state.cluster.nodes

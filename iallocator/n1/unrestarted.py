@@ -15,16 +15,16 @@ from itertools import chain
 from operator import itemgetter
 
 from iallocator.constraints.access import may_not_receive
-from iallocator.limits.node import (
-    DISK_SPACE,
-    FREE_MEMORY,
-    OWN_SPINDLES,
-    POOL_SPACE,
-    SPINDLES_OF_DISKS,
-    other_limits,
-)
+from iallocator.limits.node import other_limits
 from iallocator.model.columns import DISK, MEMORY
-from iallocator.n1.bounds import Demand, TargetCapacity, check_movers, demand_of
+from iallocator.n1.bounds import (
+    PACKED_LIMITS,
+    SUMMED_LIMITS,
+    Demand,
+    TargetCapacity,
+    check_movers,
+    demand_of,
+)
 from iallocator.n1.exact import Evacuation
 from iallocator.n1.rules import SAFE
 from iallocator.n1.simulation import Simulation, failover_rejection
@@ -45,9 +45,6 @@ if TYPE_CHECKING:
 
 __all__ = ["UnrestartedSearch"]
 
-
-KNOWN = (FREE_MEMORY, DISK_SPACE, POOL_SPACE)
-"""The limits that sums and searches know."""
 
 WORK = 1_000_000
 """Bins that all searches of a joint packing look at: about a second."""
@@ -91,7 +88,7 @@ class UnrestartedSearch:
         for need in needs:
             if need.items:
                 by_group.setdefault(need.group, []).append(need)
-        if any(other_limits(need.group, *KNOWN, OWN_SPINDLES, SPINDLES_OF_DISKS) for need in needs):
+        if any(other_limits(need.group, *PACKED_LIMITS) for need in needs):
             lost = self._simulated(needs, by_group.values(), failed)
             return self._packed(lost, failure)
         lost, taken = self._failed_over(needs, failed)
@@ -395,7 +392,7 @@ class _Need:
         moving = [one for _, _, members, _ in self.items for one in members]
         created = [one for one in moving if rules.recreates(one)]
         barred = (
-            bool(other_limits(self.group, *KNOWN))
+            bool(other_limits(self.group, *SUMMED_LIMITS))
             or any(self.group.policy.rejects(one, False) for one in created)
             or bool(may_not_receive(cluster, node, rules.targets(cluster, self.group)))
         )
