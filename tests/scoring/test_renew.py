@@ -8,7 +8,9 @@ from random import Random
 import pytest
 
 from iallocator.model.instance import Instance
+from iallocator.model.node_view import NodeView
 from iallocator.model.state import State
+from iallocator.placement.what_if import KnownNodes, NodeHistory
 from iallocator.scoring import Kernels
 from iallocator.scoring.arrays import ArrayKernel
 from iallocator.scoring.scalar import ScalarKernel, score_of
@@ -82,3 +84,23 @@ def test_kernel_follows_the_state_in_trials_and_after_them(seed: int, arrays: bo
         assert score() == pytest.approx(score_of(state, scope), abs=1e-9)
         list(moves(state, -number, 1))
         assert score() == pytest.approx(score_of(state, scope), abs=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_history_of_nodes_answers_as_a_new_one(seed: int) -> None:
+    """The kept nodes are those of the present state after each of twelve moves."""
+    state = state_of(seed)
+    scope, kernels, history = range(len(state.cluster.nodes)), Kernels(state, ()), NodeHistory()
+
+    def facts(known: KnownNodes) -> list[tuple[dict[str, object], dict[int, float]]]:
+        """Return every number of each node, and what it reserves."""
+        names = [name for name in NodeView.__slots__ if name != "at"]
+        return [
+            ({name: getattr(known.views[i], name) for name in names}, dict(known.peers[i]))
+            for i in scope
+        ]
+
+    assert facts(history.known(state, kernels, scope))
+    for _ in moves(state, seed, 12):
+        new = NodeHistory().known(state, kernels, scope)
+        assert facts(history.known(state, kernels, scope)) == facts(new)
