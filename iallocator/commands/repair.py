@@ -41,7 +41,7 @@ SHOWN = 5
 
 
 class Repair(Command):
-    """Repairs the instances whose nodes are offline, as far as tags allow."""
+    """Repairs the instances on offline nodes, as far as tags allow."""
 
     settings: Settings
 

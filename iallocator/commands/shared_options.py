@@ -33,7 +33,7 @@ BOOT: Any = option(
     "with -X: after power-on or a reboot, wait so long for the node to answer (default 600)",
     number_between(1, 86400), "SECONDS", 600.0,
 )  # fmt: skip
-"""Of the commands whose plans power nodes on, or have them rebooted."""
+"""The option of commands with plans that power nodes on, or wait for reboots."""
 
 PRIORITIES = {"low": 10, "normal": 0, "high": -10}
 

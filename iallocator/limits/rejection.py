@@ -85,9 +85,11 @@ def group_rejections(
         missing = ", ".join(sorted(set(instance.networks) - group.networks))
         why = f"group {group.name} is not connected to network {missing}"
         return dict.fromkeys(nodes, Rejection("FailGroup", why))
-    pools = out_of_reach(cluster, group.nodes, instance)
-    if pools:
-        return dict.fromkeys(nodes, Rejection("FailGroup", f"group {group.name} does not {pools}"))
+    lacking = out_of_reach(cluster, group.nodes, instance)
+    if lacking:
+        return dict.fromkeys(
+            nodes, Rejection("FailGroup", f"group {group.name} does not {lacking}")
+        )
     rejected = rejected_by_policy(cluster, group, instance, by_policy)
     why = f"the policy of group {group.name} refuses an instance of this kind or size"
     return {i: Rejection(rejected[i], why, i) for i in nodes if i in rejected}

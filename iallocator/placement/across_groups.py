@@ -182,8 +182,8 @@ class AcrossGroups:
         }
         if None not in reasons:
             return f"the policy of group {group.name} refuses it"
-        pools = out_of_reach(context.cluster, group.nodes, instance)
-        return f"group {group.name} does not {pools}" if pools else ""
+        lacking = out_of_reach(context.cluster, group.nodes, instance)
+        return f"group {group.name} does not {lacking}" if lacking else ""
 
     def _online(self, instance: Instance, groups: Sequence[Group]) -> list[int]:
         """The online nodes of `groups`, in the order in which ties are broken."""

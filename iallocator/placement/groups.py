@@ -148,9 +148,9 @@ def _obstacle(context: Context, allocation: AllocationRequest, group: Group, nod
             f"group {group.name} is not connected to a network "
             f"required by instance {allocation.instance.name}"
         )
-    pools = out_of_reach(context.cluster, group.nodes, allocation.instance)
-    if pools:
-        return f"group {group.name} does not {pools} of instance {allocation.instance.name}"
+    lacking = out_of_reach(context.cluster, group.nodes, allocation.instance)
+    if lacking:
+        return f"group {group.name} does not {lacking} of instance {allocation.instance.name}"
     unallocable = group.alloc_policy == "unallocable"
     if unallocable and not allocation.named and context.settings.behaviour.names_unallocable:
         return f"Group {group.name} (unallocable): not used, its allocation policy is unallocable"

@@ -111,12 +111,12 @@ def move_secondary(
 
 
 def _unreached(context: Context, instance: Instance, nodes: Sequence[int]) -> MoveResult | None:
-    """The outcome if none of `nodes`, which are of one group, may have `instance`."""
-    pools = out_of_reach(context.cluster, nodes, instance, third=True)
-    if not pools:
+    """Return the outcome if access constraints close all of `nodes`, which are of one group."""
+    lacking = out_of_reach(context.cluster, nodes, instance, third=True)
+    if not lacking:
         return None
     group = context.cluster.nodes[nodes[0]].group.name
-    why = f"no other node of group {group} {pools}"
+    why = f"no other node of group {group} {lacking}"
     failures: dict[str, int] = {}
     for index in nodes:
         closed = context.cluster.closed_by(index, instance)

@@ -338,8 +338,8 @@ class _Balancing:
 class _BetweenGroups(Neighbourhood[_Balancing, _Step]):
     """The move of an item from one group to another that lowers the score most.
 
-    It is searched for each pair of groups.  Pairs whose source has most load beyond that of the
-    target come first; the first pair with a move decides.
+    Pairs of groups are tried in the order of the difference of their loads, the largest first. The
+    first pair with a move decides.
     """
 
     name = "between groups"

@@ -79,7 +79,7 @@ def nodes_section(
 
 
 def _line(moments: Sequence[Json], mark: str, domain: str) -> NodeLine:
-    """The line of one node, whose facts at all moments are given."""
+    """Return the line of one node; `moments` has its facts before and after the plan."""
     node = moments[0]
     meters = [
         _once([_meter(*one["resources"][k]) for one in moments]) for k in range(len(RESOURCES))
