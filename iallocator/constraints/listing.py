@@ -6,7 +6,7 @@ capacities of nodes are listed only if the strategy of a group uses them.
 
 from __future__ import annotations
 
-from iallocator.constraints.access import ACCESS
+from iallocator.constraints.table import CONSTRAINTS, AccessConstraint
 from iallocator.model.constraints import (
     APART,
     CAPACITY,
@@ -291,7 +291,9 @@ class Listed:
     def of_instance(self, instance: Instance) -> Iterator[Constraint]:
         """What holds for `instance` alone."""
         name = instance.name
-        for constraint in ACCESS:
+        for constraint in CONSTRAINTS:
+            if not isinstance(constraint, AccessConstraint):
+                continue
             for what, origin in constraint.listed(self._cluster, instance, self._prefix):
                 yield Constraint(LOCATION, MUST, name, what, origin)
         facts = self._facts.of(instance)

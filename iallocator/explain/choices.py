@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from iallocator.constraints.words import quantity
 from iallocator.explain.asked import between_groups
 from iallocator.explain.explanation import Decision
 from iallocator.explain.facts import GroupReport, NodeReport
 from iallocator.explain.survey import exclusions
-from iallocator.limits.words import quantity
 from iallocator.model.storage import pool_name, presumed
 from iallocator.placement.results import POLICY_RANK
 

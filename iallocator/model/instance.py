@@ -139,7 +139,7 @@ class Instance:
         is not part of the free disk of nodes.
     requires:
         (constraint, value) of what its tags require of its nodes, see
-        `iallocator.constraints.access`.
+        `iallocator.constraints.table`.
     restricted:
         True if some nodes are not open to it, or might not have enough space in its pools.
     asked:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     class Restriction(Protocol):
         """The nodes that one access constraint allows for each instance.
 
-        `iallocator.constraints.access` has the constraints.
+        `iallocator.constraints.table` has the constraints.
         """
 
         @property

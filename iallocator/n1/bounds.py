@@ -25,15 +25,15 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 
-from iallocator.constraints.access import may_not_receive
-from iallocator.limits.node import (
+from iallocator.constraints.table import (
     DISK_SPACE,
     FREE_MEMORY,
+    MIGRATION_TAGS,
     OWN_SPINDLES,
     POOL_SPACE,
     SPINDLES_OF_DISKS,
-    other_limits,
 )
+from iallocator.limits.node import other_limits
 from iallocator.model.columns import DISK, MEMORY
 from iallocator.model.state import derived
 from iallocator.n1.rules import INFINITE, LOST, SAFE, UNKNOWN, sum_of_shares
@@ -189,7 +189,7 @@ def demand_of(state: State, failure: Failure, rules: Rules) -> Demand:
         whole.single |= (
             one.single
             or not one.failovers.keys().isdisjoint(failure)
-            or bool(may_not_receive(state.cluster, node, one.failovers))
+            or bool(MIGRATION_TAGS.rejected(state.cluster, node, one.failovers))
         )
         for secondary in one.failovers.keys() - failure:
             amount = whole.failovers.get(secondary, 0) + one.failovers[secondary]
@@ -373,7 +373,7 @@ def check_movers(
     capacity = capacities.get(demand.group.index)
     rejected = False
     for node in failure:
-        barred = may_not_receive(state.cluster, node, targets)
+        barred = MIGRATION_TAGS.rejected(state.cluster, node, targets)
         if barred:
             if demand.recreated or len(failure) > 1:
                 return UNKNOWN, 0
@@ -420,7 +420,7 @@ def _failovers_fail(state: State, failure: Failure, demand: Demand, rules: Rules
     """Return whether a secondary certainly cannot take over the drbd primaries of `failure`."""
     if not demand.failovers:
         return False
-    if len(failure) == 1 and may_not_receive(state.cluster, failure[0], demand.failovers):
+    if len(failure) == 1 and MIGRATION_TAGS.rejected(state.cluster, failure[0], demand.failovers):
         return True
     columns = state.columns
     if not takes_over(state, demand, demand.failovers):

@@ -13,7 +13,7 @@ Source: these are the steps of hail.
 
 from __future__ import annotations
 
-from iallocator.constraints.access import may_not_receive, rejected_by_policy
+from iallocator.constraints.table import INSTANCE_POLICY, MIGRATION_TAGS
 from iallocator.limits.node import (
     ABANDONED,
     FORCED_LIMITS,
@@ -272,7 +272,7 @@ class Simulation:
             return f"its secondary {name} fails as well"
         if not self._rules.strict and not state.cluster.nodes[secondary].online:
             return f"its secondary {name} is not online"
-        if may_not_receive(state.cluster, old, (secondary,)):
+        if MIGRATION_TAGS.rejected(state.cluster, old, (secondary,)):
             return f"its secondary {name} lacks a migration tag"
         state.remove(instance, nodes)
         rejection: str | None = None
@@ -315,9 +315,9 @@ class Simulation:
             rejections: dict[int, str] = {}
             group = state.cluster.nodes[node].group
             for one in item:
-                rejections |= rejected_by_policy(state.cluster, group, one)
+                rejections |= INSTANCE_POLICY.rejected(state.cluster, group, one)
         else:
-            rejections = may_not_receive(state.cluster, source, targets)
+            rejections = MIGRATION_TAGS.rejected(state.cluster, source, targets)
         found = kernel.singles(_whole(item), targets, rejections, FORCED_LIMITS).row(0)
         if len(item) == 1:
             best = next(found, None)
@@ -337,7 +337,7 @@ class Simulation:
         """
         state = self._state
         (present,) = state.where[one.name][:1]
-        rejections = may_not_receive(state.cluster, present, targets)
+        rejections = MIGRATION_TAGS.rejected(state.cluster, present, targets)
         checks = checks_for(PRIMARY, one, FORCED_LIMITS)
         again = present in targets and not (
             present in rejections
@@ -370,7 +370,7 @@ def failover_rejection(
 ) -> str | None:
     """Return why `instance`, which is off `state`, cannot fail over to its secondary, or None.
 
-    The reason is one of `iallocator.limits.node.REASONS`.
+    The reason is one of `iallocator.constraints.table.REASONS`.
     """
     checks = failover_checks(instance)
     return kernels.checker(state).primary_rejection(instance, secondary, checks)

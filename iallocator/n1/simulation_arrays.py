@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from iallocator.constraints.access import may_not_receive
-from iallocator.limits.node import DISK_SPACE, FREE_MEMORY, POOL_SPACE, other_limits
+from iallocator.constraints.table import DISK_SPACE, FREE_MEMORY, MIGRATION_TAGS, POOL_SPACE
+from iallocator.limits.node import other_limits
 from iallocator.model.columns import COLUMNS, MEMORY
 from iallocator.model.node_view import CAPACITIES, NodeView
 from iallocator.scoring.candidates import DECIMALS
@@ -134,7 +134,9 @@ class _Batch:
         allowed = np.zeros(self._reserved.shape, dtype=bool)
         targets = rules.targets(state.cluster, group)
         for k, failure in enumerate(kept):
-            barred = {t for node in failure for t in may_not_receive(state.cluster, node, targets)}
+            barred = {
+                t for node in failure for t in MIGRATION_TAGS.rejected(state.cluster, node, targets)
+            }
             barred.update(failure)
             allowed[k, [position[t] for t in targets if t not in barred]] = True
         self._allowed = allowed

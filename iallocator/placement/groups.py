@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.constraints.access import lacks_network, out_of_reach
+from iallocator.constraints.table import NETWORKS, out_of_reach
 from iallocator.placement.new import place_new
 from iallocator.placement.results import GroupSolution, RankedGroups
 
@@ -143,7 +143,7 @@ def may_offer(context: Context, allocation: AllocationRequest, group: Group, nod
 
 def _obstacle(context: Context, allocation: AllocationRequest, group: Group, nodes: int) -> str:
     """Why the whole group is out, or ""."""
-    if lacks_network(group, allocation.instance):
+    if NETWORKS.missing(group, allocation.instance):
         return (
             f"group {group.name} is not connected to a network "
             f"required by instance {allocation.instance.name}"

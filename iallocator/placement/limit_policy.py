@@ -16,7 +16,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-    from iallocator.limits.node import Check, LimitSet
+    from iallocator.constraints.table import Check
+    from iallocator.limits.node import LimitSet
     from iallocator.model.cluster import Node
     from iallocator.model.instance import Instance
     from iallocator.options.settings import Settings

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from itertools import islice
 
-from iallocator.constraints.access import out_of_reach
+from iallocator.constraints.table import out_of_reach
 from iallocator.model.moves import FAILOVER, FAILOVER_TO, REPLACE_SECONDARY, Move
 from iallocator.placement.new import other_nodes
 from iallocator.placement.results import MoveResult, NodeQuery, ScoredMove, tally

@@ -10,10 +10,11 @@ Cost: the limits of each node once in each role.
 
 from __future__ import annotations
 
+from iallocator.constraints.table import INSTANCE_POLICY
+from iallocator.constraints.words import quantity
 from iallocator.deadline import Held
 from iallocator.limits.node import ABANDONED, FORCED_LIMITS, PRIMARY, SECONDARY, RoleLimits
-from iallocator.limits.rejection import Rejection, migration_rejection, policy_breach
-from iallocator.limits.words import quantity
+from iallocator.limits.rejection import Rejection, migration_rejection
 from iallocator.model.moves import Move
 from iallocator.names import domain_of
 from iallocator.placement.limit_policy import LimitPolicy
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from iallocator.aliases import Nodes
-    from iallocator.limits.node import Check
+    from iallocator.constraints.table import Check
     from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
     from iallocator.model.node_view import NodeView
@@ -144,7 +145,7 @@ def roles_of(
         text = texts.get(index)
         if kind == "new":
             exclusive = cluster.nodes[index].exclusive_storage
-            found = policy_breach(evaluator.group.policy, instance, exclusive)
+            found = INSTANCE_POLICY.breach(evaluator.group.policy, instance, exclusive)
             breach = found or breach
             text = found or text
         elif query.present:

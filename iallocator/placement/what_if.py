@@ -10,7 +10,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from iallocator.limits.node import Check, RoleLimits
+    from iallocator.constraints.table import Check
+    from iallocator.limits.node import RoleLimits
     from iallocator.model.instance import Instance
     from iallocator.model.node_view import NodeView
     from iallocator.model.state import Kept, State

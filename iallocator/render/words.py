@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.limits.node import REASONS as LIMITS
+from iallocator.constraints.table import REASONS as LIMITS
 from iallocator.scoring import metrics
 
 __all__ = ["GAINS", "REASONS", "STATISTICS"]

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from iallocator.aliases import Floats, Indices, Truths
-    from iallocator.limits.node import Check, LimitSet
+    from iallocator.constraints.table import Check
+    from iallocator.limits.node import LimitSet
     from iallocator.model.instance import Instance
     from iallocator.model.node_view import Quantity
     from iallocator.model.state import Kept, State

@@ -18,7 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from iallocator.limits.node import Check
+    from iallocator.constraints.table import Check
     from iallocator.model.node_view import NodeView
     from iallocator.scoring.candidates import LimitResults, Placement
     from iallocator.scoring.score_delta import Change, Totals

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from iallocator.aliases import Floats
-    from iallocator.limits.node import Check, LimitSet
+    from iallocator.constraints.table import Check
+    from iallocator.limits.node import LimitSet
     from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
     from iallocator.model.state import Kept, State

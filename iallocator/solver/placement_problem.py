@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from math import ceil
 
-from iallocator.limits.node import ALL_LIMITS, FORCED_LIMITS, Resource, resources_of
+from iallocator.constraints.table import Resource
+from iallocator.limits.node import ALL_LIMITS, FORCED_LIMITS, resources_of
 from iallocator.model.columns import MEMORY
 from iallocator.solver.problem import INFINITY, Choice, Kind, Problem
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import insort
 
-from iallocator.constraints.access import lacks_network, missing_migration_tags
+from iallocator.constraints.table import MIGRATION_TAGS, NETWORKS
 from iallocator.limits.node import FORCED_LIMITS, PRIMARY, SECONDARY, checks_for
 from iallocator.model.instance import primary_vector
 from iallocator.model.node_view import NodeView, capacities
@@ -135,7 +135,7 @@ class Execution:
                 yield "cannot be migrated, it does not run"
             elif nodes[source].offline and source not in self._opened:
                 yield f"cannot be migrated, {nodes[source].name} is offline"
-        lacking = sorted(missing_migration_tags(self._state.cluster, source, target))
+        lacking = sorted(MIGRATION_TAGS.missing(self._state.cluster, source, target))
         if before.running and lacking:
             yield (
                 f"{nodes[target].name} does not take what comes from {nodes[source].name}: "
@@ -162,7 +162,7 @@ class Execution:
             return closed
         group = nodes[index].group
         left = {nodes[other].group.index for other in before}
-        if group.index not in left and lacks_network(group, instance):
+        if group.index not in left and NETWORKS.missing(group, instance):
             missing = ", ".join(sorted(set(instance.networks) - group.networks))
             return f"group {group.name} is not connected to {missing}"
         return ""

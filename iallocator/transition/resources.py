@@ -8,7 +8,8 @@ in between the instance holds both.
 
 from __future__ import annotations
 
-from iallocator.limits.node import FORCED_LIMITS, RESOURCES, UNLIMITED, resources_of
+from iallocator.constraints.table import UNLIMITED
+from iallocator.limits.node import FORCED_LIMITS, RESOURCES, resources_of
 from iallocator.model.columns import DISK, MEMORY
 
 TYPE_CHECKING = False
@@ -126,7 +127,7 @@ def change(
 
 def describe_amount(dimension: str, amount: float) -> str:
     """``2048 MiB memory``."""
-    from iallocator.limits.words import quantity
+    from iallocator.constraints.words import quantity
 
     units = {resource.name: resource.unit for resource in RESOURCES}
     return quantity(amount, units.get(dimension, f"MiB {dimension}"))

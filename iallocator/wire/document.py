@@ -16,7 +16,7 @@ no capacities          0, for nodes that could not be asked
 
 from __future__ import annotations
 
-from iallocator.constraints.access import read_access
+from iallocator.constraints.table import read_access
 from iallocator.errors import RequestError
 from iallocator.model.cluster import (
     Cluster,

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from iallocator.commands import COMMANDS, options_of
-from iallocator.limits.node import REASONS
+from iallocator.constraints.table import REASONS
 from iallocator.options.table import COMMON
 from iallocator.scoring.metrics import STATISTICS
 from iallocator.tags.foreign import OUR_TAGS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from iallocator.constraints.access import lacks_network, may_not_receive, rejected_by_policy
+from iallocator.constraints.table import INSTANCE_POLICY, MIGRATION_TAGS, NETWORKS
 from iallocator.limits.rejection import group_rejections
 from iallocator.model.cluster import Cluster, Group, Node, NodeSpindles
 from iallocator.model.tags import interpret_tags
@@ -27,7 +27,7 @@ def test_group_lacks_a_network_unless_it_has_all_of_the_instance(
 ) -> None:
     """Every network of every nic must be connected."""
     group = Group(0, "uuid-default", "default", policy(), networks=networks)
-    assert lacks_network(group, instance(networks=needed)) is lacking
+    assert bool(NETWORKS.missing(group, instance(networks=needed))) is lacking
 
 
 def test_policy_rejects_by_node_where_storage_differs() -> None:
@@ -36,23 +36,23 @@ def test_policy_rejects_by_node_where_storage_differs() -> None:
     group = Group(0, "uuid-default", "default", policy((spec(), high)))
     nodes = [Node(f"node{k}", group, spindles=NodeSpindles(exclusive=k == 1)) for k in range(3)]
     cluster = Cluster("c", (), [group], nodes, [])
-    assert rejected_by_policy(cluster, group, instance(spindles=9)) == {1: "FailSpindles"}
-    assert rejected_by_policy(cluster, group, instance(spindle_use=9)) == dict.fromkeys(
+    assert INSTANCE_POLICY.rejected(cluster, group, instance(spindles=9)) == {1: "FailSpindles"}
+    assert INSTANCE_POLICY.rejected(cluster, group, instance(spindle_use=9)) == dict.fromkeys(
         (0, 2), "FailSpindles"
     )
-    assert rejected_by_policy(cluster, group, instance()) == {}
+    assert INSTANCE_POLICY.rejected(cluster, group, instance()) == {}
 
 
-def test_target_without_a_migration_tag_of_the_source_may_not_receive() -> None:
+def test_target_without_a_migration_tag_of_the_source_is_rejected() -> None:
     """All migration tags of the source are needed; a source without any may move anywhere."""
     group = Group(0, "uuid-default", "default", policy())
     tags: list[tuple[str, ...]] = [("cpu:a", "os:x"), ("cpu:a",), ("cpu:a", "os:x", "cpu:b"), ()]
     nodes = [Node(f"node{k}", group, tags=own) for k, own in enumerate(tags)]
     cluster = Cluster("c", ("htools:migration:cpu", "htools:migration:os"), [group], nodes, [])
     interpret_tags(cluster)
-    assert may_not_receive(cluster, 0, (1, 2, 3)) == {1: "FailMig", 3: "FailMig"}
-    assert may_not_receive(cluster, 1, (0, 2, 3)) == {3: "FailMig"}
-    assert may_not_receive(cluster, 3, (0, 1, 2)) == {}
+    assert MIGRATION_TAGS.rejected(cluster, 0, (1, 2, 3)) == {1: "FailMig", 3: "FailMig"}
+    assert MIGRATION_TAGS.rejected(cluster, 1, (0, 2, 3)) == {3: "FailMig"}
+    assert MIGRATION_TAGS.rejected(cluster, 3, (0, 1, 2)) == {}
 
 
 def test_group_rejection_names_the_networks_that_are_missing_and_no_others() -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from iallocator.limits import words
+from iallocator.constraints import words
+from iallocator.constraints.words import quantity
 from iallocator.limits.node import ALL_LIMITS, PRIMARY, SECONDARY, checks_for
-from iallocator.limits.words import quantity
 from tests.builders import cluster
 from tests.builders import instance as instance_of
 from tests.command import respond

@@ -19,7 +19,7 @@ from unittest.mock import patch
 
 import iallocator
 from iallocator import settings as effective_settings
-from iallocator.constraints import access
+from iallocator.constraints.table import MigrationTags, Networks
 from iallocator.limits import node as node_limits
 from iallocator.model import tags as model_tags
 from iallocator.model.cluster import Group, Node
@@ -119,7 +119,7 @@ def _policy(stack: ExitStack) -> None:
 
 @_switch("networks")
 def _networks(stack: ExitStack) -> None:
-    _everywhere(stack, access.lacks_network, lambda group, instance: False)
+    stack.enter_context(patch.object(Networks, "missing", lambda *_: frozenset()))
 
 
 @_switch("restricted nodes")
@@ -190,7 +190,7 @@ def _exclusion(stack: ExitStack) -> None:
 
 @_switch("migration tags")
 def _migration(stack: ExitStack) -> None:
-    _everywhere(stack, access.missing_migration_tags, lambda *_: frozenset())
+    stack.enter_context(patch.object(MigrationTags, "missing", lambda *_: frozenset()))
 
 
 @_switch("location tags")

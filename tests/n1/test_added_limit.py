@@ -9,8 +9,9 @@ from random import Random
 
 import pytest
 
+from iallocator.constraints.table import Check, Lack
 from iallocator.limits import node as node_limits
-from iallocator.limits.node import PRIMARY, Check, Lack
+from iallocator.limits.node import PRIMARY
 from iallocator.model.columns import COLUMNS, MEMORY
 from iallocator.model.moves import Move
 from iallocator.n1.rules import Rules, plan_rules

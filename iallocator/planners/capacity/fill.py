@@ -6,8 +6,8 @@ nodes, in all groups that accept instances.
 
 from __future__ import annotations
 
+from iallocator.constraints.table import REASONS
 from iallocator.deadline import check
-from iallocator.limits.node import REASONS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from copy import copy
 from random import Random
 from statistics import median
 
+from iallocator.constraints.table import REASONS
 from iallocator.deadline import check
 from iallocator.handlers.allocate import allocation_request
-from iallocator.limits.node import REASONS
 from iallocator.placement.context import Context
 from iallocator.placement.groups import collect_offers
 from iallocator.planners.capacity.fill import likely_reason

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.limits.node import REASONS
+from iallocator.constraints.table import REASONS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.constraints.access import rejected_by_policy
+from iallocator.constraints.table import INSTANCE_POLICY
 from iallocator.model.instance import Instance
 from iallocator.model.state import derived
 from iallocator.model.templates import DISKLESS, DRBD
@@ -283,7 +283,9 @@ class CapacityState:
     def _rejected(self, group: Group, instance: Instance) -> dict[int, str]:
         """Return the nodes where the policy rejects `instance`; for hspace it has a disk."""
         if instance.kind.has_disks or self._behaviour.plans_for_diskless:
-            return rejected_by_policy(self.state.cluster, group, instance, self._policy_reason)
+            return INSTANCE_POLICY.rejected(
+                self.state.cluster, group, instance, self._policy_reason
+            )
         twin = instance.as_template(DRBD)
         twin.disk_sizes = [instance.disk]
         nodes = self.state.cluster.nodes

@@ -8,8 +8,8 @@ N+1, all sizes above do.
 
 from __future__ import annotations
 
+from iallocator.constraints.table import REASONS
 from iallocator.deadline import check
-from iallocator.limits.node import REASONS
 from iallocator.planners.capacity.fill import ENOUGH, FillResult, fill
 
 TYPE_CHECKING = False

@@ -5,7 +5,7 @@ Violated hard and soft constraints of tags are among the findings.
 
 from __future__ import annotations
 
-from iallocator.limits.rejection import policy_breach
+from iallocator.constraints.table import INSTANCE_POLICY
 from iallocator.model.node_view import NodeView, capacities
 from iallocator.n1.rules import Rules, UndecidedError
 from iallocator.n1.tolerance import FailureTolerance
@@ -201,7 +201,7 @@ class _Examination:
     def _policy(self) -> Iterator[Finding]:
         policy = self._group.policy
         for index, instance in self._primaries():
-            breach = policy_breach(policy, instance, self._nodes[index].exclusive_storage)
+            breach = INSTANCE_POLICY.breach(policy, instance, self._nodes[index].exclusive_storage)
             if breach:
                 yield Finding("policy", breach, node=self._name(index), instance=instance.name)
         for index in self._group.nodes:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from math import ceil, floor, inf
 
-from iallocator.constraints.access import may_not_receive
+from iallocator.constraints.table import MIGRATION_TAGS
 from iallocator.deadline import check
 from iallocator.limits.node import FORCED_LIMITS, RESOURCES, resources_of
 from iallocator.model.columns import CPUS, DISK, FREE_SPINDLES, MEMORY, MEMORY_LATER, SPINDLES
@@ -23,7 +23,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-    from iallocator.limits.node import Resource
+    from iallocator.constraints.table import Resource
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.model.state import Kept
@@ -46,7 +46,7 @@ class Kind:
     name, unit:
         For people.
     resource:
-        The resource of `iallocator.limits.node`.
+        The resource of `iallocator.constraints.table`.
     column:
         Where the state counts it: now, or once forthcoming instances exist.
     of_primary:
@@ -216,7 +216,7 @@ def _kept(context: IntergroupContext, index: int, failing: Collection[int]) -> f
     able = (
         amount
         for node, amount in asked.items()
-        if amount < free and not may_not_receive(context.cluster, node, [index])
+        if amount < free and not MIGRATION_TAGS.rejected(context.cluster, node, [index])
     )
     return max(able, default=0)
 

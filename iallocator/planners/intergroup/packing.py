@@ -21,8 +21,9 @@ from collections import deque
 from heapq import nsmallest
 from itertools import islice
 
+from iallocator.constraints.table import FREE_MEMORY, POOL_SPACE
 from iallocator.deadline import check
-from iallocator.limits.node import FREE_MEMORY, POOL_SPACE, other_limits
+from iallocator.limits.node import other_limits
 from iallocator.model.columns import CPUS, DISK, MEMORY
 from iallocator.n1.rules import CAME, plan_rules
 from iallocator.n1.tolerance import FailureTolerance

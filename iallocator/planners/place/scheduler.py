@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
-from iallocator.constraints.access import lacks_network
+from iallocator.constraints.table import NETWORKS
+from iallocator.constraints.table import REASONS as LIMITS
 from iallocator.deadline import check
-from iallocator.limits.node import REASONS as LIMITS
 from iallocator.model.moves import Move
 from iallocator.n1.rules import CAME, Rules
 from iallocator.n1.tolerance import FailureTolerance
@@ -164,7 +164,7 @@ class Openings:
         groups = [
             group
             for group in cluster.groups
-            if not lacks_network(group, instance) and wanted.group_name in (None, group.name)
+            if not NETWORKS.missing(group, instance) and wanted.group_name in (None, group.name)
         ]
         if wanted.group_name is not None:
             return [_of(groups, allowed, cluster.nodes)]

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import NamedTuple
 
-from iallocator.constraints.access import may_not_receive
+from iallocator.constraints.table import MIGRATION_TAGS
 from iallocator.deadline import check
 from iallocator.model.columns import MEMORY
 from iallocator.model.instance import primary_vector
@@ -455,7 +455,7 @@ class DrainPlanner:
         targets = [
             index
             for index in evaluator.online_nodes()
-            if not may_not_receive(context.cluster, index, [home])
+            if not MIGRATION_TAGS.rejected(context.cluster, index, [home])
         ]
 
         def best(moved: Instance, targets: Sequence[int]) -> tuple[list[ElementaryMove], str]:
@@ -527,7 +527,7 @@ class DrainPlanner:
         node = context.cluster.nodes[secondary]
         if not node.online:
             return f"cannot fail over to {node.name}, which is not online"
-        if may_not_receive(context.cluster, secondary, [home]):
+        if MIGRATION_TAGS.rejected(context.cluster, secondary, [home]):
             return f"could not come back from {node.name}: migration tags"
         rejection = context.evaluator(node.group).check(
             Move(instance, before, (secondary, home)), n1=False

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from itertools import islice
 
-from iallocator.constraints.access import missing_migration_tags
+from iallocator.constraints.table import MIGRATION_TAGS
 from iallocator.deadline import Deadline, check
 from iallocator.model.columns import CPUS, MEMORY, MEMORY_LATER
 from iallocator.model.moves import FAILOVER_TO, Move, places_after, replay
@@ -198,7 +198,7 @@ class _Packing:
             for target in targets:
                 check()
                 after = shape[0] if shape[0] >= 0 else target, shape[1] if shape[1] >= 0 else target
-                barred = bool(missing_migration_tags(cluster, *after))
+                barred = bool(MIGRATION_TAGS.missing(cluster, *after))
                 room = self._left(instance, after, as_primary)
                 found.append((barred, room, (kind, target, after)))
         found.sort(key=lambda one: (one[0], -one[1]))

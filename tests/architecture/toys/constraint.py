@@ -8,7 +8,7 @@ from __future__ import annotations
 from . import Changes, Toy
 
 PLACES: Changes = {
-    ("iallocator/constraints/access.py", "TaggedAccess"): (
+    ("iallocator/constraints/table.py", "TaggedAccess"): (
         "class _Nodes:\n",
         '''class Labels(TaggedAccess):
     """An instance may be only on nodes with a label."""
@@ -35,9 +35,9 @@ PLACES: Changes = {
 
 <ANCHOR>''',
     ),
-    ("iallocator/constraints/access.py", "ACCESS"): (
-        "(StoragePools(),)",
-        "(StoragePools(), Labels())",
+    ("iallocator/constraints/table.py", "CONSTRAINTS"): (
+        "    STORAGE_POOLS,\n    NETWORKS,\n",
+        "    STORAGE_POOLS,\n    Labels(),\n    NETWORKS,\n",
     ),
     ("iallocator/tags/foreign.py", "OUR_TAGS"): (
         '        "pool": POOLS,\n    },\n}\n',

@@ -30,27 +30,27 @@ PLACES: Changes = {
         "        1 if node.online and node.has_internal else 0,\n",
         "<ANCHOR>        node.most_primaries,\n",
     ),
-    ("iallocator/limits/node.py", "Resource"): (
+    ("iallocator/constraints/table.py", "Resource"): (
         "_CPUS = Resource(\n",
         """_INSTANCES = Resource(
     "instances", 5, lambda used, node: node.most_primaries - used, rising=True
 )
 <ANCHOR>""",
     ),
-    ("iallocator/limits/node.py", "PRIMARY"): (
-        "PRIMARY = RoleLimits(\n    *_ACCESS,\n",
-        """<ANCHOR>    Check(
+    ("iallocator/constraints/table.py", "CONSTRAINTS"): (
+        "    _MEMORY_LIMIT,\n",
+        """    NodeLimit((Check(
         "FailCount", lambda b, a, i: a.primaries > a.most_primaries, "primaries",
         Lack("places for instances", "", lambda b, a, i: a.primaries - a.most_primaries,
              resource=_INSTANCES),
+    ),)),
+<ANCHOR>""",
     ),
-""",
-    ),
-    ("iallocator/limits/node.py", "REASONS"): (
+    ("iallocator/constraints/table.py", "REASONS"): (
         '    "FailInternal": "an internal error",\n',
         '    "FailCount": "number of instances",\n<ANCHOR>',
     ),
-    ("iallocator/limits/words.py", "memory"): (
+    ("iallocator/constraints/words.py", "memory"): (
         "def memory(b",
         """def primaries(b: NodeView, a: NodeView, i: Instance) -> str:
     return f"is the primary of {b.primaries:.12g} instances, {a.most_primaries:.12g} are allowed"
@@ -65,7 +65,7 @@ class _Limit(Toy):
     def changes(self, left_out: Place | None) -> Changes:
         """Return what is changed; without the resource, the check does not name it either."""
         found = super().changes(left_out)
-        if left_out == ("iallocator/limits/node.py", "Resource"):
+        if left_out == ("iallocator/constraints/table.py", "Resource"):
             unnamed = re.compile(r",\s+resource=_INSTANCES")
             found = {place: (old, unnamed.sub("", new)) for place, (old, new) in found.items()}
         return found

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from iallocator.aliases import Floats, Truths
-    from iallocator.limits.node import Check, LimitSet, RoleLimits
+    from iallocator.constraints.table import Check
+    from iallocator.limits.node import LimitSet, RoleLimits
     from iallocator.model.node_view import Quantity
     from iallocator.planners.balance.move_kinds import MoveKind, MoveRules
     from iallocator.planners.balance.scan.arrays import (

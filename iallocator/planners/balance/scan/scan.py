@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from iallocator.constraints.access import may_not_receive
+from iallocator.constraints.table import MIGRATION_TAGS
 from iallocator.deadline import check
 from iallocator.model.node_view import NodeView
 from iallocator.planners.balance.scan.affinity import BondCosts
@@ -339,7 +339,7 @@ def _key(one: Keyed) -> tuple[float, tuple[int, int, int]]:
 def _migration(table: NodeTable) -> Truths | None:
     """Return source × target: whether migration tags permit a move; None if they always do."""
     cluster = table.state.cluster
-    rejected = [may_not_receive(cluster, source, table.nodes) for source in table.nodes]
+    rejected = [MIGRATION_TAGS.rejected(cluster, source, table.nodes) for source in table.nodes]
     if not any(rejected):
         return None
     return np.array([[index not in row for index in table.nodes] for row in rejected], dtype=bool)

@@ -1,19 +1,26 @@
-"""Limits of nodes as people read them, and amounts as people write them.
+"""The words of constraints, with the numbers, and amounts as people write them.
 
-Of a node before and after the instance came: what it needs, and what there is.
+The functions for limits have the node before and after the instance came, and the instance. They
+return what the instance needs, and what the node has. `policy_breach` names the first bound of
+each interval of a policy that an instance breaks.
 """
 
 from __future__ import annotations
 
+from iallocator.model.templates import TEMPLATES
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from iallocator.model.instance import Instance
     from iallocator.model.node_view import NodeView, Quantity
+    from iallocator.model.policy import Interval, Policy, Spec
 
 __all__ = [
     "cpus", "cpus_later", "disk", "disk_reserve", "failover", "failover_later", "less_disk_later",
-    "memory", "memory_later", "n1", "own_spindles", "own_spindles_later", "quantity",
-    "spindles", "spindles_later", "tags", "unknown_spindles",
+    "memory", "memory_later", "n1", "own_spindles", "own_spindles_later", "policy_breach",
+    "quantity", "spindles", "spindles_later", "tags", "unknown_spindles",
 ]  # fmt: skip
 
 
@@ -129,3 +136,49 @@ def failover_later(b: NodeView, a: NodeView, i: Instance) -> str:
 
 def _no_takeover(i: Instance, free: Quantity, when: str = "") -> str:
     return f"could not take over its {i.takeover_memory} MiB memory, {free:.12g} free{when}"
+
+
+def policy_breach(policy: Policy, instance: Instance, exclusive: bool) -> str:
+    """Return why `policy` rejects `instance`; "" if it accepts the instance.
+
+    With `exclusive` storage the spindles of the disks count, otherwise ``spindle_use``.
+    """
+    breaches = [_interval_breach(one, instance, exclusive) for one in policy.intervals]
+    if "" in breaches:
+        if instance.template in policy.templates:
+            return ""
+        return (
+            f"the policy of the group allows no {instance.template} disks, "
+            f"only {', '.join(sorted(policy.templates))}"
+        )
+    if len(breaches) == 1:
+        return f"outside the policy of the group: {breaches[0]}"
+    reasons = "; ".join(f"interval {n}: {text}" for n, text in enumerate(breaches, start=1))
+    return f"outside every interval of the policy of the group ({reasons})"
+
+
+def _interval_breach(interval: Interval, instance: Instance, exclusive: bool) -> str:
+    """Return the first bound of `interval` that `instance` violates, in words, or ""."""
+    bounds = (("at least", interval.low, 1), ("at most", interval.high, -1))
+    for words, bound, sign in bounds:
+        for actual, limit, unit in _measures(instance, bound, exclusive):
+            if actual is None:
+                return f"a disk does not say its spindles, {words} {limit} allowed"
+            if sign * actual < sign * limit:
+                return f"{quantity(actual, unit)}, {words} {limit} allowed"
+    return ""
+
+
+def _measures(
+    instance: Instance, bound: Spec, exclusive: bool
+) -> Iterator[tuple[int | None, int, str]]:
+    """Yield (actual, bound, unit) in the order in which bounds are tested."""
+    disks = instance.disk_sizes if TEMPLATES[instance.template].has_disks else ()
+    yield instance.memory, bound.memory, "MiB memory"
+    for size in disks:
+        yield size, bound.disk, "MiB in one disk"
+    yield instance.vcpus, bound.cpus, "virtual cpus"
+    spindles = instance.spindles if exclusive else instance.spindle_use
+    yield spindles, bound.spindles, "spindles"
+    if TEMPLATES[instance.template].has_disks:
+        yield len(disks), bound.disks, "disks"
