@@ -6,7 +6,7 @@ import sys
 
 from iallocator.commands.command import Command, Result
 from iallocator.constraints.affinity_factory import relations_of
-from iallocator.constraints.listing import constraints_of
+from iallocator.constraints.listing import Listing
 from iallocator.constraints.tag_findings import all_findings
 from iallocator.model.constraints import Constraint
 from iallocator.names import domains_of, whole_name
@@ -52,9 +52,10 @@ class Constraints(Command):
             known = [one.name for one in (*cluster.instances, *new)]
             own.instance = whole_name(own.instance, known, "--instance", "instance")
         everything = bool(own.all or own.instance or own.kind)
+        listing = Listing(cluster, wanted, relations, settings, problems, everything)
         found = [
             one
-            for one in constraints_of(cluster, wanted, relations, settings, problems, everything)
+            for one in listing.constraints()
             if (not own.instance or one.binds(own.instance))
             and own.strength in ("", one.strength)
             and own.kind in ("", one.kind)

@@ -330,10 +330,14 @@ class PlacementConstraint:
     ----------
     primary, secondary:
         The checks of a node that would get this role, in the order in which they are tested.
+    of_node, of_cluster, of_instance, of_sets:
+        The methods of `iallocator.constraints.listing.Listing` that list what the constraint
+        requires on one node, everywhere, of one instance, and of sets of instances; "" for none.
     """
 
     primary: tuple[Check, ...] = ()
     secondary: tuple[Check, ...] = ()
+    of_node = of_cluster = of_instance = of_sets = ""
 
 
 class NodeLimit(PlacementConstraint):
@@ -365,6 +369,7 @@ class AccessConstraint(PlacementConstraint):
     reason: str
     about: str
     unit: str
+    of_instance = "access"
 
     def __init__(self) -> None:
         self.primary = self.secondary = (AccessCheck(self),)
@@ -483,8 +488,22 @@ class _Nodes:
         return f"{self._constraint.verbs[third]} {self._constraint.words(required)}"
 
 
+class ListedConstraint(PlacementConstraint):
+    """A constraint that is enforced where tags, requests or strategies are read, and listed."""
+
+    def __init__(
+        self, of_instance: str = "", of_node: str = "", of_cluster: str = "", of_sets: str = ""
+    ) -> None:
+        self.of_instance = of_instance
+        self.of_node = of_node
+        self.of_cluster = of_cluster
+        self.of_sets = of_sets
+
+
 class Networks(PlacementConstraint):
     """A group must be connected to the networks of an instance that enters the group."""
+
+    of_instance = "networks"
 
     def missing(self, group: Group, instance: Instance) -> frozenset[str]:
         """Return the networks of `instance` that `group` is not connected to."""
@@ -526,6 +545,7 @@ class MigrationTags(PlacementConstraint):
     """A node must receive the migration tags of the node that an instance migrates from."""
 
     reason = "FailMig"
+    of_instance = "migration_tags"
 
     def missing(self, cluster: Cluster, source: int, target: int) -> frozenset[str]:
         """Return the migration tags of node `source` that node `target` does not receive.
@@ -669,16 +689,32 @@ _CPU_RATIO = NodeLimit((
           when=When(soft=True, later=True)),
 ))  # fmt: skip
 
-_EXCLUSION_TAGS = NodeLimit((
-    Check("FailTags", lambda b, a, i: a.conflicts > b.conflicts, "tags",
-          Lack("places free of its exclusion tags", "", lambda b, a, i: a.conflicts - b.conflicts),
-          when=SOFT),
-))  # fmt: skip
+
+class ExclusionTags(PlacementConstraint):
+    """Instances with an exclusion tag in common must have their primaries on different nodes."""
+
+    of_sets = "exclusion_tags"
+    primary = (
+        Check("FailTags", lambda b, a, i: a.conflicts > b.conflicts, "tags",
+              Lack("places free of its exclusion tags", "",
+                   lambda b, a, i: a.conflicts - b.conflicts),
+              when=SOFT),
+    )  # fmt: skip
+
 
 CONSTRAINTS: tuple[PlacementConstraint, ...] = (
+    ListedConstraint(of_node="node_state"),
+    ListedConstraint("size"),
+    ListedConstraint("roles"),
+    ListedConstraint("local_disks"),
+    ListedConstraint("requested_nodes"),
     STORAGE_POOLS,
+    ListedConstraint("pacemaker_instance", "pacemaker_node"),
+    ListedConstraint("fencing"),
     NETWORKS,
+    ListedConstraint("location_tags"),
     MIGRATION_TAGS,
+    ListedConstraint("instance_keys", "node_keys", "cluster_keys"),
     INSTANCE_POLICY,
     _MEMORY_LIMIT,
     _disk_limit(),
@@ -687,9 +723,10 @@ CONSTRAINTS: tuple[PlacementConstraint, ...] = (
     _FAILOVER_LIMIT,
     RESERVED_MEMORY,
     _CPU_RATIO,
-    _EXCLUSION_TAGS,
+    ExclusionTags(),
+    ListedConstraint("orders", of_sets="affinity_rules"),
 )
-"""The table. The checks of a node are tested in this order."""
+"""The table. Constraints are listed, and the checks of a node are tested, in this order."""
 
 _TAGGED = tuple(one for one in CONSTRAINTS if isinstance(one, TaggedAccess))
 

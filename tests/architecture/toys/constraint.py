@@ -36,8 +36,8 @@ PLACES: Changes = {
 <ANCHOR>''',
     ),
     ("iallocator/constraints/table.py", "CONSTRAINTS"): (
-        "    STORAGE_POOLS,\n    NETWORKS,\n",
-        "    STORAGE_POOLS,\n    Labels(),\n    NETWORKS,\n",
+        "    STORAGE_POOLS,\n",
+        "    STORAGE_POOLS,\n    Labels(),\n",
     ),
     ("iallocator/tags/foreign.py", "OUR_TAGS"): (
         '        "pool": POOLS,\n    },\n}\n',
