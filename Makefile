@@ -14,7 +14,7 @@ LIBDIR ?= /usr/lib/iallocator
 BINDIR ?= /usr/local/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types matrix conformance fuzz bench growth limits install-plugin manuals deb dist test-pythons test-newest requirements e2e clean
+.PHONY: help demo test check lint types matrix conformance fuzz bench growth limits install-plugin manuals deb dist docs reference test-pythons test-newest requirements e2e clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "%-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -73,9 +73,17 @@ limits: $(STAMP) ## measure how soon after a time limit each path ends; writes b
 install-plugin: $(STAMP) ## install where Ganeti looks, and on PATH (DESTDIR, PLUGINDIR, LIBDIR, BINDIR)
 	tools/install-plugin "$(BIN)/python" "$(DESTDIR)" "$(LIBDIR)" "$(PLUGINDIR)" "$(BINDIR)"
 
+docs: $(STAMP) ## the manual as pages for a browser, with all links checked, in build/docs
+	$(BIN)/python tools/reference --check
+	$(BIN)/python -m sphinx -q -W -b html -d build/docs-cache -c docs . build/docs
+
+reference: $(STAMP) ## renew the pages of the manual that follow from the program
+	$(BIN)/python tools/reference
+
 manuals: $(STAMP) ## man pages and completions for bash and zsh, into build/manuals
 	rm -rf build/manuals
-	$(BIN)/python tools/manuals build/manuals
+	$(BIN)/python -m sphinx -q -W -b man -d build/manuals/.cache -c docs . build/manuals/man
+	$(BIN)/python tools/completions build/manuals/completion
 
 deb: manuals ## a package for Debian, into dist/
 	tools/make-deb "$(BIN)/python" build/manuals dist

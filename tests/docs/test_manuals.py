@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from iallocator.commands import COMMANDS, options_of, settings_of
+from iallocator.commands import COMMANDS, options_of
+from iallocator.commands.usage import USAGE, exit_statuses
 from iallocator.options.table import COMMON
 
 ROOT = Path(__file__).parents[2]
@@ -18,35 +19,70 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Run ``tools/manuals``, and return the folder with its output."""
+    """Build man pages and completions, and return the folder with both."""
     folder = tmp_path_factory.mktemp("manuals")
-    subprocess.run([sys.executable, ROOT / "tools" / "manuals", folder], check=True)
+    subprocess.run(
+        [sys.executable, "-m", "sphinx", "-q", "-W", "-b", "man", "-d", folder / "cache",
+         "-c", "docs", ".", folder / "man"],
+        cwd=ROOT, check=True,
+    )  # fmt: skip
+    subprocess.run(
+        [sys.executable, ROOT / "tools" / "completions", folder / "completion"], check=True
+    )
     return folder
 
 
+@pytest.fixture(scope="module")
+def pages(made: Path) -> dict[str, str]:
+    """Return the text of each man page on one line, without marks of the typesetter."""
+    return {
+        path.stem: " ".join(
+            re.sub(r"\\f[BIRP]", "", path.read_text())
+            .replace("\\(aq", "'")
+            .replace("\\", "")
+            .split()
+        )
+        for path in (made / "man").glob("*.1")
+    }
+
+
+def test_generated_pages_are_up_to_date() -> None:
+    """The pages of commands and of fields are those that the program and the schemas give."""
+    command = [sys.executable, str(ROOT / "tools" / "reference"), "--check"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_command_shows_two_examples_and_its_exit_statuses(command: str) -> None:
+    """The page of a command has both."""
+    page = (ROOT / f"docs/reference/commands/{command}.md").read_text()
+    assert page.count("```console ") == 2
+    for status in exit_statuses(command):
+        assert f"\n| {status} | " in page
+
+
 @pytest.mark.parametrize("command", ["", *COMMANDS])
-def test_page_of_a_command_names_each_of_its_options(command: str, made: Path) -> None:
-    """The page has every spelling of every option, with its description."""
-    name = f"iallocator-{command}" if command else "iallocator"
-    page = (made / "man" / f"{name}.1").read_text().replace("\\-", "-")
+def test_page_of_a_command_names_each_of_its_options(command: str, pages: dict[str, str]) -> None:
+    """The man page has every spelling of every option, with its description."""
+    page = pages[f"iallocator-{command}" if command else "iallocator"]
     for option in options_of(command) if command else COMMON:
         for spelling in option.names:
-            assert f"\\fB{spelling}\\fR" in page
-        assert option.help in page
+            assert spelling in page
+        assert " ".join(option.help.split()).replace("\\", "") in page
 
 
 def test_description_of_a_command_names_no_module() -> None:
     """Names of modules and functions mean nothing to an administrator."""
-    for name in COMMANDS:
-        described = (settings_of(name).__doc__ or "").replace(f"iallocator {name}", "")
-        assert not re.findall(r"`[a-z]+[_.][a-z_.]+`", described), name
+    for name, usage in USAGE.items():
+        assert not re.findall(r"[a-z]+[_.][a-z_.]+\b(?<!\.)", usage.description), name
 
 
 @pytest.mark.skipif(not shutil.which("groff"), reason="groff is not installed")
 def test_pages_are_typeset_without_a_warning(made: Path) -> None:
     """The typesetter prints no warning, so no word is mistaken for one of its requests."""
     for page in sorted((made / "man").iterdir()):
-        command = ["groff", "-ww", "-man", "-Tutf8", str(page)]
+        command = ["groff", "-ww", "-Kutf8", "-man", "-Tutf8", str(page)]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         assert done.stderr == "", page.name
 
