@@ -32,7 +32,7 @@ from iallocator.scoring import Kernels
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from iallocator.aliases import Nodes
     from iallocator.deadline import Deadline
@@ -115,10 +115,11 @@ class FailureTolerance:
         self.replaced: tuple[Instance, Nodes] | None = None
         self._initial: InitialFailures | None = None
         self._leaving: tuple[Instance, Nodes] | None = None
-        self._before_is_given = False
         self._losses: dict[Failure, Loss] | None = None
         self._limit = self.rules.effort.used + WORK
-        self._required: set[Failure] = set()
+        self._required: Collection[Failure] | None = None  # as `require` has it; None: by the rules
+        self._exempt: frozenset[Failure] = frozenset()
+        self._kept: set[Failure] = set()  # the failures that a plan must keep tolerated
         self._rescues = False
         self._suspect: Failure | None = None  # the failure that a move broke last
         # What is kept from one state to the next
@@ -168,8 +169,7 @@ class FailureTolerance:
         self._exact_search = None
         self._refuters.clear()
         self._leaving = self.replaced
-        if not self._before_is_given:
-            self._tolerated = {}
+        self._tolerated = {}
 
     # The state of every failure
 
@@ -318,20 +318,20 @@ class FailureTolerance:
     # The check of a move
 
     def require(
-        self, before: dict[Failure, bool] | None = None, losses: dict[Failure, Loss] | None = None
+        self,
+        failures: Collection[Failure] | None = None,
+        losses: dict[Failure, Loss] | None = None,
     ) -> None:
-        """Compare moves with `before` or `losses` from now on, not with the state without the move.
+        """Check moves against `failures` or `losses` from now on, not against the initial state.
 
         Parameters
         ----------
-        before:
-            Failure -> whether it must be tolerated; not with ``strict``, which requires all.
+        failures:
+            The only failures that must be tolerated after a move. ``no-worse`` ignores them.
         losses:
             Failure -> what it may lose, with ``no-worse``.
         """
-        assert before is None or not self.rules.requires_all
-        self._before_is_given = before is not None
-        self._tolerated = before or {}
+        self._required = failures
         self._losses = losses
         self._exact_search = None
 
@@ -417,7 +417,7 @@ class FailureTolerance:
             watch.refuter = self._worse_off(watch, taken, instance, nodes)
             return watch.refuter
         for failure in self._overloaded(watch, taken, nodes[0]):
-            if self.rules.requires_all or self._tolerated_before([failure]):
+            if self._must_tolerate([failure]):
                 return failure
         critical = watch.endangered(self.rules, instance, nodes)
         critical += [f for _, f in self._critical(watch, taken, nodes[0]) if f not in critical]
@@ -436,8 +436,7 @@ class FailureTolerance:
         self._leaving = leaving
         self._exact_search = None
         self._refuters.clear()
-        if not self._before_is_given:
-            self._tolerated = {}
+        self._tolerated = {}
 
     def _overloaded(self, watch: FailureWatch, taken: float, primary: int) -> Iterator[Failure]:
         """Yield the failures that need more memory of `primary` than it will have left."""
@@ -459,19 +458,32 @@ class FailureTolerance:
         self, critical: Sequence[Failure], instance: Instance, nodes: Nodes
     ) -> Failure | None:
         """Return the first failure of `critical` that the candidate makes intolerable."""
-        lost = self._lost_with(critical, instance, nodes)
-        if lost and not self.rules.requires_all:
-            lost = self._tolerated_before(lost)
+        known = self._required is not None or self.rules.requires_all
+        if known:
+            critical = self._must_tolerate(critical)
+        lost: Sequence[Failure] = self._lost_with(critical, instance, nodes, one_is_enough=known)
+        if lost and not known:
+            lost = self._must_tolerate(lost)
         return lost[0] if lost else None
 
+    def _must_tolerate(self, failing: Sequence[Failure]) -> Sequence[Failure]:
+        """Return those of `failing` that must be tolerated with the candidate in place."""
+        if self._required is not None:
+            return [one for one in failing if one in self._required]
+        return failing if self.rules.requires_all else self._tolerated_before(failing)
+
     def _lost_with(
-        self, critical: Sequence[Failure], instance: Instance, nodes: Nodes
+        self,
+        critical: Sequence[Failure],
+        instance: Instance,
+        nodes: Nodes,
+        one_is_enough: bool = False,
     ) -> list[Failure]:
         if not critical:
             return []
         with self._state.trial():
             self._try_out(instance, nodes)
-            return self._lost(critical, one_is_enough=self.rules.requires_all)
+            return self._lost(critical, one_is_enough)
 
     def _worse_off(
         self, watch: FailureWatch, taken: float, instance: Instance, nodes: Nodes
@@ -541,7 +553,6 @@ class FailureTolerance:
         assert self._group is not None
         self._renew()
         self._initial = initial = InitialFailures(self._state, self._group, self.rules)
-        self._required = set()
         if not now:
             initial.losses = InitialLosses(self._lost_by)
             return
@@ -569,13 +580,26 @@ class FailureTolerance:
 
         `change`: what a plan did to the group, see `iallocator.n1.initial`. Those that were
         tolerated initially; with ``strict`` all, unless instances only leave. A group with one
-        online node must only tolerate its failure if instances come from outside.
+        online node must only tolerate its failure if instances come from outside. `exempt` can
+        take failures out for moves within the group.
         """
         failing, first = self.failing(), self.initial
         if self.rules.requires_all and change != LEFT:
-            return failing
+            exempt = () if change == CAME else self._exempt
+            return [one for one in failing if one not in exempt]
         tolerated = first.tolerated | first.alone if change == CAME else first.tolerated
         return [one for one in failing if one in tolerated]
+
+    def exempt(self) -> frozenset[Failure]:
+        """Exempt, with ``strict``, the failures that no move within the group can make tolerated.
+
+        The state must hold only the instances that stay. Return the exempt failures: those that are
+        not tolerated now, or all if no other node is online.
+        """
+        failing = self.failing() if self.rules.requires_all else []
+        tolerated = self.tolerated(failing) if self.initial.several else ()
+        self._exempt = frozenset(failing).difference(tolerated)
+        return self._exempt
 
     def worse(self) -> list[Failure]:
         """Return the failures of online nodes that lost something initially, and lose more now.
@@ -642,7 +666,7 @@ class FailureTolerance:
         `rescues`: as for `broken`.
         """
         guard = self._copy(self._state)
-        guard._required, guard._rescues = set(self.initial.tolerated), rescues
+        guard._kept, guard._rescues = set(self.initial.tolerated), rescues
         return guard
 
     def keeps(self) -> bool:
@@ -653,7 +677,7 @@ class FailureTolerance:
         self._renew()
         if self._rescues:
             return not self.broken(rescues=True)
-        failing = sorted(self._required)
+        failing = sorted(self._kept)
         self._required_watch = watch = self._renewed(self._required_watch, failing)
         if watch.lost:
             return False
@@ -672,8 +696,8 @@ class FailureTolerance:
     def moved(self) -> None:
         """Continue from the present state, after a move of the plan."""
         if self.rules.requires_all:
-            rest = [one for one in self.failing() if one not in self._required]
-            self._required |= set(rest).difference(self.not_tolerated(rest))
+            rest = [one for one in self.failing() if one not in self._kept]
+            self._kept |= set(rest).difference(self.not_tolerated(rest))
 
     # The growth of losses
 

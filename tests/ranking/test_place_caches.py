@@ -11,7 +11,7 @@ import pytest
 from iallocator.cli import main
 from iallocator.placement.evaluator import Evaluator
 from iallocator.placement.move_check import MoveChecks
-from iallocator.planners.place.scheduler import RequiredFailures
+from iallocator.planners.place.scheduler import SchedulingPass
 from tests import builders
 from tests.constraints.worlds import random_document
 
@@ -30,9 +30,9 @@ def test_place_without_what_is_kept_finds_the_same(
     path.write_bytes(builders.as_bytes(random_document(random.Random(seed), 5, 14)))
     command = ["place", "--json", f"--strategy=pacemaker-{STRATEGIES[seed % 4]}", str(path)]
     kept = main(command), capsys.readouterr().out
-    tolerance, asked = RequiredFailures.tolerance, 0
+    tolerance, asked = SchedulingPass.tolerance, 0
 
-    def forgetful(self: RequiredFailures, *question: Any) -> object:
+    def forgetful(self: SchedulingPass, *question: Any) -> object:
         nonlocal asked
         asked += 1
         for failures in self._failures.values():
@@ -44,7 +44,7 @@ def test_place_without_what_is_kept_finds_the_same(
             one._context, one.group, one.limit_policies, one.rules, one.scope.nodes, ""
         )
 
-    monkeypatch.setattr(RequiredFailures, "tolerance", forgetful)
+    monkeypatch.setattr(SchedulingPass, "tolerance", forgetful)
     monkeypatch.setattr(Evaluator, "_move_checks", property(verdicts))
     assert (main(command), capsys.readouterr().out) == kept
     assert asked

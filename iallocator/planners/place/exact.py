@@ -109,7 +109,14 @@ class _Rows:
             _PacemakerRows(one, self._names),
             self._soft,
         ]
-        collected = PlacementProblem(one.context.state, one.lenient, constraints=constraints)
+        context = one.context
+        lenient = {
+            index
+            for group in context.cluster.groups
+            if context.settings_of(group).ignore_soft_errors
+            for index in group.nodes
+        }
+        collected = PlacementProblem(context.state, lenient, constraints=constraints)
         for instance in self._order:
             if budget.must_end:
                 return None
@@ -257,5 +264,5 @@ def _possible(one: SchedulingPass, place: PlannedPlace, nodes: Nodes) -> bool:
     rejection = one.openings.rejection
     if rejection(place, nodes[:1]) or (len(nodes) > 1 and rejection(place, nodes)):
         return False
-    tolerance = one.n1.tolerance(nodes[0], place.instance, place.before)
+    tolerance = one.tolerance(nodes[0], place)
     return tolerance is None or tolerance.allows(Move(place.instance, (), nodes))

@@ -169,7 +169,7 @@ def place_anew(
                 check()
                 chosen = _place_cluster(context, strategy, instances, wanted, tell, staying)
                 done = PlaceResult(strategy, before, chosen.in_order, names, new, demands)
-                done.hopeless = chosen.n1.hopeless
+                done.hopeless = chosen.hopeless
                 separated = _separated(done, context.bonds.relations)
                 if separated.keys() <= staying.keys() or deadline.over():
                     break
