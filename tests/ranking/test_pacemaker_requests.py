@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from iallocator.cli import answer
-from tests.builders import Json, allocate, as_bytes, cluster, instance
+from tests.builders import Json, allocate, as_bytes, cluster, group, instance, node
 
 from .pacemaker import KINDS
 from .plain_rules import best_node
@@ -198,3 +198,25 @@ def test_group_of_instances_goes_to_a_node_that_holds_it_all() -> None:
     assert ask(document, "minimal")["result"] == [
         [["web1", ["node2"]], ["web2", ["node2"]]], [],
     ]  # fmt: skip
+
+
+def test_order_of_moves_does_not_depend_on_another_group() -> None:
+    """An unusable node of a group without instances once let single instances choose first."""
+    together = {"tags": ["iallocator:colocate:must:web"]}
+    document = cluster(
+        3,
+        memory=16384,
+        instances={
+            "web1": instance("node1", disk_template="rbd", **together),
+            "web2": instance("node1", disk_template="rbd", **together),
+            "free": instance("node1", disk_template="rbd"),
+        },
+    )
+    document["request"] = {
+        "type": "node-evacuate", "instances": ["web1", "web2", "free"], "evac_mode": "all",
+    }  # fmt: skip
+    alone = ask(document, "utilization")["result"]
+    document["nodegroups"]["uuid-other"] = group("other", alloc_policy="unallocable")
+    document["nodes"]["zzz"] = node("other", offline=True)
+    assert [move[0] for move in alone[0]] == ["web1", "web2", "free"]
+    assert ask(document, "utilization")["result"] == alone

@@ -79,12 +79,14 @@ def in_turn(
     """`units` in the order in which they choose; `usage` is that of empty nodes.
 
     Higher priority first; then, but for ``default``, the higher score at home; then the
-    higher score on the best node where they differ; then as they stand.
+    higher score on the best node where they differ; then as they stand.  Unusable nodes are left
+    out if none of the instances is in their group: groups choose independently of each other.
     """
     first = [facts.of(unit.members[0]).priority for unit in units]
     if kind == "default":
         return [units[k] for k in sorted(range(len(units)), key=lambda k: -first[k])]
-    nodes = range(len(cluster.nodes))
+    groups = {cluster.nodes[i].group for unit in units for one in unit.members for i in one.nodes}
+    nodes = [n.index for n in cluster.nodes if facts.usable[n.index] or n.group in groups]
     base = [w if usable else -INFINITY for w, usable in zip(facts.weights, facts.usable)]
     choice = Choice(kind, cluster, usage, base)
     walk, _ = in_order(choice, nodes)
