@@ -1,4 +1,4 @@
-"""From present and wanted places, or from moves, to a transition.
+"""Make a transition of present and requested placements, or of moves.
 
 `transition_of_rounds` empties nodes, reboots them and fills them again, group by group.
 """
@@ -36,21 +36,20 @@ def plan_transition(
     new: Iterable[Instance] = (),
     demands: Demands | None = None,
 ) -> Transition:
-    """The steps from `state` to where every instance in `wanted` shall be.
+    """Return the steps from `state` to the requested places of instances.
 
     Parameters
     ----------
     state
-        Who is where now; it is left as it is.
+        The present placement; it is not changed.
     wanted
-        Instance name -> indices of its nodes, primary first; None: stop it.  Instances
-        that are not named stay.
+        Instance name -> indices of its nodes, primary first; None: stop it. Other instances stay.
     new
-        Instances that do not exist yet, `wanted` says where.
+        Instances that do not exist yet; `wanted` has their nodes.
     demands
-        Orders, nodes to power, and what else there is to heed.
+        Orders, nodes to power, and other requirements.
 
-    What cannot be done is in `Transition.left`, with the reason.
+    Changes that cannot be made are in `Transition.left`, with the reason.
 
     Raises
     ------
@@ -74,25 +73,25 @@ def transition_of_moves(
     around: NodeChanges | None = None,
     separations: Separations | None = None,
 ) -> Transition:
-    """The steps of moves that are legal one after the other, waiting for what they must.
+    """Return the steps of moves that are legal one after the other, with their dependencies.
 
-    What ran on an offline node waits until that is fenced.
+    Instances that ran on an offline node start only after that node is fenced.
 
     Parameters
     ----------
     cluster
         Its nodes.
     left
-        What every node has left before the first move, as `amounts.room` says it.
+        The free amounts of every node before the first move, as from `resources.room`.
     moves
-        The moves.  An instance may move more than once.
+        The moves. An instance may move more than once.
     orders
-        As in `Demands`.  The moves are made in another sequence if these ask for it;
-        those that cannot be met are remarked upon.
+        As in `Demands`. The moves are reordered to meet them; each order that cannot be met has a
+        remark.
     around
-        Which nodes are to be powered, drained or tagged.
+        Nodes to power, drain or tag.
     separations
-        Who must not meet whom on the way.
+        The instances that must not share a node on their way.
     """
     moves = list(moves)
     arranged = arrange(cluster, left, moves, orders, separations)
@@ -115,7 +114,7 @@ def transition_of_moves(
     shared: list[str] = []
     if separations is not None:
         separations.charge(sequence)
-        shared = separations.yield_to(sequence)
+        shared = separations.allow_meetings(sequence)
         left = left | separations.room
     if around is not None:
         made = node_steps(cluster, around, sequence)
@@ -130,9 +129,10 @@ def transition_of_moves(
 
 @dataclass(frozen=True)
 class Round:
-    """Indices of nodes that are rebooted together; moves, in legal orders, before and after that.
+    """Represent nodes that are rebooted together, with the moves before and after that in legal
+    orders.
 
-    `master`: the node that cannot be drained; -1 if it is not known.
+    `nodes` are indices. `master`: the node that cannot be drained; -1 if it is not known.
     """
 
     nodes: Sequence[int]
@@ -144,10 +144,10 @@ class Round:
 def transition_of_rounds(
     cluster: Cluster, left: Amounts, rounds: Iterable[Round], separations: Separations
 ) -> Transition:
-    """The steps of `rounds`, one round after the other, where `left` is free at first.
+    """Return the steps of `rounds`, one round after the other; `left`: the free amounts at first.
 
-    Every node but the master is drained before anything leaves it, and takes instances again
-    before anything comes back.  `separations`: who must not meet whom on the way.
+    Every node except the master is drained before an instance leaves it, and undrained before one
+    returns. `separations`: the instances that must not share a node on their way.
     """
     sequence: list[Step] = []
     earlier: list[Step] = []
@@ -157,7 +157,7 @@ def transition_of_rounds(
         sequence += made.sequence()
         earlier = made.ends()
     separations.charge(sequence)
-    shared = separations.yield_to(sequence)
+    shared = separations.allow_meetings(sequence)
     transition = number(cluster, sequence, left | separations.room)
     transition.remarks += shared
     transition.shares = separations.shares
@@ -165,7 +165,7 @@ def transition_of_rounds(
 
 
 class _Steps:
-    """The steps of one round, tied to each other."""
+    """Represent the steps of one round, with their dependencies."""
 
     def __init__(self, cluster: Cluster, one: Round) -> None:
         self._nodes = cluster.nodes
@@ -183,7 +183,7 @@ class _Steps:
             return step.before.nodes[0] == index and step.after.nodes[0] != index
 
         for index in one.nodes:
-            # What happens around the reboot of one node, in order
+            # The steps around the reboot of a node, in order
             reboot, drain = self._reboots[index], self._drains.get(index)
             name = self._nodes[index].name
             if drain is not None:
@@ -202,7 +202,7 @@ class _Steps:
                         step.needs[opened] = f"{name} takes instances"
 
     def after(self, earlier: Sequence[Step]) -> None:
-        """Begin when the steps that end the round before are done."""
+        """Let the round begin after the steps that end the previous round."""
         others = [
             *self._drains.values(),
             *[*(steps[0] for steps in self._out), *self._reboots.values()],
@@ -216,7 +216,7 @@ class _Steps:
                 step.needs.setdefault(before, "the round before")
 
     def sequence(self) -> list[Step]:
-        """All of them, each after what it needs."""
+        """Return all steps in a legal order."""
         out, back = (
             [step for steps in chains for step in steps] for chains in (self._out, self._back)
         )
@@ -225,7 +225,7 @@ class _Steps:
         return [*drains, *out, *reboots, *opened, *back]
 
     def ends(self) -> list[Step]:
-        """Those after which the round is over."""
+        """Return the steps that end the round."""
         last = [*self._opened.values(), *(steps[-1] for steps in self._back)]
         return last or list(self._reboots.values())
 

@@ -1,7 +1,7 @@
-"""Breaking circles: one of those that want each other's room goes another way.
+"""Break cycles of instances that wait for each other's capacity: one of them takes another route.
 
-Through a third node with room; where there is none, it is stopped, which frees its
-memory, and started where it is wanted.
+It moves through a third node with enough free capacity. If there is none, it is stopped, which
+frees its memory, and started on its new node.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ if TYPE_CHECKING:
 __all__ = ["BetterDetour", "CycleBreaker", "Detour"]
 
 MEMBERS = 24
-"""Of so many instances that stand in each other's way, other ways are tried."""
+"""How many of the waiting instances are tried on other routes."""
 
 THIRDS = 6
-"""Through so many nodes."""
+"""How many third nodes are tried for an instance."""
 
 TRIALS = 150
-"""So many ways at most; fewer in a large transition."""
+"""How many other routes are tried; fewer in a large transition."""
 
 EFFORT = 30000
-"""So many steps in the sequences of all trials together, about."""
+"""About how many steps the sequences of all trials have together."""
 
 PAIRED = 12
-"""Of so many ways through a third node, and so many stops, two are tried together."""
+"""How many routes through a third node, and how many stops, are tried in pairs."""
 
 BRANCHES = 60
-"""How long a sequence is looked for on each."""
+"""How many branches a search for a sequence tries for each."""
 
 
 class Detour:
-    """Another way of one instance, and what to say of it."""
+    """Represent another route of one instance, and the remark about it."""
 
     __slots__ = ("route", "words")
 
@@ -52,7 +52,7 @@ class Detour:
 
 
 class BetterDetour:
-    """Other ways, and what comes of them: how many instances stay behind, and the sequence."""
+    """Represent other routes and their effect: how many instances stay behind, and the sequence."""
 
     __slots__ = ("behind", "order", "ways")
 
@@ -63,7 +63,7 @@ class BetterDetour:
 
 
 class CycleBreaker:
-    """The other ways there are, at the moment when nothing more can be done."""
+    """Finds other routes when no more steps of a sequence can be done."""
 
     def __init__(self, planning: PlanningState, found: ScheduleResult) -> None:
         self._planning = planning
@@ -76,13 +76,23 @@ class CycleBreaker:
         self._places = (planning.state.where, wanted)
 
     def best(self) -> BetterDetour:
-        """The first ways that let all arrive, or else those that leave fewest behind.
+        """Return the first routes with which all instances arrive, or those that leave fewest
+        behind.
 
-        One way through a third node, one stop, two of these together, or as many stops
-        as it takes; none if nothing lets more of them arrive than now.
+        Tried are one route through a third node, one stop, two of these together, and all stops.
+        Without an improvement, the result has no routes.
         """
         around = list(islice(self._around(), self._trials))
-        stops = list(self._with_stop())
+        # Stops: of no instance that must keep running, or that others must not run without
+        planning, stops = self._planning, []
+        demands = planning.demands
+        bases = {first for first, _, strength in demands.orders if strength == MUST}
+        running = demands.keep_running | demands.stuck | bases
+        for name in self._members():
+            route = planning.routes[name]
+            if route.present is not None and route.present.running and name not in running:
+                words = f"{name} is stopped and started: others need its room, and no third node has any"
+                stops.append(Detour(route.by(route.steps, stopped=True), words))
         pairs = (
             [one, other]
             for one, other in combinations([*around[:PAIRED], *stops[:PAIRED]], 2)
@@ -98,7 +108,7 @@ class CycleBreaker:
                     break
             if best.ways:
                 return best
-        # All stops, less those without which as many arrive
+        # All stops, without those that do not let more instances arrive
         best = self._go(stops)
         if best.behind >= len(self._names):
             return BetterDetour([], self._found)
@@ -109,14 +119,14 @@ class CycleBreaker:
         return best
 
     def _go(self, ways: list[Detour]) -> BetterDetour:
-        """What comes of it if some instances go these ways."""
+        """Return the effect of some other routes."""
         others = {way.route.instance.name: way.route for way in ways}
         routes = self._planning.routes | others
         begin = self._found.order
         return BetterDetour(ways, self._planning.attempt(routes, branches=BRANCHES, begin=begin))
 
     def _members(self) -> list[str]:
-        """Those still waiting that hold what others lack; the cheapest to move first."""
+        """Return waiting instances that hold what others lack, those that copy least first."""
         room = self._found.room
         left = self._found.left
         asked = {
@@ -146,69 +156,48 @@ class CycleBreaker:
         return members[:MEMBERS]
 
     def _around(self) -> Iterator[Detour]:
+        """Yield the routes through a third node, or in another order, of each member."""
         planning = self._planning
+        cluster, room = planning.state.cluster, self._found.room
+        may_pass = planning.demands.may_pass
+        pending = {key for step in self._found.left for key in step.takes}
         for name in self._members():
             route = planning.routes[name]
             present, wanted = route.present, route.wanted
             assert present is not None
             assert wanted is not None
-            thirds = self._thirds(route, present, wanted)
+            # Third nodes: first those where no soft limit is exceeded, and no other instance waits
+            instance = route.instance
+            groups = {cluster.nodes[index].group.index for index in (*present.nodes, *wanted)}
+            reaching = cluster.reach(instance)
+            candidates = []
+            for node in cluster.nodes:
+                index = node.index
+                if node.group.index not in groups or not planning.online(index):
+                    continue
+                if reaching is not None and index not in reaching:
+                    continue
+                if index in present.nodes:
+                    continue
+                if not all(may_pass(instance, index, where) for where in self._places):
+                    continue  # a hard constraint, with the others on their old or new nodes
+                if node.exclusive_storage and instance.local and instance.spindles is None:
+                    continue
+                there = Place((index,), present.running)
+                held = footprint(instance, there) | planning.separations.held(instance, there)
+                fits = all(room.get(key, amount) >= amount for key, amount in held.items())
+                if fits or (len(wanted) > 1 and index in wanted):
+                    taken = planning.state.exclusion[index]
+                    strained = any(tag in taken for tag in instance.exclusion) or any(
+                        self._soft_room.get(key, amount) < amount for key, amount in held.items()
+                    )
+                    candidates.append(
+                        (strained, any(key in pending for key in held), node.name, index)
+                    )
+            thirds = [index for *_, index in sorted(candidates)[:THIRDS]]
             for steps in detours(present.nodes, wanted, thirds, planning.online):
                 if not planning.lacks_tags(present, steps):
                     on_the_way = [n for _, n in steps if n not in (*present.nodes, *wanted)]
                     nodes = planning.state.cluster.node_names(list(dict.fromkeys(on_the_way)))
                     through = f"through {', '.join(nodes)}" if nodes else "in another order"
                     yield Detour(route.by(steps), f"{name} goes {through}: others need its room")
-
-    def _thirds(self, route: Route, present: Place, wanted: tuple[int, ...]) -> list[int]:
-        """Nodes that could take the instance for a while.
-
-        First those where it breaks no soft limit, of these those that nobody else wants.
-        """
-        planning = self._planning
-        cluster, room = planning.state.cluster, self._found.room
-        may_pass = planning.demands.may_pass
-        groups = {cluster.nodes[index].group.index for index in (*present.nodes, *wanted)}
-        reaching = cluster.reach(route.instance)
-        pending = {key for step in self._found.left for key in step.takes}
-        found = []
-        for node in cluster.nodes:
-            index = node.index
-            if node.group.index not in groups or not planning.online(index):
-                continue
-            if reaching is not None and index not in reaching:
-                continue
-            if index in present.nodes:
-                continue
-            if not all(may_pass(route.instance, index, where) for where in self._places):
-                continue  # a hard constraint: the others are where they were, or where they go
-            if node.exclusive_storage and route.instance.local and route.instance.spindles is None:
-                continue
-            there = Place((index,), present.running)
-            held = footprint(route.instance, there) | planning.separations.held(
-                route.instance, there
-            )
-            fits = all(room.get(key, amount) >= amount for key, amount in held.items())
-            if fits or (len(wanted) > 1 and index in wanted):
-                taken = planning.state.exclusion[index]
-                strained = any(tag in taken for tag in route.instance.exclusion) or any(
-                    self._soft_room.get(key, amount) < amount for key, amount in held.items()
-                )
-                found.append((strained, any(key in pending for key in held), node.name, index))
-        return [index for *_, index in sorted(found)[:THIRDS]]
-
-    def _with_stop(self) -> Iterator[Detour]:
-        """Stopping: not what must keep running, nor what others must not run without."""
-        planning = self._planning
-        demands = planning.demands
-        bases = {first for first, _, strength in demands.orders if strength == MUST}
-        for name in self._members():
-            route = planning.routes[name]
-            if route.present is None or not route.present.running:
-                continue
-            if name in demands.keep_running | demands.stuck | bases:
-                continue
-            yield Detour(
-                route.by(route.steps, stopped=True),
-                f"{name} is stopped and started: others need its room, and no third node has any",
-            )

@@ -22,24 +22,24 @@ if TYPE_CHECKING:
 __all__ = ["RoomFlow", "Waits", "find_waits"]
 
 FEW = 12
-"""Of so many departures the best smallest set is looked for; of more, a good one."""
+"""Up to this many departures, the smallest sufficient set is found; of more, a small one."""
 
 PRUNED = 400
-"""With more steps than this, no wait is tried for whether it can be done without."""
+"""With more steps than this, no dependency is tested for whether it is necessary."""
 
 
 class Waits:
-    """The waits of a sequence of steps, by position.
+    """Represent the dependencies of a sequence of steps, by position.
 
     Attributes
     ----------
     needs:
-        Per step: position of what it waits for -> why, in words.  Nothing that follows
-        from other waits.
+        For each step: position of a step that it waits for -> reason, as text. Dependencies that
+        follow from others are left out.
     known:
-        Per step, everything that is done before it, as bits by position.
+        For each step, all steps that are done before it, as bits by position.
     overdrawn:
-        Positions of steps for which there is not enough room even in this sequence.
+        Positions of steps that overcommit a node even in this sequence.
     """
 
     __slots__ = ("known", "needs", "overdrawn")
@@ -51,7 +51,7 @@ class Waits:
 
 
 def find_waits(cluster: Cluster, steps: Sequence[Step], room: Amounts) -> Waits:
-    """The waits of `steps`, which stand in a sequence that is legal, given `room` at first."""
+    """Return the dependencies of `steps`, a legal sequence; `room`: the free amounts at first."""
     ledger = _Ledger(steps, room)
     for k in range(len(steps)):
         ledger.enter(k)
@@ -61,8 +61,8 @@ def find_waits(cluster: Cluster, steps: Sequence[Step], room: Amounts) -> Waits:
     for k, known in enumerate(ledger.firm):
         why = dict(known)
         for source, keys in ledger.rooms[k].items():
-            told = (f"{what} on {cluster.nodes[node].name}" for node, what in keys)
-            why[source] = "; ".join([*([why[source]] if source in why else []), *sorted(set(told))])
+            amounts = {f"{what} on {cluster.nodes[node].name}" for node, what in keys}
+            why[source] = "; ".join([*([why[source]] if source in why else []), *sorted(amounts)])
         implied = 0  # what other dependencies of the step already wait for
         for source in why:
             implied |= ledger.known[source]
@@ -71,19 +71,19 @@ def find_waits(cluster: Cluster, steps: Sequence[Step], room: Amounts) -> Waits:
 
 
 class _Ledger:
-    """Who lives on whose room.
+    """Records which step uses the capacity that another step frees.
 
     Attributes
     ----------
     firm, rooms:
-        Per step, what it waits for in any case (position -> why), and for room
-        (position -> the keys).
+        For each step, the steps that it waits for in any case (position -> reason), and for
+        capacity (position -> the keys).
     known:
-        Per step, everything that is done before it, as bits.
+        For each step, all steps that are done before it, as bits.
     depth:
-        Per step, how many steps come one after the other up to it.
+        For each step, the length of the longest chain that ends with it.
     free:
-        Per scarce key, (position of the departure or -1, amount) not promised yet.
+        For each scarce key, (position of the departure or -1, amount) that is not promised yet.
     """
 
     def __init__(self, steps: Sequence[Step], room: Amounts) -> None:
@@ -108,7 +108,7 @@ class _Ledger:
         self.overdrawn: list[int] = []
 
     def enter(self, k: int) -> None:
-        """Give step `k`, next in the sequence, the room that it takes."""
+        """Assign to step `k`, the next of the sequence, the capacity that it takes."""
         step = self.steps[k]
         self.firm.append({self.position[before]: why for before, why in step.needs.items()})
         self.rooms.append({})
@@ -130,7 +130,7 @@ class _Ledger:
         self._learn(k)
         before = (*self.firm[k], *self.rooms[k])
         self.depth.append(1 + max((self.depth[source] for source in before), default=0))
-        # Promise capacity: first what few steps can use, last what was free at first
+        # Promise capacity: the latest departure first, what was free at first last
         for key in sorted(wanted):
             amount = wanted[key]
             for source, offer in sorted(self.free[key], reverse=True):
@@ -154,7 +154,7 @@ class _Ledger:
         self.known[k] = known
 
     def _pay(self, key: Key) -> None:
-        """Where too much is in use at first, some departures come before every arrival."""
+        """Let departures precede every arrival on a node that is overcommitted at first."""
         debt = self.debt[key]
         given = {source: amount for source, amount in self.free[key] if source >= 0}
         if sum(given.values()) < debt:
@@ -172,7 +172,7 @@ class _Ledger:
             self.free[key] = [(s, a - paid if s == source else a) for s, a in self.free[key]]
 
     def _choose(self, k: int, wanted: Amounts) -> list[int] | None:
-        """The departures that step `k` must wait for besides; None if all are too few."""
+        """Return the departures that step `k` must also wait for; None if all are not enough."""
         known = self.known[k]
         lacking: Amounts = {}
         for key, amount in wanted.items():
@@ -195,9 +195,10 @@ class _Ledger:
         return self._smallest(offers, lacking)
 
     def _smallest(self, offers: dict[int, Amounts], lacking: Amounts) -> list[int]:
-        """A smallest set of departures that gives what is lacking; early and small ones first.
+        """Return a smallest set of departures that free what is lacking; early and small ones
+        first.
 
-        With a departure comes what is done before it.
+        The steps that are done before a departure are counted with it.
         """
         depth = self.depth
         sources = sorted(offers)
@@ -231,7 +232,7 @@ class _Ledger:
         return chosen
 
     def prune(self) -> None:
-        """Do without every wait for room that is not needed if room is handed on otherwise."""
+        """Remove each dependency for capacity that is not necessary."""
         if self.overdrawn:
             return
         handing = RoomFlow(self.steps, self.room, self.payers)
@@ -254,10 +255,10 @@ class _Ledger:
 
 
 class RoomFlow:
-    """The departures and arrivals of every scarce key.
+    """Represent the departures and arrivals of every scarce key.
 
-    `room` is what is free at first; what `payers` give back to make up for too much in
-    use is nobody's.
+    `room` has the free amounts at first. What `payers` free to end an overcommitment is not
+    available to arrivals.
     """
 
     def __init__(
@@ -278,15 +279,16 @@ class RoomFlow:
                 self._takes[key][k] = step.takes[key]
 
     def possible(self, known: Sequence[int], changed: Sequence[int]) -> bool:
-        """Whether all arrivals are provided for; only the steps in `changed` know less than before.
+        """Return whether all arrivals find capacity; only the steps in `changed` have fewer
+        predecessors.
 
-        `known`: per step the bits of what is done before it.
+        `known`: for each step, the bits of the steps that are done before it.
         """
         keys = sorted({key for k in changed for key in self._keys[k]})
         return all(self._provided(key, known) for key in keys)
 
     def _provided(self, key: Key, known: Sequence[int]) -> bool:
-        """Whether the arrivals of one key can share what is free: augmenting paths."""
+        """Return whether the arrivals of one key can share its free amounts (augmenting paths)."""
         left = dict(self._gives[key])
         given: dict[int, dict[int, float]] = {k: {} for k in self._takes[key]}
         for k, amount in sorted(self._takes[key].items()):
@@ -295,7 +297,7 @@ class RoomFlow:
                 path = _augmenting(k, left, given, known)
                 if path is None:
                     return False
-                # Hand on along the path as much as it bears
+                # Hand on as much along the path as each part of it allows
                 handed = min(lacking, left[path[-1][1]])
                 for (_, source), (other, _) in pairwise(path):
                     handed = min(handed, given[other][source])
@@ -314,7 +316,7 @@ def _augmenting(
     given: Mapping[int, Mapping[int, float]],
     known: Sequence[int],
 ) -> list[tuple[int, int]] | None:
-    """A way to more room: (arrival, source) pairs; each next arrival gives up the source before."""
+    """Return a path of (arrival, source) pairs; each next arrival releases the source before."""
     paths: list[list[tuple[int, int]]] = [[]]
     ends = [start]
     seen: set[int] = set()

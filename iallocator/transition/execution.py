@@ -1,6 +1,6 @@
 """Execute transitions on the model: no step may lack capacity, in any order that is allowed.
 
-`Execution` carries out one step after the other, and reports which limits each step breaks.
+`Execution` executes one step after the other, and reports the limits that each step violates.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
-    from iallocator.transition.resources import Amounts, Place
+    from iallocator.transition.resources import Amounts
     from iallocator.transition.step import Step
     from iallocator.transition.transition import ScheduledStep, Transition
 
@@ -36,16 +36,16 @@ __all__ = [
 
 
 class Execution:
-    """Carries steps out on `state`, which changes: do it in a trial.
+    """Executes steps on `state`, which changes: use it in a trial.
 
-    A step must begin where its instance is.  Every node with a new role must be online and
-    not be left by the plan, within its hard limits, reach the storage pools, and be in a
-    group with the networks; the old primary of a failover stays as the mirror whatever its
-    condition.  What runs moves only where migration tags let it.
+    A step must begin where its instance is. Every node with a new role must be online, must not be
+    one that the plan empties, must be within its hard limits, must have access to the storage
+    pools, and must be in a group with the networks. The old primary of a failover becomes the
+    secondary whatever its condition. Running instances move only if migration tags allow it.
 
-    `closed` are nodes to which nothing comes, though they are online; `opened` those that
-    are powered on before the first step. With `spindles` False, the free spindles of exclusive
-    storage limit no step: htools check them move by move, and count them in another way.
+    `closed` are online nodes that must receive nothing; `opened` are those that are powered on
+    before the first step. If `spindles` is false, the free spindles of exclusive storage limit no
+    step: htools checks them for each move, and counts them differently.
     """
 
     __slots__ = ("_closed", "_fenced", "_held", "_opened", "_spindles", "_state")
@@ -65,7 +65,7 @@ class Execution:
         self._held: dict[str, Instance] = {}
 
     def carry_out(self, step: Step) -> list[str]:
-        """What is wrong with the step, which is made all the same where it can be."""
+        """Execute the step, if possible even an invalid one; return what is wrong with it."""
         if step.instance is not None:
             return [f"{step.name}: {problem}" for problem in self._move(step, step.instance)]
         if step.node is not None:
@@ -81,13 +81,14 @@ class Execution:
         return []
 
     def take_out(self, name: str) -> None:
-        """Count with the instance no more, wherever it is."""
+        """Remove the instance from the state, wherever it is."""
         instance = self._held.get(name) or self._state.cluster.instance_named(name)
         where = self._state.where.get(name)
         if instance is not None and where is not None:
             self._state.remove(instance, where)
 
     def _move(self, step: Step, instance: Instance) -> Iterator[str]:
+        """Execute the step of an instance; yield what is wrong with it."""
         state, after = self._state, step.after
         assert after is not None
         before = state.where.get(instance.name)
@@ -97,13 +98,19 @@ class Execution:
         yield from self._hindrance(step, instance)
         if before is not None:
             state.remove(self._held.get(instance.name, instance), before)
-        arriving = self._held[instance.name] = _as(instance, after)
+        arriving = instance
+        if after.running != instance.uses_memory:  # a copy that runs, or does not, as `after` says
+            arriving = instance.as_template(instance.template)
+            arriving.uses_memory = after.running
+            arriving.admin_state = "up" if after.running else "down"
+            arriving.as_primary = primary_vector(arriving)
+        self._held[instance.name] = arriving
         starts = after.running and not (step.before and step.before.running)
         new = [
             (role, index)
             for role, index in enumerate(after.nodes)
             if (before or ())[role : role + 1] != (index,) or (starts and role == 0)
-        ]  # the other roles it has already
+        ]  # roles that it does not have yet
         barred = {index: self._barred(arriving, index, before or ()) for _, index in new}
         empty = {index: view_of(state, index) for _, index in new}
         state.place(arriving, after.nodes)
@@ -111,19 +118,19 @@ class Execution:
             here = index in (before or ())
             yield from self._unusable(index, role, here, starts)
             name = state.cluster.nodes[index].name
-            if barred[index] and not (here and role == 1):  # nor the mirror left behind
+            if barred[index] and not (here and role == 1):  # nor the secondary left behind
                 yield f"{name}: {barred[index]}"
             full = view_of(state, index)
             for check in checks_for(SECONDARY if role else PRIMARY, arriving, FORCED_LIMITS):
                 if check.access or (here and check.local):
-                    continue  # looked at before; its disks are there already
+                    continue  # checked above; or its disks are there already
                 if check.reason == "FailSpindles" and not self._spindles:
                     continue
                 if check.fails(empty[index], full, arriving):
                     yield f"{name}: {check.numbers(empty[index], full, arriving)}"
 
     def _hindrance(self, step: Step, instance: Instance) -> Iterator[str]:
-        """Why the instance cannot go from its old primary to the new one."""
+        """Yield the reasons why the instance cannot move from its old to its new primary."""
         before, after = step.before, step.after
         if before is None or after is None or step.kind not in (MIGRATE, FAILOVER):
             return
@@ -143,10 +150,10 @@ class Execution:
             )
 
     def _unusable(self, index: int, role: int, here: bool, starts: bool) -> Iterator[str]:
-        """Why the node gets no new role, for its own condition."""
+        """Yield the reason why the node, in its condition, gets no new role."""
         node = self._state.cluster.nodes[index]
         if here and role == 1:
-            return  # the mirror that a failover leaves behind
+            return  # the secondary that a failover leaves behind
         usable = (node.online or index in self._opened) and index not in self._fenced
         if not usable and not (here and starts and index not in self._fenced):
             yield f"{node.name} is not online"
@@ -154,7 +161,7 @@ class Execution:
             yield f"{node.name} is to be left, nothing may come to it"
 
     def _barred(self, instance: Instance, index: int, before: tuple[int, ...]) -> str:
-        """Return why access or networks keep an instance off that is on no node now; or ""."""
+        """Return why access or networks forbid an instance on a node without it; or ""."""
         state = self._state
         nodes, pools = state.cluster.nodes, state.pools
         closed = "" if pools is None else pools.obstacle(index, instance, index in before)
@@ -168,19 +175,8 @@ class Execution:
         return ""
 
 
-def _as(instance: Instance, place: Place) -> Instance:
-    """The instance as it is at `place`: running, or not."""
-    if place.running == instance.uses_memory:
-        return instance
-    twin = instance.as_template(instance.template)
-    twin.uses_memory = place.running
-    twin.admin_state = "up" if place.running else "down"
-    twin.as_primary = primary_vector(twin)
-    return twin
-
-
 def view_of(state: State, index: int, min_disk: float = 0.0) -> NodeView:
-    """The node at `index` as checks see it; `min_disk` is the share of disk to keep free."""
+    """Return the node at `index` as checks see it; `min_disk` is the share of disk to keep free."""
     return NodeView.of(state, index, capacities(state.cluster.nodes[index], min_disk))
 
 
@@ -191,11 +187,11 @@ def check(
     seed: int = 0,
     over: Callable[[], bool] = lambda: False,
 ) -> list[str]:
-    """What is wrong with a transition that begins at `state`; an empty list if nothing is.
+    """Return what is wrong with a transition that begins at `state`; an empty list if it is valid.
 
-    It is executed in the order of its numbers and in `rounds` random orders that the
-    waits allow, one step after the other and with steps that overlap; when the time is
-    `over`, in no more than one.
+    It is executed in the order of its numbers, and in `rounds` random orders that its dependencies
+    allow: one step after the other, and with steps that overlap. When `over` returns true, no
+    further order is tried.
     """
     problems = linear(state, transition.steps)
     problems += in_other_orders(state, transition, rounds, seed, over)
@@ -210,7 +206,7 @@ def in_other_orders(
     over: Callable[[], bool] = lambda: False,
     spindles: bool = True,
 ) -> list[str]:
-    """What `check` finds wrong in random orders, often the same.
+    """Return what is wrong in random orders; a problem may occur several times.
 
     `spindles`: whether the spindles of exclusive storage count, see `Execution`.
     """
@@ -228,7 +224,7 @@ def in_other_orders(
 
 
 class _Waits:
-    """Which steps of a transition may begin, by the steps that are done."""
+    """Tracks the steps of a transition that may begin, given the steps that are done."""
 
     def __init__(self, transition: Transition) -> None:
         self._open = {step.number: len(set(step.after)) for step in transition.steps}
@@ -239,7 +235,7 @@ class _Waits:
         self.ready = sorted(number for number, count in self._open.items() if not count)
 
     def done(self, number: int) -> None:
-        """A step has ended; `ready` stays sorted."""
+        """Record that a step has ended; `ready` stays sorted."""
         for follower in self._followers[number]:
             self._open[follower] -= 1
             if not self._open[follower]:
@@ -247,7 +243,7 @@ class _Waits:
 
 
 def shuffled(transition: Transition, rng: object) -> list[ScheduledStep]:
-    """The steps in a random order that the waits allow; `rng` is a `random.Random`."""
+    """Return the steps in a random legal order; `rng` is a `random.Random`."""
     waits, order = _Waits(transition), []
     by_number = {step.number: step for step in transition.steps}
     while waits.ready:
@@ -258,9 +254,9 @@ def shuffled(transition: Transition, rng: object) -> list[ScheduledStep]:
 
 
 def side_by_side(left: Amounts, transition: Transition, rng: object) -> list[str]:
-    """Execute with steps that overlap at random: what begins takes, what ends gives back.
+    """Execute steps that overlap at random: a step takes at its beginning and frees at its end.
 
-    `left`: what every node has at first; it is changed.
+    `left`: the free amounts of every node at first; it is changed.
     """
     problems: list[str] = []
     waits = _Waits(transition)
@@ -292,16 +288,16 @@ def side_by_side(left: Amounts, transition: Transition, rng: object) -> list[str
 
 
 def linear(state: State, steps: Sequence[ScheduledStep], spindles: bool = True) -> list[str]:
-    """Execute one step after the other; say where an instance, a node or a limit is against it.
+    """Execute one step after the other; return what is wrong.
 
-    `state` is left as it is. `spindles`: see `Execution`.
+    `state` is not changed. `spindles`: see `Execution`.
     """
     with state.trial():
         return carried_out(Execution(state, spindles=spindles), steps)
 
 
 def carried_out(execution: Execution, steps: Sequence[ScheduledStep]) -> list[str]:
-    """Carry one step out after the other; say what is against each."""
+    """Execute one step after the other; return what is wrong with each."""
     return [
         f"step {step.number}: {problem}"
         for step in steps

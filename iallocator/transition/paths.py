@@ -54,7 +54,7 @@ __all__ = [
 class NoWayError(Exception):
     """No moves lead from one place to another; the reason is a sentence about the instance.
 
-    Not a `LookupError`: one of those is a bug, which must not pass for this.
+    It is not a `LookupError`: such an error is a bug, and must not be taken for this one.
     """
 
 
@@ -64,17 +64,17 @@ def shortest(
     online: Callable[[int], bool] = lambda node: True,
     receives: Callable[[int, int], bool] = lambda source, target: True,
 ) -> list[ElementaryMove]:
-    """Elementary moves from `present` to `wanted`: fewest copies of disks, then fewest failovers.
+    """Return elementary moves from `present` to `wanted`: fewest copies of disks, then fewest
+    failovers.
 
-    The primary goes from one node to another only where `receives`.
-
-    A primary that is not online fails over first; a node that is not online gets no
-    new role but that of the secondary it fails over from.
+    The primary moves from one node to another only if `receives` allows it. A primary that is not
+    online fails over first. A node that is not online gets no new role except that of the secondary
+    after a failover.
 
     Raises
     ------
     NoWayError
-        If there is no such way.
+        If no moves lead there.
     """
     if present == wanted:
         return []
@@ -117,10 +117,10 @@ def chain(
     cluster: Cluster,
     live: bool = True,
 ) -> list[Step]:
-    """The actions that carry out `steps` one after the other, from `place` on.
+    """Return the steps that execute elementary moves one after the other, from `place` on.
 
-    Running instances migrate if `live`, but not off a node that is offline: nobody is
-    there to send the memory.  Those on local disks are stopped, copied and started again.
+    Running instances migrate if `live`, except from an offline node, which cannot send their
+    memory. Instances on local disks are stopped, copied and started again.
     """
     made: list[Step] = []
     for step in steps:
@@ -140,40 +140,36 @@ def chain(
     return made
 
 
-def creation(instance: Instance, nodes: Nodes) -> list[Step]:
-    """The action that makes a new instance."""
-    place = Place(nodes, instance.uses_memory)
-    return [Step(CREATE, instance=instance, after=place)]
-
-
 def stopping(instance: Instance, place: Place) -> list[Step]:
-    """The action that stops a running instance where it is; none if it does not run."""
+    """Return the step that stops a running instance on its node; none if it does not run."""
     if not place.running:
         return []
     return [Step(STOP, instance=instance, before=place, after=Place(place.nodes, False))]
 
 
-def stopped_chain(
-    instance: Instance, place: Place, steps: Sequence[ElementaryMove], cluster: Cluster
-) -> list[Step]:
-    """The same as `chain`, but the instance is stopped first and started in the end."""
-    made = stopping(instance, place)
-    made += chain(instance, Place(place.nodes, False), steps, cluster)
-    made[1].needs[made[0]] = "the step before"
-    last = made[-1].after
-    assert last is not None
-    start = Step(START, instance=instance, before=last, after=Place(last.nodes, True))
-    start.needs[made[-1]] = "the step before"
-    return [*made, start]
-
-
 def detours(
     present: Nodes, wanted: Nodes, thirds: Sequence[int], online: Callable[[int], bool]
 ) -> Iterator[list[ElementaryMove]]:
-    """Other ways than the shortest, through one of `thirds` or in another order of steps."""
+    """Yield longer routes, through one of `thirds` or in another order of steps."""
     direct = shortest(present, wanted, online)
     seen = [direct]
-    for begin in _beginnings(present, thirds, online):
+    others = [third for third in thirds if third not in present]
+    begins: list[list[ElementaryMove]] = []
+    if len(present) == 1:
+        begins += ([(moves.FAILOVER_TO, third)] for third in others)
+    else:
+        primary, secondary = present
+        fails_over: list[ElementaryMove] = [(moves.FAILOVER, secondary)]
+        fails_over = fails_over if online(secondary) else []
+        if fails_over:
+            begins.append(fails_over)
+        for third in others:
+            replaced: ElementaryMove = (moves.REPLACE_SECONDARY, third)
+            if online(primary):
+                begins += [replaced], [replaced, (moves.FAILOVER, third)]
+            if fails_over:
+                begins.append([*fails_over, replaced])
+    for begin in begins:
         nodes = moves.places_after(present, begin)
         try:
             steps = [*begin, *shortest(nodes, wanted, online)]
@@ -184,35 +180,15 @@ def detours(
             yield steps
 
 
-def _beginnings(
-    present: Nodes, thirds: Sequence[int], online: Callable[[int], bool]
-) -> Iterator[list[ElementaryMove]]:
-    if len(present) == 1:
-        yield from ([(moves.FAILOVER_TO, third)] for third in thirds if third not in present)
-        return
-    primary, mirror = present
-    others = [third for third in thirds if third not in present]
-    fails_over: list[ElementaryMove] = [(moves.FAILOVER, mirror)] if online(mirror) else []
-    if fails_over:
-        yield fails_over
-    for third in others:
-        replaced: ElementaryMove = (moves.REPLACE_SECONDARY, third)
-        if online(primary):
-            yield [replaced]
-            yield [replaced, (moves.FAILOVER, third)]
-        if fails_over:
-            yield [*fails_over, replaced]
-
-
 BEFORE_MOVES = (POWER_ON, ONLINE, DRAIN)
-"""The steps of nodes that come before those of instances; the others come after them."""
+"""The steps of nodes that precede those of instances; the others follow them."""
 
 
 def fences(cluster: Cluster, steps: Sequence[Step]) -> list[Step]:
-    """Fencing of every offline node on which something ran that is to run elsewhere.
+    """Return the fencing of every offline node that instances with `steps` ran on.
 
-    Only the first step of what ran there waits for it: the rest of the transition does
-    not care, nor do instances that only had their mirror there or were stopped.
+    Only the first step of an instance that ran there waits for it. Instances that were stopped, or
+    had only their secondary there, do not wait.
     """
     made: dict[int, Step] = {}
     for step in steps:
@@ -226,9 +202,10 @@ def fences(cluster: Cluster, steps: Sequence[Step]) -> list[Step]:
 
 
 def fence_stuck(cluster: Cluster, node: int, stuck: Sequence[str], steps: Sequence[Step]) -> Step:
-    """Fencing of `node`, where the instances `stuck` cannot be stopped.
+    """Return the fencing of `node`, on which the instances `stuck` cannot be stopped.
 
-    After everything else has left the node; `stuck` start elsewhere after that.
+    It follows after all other instances have left the node. The instances `stuck` start elsewhere
+    after it.
     """
     fence = Step(FENCE, node=node)
     name = cluster.nodes[node].name
@@ -242,7 +219,7 @@ def fence_stuck(cluster: Cluster, node: int, stuck: Sequence[str], steps: Sequen
 
 
 def _ends_on(step: Step, node: int) -> bool:
-    """Whether the instance no longer runs on `node` after the step."""
+    """Return whether the instance runs on `node` before the step, and not after it."""
     if step.before is None or not step.before.running or step.before.nodes[0] != node:
         return False
     after = step.after
@@ -250,7 +227,7 @@ def _ends_on(step: Step, node: int) -> bool:
 
 
 def node_steps(cluster: Cluster, changes: NodeChanges, steps: Sequence[Step]) -> list[Step]:
-    """Power, flags and tags of nodes, tied to the steps of instances in `steps`."""
+    """Return the power, flags and tags of nodes, with dependencies on the steps of instances."""
     made: list[Step] = []
     last: dict[int, Step] = {}
     at: dict[int, list[Step]] = {}  # node -> the steps that begin or end there, in their order
@@ -295,7 +272,7 @@ def node_steps(cluster: Cluster, changes: NodeChanges, steps: Sequence[Step]) ->
 
 
 class Route:
-    """The way of one instance.
+    """Represent the route of one instance.
 
     Attributes
     ----------
@@ -330,20 +307,31 @@ class Route:
         self.fenced = fenced
 
     def by(self, steps: Sequence[ElementaryMove], stopped: bool = False) -> Route:
-        """The same, another way."""
+        """Return a copy with another route."""
         return Route(self.instance, self.present, self.wanted, steps, stopped, self.fenced)
 
     def chained(self, cluster: Cluster) -> list[Step]:
-        """Its steps, each after the one before."""
+        """Return its steps, each after the one before."""
         if self.present is None:
-            return creation(self.instance, self.wanted) if self.wanted else []
+            if not self.wanted:
+                return []
+            place = Place(self.wanted, self.instance.uses_memory)
+            return [Step(CREATE, instance=self.instance, after=place)]
         if self.wanted is None:
             return stopping(self.instance, self.present)
         if not self.steps:
             return []
-        if self.stopped:
-            return stopped_chain(self.instance, self.present, self.steps, cluster)
-        return chain(self.instance, self.present, self.steps, cluster, live=not self.fenced)
+        if not self.stopped:
+            return chain(self.instance, self.present, self.steps, cluster, live=not self.fenced)
+        made = stopping(self.instance, self.present)
+        halted = Place(self.present.nodes, False)
+        made += chain(self.instance, halted, self.steps, cluster)
+        made[1].needs[made[0]] = "the step before"
+        last = made[-1].after
+        assert last is not None
+        start = Step(START, instance=self.instance, before=last, after=Place(last.nodes, True))
+        start.needs[made[-1]] = "the step before"
+        return [*made, start]
 
 
 def build(
@@ -352,7 +340,7 @@ def build(
     demands: Demands,
     orders: Sequence[tuple[str, str, str]],
 ) -> list[Step]:
-    """All steps of all `routes`, by name, with what each needs whatever the amounts."""
+    """Return all steps of all `routes`, by name, with the steps that each needs."""
     chains = {name: routes[name].chained(cluster) for name in sorted(routes)}
     steps = [step for chained in chains.values() for step in chained]
     tie_orders(chains, orders)
@@ -370,7 +358,7 @@ def build(
 def tie_orders(
     chains: Mapping[str, Sequence[Step]], orders: Sequence[tuple[str, str, str]]
 ) -> None:
-    """Let what comes second start after the first, and stop before it."""
+    """Add dependencies: the second instance starts after the first, and stops before it."""
     for first, second, strength in orders:
         before = [step for step in chains.get(first, ()) if step.arrives]
         after = [step for step in chains.get(second, ()) if step.arrives]

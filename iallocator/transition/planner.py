@@ -1,7 +1,7 @@
-"""Find a legal sequence for all requested steps, or for as many as possible and say why.
+"""Find a legal sequence of all requested steps, or of as many as possible with the reason.
 
-An instance that cannot be stopped, and must not be by force, stays where it is; or its node is
-fenced, if an instance that must keep running depends on it.
+An instance that cannot be stopped, and must not be stopped by force, stays where it is. If an
+instance that must keep running depends on it, its node is fenced instead.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from iallocator.transition.schedule import TIE_BREAKS, schedule
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from iallocator.aliases import Nodes
     from iallocator.model.cluster import Cluster
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from iallocator.model.moves import ElementaryMove
     from iallocator.model.state import State
     from iallocator.transition.requirements import Demands
-    from iallocator.transition.resources import Amounts, Key
+    from iallocator.transition.resources import Key
     from iallocator.transition.schedule import ScheduleResult
     from iallocator.transition.step import Step
 
@@ -36,7 +36,7 @@ __all__ = ["TransitionPlanner", "reasons", "stays_for_good"]
 
 
 def reasons(cluster: Cluster, found: ScheduleResult) -> dict[str, str]:
-    """By instance that is left, what its first step lacks, and who holds that."""
+    """Return for each instance that is left what it lacks, and which instances hold that."""
     waiting = set(found.left)
     heads: dict[str, Step] = {}
     for step in found.left:
@@ -57,7 +57,7 @@ def reasons(cluster: Cluster, found: ScheduleResult) -> dict[str, str]:
         name: {holder for key in keys for holder in holders_of.get(key, ())} - {name}
         for name, keys in lacking.items()
     }
-    told_of: dict[str, str] = {}
+    reason_of: dict[str, str] = {}
     for name, keys in lacking.items():
         if not keys:
             continue
@@ -71,20 +71,20 @@ def reasons(cluster: Cluster, found: ScheduleResult) -> dict[str, str]:
             text += f"; {around}; no way through a third node or with a stop was found"
         elif holders[name]:
             text += f"; {', '.join(sorted(holders[name]))} would have to leave before"
-        told_of[name] = text
+        reason_of[name] = text
     for step in found.left:
-        if step.name and step.name not in told_of:
+        if step.name and step.name not in reason_of:
             names = sorted({one.name or one.kind for one in step.needs if one in waiting})
-            told_of[step.name] = (
+            reason_of[step.name] = (
                 f"waits for {', '.join(names)}, which cannot be done"
                 if names
                 else "no order of steps was found in which its turn comes"
             )
-    return told_of
+    return reason_of
 
 
 def _circle(start: str, holders: dict[str, set[str]]) -> list[str]:
-    """The shortest way from an instance over those it waits for back to itself."""
+    """Return the shortest cycle of waiting instances from an instance back to itself."""
     paths = [[start]]
     seen: set[str] = set()
     while paths:
@@ -99,14 +99,14 @@ def _circle(start: str, holders: dict[str, set[str]]) -> list[str]:
 
 
 RETRIED = 40
-"""How many of the instances that were given up are tried once more, one by one."""
+"""How many of the instances that were given up are tried again, one by one."""
 
 MANY = 150
-"""For more steps than this, only one sequence is looked for."""
+"""For more steps than this, only one sequence is found."""
 
 
 class TransitionPlanner(PlanningState):
-    """Finds the way of every instance, and a sequence in which all of them fit."""
+    """Finds the route of every instance, and a sequence in which all of them fit."""
 
     def __init__(
         self,
@@ -126,7 +126,7 @@ class TransitionPlanner(PlanningState):
         self._best: list[Step] = []
 
     def plan(self) -> list[list[Step]]:
-        """Legal sequences of the same steps; what they leave out is in `left`."""
+        """Return legal sequences of the same steps; `left` has the steps that they leave out."""
         fence_for_stuck(self)
         self._keep_powered()
         given_up: dict[str, Route] = {}
@@ -136,8 +136,17 @@ class TransitionPlanner(PlanningState):
             self._best = found.order
             if not found.left:
                 break
-            if self._relax() or self._way_round(found):
+            if self._relax():
                 continue
+            if not self.exhausted:
+                # Let some instances take another route, if more of them arrive then
+                better = CycleBreaker(self, found).best()
+                self._best = better.order
+                for way in better.ways:
+                    self.routes[way.route.instance.name] = way.route
+                    self.remarks.append(way.words)
+                if better.ways:
+                    continue
             # Leave what cannot be done as it is
             names = sorted({step.name for step in found.left} - {""})
             if not names:
@@ -149,7 +158,7 @@ class TransitionPlanner(PlanningState):
                     self.drop(name, why.get(name, "waits for what cannot be done"))
             given_up |= dropped
             self._keep_powered()
-        # Take back in what fits now that others stay
+        # Try the instances again that may fit now that others stay
         for name, route in list(given_up.items())[:RETRIED]:
             if self.exhausted:
                 break
@@ -163,21 +172,18 @@ class TransitionPlanner(PlanningState):
             if not found.left and not lacks_base:
                 self.routes, self._best = routes, found.order
                 self.left = [one for one in self.left if one[0] != name]
-        return [self._best, *self._others()]
-
-    def _others(self) -> Iterator[list[Step]]:
-        """More sequences on the same ways, in which other steps go first."""
-        if len(self._best) > MANY:
-            return
-        for taste in range(len(TIE_BREAKS)):
+        # More sequences on the same routes, in which other steps are first
+        sequences = [self._best]
+        for taste in range(len(TIE_BREAKS)) if len(self._best) <= MANY else ():
             for turned in (False, True):
                 built = self.built(self.routes, self.orders)
                 found = schedule(built[::-1] if turned else built, self.room, taste=taste)
                 if not found.left:
-                    yield found.order
+                    sequences.append(found.order)
+        return sequences
 
     def _begin(self, instance: Instance, nodes: tuple[int, ...] | None) -> None:
-        """Note the direct way of one instance."""
+        """Record the direct route of one instance."""
         name = instance.name
         present = self.state.where.get(name)
         if present is None:
@@ -205,7 +211,8 @@ class TransitionPlanner(PlanningState):
         self.routes[name] = Route(instance, place, nodes, steps)
 
     def _way(self, instance: Instance, place: Place, nodes: Nodes) -> list[ElementaryMove]:
-        """The shortest way that migration tags allow; rather past nodes where it must not be.
+        """Return the shortest route that migration tags allow; nodes where it must not be are
+        avoided.
 
         Raises
         ------
@@ -239,7 +246,7 @@ class TransitionPlanner(PlanningState):
         return direct
 
     def _sort_orders(self) -> list[tuple[str, str, str]]:
-        """The orders that can all be met; instances in circles of musts are left as they are."""
+        """Return the orders that can be met; instances in a cycle of hard orders stay."""
         musts = [order for order in self.demands.orders if order[2] == MUST]
         for circle in circular(musts):
             words = " after ".join((*circle, circle[0]))
@@ -257,7 +264,7 @@ class TransitionPlanner(PlanningState):
         return kept
 
     def _relax(self) -> bool:
-        """Drop the wishes of order that stand in the way, the last ones first."""
+        """Drop the soft orders that prevent a sequence, the last ones first."""
         musts = [order for order in self.orders if order[2] == MUST]
         shoulds = [order for order in self.orders if order[2] != MUST]
         if not shoulds or self.attempt(self.routes, musts).left:
@@ -273,19 +280,8 @@ class TransitionPlanner(PlanningState):
         self.orders = kept
         return True
 
-    def _way_round(self, found: ScheduleResult) -> bool:
-        """Send some instances another way, if that lets more of them arrive."""
-        if self.exhausted:
-            return False
-        better = CycleBreaker(self, found).best()
-        self._best = better.order
-        for way in better.ways:
-            self.routes[way.route.instance.name] = way.route
-            self.remarks.append(way.words)
-        return bool(better.ways)
-
     def _keep_powered(self) -> None:
-        """Nodes on which something stays are not powered off."""
+        """Do not power off nodes on which an instance stays."""
         cluster = self.state.cluster
         for index in self.demands.nodes.power_off:
             stays = []
@@ -301,11 +297,11 @@ class TransitionPlanner(PlanningState):
 
 
 def fence_for_stuck(planning: PlanningState) -> None:
-    """Decide what becomes of the instances in `Demands.stuck` that are to go elsewhere.
+    """Decide for the instances in `Demands.stuck` that are to move.
 
-    If something that must keep running depends on it, directly or not, its node is to
-    be fenced once everything else has left it; what was to stay there leaves, too.
-    Otherwise the instance stays where it is.
+    If an instance that must keep running depends on it, directly or not, its node is fenced after
+    everything else has left it; instances that were to stay there leave, too. Otherwise the
+    instance stays where it is.
     """
     demands = planning.demands
     for name in sorted(demands.stuck):
@@ -322,18 +318,18 @@ def fence_for_stuck(planning: PlanningState) -> None:
 
 
 def stays_for_good(demands: Demands | None, name: str) -> bool:
-    """Whether an instance, if it runs, cannot be moved, and nothing asks for fencing its node."""
+    """Return whether a running instance cannot be moved, and its node is not to be fenced."""
     return demands is not None and name in demands.stuck and not _needing(demands, name)
 
 
 def _needing(demands: Demands, name: str) -> list[str]:
-    """What must keep running, and starts after `name`, directly or not."""
+    """Return the instances that must keep running and start after `name`, directly or not."""
     musts = [order for order in demands.orders if order[2] == MUST]
     return [one for one in dependents(musts, name) if one in demands.keep_running]
 
 
 def _fence(planning: PlanningState, name: str, node: int, needing: list[str]) -> None:
-    """Have `node` fenced for `name`, and emptied before."""
+    """Fence `node` for `name`, after the other instances have left it."""
     cluster = planning.state.cluster
     held = planning.state.primaries[node]
     staying = []  # what would still run on `node` in the end
@@ -363,10 +359,25 @@ def _fence(planning: PlanningState, name: str, node: int, needing: list[str]) ->
 
 
 def _elsewhere(planning: PlanningState, instance: Instance, node: int) -> Route | None:
-    """A way off `node` to where there is room in the end, the first by name."""
+    """Return a route from `node` to nodes with enough capacity in the end, the first by name."""
     if not instance.kind.relocatable or instance.name in planning.demands.stuck:
         return None
-    final = _final_room(planning)
+    # The free amounts of every node after all requested changes
+    final = room(planning.state, planning.demands.limits)
+    for other in planning.routes.values():
+        before = other.present
+        running = before.running if before else other.instance.uses_memory
+        if other.wanted is not None:
+            after = Place(other.wanted, running)
+        elif before is not None:
+            after = Place(before.nodes, False)
+        else:
+            continue
+        takes, frees = change(other.instance, before, after)
+        for key in takes.keys() & final.keys():
+            final[key] -= takes[key]
+        for key in frees.keys() & final.keys():
+            final[key] += frees[key]
     present = Place(planning.state.where[instance.name], True)
     # The secondary first, then the other nodes of the group
     primary, *mirrors = present.nodes
@@ -386,25 +397,3 @@ def _elsewhere(planning: PlanningState, instance: Instance, node: int) -> Route 
             if not planning.lacks_tags(present, steps):
                 return Route(instance, present, nodes, steps)
     return None
-
-
-def _final_room(planning: PlanningState) -> Amounts:
-    """What every node has left once all is where it is wanted."""
-    left = room(planning.state, planning.demands.limits)
-    for route in planning.routes.values():
-        before = route.present
-        running = before.running if before else route.instance.uses_memory
-        if route.wanted is not None:
-            after = Place(route.wanted, running)
-        elif before is not None:
-            after = Place(before.nodes, False)
-        else:
-            continue
-        takes, frees = change(route.instance, before, after)
-        for key, amount in takes.items():
-            if key in left:
-                left[key] -= amount
-        for key, amount in frees.items():
-            if key in left:
-                left[key] += amount
-    return left

@@ -1,4 +1,4 @@
-"""What is known while a transition is planned: the ways, what is given up, what it has cost."""
+"""The state of the planning of a transition: the routes, what was given up, and the cost so far."""
 
 from __future__ import annotations
 
@@ -27,26 +27,26 @@ if TYPE_CHECKING:
 __all__ = ["PlanningState"]
 
 ENOUGH = 1_000_000
-"""After so many looks whether a step fits, a few seconds, no other ways are tried."""
+"""Tests of whether a step fits after which no more routes are tried: about a few seconds."""
 
 
 class PlanningState:
-    """The ways of all instances, as far as they are decided.
+    """Represent the routes of all instances, as far as they are decided.
 
     Attributes
     ----------
     left, remarks:
         As in `Transition`.
     routes:
-        The ways, by name of the instance.
+        Name of an instance -> its route.
     orders:
-        What must, or should, start before what.
+        The orders of starts that are enforced.
     new, room:
-        The instances that are not there yet, by name; what the nodes have left at first.
+        The instances that do not exist yet, by name; the free amounts of the nodes at first.
     separations:
-        Who must not meet whom on the way; `room` counts that, too.
+        Which instances must not share a node on their way; `room` includes their amounts.
     looks:
-        What the search has cost until now.
+        How often the search has tested a step so far.
     """
 
     def __init__(
@@ -69,31 +69,31 @@ class PlanningState:
 
     @property
     def exhausted(self) -> bool:
-        """Whether enough ways have been tried: the same for the same input, unlike a clock."""
+        """Return whether enough routes were tried; a clock has no influence on it."""
         return self.looks > ENOUGH
 
     def online(self, index: int) -> bool:
-        """Whether something may come to the node, once it is powered on if it is to be."""
+        """Return whether the node is online, now or after the transition powers it on."""
         if index in self.demands.nodes.power_on:
             return True
         return self.state.cluster.nodes[index].online and index not in self.demands.nodes.power_off
 
     def drop(self, name: str, reason: str) -> None:
-        """Leave an instance as it is, and what cannot start without it."""
+        """Leave an instance as it is, with the instances that cannot start without it."""
         route = self.routes.pop(name, None)
         self.left.append((name, reason))
         if name in self.new or (route is not None and route.wanted is None):
             self.without(name)
 
     def without(self, name: str) -> None:
-        """Give up what must start after an instance that does not run in the end."""
+        """Give up the instances that must start after `name`, which does not run in the end."""
         for first, second, strength in self.demands.orders:
             after = self.routes.get(second)
             if first == name and strength == MUST and after and after.present is None:
                 self.drop(second, f"must start after {name}, which does not start")
 
     def built(self, routes: Mapping[str, Route], orders: Orders) -> list[Step]:
-        """All steps on these ways, with what each needs."""
+        """Return all steps on these routes, with the steps that each needs."""
         made = build(self.state.cluster, routes, self.demands, orders)
         self.separations.charge(made)
         return made
@@ -105,7 +105,7 @@ class PlanningState:
         branches: int = BRANCHES,
         begin: Sequence[Step] = (),
     ) -> ScheduleResult:
-        """The longest sequence on these ways; `begin`: one that did not come to its end."""
+        """Return the longest sequence on these routes; `begin`: a sequence to continue."""
         chosen = self.orders if orders is None else orders
         steps = self.built(routes, chosen)
         found = schedule(steps, self.room, branches)
@@ -118,11 +118,11 @@ class PlanningState:
         return found
 
     def receives(self, source: int, target: int) -> bool:
-        """Whether migration tags let something that runs go from one node to the other."""
+        """Return whether migration tags allow a migration from one node to the other."""
         return not MIGRATION_TAGS.missing(self.state.cluster, source, target)
 
     def lacks_tags(self, place: Place, steps: Sequence[tuple[str, int]]) -> bool:
-        """Whether a migration on this way is forbidden by tags."""
+        """Return whether migration tags forbid a migration on this route."""
         nodes = place.nodes
         for step in steps:
             after = places_after(nodes, [step])

@@ -1,4 +1,4 @@
-"""What is asked of a transition besides the places."""
+"""What a transition must respect in addition to the placements: orders, separations, nodes."""
 
 from __future__ import annotations
 
@@ -14,41 +14,42 @@ if TYPE_CHECKING:
 
     Where = Mapping[str, tuple[int, ...]]
 
-__all__ = ["MUST", "SHOULD", "Demands", "NodeChanges", "anywhere", "itself", "nobody"]
+__all__ = ["MUST", "SHOULD", "Demands", "NodeChanges", "anywhere", "itself", "no_pairs"]
 
 MUST = "must"
 SHOULD = "should"
 
 
 def anywhere(instance: Instance, node: int, where: Where) -> bool:
-    """No rule keeps an instance from passing over a node."""
+    """Allow an instance on every node: no constraint forbids one."""
     return True
 
 
-def nobody(instances: Iterable[str]) -> Sequence[tuple[str, str, str]]:
-    """Any two may meet."""
+def no_pairs(instances: Iterable[str]) -> Sequence[tuple[str, str, str]]:
+    """Return no pairs of instances: any two may share a node."""
     return ()
 
 
 def itself(node: int, domain: str) -> Sequence[str]:
-    """No node is in a failure domain with others."""
+    """Return the node itself as its only failure domain."""
     return [str(node)]
 
 
 @dataclass(frozen=True, slots=True)
 class NodeChanges:
-    """What a transition does with nodes.
+    """Represent what a transition does with nodes.
 
     Attributes
     ----------
-    power_on, power_off:
-        Indices of nodes to power on and set online first; to drain, empty, set offline
-        and power off.
+    power_on:
+        Indices of nodes to power on and to set online, before everything else.
+    power_off:
+        Indices of nodes to drain, empty, set offline and power off.
     drain:
         Indices of nodes only to drain.
     add_tags, remove_tags:
-        Node index -> tags, added when the node has been set offline and powered off,
-        removed when it is back (at once where nothing of that happens).
+        Node index -> tags. Tags are added after the node is offline and powered off, and removed
+        after it is online again. If the node does neither, they are changed at once.
     """
 
     power_on: Sequence[int] = ()
@@ -58,7 +59,7 @@ class NodeChanges:
     remove_tags: Mapping[int, Sequence[str]] = field(default_factory=dict)
 
     def without(self, index: int) -> NodeChanges:
-        """Return the same, but that the node of this index is not powered off."""
+        """Return a copy in which the node with this index is not powered off."""
         return replace(
             self,
             power_off=[other for other in self.power_off if other != index],
@@ -68,37 +69,38 @@ class NodeChanges:
 
 @dataclass(kw_only=True, slots=True)
 class Demands:
-    """What is asked of a transition.
+    """Represent the requirements of a transition.
 
     Attributes
     ----------
     orders:
-        (before, after, strength): instances by name; the first starts or arrives before
-        the second, and stops after it.  `MUST`, or `SHOULD`: dropped where it stands in
-        the way, first those that come last.
+        (before, after, strength): names of instances. The first starts or arrives before the
+        second, and stops after it. The strength is `MUST` or `SHOULD`; a `SHOULD` is dropped if it
+        prevents a step, the last ones first.
     apart:
-        Says of instances by name who must never meet whom: (instance, instance, prefix of
-        failure domains or ""), for those that one of them is in.
+        Returns the pairs of instances that must never share a node or failure domain, for the pairs
+        with at least one of the given names: (instance, instance, prefix of failure domains or "").
     sites:
-        The failure domains, of a prefix, that the node of an index is in; of none: itself.
+        Returns the failure domains with a prefix that contain the node with an index. A node in
+        none is its own domain.
     keep_running:
-        Names of instances that are never stopped to make room.
+        Names of instances that are never stopped to free capacity.
     stuck:
-        Names of instances that cannot be stopped, and must not be by force.
+        Names of instances that cannot be stopped, and must not be stopped by force.
     fence_offline:
-        Whether what ran on an offline node waits until that node is fenced.
+        Whether instances that ran on an offline node start only after that node is fenced.
     nodes:
-        What is done with nodes.
+        The changes of nodes.
     limits:
-        The dimensions that must never be overdrawn, of `amounts`: `HARD`, and
-        those of `SOFT` that shall be hard, too.
+        The dimensions of `iallocator.transition.resources` that must never be overcommitted:
+        `HARD`, and those of `SOFT` that are enforced, too.
     may_pass:
-        Whether an instance may be on a node for a while, with the others where they are then
-        (name -> nodes, primary first); called for ways round.
+        Returns whether an instance may be on a node temporarily, given the nodes of the others at
+        that time (name -> nodes, primary first). It is asked for temporary moves.
     """
 
     orders: Sequence[tuple[str, str, str]] = ()
-    apart: Callable[[Iterable[str]], Sequence[tuple[str, str, str]]] = nobody
+    apart: Callable[[Iterable[str]], Sequence[tuple[str, str, str]]] = no_pairs
     sites: Callable[[int, str], Sequence[str]] = itself
     keep_running: frozenset[str] = frozenset()
     stuck: frozenset[str] = frozenset()

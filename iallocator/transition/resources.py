@@ -1,9 +1,8 @@
-"""What steps take of a node and give back, by amounts.
+"""The amounts that a step takes from a node and frees.
 
-A `Place` says where an instance is and whether it runs; its footprint there is one
-amount per node and dimension.  A step from one place to another takes what the second
-footprint has more, before it begins, and gives back what it has less, when it is done:
-in between the instance holds both.
+A `Place` states where an instance is and whether it runs. Its footprint there is one amount per
+node and dimension. Before a step begins, it takes what the new footprint has in addition; when it
+is done, it frees what the new footprint lacks. During the step the instance holds both.
 """
 
 from __future__ import annotations
@@ -38,17 +37,17 @@ __all__ = [
 OWN_SPINDLES = "own spindles"
 
 HARD = tuple(resource.name for resource in resources_of(FORCED_LIMITS))
-"""The dimensions that no step may overdraw.
+"""The dimensions that no step may overcommit.
 
 The free space of a storage pool that nodes report, in MiB, is such a dimension, too.
 """
 
 SOFT = tuple(resource.name for resource in RESOURCES if resource.name not in HARD)
-"""The dimensions that only the policy bounds: virtual cpus and spindle use."""
+"""The dimensions that only the policy limits: virtual cpus and spindle use."""
 
 
 class Place:
-    """Where an instance is: its nodes, primary first, and whether it runs there."""
+    """Represent where an instance is: its nodes, primary first, and whether it runs there."""
 
     __slots__ = ("nodes", "running")
 
@@ -67,10 +66,10 @@ class Place:
 
 
 def room(state: State, names: Collection[str] = HARD) -> Amounts:
-    """Return how much steps may take of every node; negative if too much is in use already.
+    """Return the free amounts of every node; negative if a node is overcommitted.
 
-    1 MiB of memory, of disk and of each pool stays free, as the limits of nodes require.
-    `names` are the dimensions that are enforced.
+    1 MiB of memory, of disk and of each pool stays free, as the limits of nodes require. `names`
+    are the dimensions that are enforced.
     """
     found: Amounts = {}
     enforced = [resource for resource in RESOURCES if resource.name in names]
@@ -91,7 +90,7 @@ def _pool_name(pool: Pool) -> str:
 
 
 def footprint(instance: Instance, place: Place | None) -> Amounts:
-    """What `instance` holds at `place` (None: it does not exist there)."""
+    """Return what `instance` holds at `place`; None as the place: nothing."""
     held: Amounts = {}
     if place is None or instance.forthcoming:
         return held
@@ -102,7 +101,7 @@ def footprint(instance: Instance, place: Place | None) -> Amounts:
                 if not role:
                     held[index, resource.name] = instance.memory if place.running else 0
             elif resource.name == OWN_SPINDLES and not instance.local:
-                continue  # no limit concerns them
+                continue  # without a limit
             elif vector[resource.column] or (resource.column == DISK and instance.counts_disk):
                 held[index, resource.name] = resource.taken(vector)
         for pool, amount in instance.draws:
@@ -113,10 +112,10 @@ def footprint(instance: Instance, place: Place | None) -> Amounts:
 def change(
     instance: Instance, before: Place | None, after: Place | None
 ) -> tuple[Amounts, Amounts]:
-    """What going from one place to another takes first and gives back in the end.
+    """Return the amounts that a change of place takes first, and those that it frees at its end.
 
-    A role that is new to a node appears in the first even if it takes nothing: it must
-    not come to a node where too much is in use.
+    A role that is new on a node is in the first even if it takes nothing: it must not be placed on
+    a node that is overcommitted.
     """
     old, new = footprint(instance, before), footprint(instance, after)
     takes = {key: amount - old.get(key, 0) for key, amount in new.items()}
@@ -126,7 +125,7 @@ def change(
 
 
 def describe_amount(dimension: str, amount: float) -> str:
-    """``2048 MiB memory``."""
+    """Return an amount as text, for example ``2048 MiB memory``."""
     from iallocator.constraints.words import quantity
 
     units = {resource.name: resource.unit for resource in RESOURCES}

@@ -1,7 +1,7 @@
-"""Legal sequences: capacity is freed before it is taken, whatever the nodes hold.
+"""Find legal sequences: capacity is freed before it is taken.
 
-`schedule` finds a sequence of steps, `arrange` an order of moves that meets orders between
-instances.
+`schedule` finds a sequence of steps by depth-first search, `arrange` an order of moves that meets
+orders between instances.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ if TYPE_CHECKING:
 __all__ = ["BRANCHES", "TIE_BREAKS", "Arranged", "ScheduleResult", "arrange", "schedule"]
 
 BRANCHES = 400
-"""How often a search chooses between steps that compete, before it gives up."""
+"""How often a search chooses between steps that compete before it gives up."""
 
 TIE_BREAKS = ((True, 1), (True, -1), (False, 1), (False, -1))
-"""Of steps that compete, whether those go first that free what others lack; then the
-smallest (1) or the largest (-1)."""
+"""Of steps that compete, whether those are first that free what others lack; then the smallest (1)
+or the largest (-1)."""
 
 
 class ScheduleResult:
-    """What a search came to.
+    """Represent the result of a search.
 
     Attributes
     ----------
     order:
         The longest legal sequence found.
     left:
-        The steps that are not in it; none if all can be done.
+        The steps that are not in it; empty if all can be done.
     room:
-        What every node has left after it.
+        The free amounts of every node after it.
     looks:
-        How many steps were ready each time that was looked at: what the search has cost.
+        How many steps were tested: the cost of the search.
     """
 
     __slots__ = ("left", "looks", "order", "room")
@@ -59,7 +59,7 @@ class ScheduleResult:
 
 
 class _Moment:
-    """Between two steps: what is done, what could be next, what is free and still asked for."""
+    """Represent the time between two steps: what is done, ready, free and still required."""
 
     __slots__ = ("asked", "blockers", "done", "order", "ready", "room")
 
@@ -82,7 +82,7 @@ class _Moment:
 
 
 class _Search:
-    """Depth first over the order of steps that compete for room; all others go at once."""
+    """Searches depth first over the order of steps that compete; all others are done at once."""
 
     def __init__(self, steps: Sequence[Step], taste: int) -> None:
         self.steps = steps
@@ -98,7 +98,7 @@ class _Search:
                 self.takers.setdefault(key, []).append(k)
 
     def start(self, room: Amounts) -> _Moment:
-        """Before the first step."""
+        """Return the moment before the first step."""
         asked: Amounts = {}
         for step in self.steps:
             for key, amount in step.takes.items():
@@ -113,7 +113,7 @@ class _Search:
         return all(room[key] >= more for key, more in self.steps[k].takes.items() if key in room)
 
     def harmless(self, moment: _Moment, k: int) -> bool:
-        """Whether all that is still asked of its nodes fits beside it."""
+        """Return whether all amounts that are still required of its nodes fit beside it."""
         room, asked = moment.room, moment.asked
         return all(
             not more or asked[key] <= room[key]
@@ -121,13 +121,8 @@ class _Search:
             if key in room
         )
 
-    def do(self, moment: _Moment, k: int) -> set[int]:
-        """Carry out one step; who may go on because of that, see `end`."""
-        self.begin(moment, k)
-        return self.end(moment, k)
-
     def begin(self, moment: _Moment, k: int) -> None:
-        """Take the room of a step."""
+        """Take the capacity of a step."""
         room = moment.room
         for key, more in self.steps[k].takes.items():
             if key in room:
@@ -138,9 +133,9 @@ class _Search:
         moment.ready.remove(k)
 
     def end(self, moment: _Moment, k: int) -> set[int]:
-        """Give back the room of a step, and let others follow it.
+        """Free the capacity of a step, and let others follow it.
 
-        Returns who waited for that: the followers, and whoever takes of what is free now.
+        Returns the steps that waited for that: its followers, and all that take what is free now.
         """
         room = moment.room
         waited = set(self.followers[k])
@@ -155,10 +150,11 @@ class _Search:
         return waited
 
     def advance(self, moment: _Moment, waited: Collection[int]) -> None:
-        """Carry out all steps that cannot stand in the way of others.
+        """Do all steps that cannot prevent others.
 
-        In rounds: those of one can run side by side.  `waited`: those for whom something has
-        changed since it was looked last; all others that are ready can still not be done.
+        They are done in rounds: the steps of a round can run at the same time. `waited`: the steps
+        for which something has changed since they were tested last. All others that are ready still
+        do not fit.
         """
         begun: list[int] = [0]
         while begun:
@@ -171,17 +167,18 @@ class _Search:
             waited = set().union(*(self.end(moment, k) for k in begun))
 
     def repeat(self, moment: _Moment, former: Sequence[Step]) -> None:
-        """Carry out steps like the `former`, in that order, where that can be."""
+        """Do the steps that are equal to the `former` ones, in their order, as far as they fit."""
         alike = {step.identity: k for k, step in enumerate(self.steps)}
         for step in former:
             k = alike.get(step.identity)
             if k is not None and k in moment.ready:
                 self.looks += 1
                 if self.fits(moment, k):
-                    self.do(moment, k)
+                    self.begin(moment, k)
+                    self.end(moment, k)
 
     def choices(self, moment: _Moment) -> list[int]:
-        """The steps that fit but compete, those first that free what others wait for."""
+        """Return the steps that fit but compete, those first that free what others wait for."""
         scarce = {key for key, asked in moment.asked.items() if asked > moment.room[key]}
 
         helpful, weight = self.weight
@@ -202,12 +199,13 @@ def schedule(
     begin: Sequence[Step] = (),
     taste: int = 0,
 ) -> ScheduleResult:
-    """A sequence of `steps` in which each fits when it begins; ties go to the first of the list.
+    """Return a sequence of `steps` in which each fits when it begins; ties go to the first of the
+    list.
 
-    A step holds what it leaves until it is done.  If no sequence of all steps is found
-    within so many `branches`, the longest that was found.  `begin`: steps of an earlier
-    attempt; those like them are done first, in that order, where that can be.  `taste`:
-    which of the steps that compete is tried first, see `TIE_BREAKS`.
+    A step holds what it leaves until it is done. If no sequence of all steps is found within so
+    many `branches`, the longest one is returned. `begin`: steps of an earlier attempt; equal steps
+    are done first, in their order, if they fit. `taste`: which of the steps that compete is tried
+    first, see `TIE_BREAKS`.
     """
     search = _Search(steps, taste)
     moment = search.start(room)
@@ -225,7 +223,8 @@ def schedule(
             continue
         branches -= 1
         moment = here.copy()
-        search.advance(moment, search.do(moment, choice))
+        search.begin(moment, choice)
+        search.advance(moment, search.end(moment, choice))
         if moment.done in seen:
             continue
         seen.add(moment.done)
@@ -238,16 +237,16 @@ def schedule(
 
 
 class Arranged:
-    """How moves are made.
+    """Represent the order of moves.
 
     Attributes
     ----------
     positions:
-        Of the moves, in the order in which they are to be made.
+        Positions of the moves, in the order in which they are made.
     orders:
-        The orders that this meets, of those between instances that move.
+        The orders between moving instances that this meets.
     remarks:
-        The others, for people.
+        Messages about the others.
     """
 
     __slots__ = ("orders", "positions", "remarks")
@@ -265,10 +264,11 @@ def arrange(
     orders: Orders,
     separations: Separations | None = None,
 ) -> Arranged:
-    """`moves`, legal as they stand where `left` is free, so that `orders` are met.
+    """Return an order of `moves` that meets `orders`; they are legal as given, where `left` is
+    free.
 
-    What stands in no order with others stays before what it stood before, where that can
-    be.  Orders that cannot be met are dropped, wishes first, the last ones first.
+    Moves without an order between them keep theirs, if possible. Orders that cannot be met are
+    dropped: soft ones first, and the last ones first.
     """
     names = {move.instance.name for move in moves}
     asked = [order for order in orders if order[0] in names and order[1] in names]
@@ -287,7 +287,7 @@ def arrange(
     if separations is not None:
         for made in chains:
             separations.charge(made)
-        remarks += separations.yield_to([step for made in chains for step in made])
+        remarks += separations.allow_meetings([step for made in chains for step in made])
         left = left | separations.room
     while True:
         check()
@@ -301,7 +301,7 @@ def arrange(
 def _sequence(
     moves: Sequence[Move], chains: Sequence[Sequence[Step]], left: Amounts, orders: Orders
 ) -> list[int] | None:
-    """Positions of the moves, each the first that may be made then; None if one never may."""
+    """Return positions of the moves, each the first that is possible then; None if one never is."""
     if not orders:
         return list(range(len(moves)))
     room = dict(left)
@@ -325,7 +325,7 @@ def _sequence(
 
 
 def _after(chained: Sequence[Step], room: Amounts) -> Amounts | None:
-    """What is free after the steps; None if one does not fit."""
+    """Return the free amounts after the steps; None if one does not fit."""
     free = dict(room)
     for step in chained:
         for key, amount in step.takes.items():

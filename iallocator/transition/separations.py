@@ -1,8 +1,9 @@
-"""Who must not be where another is: a transition waits for that as it waits for room.
+"""Separations as amounts: an instance waits for the departure of another one as it waits for
+memory.
 
-A node has room for one of those with a common exclusion tag, a node or a failure domain
-for one of two that must be apart.  Whoever runs there, or may run there while one of its
-steps is under way, has that room; what is stopped for a while has none.
+A node has one unit for each exclusion tag. A node or failure domain has one unit for each pair of
+instances that must be separate. An instance holds its units where it runs, or may run while one of
+its steps is executed. An instance that is stopped temporarily holds none.
 """
 
 from __future__ import annotations
@@ -24,32 +25,34 @@ if TYPE_CHECKING:
 __all__ = ["Separations"]
 
 MANY = 20_000
-"""Of more rooms than this only those where somebody begins or ends are looked at."""
+"""With more units than this, only those are looked at that some instance holds at first or in the
+end."""
 
 
 class Separations:
-    """What those in `wanted` need for themselves on their way, in a transition from `state`.
+    """Represent the units that the instances in `wanted` need during a transition from `state`.
 
     Parameters
     ----------
     state
-        Where everybody is at first.
+        The initial state.
     wanted
-        Name -> its nodes in the end, primary first; None: stopped.  The others stay.
+        Name -> its nodes in the end, primary first; None: stopped. Other instances stay.
     demands
-        Says who must be apart; exclusion tags are known without it.
+        Names the instances that must be separate; exclusion tags are known without it.
     new
-        Those that are created.
+        Instances that are created.
 
-    Where more of them share a node in the end, because soft limits were not asked or what they
-    must do was broken before, there is room for as many.
+    If more instances share a node in the end (soft limits are not enforced, or a hard constraint
+    was violated before), there are units for all of them.
 
     Attributes
     ----------
     room:
-        What is free at first, as `iallocator.transition.resources.room` says it of amounts.
+        The free units at first, as in `iallocator.transition.resources.room`.
     shares:
-        (instance, index of a node): who meets others there for a while, see `yield_to`.
+        (instance, index of a node) of the instances that share it temporarily; see
+        `allow_meetings`.
     """
 
     def __init__(
@@ -63,17 +66,15 @@ class Separations:
         self._sites_of = demands.sites if demands is not None else itself
         known = {one.name: one for here in state.primaries for one in here.values()}
         known |= {one.name: one for one in new}
-        self._wishes = _wishes(known, wanted, () if demands is None else demands.apart(wanted))
+        self._needs = _needs(known, wanted, () if demands is None else demands.apart(wanted))
         self.shares: frozenset[tuple[str, int]] = frozenset()
         self._first: dict[tuple[str, str], int] = {}
-        for domain in {
-            domain for wishes in self._wishes.values() for _, domain in wishes if domain
-        }:
+        for domain in {domain for needs in self._needs.values() for _, domain in needs if domain}:
             for node in range(len(state.cluster.nodes)):
                 list(self._keys("", domain, node))
         first: Amounts = {}
         last: Amounts = {}
-        for name in self._wishes:
+        for name in self._needs:
             instance, present = known[name], state.where.get(name)
             goes = wanted.get(name, present)
             if present is not None and not (goes is None and not instance.uses_memory):
@@ -81,9 +82,9 @@ class Separations:
             if goes is not None:
                 _add(last, self._of(name, goes[0]))
         keys = {*first, *last}
-        every = {wish for wishes in self._wishes.values() for wish in wishes}
+        every = {need for needs in self._needs.values() for need in needs}
         nodes = range(len(state.cluster.nodes))
-        if len(every) * len(nodes) <= MANY:  # for ways round
+        if len(every) * len(nodes) <= MANY:  # for temporary moves
             keys.update(
                 key for what, domain in every for n in nodes for key in self._keys(what, domain, n)
             )
@@ -92,16 +93,16 @@ class Separations:
         }
 
     def held(self, instance: Instance, place: Place | None) -> Amounts:
-        """The rooms that `instance` has for itself at `place`."""
-        if place is None or instance.name not in self._wishes:
+        """Return the units that `instance` holds at `place`."""
+        if place is None or instance.name not in self._needs:
             return {}
         if instance.uses_memory and not place.running:
             return {}
         return dict.fromkeys(self._of(instance.name, place.nodes[0]), 1)
 
     def charge(self, steps: Iterable[Step]) -> None:
-        """Let `steps`, which do not know of it yet, take and give back what they need of it."""
-        if not self._wishes:
+        """Add to `steps`, which lack them, the units that they take and free."""
+        if not self._needs:
             return
         for step in steps:
             if step.instance is not None:
@@ -110,14 +111,15 @@ class Separations:
                 step.takes |= {key: 1 for key in after if key not in before}
                 step.frees |= {key: 1 for key in before if key not in after}
 
-    def yield_to(self, sequence: Sequence[Step]) -> list[str]:
-        """Have those ask for no room who would find none in `sequence`; what for, in words.
+    def allow_meetings(self, sequence: Sequence[Step]) -> list[str]:
+        """Remove units from steps that would find none free in `sequence`; return a remark for
+        each.
 
-        Others made that sequence. Who asks for none where is kept in `shares`: off dead nodes,
-        among those that move as one, and on their way limits let two of them meet for a while.
-        All others wait for each other as before.
+        The sequence has been verified by other code. It lets instances meet temporarily if they
+        leave an offline node, move as one group, or are allowed to on their way. These are recorded
+        in `shares`. All other steps wait for each other as before.
         """
-        left, told = dict(self.room), []
+        left, remarks = dict(self.room), []
         guests: set[tuple[str, Key]] = set()
         shares: set[tuple[str, int]] = set()
         for step in sequence:
@@ -131,7 +133,7 @@ class Separations:
                 home = step.after.nodes[0]
                 shares.add((step.name, home))
                 node = self._state.cluster.nodes[key[0]].name
-                told.append(f"{step.name} shares {node} for a while: {key[1]}")
+                remarks.append(f"{step.name} shares {node} for a while: {key[1]}")
             for key in [key for key in step.frees if key in left]:
                 if (step.name, key) in guests:
                     guests.remove((step.name, key))
@@ -139,15 +141,13 @@ class Separations:
                 else:
                     left[key] += 1
         self.shares |= shares
-        return told
+        return remarks
 
     def _of(self, name: str, node: int) -> list[Key]:
-        return [
-            key for what, domain in self._wishes[name] for key in self._keys(what, domain, node)
-        ]
+        return [key for what, domain in self._needs[name] for key in self._keys(what, domain, node)]
 
     def _keys(self, what: str, domain: str, node: int) -> Iterator[Key]:
-        """The rooms of `node`: its own, or those of its failure domains, at their first node."""
+        """Yield the units of `node`, or those of its failure domains at their first node."""
         if not domain:
             yield node, what
             return
@@ -155,10 +155,10 @@ class Separations:
             yield self._first.setdefault((domain, site), node), f"{what} in {site}"
 
 
-def _wishes(
+def _needs(
     known: Mapping[str, Instance], wanted: Wanted, apart: Iterable[tuple[str, str, str]]
 ) -> dict[str, list[tuple[str, str]]]:
-    """Name -> (what it needs for itself, domain), for who moves and whom they must not meet."""
+    """Return name -> (unit, failure domain) for moving instances and those they must not meet."""
     found: dict[str, list[tuple[str, str]]] = {}
     movers = [known[name] for name in wanted if name in known]
     tags = {tag for mover in movers for tag in mover.exclusion}
@@ -168,9 +168,9 @@ def _wishes(
                 found.setdefault(name, []).append((f"exclusion tag {tag}", ""))
     for one, other, domain in apart:
         if one in known and other in known:
-            wish = (f"{one} and {other} apart", domain)
-            found.setdefault(one, []).append(wish)
-            found.setdefault(other, []).append(wish)
+            need = (f"{one} and {other} apart", domain)
+            found.setdefault(one, []).append(need)
+            found.setdefault(other, []).append(need)
     return found
 
 

@@ -1,4 +1,4 @@
-"""Steps while a transition is made: what each takes, gives back and needs done before."""
+"""Steps of a transition: the amounts that each takes and frees, and its dependencies."""
 
 from __future__ import annotations
 
@@ -39,28 +39,29 @@ TAG = "tag"
 UNTAG = "untag"
 
 ARRIVALS = (MIGRATE, FAILOVER, MOVE, CREATE, START)
-"""The kinds after which an instance runs, if it is to run, where it did not run before."""
+"""The kinds of steps after which an instance that is to run runs on a node where it did not run
+before."""
 
 
 class Step:
-    """One step of a transition.
+    """Represent one step of a transition.
 
     Attributes
     ----------
     kind:
         One of the constants of this module.
     instance, before, after:
-        Whose step it is, and its places before and after; None for steps of nodes.
+        The instance, and its places before and after; None for steps of nodes.
     node:
         The index of the node that is fenced, powered, drained or tagged.
     tags:
-        Those that are added or removed.
+        The tags that are added or removed.
     move:
-        The elementary move that it is, if it is one.
+        The elementary move of this step, if there is one.
     takes, frees:
         Amounts; see `iallocator.transition.resources`.
     needs:
-        What must be done before it, whatever the amounts: step -> why.
+        The steps that must be done before it, whatever the amounts -> reason.
     """
 
     __slots__ = (
@@ -102,27 +103,27 @@ class Step:
 
     @property
     def name(self) -> str:
-        """Of the instance; "" for steps of nodes."""
+        """Return the name of the instance; "" for steps of nodes."""
         return self.instance.name if self.instance else ""
 
     @property
     def identity(self) -> tuple[str, str, Place | None, Place | None, int | None]:
-        """The same for steps of two attempts that do the same."""
+        """Return a key that is equal for equal steps of two attempts."""
         return self.kind, self.name, self.before, self.after, self.node
 
     @property
     def arrives(self) -> bool:
-        """Whether the instance runs, or may run, somewhere else than before."""
+        """Return whether the instance runs, or may run, on another node than before."""
         return self.kind in ARRIVALS
 
     def leaves(self, node: int) -> bool:
-        """Whether something of the instance is on `node` before, but not after."""
+        """Return whether the instance has a role on `node` before the step, and none after it."""
         before = self.before.nodes if self.before else ()
         after = self.after.nodes if self.after else ()
         return node in before and node not in after
 
     def comes_to(self, node: int) -> bool:
-        """Whether the instance gets a role on `node` that it did not have, or starts there."""
+        """Return whether the instance gets a new role on `node`, or starts there."""
         before = self.before.nodes if self.before else ()
         after = self.after.nodes if self.after else ()
         roles = [after[k : k + 1] == (node,) != before[k : k + 1] for k in range(2)]

@@ -1,4 +1,4 @@
-"""A transition: numbered steps, and what each waits for."""
+"""A transition: numbered steps, each with the steps that it waits for."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ __all__ = ["ScheduledStep", "Transition", "number"]
 
 
 class ScheduledStep:
-    """One step.
+    """Represent one step of a transition.
 
     Attributes
     ----------
     number:
-        From 1 on; what it waits for has lower numbers.
+        From 1 on; the steps that it waits for have lower numbers.
     level:
-        How many steps come one after the other up to it, at least 1.
+        The length of the longest chain of dependent steps that ends with it, at least 1.
     action:
         What is done.
     after:
-        Numbers of the steps that it waits for, ascending.  What those wait for in turn
-        is left out.
+        Numbers of the steps that it waits for, ascending. Steps that one of these waits for are
+        left out.
     because:
-        Per number in `after`, why, for people.
+        For each number in `after`, the reason as text.
     position:
-        In the legal sequence from which the transition was made.
+        Its position in the legal sequence from which the transition was made.
     """
 
     __slots__ = ("action", "after", "because", "level", "number", "position")
@@ -47,24 +47,24 @@ class ScheduledStep:
 
 
 class Transition:
-    """Steps in the order of their numbers.
+    """Represent steps in the order of their numbers.
 
     Attributes
     ----------
     steps:
-        What is to be done.
+        The steps.
     left:
-        (instance or node, why): what is wanted but cannot be done; it stays as it is.
+        (instance or node, reason): requested changes that cannot be made.
     pairs:
-        How many steps wait for how many others, directly or not: the less the better.
+        How many pairs of steps are ordered, directly or not; lower is better.
     remarks:
-        What else is worth knowing: a wish of order that was not met, a way round.
+        Messages: orders that were dropped, temporary moves.
     sequence:
-        Of a transition made of moves: their positions, in an order in which they can be
+        For a transition made of moves: the positions of the moves, in an order in which they can be
         made one after the other.
     shares:
-        (instance, index of a node): who comes there before those have left that it must not
-        meet, because the moves, as they were judged, stand in that order; see `remarks`.
+        (instance, index of a node): the instance arrives there before instances have left from
+        which it must be separate, because the verified moves are in that order; see `remarks`.
     """
 
     __slots__ = ("cluster", "left", "pairs", "remarks", "sequence", "shares", "steps")
@@ -80,20 +80,21 @@ class Transition:
 
     @property
     def waits(self) -> int:
-        """How many waits there are."""
+        """Return the number of dependencies."""
         return sum(len(step.after) for step in self.steps)
 
     @property
     def longest(self) -> int:
-        """How many steps come one after the other in the longest chain."""
+        """Return the number of steps in the longest chain of dependent steps."""
         return max((step.level for step in self.steps), default=0)
 
 
 def number(cluster: Cluster, sequence: Sequence[Step], room: Amounts) -> Transition:
-    """The transition of the steps in a legal `sequence`, given `room` at first.
+    """Return the transition with the steps of a legal `sequence`; `room`: the free amounts before
+    it.
 
-    Steps are numbered by levels: those that wait for nothing come first; within a level
-    as in the sequence.
+    Steps are numbered by level: steps without dependencies first. Within a level the order of the
+    sequence is kept.
     """
     found = find_waits(cluster, sequence, room)
     steps: list[ScheduledStep] = []
