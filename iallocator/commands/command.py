@@ -9,7 +9,7 @@ from iallocator.errors import UsageError, cut, tell
 from iallocator.files import read_file
 from iallocator.names import short_names, whole_name
 from iallocator.sources import load
-from iallocator.wire.codec import pretty, pretty_finite
+from iallocator.wire.codec import pretty
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -229,7 +229,7 @@ class Command:
 
 def print_json(document: object, finite: bool = False) -> None:
     """Print a document for programs, with one member a line; `finite` as `Result.finite`."""
-    print(pretty_finite(document) if finite else pretty(document))
+    print(pretty(document, finite))
 
 
 def reject_silent_nodes(cluster: Cluster, settings: Execution) -> None:

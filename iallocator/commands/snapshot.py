@@ -9,14 +9,14 @@ from iallocator.commands.questions import request_in_words
 from iallocator.commands.states import lists_of
 from iallocator.compat import IN_ORDER
 from iallocator.engine import summary
-from iallocator.errors import IallocatorError, RequestError, UsageError, one_line, tell
+from iallocator.errors import IallocatorError, UsageError, one_line, tell
 from iallocator.files import write_file
 from iallocator.model.state import State
 from iallocator.planners.check.overview import bad_items, total_score
 from iallocator.render.lists import aligned
 from iallocator.sources import load
 from iallocator.sources.writer import write_text
-from iallocator.wire.codec import infinite_number, pretty
+from iallocator.wire.codec import pretty
 from iallocator.wire.reading import Reading
 
 TYPE_CHECKING = False
@@ -129,10 +129,7 @@ def _written(source: Source, settings: Settings) -> str:
     document = {key: value for key, value in source.document.items() if key != "request"}
     if settings.request:
         document["request"] = request_in_words(settings.request, source)
-    try:
-        return pretty(document) + "\n"
-    except ValueError:
-        raise RequestError(*infinite_number(document)) from None
+    return pretty(document) + "\n"
 
 
 def _figures(source: Source) -> tuple[str, ...]:

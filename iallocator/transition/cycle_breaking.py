@@ -91,8 +91,8 @@ class CycleBreaker:
         for name in self._members():
             route = planning.routes[name]
             if route.present is not None and route.present.running and name not in running:
-                words = f"{name} is stopped and started: others need its room, and no third node has any"
-                stops.append(Detour(route.by(route.steps, stopped=True), words))
+                words = "is stopped and started: others need its room, and no third node has any"
+                stops.append(Detour(route.by(route.steps, stopped=True), f"{name} {words}"))
         pairs = (
             [one, other]
             for one, other in combinations([*around[:PAIRED], *stops[:PAIRED]], 2)

@@ -33,7 +33,6 @@ __all__ = [
     "not_utf8",
     "on_one_line",
     "pretty",
-    "pretty_finite",
 ]
 
 BOM = b"\xef\xbb\xbf"
@@ -71,10 +70,16 @@ def decode_any(raw: bytes) -> Any:
         raw = raw[len(BOM) :]
     if not raw or raw.isspace():
         raise RequestError("", "expected a JSON document, got nothing")
-    return _large(raw) if len(raw) >= _LARGE else _small(raw)
+    if len(raw) >= _LARGE:
+        import orjson
 
-
-def _small(raw: bytes) -> Any:
+        try:
+            value = orjson.loads(raw)
+            # The counts of colons differ if the parser has dropped a member with a repeated name
+            if raw.count(b":") == orjson.dumps(value).count(b":"):
+                return value
+        except (TypeError, ValueError):
+            pass  # reported below, equally for documents of any size
     try:
         document = raw.decode("utf-8")
         try:
@@ -117,19 +122,6 @@ def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) != len(pairs):
         raise TwiceError
     return found
-
-
-def _large(raw: bytes) -> Any:
-    import orjson
-
-    try:
-        value = orjson.loads(raw)
-        # The counts of colons differ if the parser has dropped a member with a repeated name
-        if raw.count(b":") == orjson.dumps(value).count(b":"):
-            return value
-    except (TypeError, ValueError):
-        pass
-    return _small(raw)  # reports this error equally for documents of any size
 
 
 if TYPE_CHECKING:
@@ -182,21 +174,30 @@ def loads(text: str, object_of: Pairs | None = None) -> Any:
     return json.loads(text, object_pairs_hook=object_of, parse_constant=rules.parse_constant)
 
 
-def dumps(value: Any) -> str:
-    """Return `value` as compact JSON: no blanks, and characters are not escaped."""
+def dumps(value: Any, comma: str = ",", colon: str = ":") -> str:
+    """Return `value` as JSON on one line; characters are not escaped.
+
+    `comma` and `colon` are written between members and after keys, by default without blanks.
+
+    Raises
+    ------
+    ValueError
+        If a number is infinite or NaN, which JSON does not have.
+    """
     try:
         from _json import encode_basestring, make_encoder
 
-        encode = make_encoder({}, _unknown, encode_basestring, None, ":", ",", False, False, False)
+        def unknown(value: Any) -> NoReturn:
+            raise TypeError(f"{type(value).__name__} is no JSON value")
+
+        encode = make_encoder(
+            {}, unknown, encode_basestring, None, colon, comma, False, False, False
+        )
         return "".join(encode(value, 0))
     except ImportError:
         import json
 
-        return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-
-
-def _unknown(value: Any) -> NoReturn:
-    raise TypeError(f"{type(value).__name__} is no JSON value")
+        return json.dumps(value, separators=(comma, colon), ensure_ascii=False, allow_nan=False)
 
 
 def encode(reply: Reply) -> bytes:
@@ -205,41 +206,17 @@ def encode(reply: Reply) -> bytes:
 
 
 def on_one_line(document: object) -> str:
-    """Return `document` for people, on one line.
-
-    Raises
-    ------
-    ValueError
-        As `pretty`.
-    """
-    import json
-
-    return _escaped(json.dumps(document, ensure_ascii=False, allow_nan=False))
-
-
-def pretty(document: object) -> str:
-    """Return `document` for people, with one member per line.
-
-    Raises
-    ------
-    ValueError
-        If a number is infinite or NaN, which JSON does not have.
-    """
-    import json
-
-    text = json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False)
-    if text.replace("\n", "").isprintable():
-        return text
-    return "\n".join(map(_escaped, text.split("\n")))
+    """Return `document` for people, on one line; errors as `dumps`."""
+    return _escaped(dumps(document, ", ", ": "))
 
 
 def infinite_number(value: object, path: str = "") -> tuple[str, str]:
-    """Return the path of the first infinite number in `value`, and what is wrong with it.
+    """Return the path of the first infinite number (or NaN) in `value`, and what is wrong with it.
 
     Both are empty if all numbers are finite. JSON has no infinite numbers, but a number like 1e400
     is read as one.
     """
-    if isinstance(value, float) and value in (INFINITE, -INFINITE):
+    if isinstance(value, float) and not -INFINITE < value < INFINITE:
         return path, "expected a number that a float can hold, got one that is too large"
     parts: Iterable[tuple[object, object]] = ()
     if isinstance(value, dict):
@@ -253,11 +230,20 @@ def infinite_number(value: object, path: str = "") -> tuple[str, str]:
     return "", ""
 
 
-def pretty_finite(document: object) -> str:
-    """Return the same text as `pretty`, ten times as fast.
+def pretty(document: object, finite: bool = False) -> str:
+    """Return `document` for people, with one member per line, as `json` writes it.
 
-    Each number must be finite; infinite ones would become ``null``.
+    `finite`: all numbers are known to be finite, and are not checked.
+
+    Raises
+    ------
+    RequestError
+        If a number is infinite or NaN, which JSON does not have.
     """
+    if not finite:
+        where, problem = infinite_number(document)
+        if problem:
+            raise RequestError(where, problem)
     import re
 
     import orjson
@@ -265,7 +251,9 @@ def pretty_finite(document: object) -> str:
     try:
         text = orjson.dumps(document, option=orjson.OPT_INDENT_2)
     except TypeError:  # a large number, or half of a surrogate pair
-        return pretty(document)
+        import json
+
+        return _printable(json.dumps(document, ensure_ascii=False, indent=2))
 
     # Numbers near 0 and large ones as Python writes them: a string would end with a quote
     parts: list[bytes] = []
@@ -279,10 +267,14 @@ def pretty_finite(document: object) -> str:
     text = b"".join([*parts, text[end:]])
     if text.isascii() and b"\x7f" not in text:
         return text.decode()
-    lines = text.decode()
-    if lines.replace("\n", "").isprintable():
-        return lines
-    return "\n".join(map(_escaped, lines.split("\n")))
+    return _printable(text.decode())
+
+
+def _printable(text: str) -> str:
+    """Return JSON on several lines with codes for characters that do not print."""
+    if text.replace("\n", "").isprintable():
+        return text
+    return "\n".join(map(_escaped, text.split("\n")))
 
 
 def _escaped(line: str) -> str:

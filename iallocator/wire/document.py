@@ -107,7 +107,20 @@ def new_instance(raw: Raw, reading: Reading, cluster: Cluster) -> Instance:
 
 def read_instance(name: str, raw: Raw, reading: Reading, new: bool = False) -> Instance:
     """Return the instance in `raw`, without nodes; `new`: it is from a request."""
-    sizes, spindles = _disks(raw)
+    sizes: list[int] = []
+    spindles: int | None = 0  # of all disks; None if a disk names none
+    for position, disk in enumerate(objects(raw, "disks", [])):
+        try:
+            sizes.append(integer(disk, "size"))
+            own = None if disk.get("spindles") is None else integer(disk, "spindles")
+            if not disk.keys() <= SOURCELESS:
+                for key in ("vg", "metavg", "provider", "pool"):
+                    if key in disk:
+                        text(disk, key, None)
+        except RequestError as error:
+            raise error.below(f"disks/{position}") from None
+        spindles = None if spindles is None or own is None else spindles + own
+    networks: list[str] = []
     if new:
         status = RUNNING
     else:
@@ -133,30 +146,18 @@ def read_instance(name: str, raw: Raw, reading: Reading, new: bool = False) -> I
         ),
         status=status,
         tags=strings(raw, "tags", []),
-        networks=_networks(raw),
+        networks=networks,
         load=reading.load,
     )
+    for position, nic in enumerate(objects(raw, "nics", [])):
+        if nic.get("network") is not None:
+            try:
+                networks.append(text(nic, "network"))
+            except RequestError as error:
+                raise error.below(f"nics/{position}") from None
     if "placement_keys" in raw:
         instance.placement_keys = read_keys(raw)
     return instance
-
-
-def _disks(raw: Raw) -> tuple[list[int], int | None]:
-    """Return the sizes of the disks in MiB, and all their spindles; None if a disk names none."""
-    sizes: list[int] = []
-    spindles: int | None = 0
-    for position, disk in enumerate(objects(raw, "disks", [])):
-        try:
-            sizes.append(integer(disk, "size"))
-            own = None if disk.get("spindles") is None else integer(disk, "spindles")
-            if not disk.keys() <= SOURCELESS:
-                for key in ("vg", "metavg", "provider", "pool"):
-                    if key in disk:
-                        text(disk, key, None)
-        except RequestError as error:
-            raise error.below(f"disks/{position}") from None
-        spindles = None if spindles is None or own is None else spindles + own
-    return sizes, spindles
 
 
 def read_keys(raw: Raw, level: str = "server") -> tuple[PlacementKey, ...]:
@@ -196,17 +197,6 @@ def _signed(raw: Raw, key: str) -> float:
     raise RequestError(key, f"expected a number from {-LARGEST} to {LARGEST}, {got}")
 
 
-def _networks(raw: Raw) -> list[str]:
-    found: list[str] = []
-    for position, nic in enumerate(objects(raw, "nics", [])):
-        if nic.get("network") is not None:
-            try:
-                found.append(text(nic, "network"))
-            except RequestError as error:
-                raise error.below(f"nics/{position}") from None
-    return found
-
-
 def cluster_policy(document: Raw) -> Policy:
     """Return the policy of the whole cluster."""
     return read_policy(document, "ipolicy", Policy(), partial=True)
@@ -218,8 +208,22 @@ def read_policy(raw: Raw, key: str, default: Policy, partial: bool = False) -> P
         return default
     policy = child(raw, key)
     try:
+        if "minmax" in policy:
+            intervals = []
+            for position, pair in enumerate(objects(policy, "minmax")):
+                try:
+                    low, high = (DEFAULT_MIN, DEFAULT_MAX) if partial else (absent, absent)
+                    low = _spec(pair, "min", low, partial)
+                    intervals.append(Interval(low, _spec(pair, "max", high, partial)))
+                except RequestError as error:
+                    raise error.below(f"minmax/{position}") from None
+            if not intervals:
+                raise RequestError("minmax", "expected at least one interval, got none")
+        else:
+            low = _spec(policy, "min", DEFAULT_MIN, partial)
+            intervals = [Interval(low, _spec(policy, "max", DEFAULT_MAX, partial))]
         return Policy(
-            _intervals(policy, partial),
+            intervals,
             _spec(policy, "std", DEFAULT_STD, partial),
             strings(policy, "disk-templates", list(TEMPLATES)),
             factor(policy, "vcpu-ratio", DEFAULT_VCPU_RATIO),
@@ -227,23 +231,6 @@ def read_policy(raw: Raw, key: str, default: Policy, partial: bool = False) -> P
         )
     except RequestError as error:
         raise error.below(key) from None
-
-
-def _intervals(policy: Raw, partial: bool) -> list[Interval]:
-    if "minmax" not in policy:
-        low = _spec(policy, "min", DEFAULT_MIN, partial)
-        return [Interval(low, _spec(policy, "max", DEFAULT_MAX, partial))]
-    intervals = []
-    for position, pair in enumerate(objects(policy, "minmax")):
-        try:
-            low, high = (DEFAULT_MIN, DEFAULT_MAX) if partial else (absent, absent)
-            low = _spec(pair, "min", low, partial)
-            intervals.append(Interval(low, _spec(pair, "max", high, partial)))
-        except RequestError as error:
-            raise error.below(f"minmax/{position}") from None
-    if not intervals:
-        raise RequestError("minmax", "expected at least one interval, got none")
-    return intervals
 
 
 def _spec(raw: Raw, key: str, default: Any, partial: bool = False) -> Spec:
@@ -301,7 +288,22 @@ def read_cluster(document: Raw, reading: Reading) -> Cluster:
     for name, raw in reading.ordered(members(document, "instances")):
         try:
             instance = read_instance(name, raw, reading)
-            instance.nodes = _places(raw, index, instance)
+            places = names(raw, "nodes")
+            for position, node in enumerate(places):
+                if node not in index:
+                    raise RequestError(
+                        f"nodes/{position}",
+                        f"expected a node of the document, got {describe(node)}",
+                    )
+                if node in places[:position]:
+                    raise RequestError(
+                        f"nodes/{position}",
+                        f"expected different nodes, got {describe(node)} again",
+                    )
+            if len(places) not in (1, 2) or len(places) > instance.required_nodes:
+                expected = "one or two nodes" if instance.required_nodes == 2 else "one node"
+                raise RequestError("nodes", f"expected {expected}, got {len(places) or 'none'}")
+            instance.nodes = tuple([index[node] for node in places])
         except RequestError as error:
             raise error.below(f"instances/{name}") from None
         instance.order = len(instances)
@@ -322,27 +324,23 @@ def read_facts(document: Raw, cluster: Cluster, reading: Reading) -> None:
     `iallocator.wire.pools`; those of nodes, groups and instances may be left out, but for tags.
     """
     interpret_tags(cluster, reading.exclusion)
-    if reading.behaviour.reads_pools and _mentions_pools(document):
-        from iallocator.wire.pools import read_pools
+    if reading.behaviour.reads_pools:
+        groups = (document.get("nodegroups") or {}).values()
+        if (
+            document.get("diskparams") is not None
+            or any(raw.get("diskparams") is not None or _names_pool(raw) for raw in groups)
+            or any("storage_pools" in raw or _names_pool(raw) for raw in document["nodes"].values())
+            or any(map(_instance_mentions_pools, document["instances"].values()))
+        ):
+            from iallocator.wire.pools import read_pools
 
-        read_pools(document, cluster)
+            read_pools(document, cluster)
     if reading.behaviour.knows_affinity:
         read_access(cluster, cluster.instances, reading.tag_prefix)
 
 
-def _mentions_pools(document: Raw) -> bool:
-    """Return whether `document`, without its request, mentions storage pools."""
-    groups = (document.get("nodegroups") or {}).values()
-    return (
-        document.get("diskparams") is not None
-        or any(group.get("diskparams") is not None or _names_pool(group) for group in groups)
-        or any("storage_pools" in node or _names_pool(node) for node in document["nodes"].values())
-        or any(map(_instance_mentions_pools, document["instances"].values()))
-    )
-
-
 def _instance_mentions_pools(raw: Raw) -> bool:
-    """Return whether an instance names the storage of its disks."""
+    """Return whether the raw instance names the storage of its disks."""
     if "storage_type" in raw or "storage_pool" in raw:
         return True
     if _names_pool(raw):
@@ -417,7 +415,13 @@ def _node(
     if dark == 0 and not reading.behaviour.reads_dead_nodes:
         raw = {key: value for key, value in raw.items() if key not in REPORTED}
     reserved_memory = integer(raw, "reserved_memory", dark)
-    exclusive, spindle_count, speed, oob_program = _known(parameters)
+    try:
+        exclusive = boolean(parameters, "exclusive_storage", False)
+        spindle_count = integer(parameters, "spindle_count", 1)
+        speed = factor(parameters, "cpu_speed", 1.0)
+        oob_program = text(parameters, "oob_program", None)
+    except RequestError as error:
+        raise error.below("ndparams") from None
     node = Node(
         name,
         groups[uuid],
@@ -451,36 +455,3 @@ REPORTED = frozenset({
     "total_cpus", "reserved_cpus", "total_spindles", "free_spindles",
 })  # fmt: skip
 """Fields that only a node that answers can report."""
-
-
-def _known(parameters: Raw) -> tuple[bool, int, float, str | None]:
-    """Return exclusive storage, spindles, cpu speed and the program for power control of a node."""
-    try:
-        return (
-            boolean(parameters, "exclusive_storage", False),
-            integer(parameters, "spindle_count", 1),
-            factor(parameters, "cpu_speed", 1.0),
-            text(parameters, "oob_program", None),
-        )
-    except RequestError as error:
-        raise error.below("ndparams") from None
-
-
-def _places(raw: Raw, index: dict[str, int], instance: Instance) -> tuple[int, ...]:
-    """Return the indices of the nodes of an instance."""
-    places = names(raw, "nodes")
-    for position, name in enumerate(places):
-        if name not in index:
-            raise RequestError(
-                f"nodes/{position}", f"expected a node of the document, got {describe(name)}"
-            )
-    if len(set(places)) != len(places):
-        position = next(p for p, name in enumerate(places) if name in places[:p])
-        raise RequestError(
-            f"nodes/{position}",
-            f"expected different nodes, got {describe(places[position])} again",
-        )
-    if len(places) not in (1, 2) or len(places) > instance.required_nodes:
-        expected = "one or two nodes" if instance.required_nodes == 2 else "one node"
-        raise RequestError("nodes", f"expected {expected}, got {len(places) or 'none'}")
-    return tuple([index[name] for name in places])

@@ -45,9 +45,9 @@ from iallocator.wire.fields import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
-    from iallocator.model.cluster import Cluster, Group, Node
+    from iallocator.model.cluster import Cluster, Node
     from iallocator.model.instance import Instance, Pool
     from iallocator.wire.fields import Raw
 
@@ -112,19 +112,6 @@ def _parameter_pools(raw: Raw) -> dict[str, Pool]:
     return found
 
 
-def _by_group(document: Raw, groups: Sequence[Group]) -> dict[int, dict[str, Pool]]:
-    """Return group -> disk template -> the pool in ``diskparams`` of the group or the cluster."""
-    everywhere = _parameter_pools(document)
-    raw = document.get("nodegroups") or {}
-    found: dict[int, dict[str, Pool]] = {}
-    for group in groups:
-        try:
-            found[group.index] = everywhere | _parameter_pools(raw.get(group.uuid, {}))
-        except RequestError as error:
-            raise error.below(f"nodegroups/{group.uuid}") from None
-    return found
-
-
 def read_pools(document: Raw, cluster: Cluster) -> None:
     """Read the pools in `document` into `cluster`; no state may exist yet.
 
@@ -134,16 +121,43 @@ def read_pools(document: Raw, cluster: Cluster) -> None:
         At an invalid field, or one that contradicts the disk template.
     """
     raw_nodes, raw_instances = document["nodes"], document["instances"]
-    by_group = _by_group(document, cluster.groups)
-    access = []
+    # Group -> disk template -> the pool in `diskparams` of the group or the cluster
+    everywhere = _parameter_pools(document)
+    raw_groups = document.get("nodegroups") or {}
+    by_group: dict[int, dict[str, Pool]] = {}
+    for group in cluster.groups:
+        try:
+            by_group[group.index] = everywhere | _parameter_pools(raw_groups.get(group.uuid, {}))
+        except RequestError as error:
+            raise error.below(f"nodegroups/{group.uuid}") from None
+
+    # The pools of each node: listed, tagged and in disk parameters
+    access: list[Access | None] = []
     for node in cluster.nodes:
         try:
-            own = by_group[node.group.index].values()
-            access.append(_access(node, raw_nodes[node.name], own))
+            sizes = _storage_pools(raw_nodes[node.name])
         except RequestError as error:
             raise error.below(f"nodes/{node.name}") from None
+        tagged = _tagged((*node.tags, *node.group.tags))
+        parameters = by_group[node.group.index].values()
+        if sizes is None and not tagged and not parameters:
+            access.append(None)
+            continue
+        stated = {kind for kind, _ in tagged}
+        pools = (*(sizes or ()), *tagged, *parameters)
+        access.append(Access(pools, sizes is not None, stated, sizes))
     storage = Storage(access, _reported(cluster.nodes, access), by_group)
-    _take_sizes(cluster.nodes, access, storage)
+
+    # Replace a node's disk sizes by the more precise sizes of the pool that they describe
+    for node, one in zip(cluster.nodes, access):
+        if one is None:
+            continue
+        node.has_internal = one.has_internal
+        for pool in storage.reported & one.sizes.keys():
+            total, free = one.sizes[pool]
+            node.total_disk = node.total_disk if total is None else total
+            node.reported_disk = node.reported_disk if free is None else free
+
     for instance in cluster.instances:
         try:
             usual = by_group[cluster.group_of(instance).index].get(instance.template)
@@ -154,16 +168,6 @@ def read_pools(document: Raw, cluster: Cluster) -> None:
         cluster.storage = cluster.restrictions[POOLS] = storage
         for instance in cluster.instances:
             cluster.restrict(instance)
-
-
-def _access(node: Node, raw: Raw, parameters: Collection[Pool]) -> Access | None:
-    """Return the pools of one node; `parameters` are the pools in its disk parameters."""
-    sizes = _storage_pools(raw)
-    tagged = _tagged((*node.tags, *node.group.tags))
-    if sizes is None and not tagged and not parameters:
-        return None
-    stated = {kind for kind, _ in tagged}
-    return Access((*(sizes or ()), *tagged, *parameters), sizes is not None, stated, sizes)
 
 
 def _reported(nodes: Sequence[Node], access: Sequence[Access | None]) -> list[Pool]:
@@ -186,18 +190,6 @@ def _reported(nodes: Sequence[Node], access: Sequence[Access | None]) -> list[Po
         ):
             return [LVM, pool]
     return [LVM]
-
-
-def _take_sizes(nodes: Sequence[Node], access: Sequence[Access | None], storage: Storage) -> None:
-    """Replace a node's disk sizes by the more precise sizes of the pool that they describe."""
-    for node, one in zip(nodes, access):
-        if one is None:
-            continue
-        node.has_internal = one.has_internal
-        for pool in storage.reported & one.sizes.keys():
-            total, free = one.sizes[pool]
-            node.total_disk = node.total_disk if total is None else total
-            node.reported_disk = node.reported_disk if free is None else free
 
 
 def resolve_pools(instance: Instance, raw: Raw, cluster: Cluster) -> None:
@@ -225,12 +217,28 @@ def _resolve(
     different pools.
     """
     disks = raw.get("disks") or []
-    stated = _stated(instance, raw) or _derived(instance, disks, storage)
+    stated = _stated(instance, raw)
+    if not stated:  # the pools that the disks name
+        kind = TEMPLATES[instance.template]
+        if kind.local:
+            stated = tuple(
+                dict.fromkeys(_volume_groups(instance, disks) if storage.volumes else ())
+            )
+        elif kind.disk_key:
+            names = [disk.get(kind.disk_key) for disk in disks]
+            stated = tuple(dict.fromkeys((EXTERNAL, name) for name in names if name))
     if not stated and usual is not None:
         stated = (usual,)
     pools = stated or (() if anywhere else presumed(instance.template))
-    external = any(kind == EXTERNAL for kind, _ in pools)
-    amounts = {} if external or not pools else _amounts(instance, disks, pools)
+    external = any(pool[0] == EXTERNAL for pool in pools)
+    amounts: dict[Pool, int] = {}  # MiB that the disks take in each pool, on each node
+    if len(pools) == 1 and not external:
+        amounts[pools[0]] = instance.disk
+    elif pools and not external:
+        beside = (instance.kind.metadata,) if instance.kind.metadata else ()
+        sizes = [part for size in instance.disk_sizes for part in (size, *beside)]
+        for pool, size in zip(_volume_groups(instance, disks), sizes):
+            amounts[pool] = amounts.get(pool, 0) + size
     draws = tuple((pool, size) for pool, size in amounts.items() if pool in storage.measured)
     instance.keep_in(pools, draws, external)
     return storage.state_pools(stated)
@@ -259,16 +267,6 @@ def _stated(instance: Instance, raw: Raw) -> tuple[Pool, ...]:
     return tuple(found for found in found_tags if found[0] == usual and found != LVM)
 
 
-def _derived(instance: Instance, disks: Sequence[Raw], storage: Storage) -> tuple[Pool, ...]:
-    """Return the pools that the disks name; () if they name none."""
-    template = instance.template
-    if TEMPLATES[template].local:
-        return tuple(dict.fromkeys(_volume_groups(instance, disks))) if storage.volumes else ()
-    key = TEMPLATES[template].disk_key
-    found = [disk.get(key) for disk in disks] if key else []
-    return tuple(dict.fromkeys((EXTERNAL, name) for name in found if name))
-
-
 def _volume_groups(instance: Instance, disks: Sequence[Raw]) -> list[Pool]:
     """Return the pool of each disk; for drbd followed by the pool of its metadata."""
     found: list[Pool] = []
@@ -278,16 +276,4 @@ def _volume_groups(instance: Instance, disks: Sequence[Raw]) -> list[Pool]:
         if instance.needs_secondary:
             meta = disk.get("metavg")
             found.append((INTERNAL, meta) if meta else found[-1])
-    return found
-
-
-def _amounts(instance: Instance, disks: Sequence[Raw], pools: Sequence[Pool]) -> dict[Pool, int]:
-    """Return the MiB that the disks take in each pool, on each node of the instance."""
-    if len(pools) == 1:
-        return {pools[0]: instance.disk}
-    beside = (instance.kind.metadata,) if instance.kind.metadata else ()
-    sizes = [part for size in instance.disk_sizes for part in (size, *beside)]
-    found: dict[Pool, int] = {}
-    for pool, size in zip(_volume_groups(instance, disks), sizes):
-        found[pool] = found.get(pool, 0) + size
     return found

@@ -35,12 +35,12 @@ __all__ = ["read_request", "read_settings"]
 
 
 def read_request(document: Raw, cluster: Cluster, reading: Reading) -> Request:
-    """The request in `document`, about `cluster`.
+    """Return the request in `document`, which concerns `cluster`.
 
     Raises
     ------
     RequestError
-        If it is not understood, or names something that `cluster` does not have.
+        If it is invalid, or names an object that `cluster` does not have.
     """
     raw = child(document, "request")
     try:
@@ -203,32 +203,28 @@ def read_settings(raw: Raw) -> dict[str, Any]:
         If a value is not of the kind that its option requires.
     """
     from iallocator.options.table import request_options
-
-    return {
-        option.target: _setting(raw, key, option.read)
-        for key, option in request_options().items()
-        if key in raw
-    }
-
-
-def _setting(raw: Raw, key: str, read: Callable[[str], Any] | None) -> Any:
-    """Return the value of `key`; `read` is the reader of its option, None for a flag."""
     from iallocator.options.values import Choice, Numbers, score
 
-    if read is None:
-        return boolean(raw, key)
-    if isinstance(read, Choice):
-        return read(one_of(raw, key, read.words))
-    value = raw[key]
-    if isinstance(read, Numbers) and not read.whole:
-        if type(value) is int or type(value) is float:
-            return value
-        raise RequestError(key, f"expected a number, got {describe(value)}")
-    if isinstance(read, Numbers) or read is score:
-        if type(value) is int or (type(value) is float and value.is_integer()):
-            return int(value)
-        raise RequestError(key, f"expected an integer, got {describe(value)}")
-    try:
-        return read(text(raw, key))
-    except ValueError as error:
-        raise RequestError(key, f"expected {error}, got {describe(value)}") from None
+    found: dict[str, Any] = {}
+    for key, option in request_options().items():
+        if key not in raw:
+            continue
+        value, read = raw[key], option.read
+        if read is None:  # a flag
+            value = boolean(raw, key)
+        elif isinstance(read, Choice):
+            value = read(one_of(raw, key, read.words))
+        elif isinstance(read, Numbers) and not read.whole:
+            if type(value) is not int and type(value) is not float:
+                raise RequestError(key, f"expected a number, got {describe(value)}")
+        elif isinstance(read, Numbers) or read is score:
+            if type(value) is not int and not (type(value) is float and value.is_integer()):
+                raise RequestError(key, f"expected an integer, got {describe(value)}")
+            value = int(value)
+        else:
+            try:
+                value = read(text(raw, key))
+            except ValueError as error:
+                raise RequestError(key, f"expected {error}, got {describe(value)}") from None
+        found[option.target] = value
+    return found

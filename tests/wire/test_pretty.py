@@ -1,12 +1,16 @@
-"""JSON for people is the same from both writers."""
+"""JSON for people, compared with the writer of the standard library."""
 
 from __future__ import annotations
 
+import json
 import struct
 from random import Random
 from typing import Any
 
-from iallocator.wire.codec import pretty, pretty_finite
+import pytest
+
+from iallocator.errors import RequestError
+from iallocator.wire.codec import dumps, on_one_line, pretty
 
 STRINGS = ("x 1e-5", "a\n1e5", "0.00001\\", "\x7f\x01", "\u202e", "")
 
@@ -24,7 +28,7 @@ def number(random: Random) -> Any:
     return found if abs(found) < float("inf") else 1.5
 
 
-def test_finite_numbers_are_written_as_by_the_other_writer() -> None:
+def test_writers_any_finite_document_equal_json() -> None:
     """Numbers with exponents, strings that look like them, and escaped characters are equal."""
     random = Random(1)
     for _ in range(5000):
@@ -35,4 +39,17 @@ def test_finite_numbers_are_written_as_by_the_other_writer() -> None:
             {"k": {}, "l": []},
         )
         document = {f"k{k}": random.choice(values) for k in range(6)}
-        assert pretty_finite(document) == pretty(document)
+        text = json.dumps(document, ensure_ascii=False, indent=2)
+        for char, code in (("\x7f", "\\u007f"), ("\u202e", "\\u202e")):
+            text = text.replace(char, code)
+        assert pretty(document) == pretty(document, finite=True) == text
+        line = json.dumps(document, ensure_ascii=False)
+        assert dumps(document, ", ", ": ") == line
+        assert json.loads(on_one_line(document)) == document
+
+
+@pytest.mark.parametrize("value", [float("inf"), float("-inf"), float("nan")])
+def test_pretty_infinite_number_raises_with_its_path(value: float) -> None:
+    """JSON has no infinite numbers and no NaN: the error names the place."""
+    with pytest.raises(RequestError, match="a/1: expected a number that a float can hold"):
+        pretty({"a": [1, value]})
