@@ -88,7 +88,7 @@ def _run(arguments: list[str]) -> int:
     if settings.validate:
         from iallocator.commands.validation import validate
         from iallocator.options.table import COMMON
-        from iallocator.wire.validation.validate import NEEDED
+        from iallocator.wire.validation import NEEDED
 
         return validate(settings, files, NEEDED, COMMON)
     if settings.log or settings.capture:

@@ -9,7 +9,7 @@ from jsonschema import Draft202012Validator
 from referencing import Registry
 from referencing.jsonschema import DRAFT202012
 
-from iallocator.wire.validation.validate import load
+from iallocator.wire.validation import load
 
 __all__ = ["OF_COMMAND", "SCHEMAS", "conforms", "validator"]
 

@@ -9,7 +9,7 @@ from iallocator.engine import reading_for
 from iallocator.errors import IallocatorError, UsageError, one_line, say
 from iallocator.files import WholeOutput, read_file
 from iallocator.sources import document_path, named, substitute
-from iallocator.wire.validation.validate import NEEDED, problems
+from iallocator.wire.validation import NEEDED, problems
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from iallocator.cli import main
-from iallocator.wire.validation.validate import problems
+from iallocator.wire.validation import problems
 from tests.builders import Json
 from tests.command import printed, run
 

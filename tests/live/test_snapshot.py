@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from iallocator.cli import main
-from iallocator.wire.validation.validate import problems
+from iallocator.wire.validation import problems
 from tests.command import json_of, printed
 
 from .fakes import fake_luxi

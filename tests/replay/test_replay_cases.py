@@ -14,7 +14,7 @@ from iallocator.cli import answer
 from iallocator.replay.cases import case_of
 from iallocator.replay.outcome import pretty
 from iallocator.replay.run import answer_case
-from iallocator.wire.validation.validate import problems
+from iallocator.wire.validation import problems
 from tests.command import respond
 from tests.conformance.compare import differences
 from tests.conformance.oracle import HAIL, installed, read

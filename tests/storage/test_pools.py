@@ -12,7 +12,7 @@ from iallocator.engine import read
 from iallocator.errors import RequestError
 from iallocator.model.storage import pools_of
 from iallocator.options.settings import Settings
-from iallocator.wire.validation.validate import problems
+from iallocator.wire.validation import problems
 from tests.builders import Json, allocate, as_bytes, cluster, instance
 
 from .worlds import answered, external, internal

@@ -11,7 +11,7 @@ from iallocator.cli import answer
 from iallocator.engine import read
 from iallocator.errors import RequestError
 from iallocator.options.settings import Settings
-from iallocator.wire.validation.validate import problems
+from iallocator.wire.validation import problems
 from tests.conformance.documents import KINDS as GENERATED
 from tests.conformance.documents import document
 from tests.seeds import seeds

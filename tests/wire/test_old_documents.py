@@ -10,7 +10,7 @@ import pytest
 from iallocator.compat import behaviour_of
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
-from iallocator.wire.validation.validate import problems
+from iallocator.wire.validation import problems
 from tests.builders import Json, allocate, as_bytes, cluster, instance, policy
 from tests.command import respond
 

@@ -16,7 +16,7 @@ from jsonschema import Draft202012Validator
 
 import iallocator
 from iallocator.cli import answer
-from iallocator.wire.validation.validate import directory, problems, request_validator
+from iallocator.wire.validation import directory, problems, request_validator
 from tests.builders import Json
 from tests.conformance.documents import KINDS as GENERATED
 from tests.conformance.documents import document
@@ -241,7 +241,7 @@ def test_schemas_are_found_beside_or_inside_the_package(inside: bool, tmp_path: 
     shutil.copytree(ROOT / "iallocator", tmp_path / "iallocator", ignore=lambda *_: ["schemas"])
     target = tmp_path / "iallocator" / "schemas" if inside else tmp_path / "schemas"
     shutil.copytree(directory(), target)
-    code = "from iallocator.wire.validation.validate import directory; print(directory())"
+    code = "from iallocator.wire.validation import directory; print(directory())"
     assert _run(code, where=tmp_path) == f"{target}\n"
 
 

@@ -19,8 +19,8 @@ from jsonschema.validators import extend
 
 from iallocator.errors import IallocatorError, RequestError
 from iallocator.wire.codec import decode
+from iallocator.wire.consistency import inconsistencies
 from iallocator.wire.fields import SMALLEST, describe
-from iallocator.wire.validation.consistency import inconsistencies
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -88,27 +88,25 @@ def _complaint(expected: str, value: Any) -> ValidationError:
 
 def _type(validator: Any, types: Any, value: Any, schema: Raw) -> Iterator[ValidationError]:
     allowed = [types] if isinstance(types, str) else types
-    if not any(validator.is_type(value, name) for name in allowed):
-        yield _complaint(_phrase(validator, value, schema), value)
+    if any(validator.is_type(value, name) for name in allowed):
+        return
+    name = _first_type(schema)
+    if name == "number" or (name == "integer" and validator.is_type(value, "number")):
+        expected = _range(schema)
+    elif name == "array":
+        expected = f"a list of {_items(validator, schema)}"
+    else:
+        expected = {
+            "boolean": "true or false", "integer": "an integer",
+            "object": "an object", "string": "a string",
+        }[name]  # fmt: skip
+    yield _complaint(expected, value)
 
 
 def _first_type(schema: Raw) -> str:
     """Return the type of a value; null is returned only if no other type is allowed."""
     types = schema["type"]
     return str(types if isinstance(types, str) else types[0])
-
-
-def _phrase(validator: Any, value: Any, schema: Raw) -> str:
-    """Return the text for what is expected instead of `value`."""
-    name = _first_type(schema)
-    if name == "number" or (name == "integer" and validator.is_type(value, "number")):
-        return _range(schema)
-    if name == "array":
-        return f"a list of {_items(validator, schema)}"
-    return {
-        "boolean": "true or false", "integer": "an integer",
-        "object": "an object", "string": "a string",
-    }[name]  # fmt: skip
 
 
 def _range(schema: Raw) -> str:
@@ -183,7 +181,7 @@ NEEDED, OPTIONAL, UNREAD = "needed", "optional", ""
 """How a caller uses the request of a document; some read only the cluster."""
 
 _WORDED_BETTER = frozenset({"minItems", "maxItems", "uniqueItems"})
-"""Keywords that `iallocator.wire.validation.consistency` checks, too, with better messages."""
+"""Keywords that `iallocator.wire.consistency` checks, too, with better messages."""
 
 
 def problems(raw: bytes, request: str = NEEDED) -> list[str]:
@@ -201,21 +199,16 @@ def problems(raw: bytes, request: str = NEEDED) -> list[str]:
     if request == UNREAD:
         document.pop("request", None)
     bare = request != NEEDED and "request" not in document
-    found = {str(error) for error in _misfits(document, bare)}
-    found.update(str(error) for error in inconsistencies(document))
+    found = {str(error) for error in inconsistencies(document)}
+    for found_error in request_validator().iter_errors(document):
+        path = list(map(str, found_error.absolute_path))
+        if (bare and path == ["request"]) or found_error.validator in _WORDED_BETTER:
+            continue
+        found.add(str(RequestError("/".join(path), found_error.message)))
     return sorted(found)
 
 
-def _misfits(document: dict[str, Any], bare: bool) -> Iterator[RequestError]:
-    """Yield the violations of the schema; `bare`: the request may be missing."""
-    for error in request_validator().iter_errors(document):
-        if bare and list(error.absolute_path) == ["request"]:
-            continue
-        if error.validator not in _WORDED_BETTER:
-            yield RequestError("/".join(map(str, error.absolute_path)), error.message)
-
-
-_PACKAGE = Path(__file__).resolve().parents[2]
+_PACKAGE = Path(__file__).resolve().parents[1]
 _PLACES = (_PACKAGE / "schemas", _PACKAGE.parent / "schemas")
 _SUFFIX = ".schema.json"
 

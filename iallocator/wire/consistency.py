@@ -1,8 +1,8 @@
-"""What a schema cannot say: names must exist, and numbers must fit the disk template.
+"""Report what a schema cannot: names that do not exist, and numbers that do not fit the disk
+template.
 
-These checks look at raw documents that may be damaged elsewhere: what is not of the
-right type is left alone here, the schema complains about it.  Their words are those
-of the parser, which stops at the first problem.
+These checks read raw documents, which may have other errors. A value of a wrong type is skipped
+here: the schema reports it. The messages are those of the parser, which stops at the first error.
 """
 
 from __future__ import annotations
@@ -26,60 +26,14 @@ __all__ = ["inconsistencies"]
 
 
 def inconsistencies(document: Raw) -> Iterator[RequestError]:
-    """Every name in `document` that does not exist, and every number that does not fit."""
+    """Yield every name in `document` that does not exist, and every number that does not fit."""
     yield from doubts(document)
-    yield from _nameless(document)
-    yield from _empty_policies(document)
-    yield from _groups_of_nodes(document)
-    for name, node in _members(document, "nodes"):
-        for error in _pools_of_node(node):
-            yield error.below(f"nodes/{name}")
-    for name, instance in _members(document, "instances"):
-        for error in *_places(instance, document), *_storage_type(instance):
-            yield error.below(f"instances/{name}")
-    request = document.get("request")
-    if type(request) is dict:
-        for error in _request(request, document):
-            yield error.below("request")
-
-
-def _members(document: Raw, key: str) -> list[tuple[str, Raw]]:
-    """The members of an object that are objects themselves."""
-    value = document.get(key)
-    found = value.items() if type(value) is dict else ()
-    return [(name, item) for name, item in found if type(item) is dict]
-
-
-def _names(raw: Raw, key: str) -> list[tuple[int, str]]:
-    """The names in a list, with their positions."""
-    value = raw.get(key)
-    found = value if type(value) is list else []
-    return [(position, name) for position, name in enumerate(found) if type(name) is str and name]
-
-
-def _whole(value: Any) -> int | None:
-    """The whole number that `value` is, if it is one that the parser accepts."""
-    if type(value) is int or type(value) is float:
-        return int(value) if 0 <= value <= LARGEST and value == int(value) else None
-    return None
-
-
-def _template_nodes(raw: Raw) -> int | None:
-    """How many nodes the disk template needs; None if it is none."""
-    template = raw.get("disk_template")
-    if type(template) is not str or template not in TEMPLATES:
-        return None
-    return TEMPLATES[template].nodes
-
-
-def _nameless(document: Raw) -> Iterator[RequestError]:
     for key in ("nodegroups", "nodes", "instances"):
         value = document.get(key)
         if type(value) is dict and "" in value:
             yield RequestError(key, NAMELESS)
 
-
-def _empty_policies(document: Raw) -> Iterator[RequestError]:
+    # Policies without an interval
     holders = [("", document)]
     holders += [(f"nodegroups/{uuid}/", group) for uuid, group in _members(document, "nodegroups")]
     for prefix, holder in holders:
@@ -89,40 +43,76 @@ def _empty_policies(document: Raw) -> Iterator[RequestError]:
                 f"{prefix}ipolicy/minmax", "expected at least one interval, got none"
             )
 
-
-def _groups_of_nodes(document: Raw) -> Iterator[RequestError]:
+    # Groups of nodes; each storage pool is listed once
     groups = document.get("nodegroups", {})
-    if type(groups) is not dict:
-        return
     for name, node in _members(document, "nodes"):
         uuid = node.get("group")
-        if type(uuid) is str and uuid not in (groups or {DEFAULT_GROUP}):
+        unknown = (
+            type(groups) is dict and type(uuid) is str and uuid not in (groups or {DEFAULT_GROUP})
+        )
+        if unknown:
             yield RequestError(
                 f"nodes/{name}/group",
                 f"expected the uuid of a group in nodegroups, got {describe(uuid)}",
             )
+        pools = node.get("storage_pools")
+        seen: set[tuple[str, str]] = set()
+        for position, pool in enumerate(pools if type(pools) is list else ()):
+            if type(pool) is not dict:
+                continue
+            kind, label = pool.get("type"), pool.get("name")
+            if type(kind) is not str or type(label) is not str:
+                continue
+            if (kind, label) in seen:
+                yield RequestError(
+                    f"nodes/{name}/storage_pools/{position}/name",
+                    f"expected each pool once, got {describe(label)} again",
+                )
+            seen.add((kind, label))
+
+    for name, instance in _members(document, "instances"):
+        for error in *_places(instance, document), *_storage_type(instance):
+            yield error.below(f"instances/{name}")
+
+    request = document.get("request")
+    if type(request) is dict:
+        asked = request.get("type")
+        for check in _CHECKS.get(asked, ()) if type(asked) is str else ():
+            for error in check(request, document):
+                yield error.below("request")
 
 
-def _pools_of_node(node: Raw) -> Iterator[RequestError]:
-    """Each storage pool is listed once."""
-    pools = node.get("storage_pools")
-    seen: set[tuple[str, str]] = set()
-    for position, pool in enumerate(pools if type(pools) is list else ()):
-        if type(pool) is not dict:
-            continue
-        kind, name = pool.get("type"), pool.get("name")
-        if type(kind) is not str or type(name) is not str:
-            continue
-        if (kind, name) in seen:
-            yield RequestError(
-                f"storage_pools/{position}/name",
-                f"expected each pool once, got {describe(name)} again",
-            )
-        seen.add((kind, name))
+def _members(document: Raw, key: str) -> list[tuple[str, Raw]]:
+    """Return the members of an object that are objects themselves."""
+    value = document.get(key)
+    found = value.items() if type(value) is dict else ()
+    return [(name, item) for name, item in found if type(item) is dict]
+
+
+def _names(raw: Raw, key: str) -> list[tuple[int, str]]:
+    """Return the names in a list, with their positions."""
+    value = raw.get(key)
+    found = value if type(value) is list else []
+    return [(position, name) for position, name in enumerate(found) if type(name) is str and name]
+
+
+def _whole(value: Any) -> int | None:
+    """Return `value` as a whole number if the parser accepts it as one; otherwise None."""
+    if type(value) is int or type(value) is float:
+        return int(value) if 0 <= value <= LARGEST and value == int(value) else None
+    return None
+
+
+def _template_nodes(raw: Raw) -> int | None:
+    """Return how many nodes the disk template needs; None for an unknown template."""
+    template = raw.get("disk_template")
+    if type(template) is not str or template not in TEMPLATES:
+        return None
+    return TEMPLATES[template].nodes
 
 
 def _storage_type(instance: Raw) -> Iterator[RequestError]:
-    """The storage type of an instance is that of its disk template."""
+    """Check that the storage type of an instance is that of its disk template."""
     template, kind = instance.get("disk_template"), instance.get("storage_type")
     known = TEMPLATES.get(template) if type(template) is str else None
     usual = "external" if known and known.shared else "internal"
@@ -132,7 +122,6 @@ def _storage_type(instance: Raw) -> Iterator[RequestError]:
 
 
 def _places(instance: Raw, document: Raw) -> Iterator[RequestError]:
-    """The nodes of an instance: they exist, differ, and are as many as can be."""
     yield from _known(instance, "nodes", document.get("nodes"), "a node of the document")
     seen: set[str] = set()
     for position, name in _names(instance, "nodes"):
@@ -150,18 +139,12 @@ def _places(instance: Raw, document: Raw) -> Iterator[RequestError]:
 def _known(
     raw: Raw, key: str, known: Collection[str] | Any, expected: str
 ) -> Iterator[RequestError]:
-    """Names in the list `key` that are not in `known`, which may be damaged itself."""
+    """Yield the names in the list `key` that are not in `known`, which may be invalid itself."""
     if type(known) is not dict:
         return
     for position, name in _names(raw, key):
         if name not in known:
             yield RequestError(f"{key}/{position}", f"expected {expected}, got {describe(name)}")
-
-
-def _request(request: Raw, document: Raw) -> Iterator[RequestError]:
-    kind = request.get("type")
-    for check in _CHECKS.get(kind, ()) if type(kind) is str else ():
-        yield from check(request, document)
 
 
 def _new_instance(request: Raw, document: Raw) -> Iterator[RequestError]:
@@ -178,21 +161,17 @@ def _new_instances(request: Raw, document: Raw) -> Iterator[RequestError]:
     batch, known = request.get("instances"), document.get("instances")
     taken = set(known) if type(known) is dict else set()
     for position, one in enumerate(batch if type(batch) is list else ()):
-        if type(one) is dict:
-            for error in _new_name(one, taken), *_new_instance(one, document):
-                if error:
-                    yield error.below(f"instances/{position}")
-
-
-def _new_name(one: Raw, taken: set[str]) -> RequestError | None:
-    """Complain if the name is in `taken`; it is there afterwards."""
-    name = one.get("name")
-    if type(name) is not str:
-        return None
-    if name in taken:
-        return RequestError("name", f"expected a new name, got {describe(name)}")
-    taken.add(name)
-    return None
+        if type(one) is not dict:
+            continue
+        name = one.get("name")
+        if type(name) is str and name in taken:
+            yield RequestError(
+                f"instances/{position}/name", f"expected a new name, got {describe(name)}"
+            )
+        elif type(name) is str:
+            taken.add(name)
+        for error in _new_instance(one, document):
+            yield error.below(f"instances/{position}")
 
 
 def _named_instance(request: Raw, document: Raw) -> Iterator[RequestError]:
@@ -209,14 +188,14 @@ def _without_secondary(request: Raw, document: Raw) -> Iterator[RequestError]:
 
 
 def _subject(request: Raw, document: Raw) -> tuple[Raw, list[str]]:
-    """The instance that a request names, and the nodes it lives on."""
+    """Return the instance that a request names, and its nodes."""
     name = request.get("name")
     found = dict(_members(document, "instances")).get(name if type(name) is str else "", {})
     return found, [node for _, node in _names(found, "nodes")]
 
 
 def _relocation(request: Raw, document: Raw) -> Iterator[RequestError]:
-    """One node, the one that an instance of this template can leave, for one other."""
+    """Check that one node is relocated from: the one that this template can leave."""
     required = _whole(request.get("required_nodes"))
     if required is not None and required != 1:
         yield RequestError("required_nodes", f"expected 1, got {required}")

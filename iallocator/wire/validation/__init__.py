@@ -1,1 +1,0 @@
-"""What is wrong with a document, in words that name the place; loaded only for bad ones."""
