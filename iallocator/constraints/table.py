@@ -333,11 +333,15 @@ class PlacementConstraint:
     of_node, of_cluster, of_instance, of_sets:
         The methods of `iallocator.constraints.listing.Listing` that list what the constraint
         requires on one node, everywhere, of one instance, and of sets of instances; "" for none.
+    rows:
+        The class of `iallocator.constraints.rows` that adds the constraint to integer programs;
+        "" if its `Resource` does, or if single placements that violate it are not listed.
     """
 
     primary: tuple[Check, ...] = ()
     secondary: tuple[Check, ...] = ()
     of_node = of_cluster = of_instance = of_sets = ""
+    rows = ""
 
 
 class NodeLimit(PlacementConstraint):
@@ -394,6 +398,7 @@ class StoragePools(AccessConstraint):
     reason = "FailDisk"
     about = "disk"
     unit = POOL_SPACE
+    rows = "PoolRows"
 
     def listed(
         self, cluster: Cluster, instance: Instance, prefix: str
@@ -662,22 +667,25 @@ _FAILOVER_LIMIT = NodeLimit(secondary=(
 """A secondary must have the memory that the instance takes after a failover."""
 
 
-def _reserved_memory() -> NodeLimit:
-    """Return N+1 of a node: it keeps the memory free that the failure of a peer requires.
+class ReservedMemory(PlacementConstraint):
+    """N+1 of a node: it keeps the memory free that the failure of a peer requires.
 
     A node that fails N+1 already may lack more, except where nothing may become worse.
     """
-    lack = Lack(FREE_MEMORY, "memory", lambda b, a, i: a.reserved - a.memory + 1, _WITH_RESERVE)
-    checks = (
-        Check("FailMem", lambda b, a, i: a.fails_n1 > b.fails_n1, "n1", lack, when=SOFT),
-        Check("FailMem",
-              lambda b, a, i: a.fails_n1 * (a.reserved - a.memory > b.reserved - b.memory) > 0,
-              "n1", lack, when=When(soft=True, no_worse=True)),
-    )  # fmt: skip
-    return NodeLimit(checks, checks)
+
+    rows = "ReserveRows"
+
+    def __init__(self) -> None:
+        lack = Lack(FREE_MEMORY, "memory", lambda b, a, i: a.reserved - a.memory + 1, _WITH_RESERVE)
+        self.primary = self.secondary = (
+            Check("FailMem", lambda b, a, i: a.fails_n1 > b.fails_n1, "n1", lack, when=SOFT),
+            Check("FailMem",
+                  lambda b, a, i: a.fails_n1 * (a.reserved - a.memory > b.reserved - b.memory) > 0,
+                  "n1", lack, when=When(soft=True, no_worse=True)),
+        )  # fmt: skip
 
 
-RESERVED_MEMORY = _reserved_memory()
+RESERVED_MEMORY = ReservedMemory()
 
 _CPU_RATIO = NodeLimit((
     Check("FailCPU", lambda b, a, i: a.cpus / a.total_cpus > a.vcpu_ratio, "cpus",
@@ -694,6 +702,7 @@ class ExclusionTags(PlacementConstraint):
     """Instances with an exclusion tag in common must have their primaries on different nodes."""
 
     of_sets = "exclusion_tags"
+    rows = "ExclusionRows"
     primary = (
         Check("FailTags", lambda b, a, i: a.conflicts > b.conflicts, "tags",
               Lack("places free of its exclusion tags", "",

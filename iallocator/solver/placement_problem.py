@@ -1,39 +1,30 @@
 """Instances, the places that each may go to, and the limits of the nodes, as a `Problem`.
 
-Rows of the problem are the sums of `iallocator.limits.node.RESOURCES`, now and with forthcoming
-instances; storage pools; exclusion tags; the memory that secondaries keep free; and the memory
-that a group must have left when a node fails.  The check of an answer tests everything else
-(`iallocator.solver.highs`).  A row may be too lenient, but never too strict.
+The rows of the problem are the sums of `iallocator.limits.node.RESOURCES`, now and with forthcoming
+instances, and the rows that the constraints of `iallocator.constraints.table` add. The check of an
+answer tests everything else (`iallocator.solver.highs`). A row may be too lenient, but never too
+strict.
 """
 
 from __future__ import annotations
 
-from math import ceil
-
-from iallocator.constraints.table import Resource
+from iallocator.constraints import rows
+from iallocator.constraints.table import CONSTRAINTS
 from iallocator.limits.node import ALL_LIMITS, FORCED_LIMITS, resources_of
-from iallocator.model.columns import MEMORY
 from iallocator.solver.problem import INFINITY, Choice, Kind, Problem
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
-    from typing import Any, Protocol
+    from typing import Any
 
     from iallocator.aliases import Nodes
+    from iallocator.constraints.rows import ConstraintRows
+    from iallocator.constraints.table import Resource
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
 
     Row = tuple[Any, ...]
-
-    class ConstraintRows(Protocol):
-        """A constraint that is no limit of a node, as rows of the program."""
-
-        def uses(self, instance: Instance, nodes: Nodes) -> Mapping[Row, float]:
-            """Return what `instance` on `nodes` uses of the rows."""
-
-        def add_to(self, problem: Problem) -> None:
-            """Bound the rows in `problem`, after all instances were added."""
 
 
 __all__ = ["PlacementProblem"]
@@ -66,7 +57,7 @@ class PlacementProblem:
     failing:
         The nodes that failed N+1 while the instances were on the state.
     constraints:
-        Further constraints, in the order of their rows.
+        The rows of constraints between the instances, in the order of their rows.
     """
 
     def __init__(
@@ -80,8 +71,11 @@ class PlacementProblem:
         self._constraints = constraints
         self._state = state
         self._forced = forced
-        self._failing = failing
-        self._reserves = reserves or {}
+        self._table: list[ConstraintRows] = [
+            getattr(rows, one.rows)(state, forced, failing, reserves or {})
+            for one in CONSTRAINTS
+            if one.rows
+        ]
         self._kinds: dict[Row, Kind] = {}
 
     def add(
@@ -149,7 +143,7 @@ class PlacementProblem:
         self._kinds["kept", index] = Kind([f"kept on {index}"], [Choice((index,), 0.0, uses)])
 
     def problem(self) -> Problem:
-        """The problem so far; the values of its choices are tuples of nodes."""
+        """Return the problem so far; the values of its choices are tuples of nodes."""
         problem = Problem()
         problem.kinds = list(self._kinds.values())
         # By row: the most that the choices could use; what is used if all members are left out
@@ -164,68 +158,35 @@ class PlacementProblem:
                 most[row] = most.get(row, 0) + amount * len(kind.members)
             for row, amount in kind.remains.items():
                 remaining[row] = remaining.get(row, 0) + amount * len(kind.members)
+        owners = {kind: one for one in self._table for kind in one.kinds}
         for row, amount in most.items():
-            room = max(self._room(row), remaining.get(row, 0))  # no instance has to leave
-            if room < amount:
-                problem.at_most(row, room)
-        # Keep free what the failure of a node's worst peer asks for, where it is free now.  The
-        # amount kept is a free variable of each node: at least what each peer asks for
-        state = self._state
-        kept: dict[int, dict[Row, float]] = {}
-        for row in most:
-            index = row[1]
-            if row[0] not in ("used", "peer") or index in kept or index in self._forced:
-                continue
-            if state.fails_n1(index) or index in self._failing:
-                continue
-            kept[index] = {("used", index): 1.0}
-            problem.at_most(("used", index), ceil(state.columns[MEMORY][index]) - 1)
-        for row in most:
-            if row[0] == "peer" and row[1] in kept:
-                kept[row[1]][row] = -1.0
-                problem.at_most(row, -state.peers[row[1]].get(row[2], 0))
-        for index, uses in kept.items():
-            problem.free.append((state.reserved[index], INFINITY, uses))
-        for constraint in self._constraints:
-            constraint.add_to(problem)
+            if row[0] == "limit":
+                spare = self._spare(*row[1:])
+            else:
+                spare = owners[row[0]].spare(row) if row[0] in owners else INFINITY
+            spare = max(spare, remaining.get(row, 0))  # no instance has to leave
+            if spare < amount:
+                problem.at_most(row, spare)
+        for constraint in (*self._table, *self._constraints):
+            constraint.add_to(problem, most)
         return problem
 
     def _uses(self, instance: Instance, nodes: Nodes) -> dict[Row, float]:
-        """What `instance` takes on `nodes`, by row."""
+        """Return what `instance` takes on `nodes`, by row."""
         uses: dict[Row, float] = {}
         for role, index in enumerate(nodes):
             vector = instance.as_secondary if role else instance.as_primary
-            for pool, amount in instance.draws:
-                uses["pool", pool, index] = amount
             for column, resource in REGULAR.items():
                 if vector[column] and (instance.local or not resource.local):
                     sign = 1 if resource.rising else -1
                     uses["limit", column, index] = sign * vector[column]
-        if instance.uses_memory:
-            uses["used", nodes[0]] = instance.memory
-            uses["group", self._state.cluster.nodes[nodes[0]].group.index] = instance.memory
-        if len(nodes) > 1 and instance.reserves:
-            uses["peer", nodes[1], nodes[0]] = instance.memory
-        return uses | {("tag", tag, nodes[0]): 1 for tag in instance.exclusion}
+        for constraint in self._table:
+            uses |= constraint.uses(instance, nodes)
+        return uses
 
-    def _room(self, row: Row) -> float:
-        """How much of `row` may be taken, as far as that is one number."""
-        kind, *of = row
-        if kind == "limit":
-            column, index = of
-            node = self._state.cluster.nodes[index]
-            resource = (FORCED if index in self._forced else REGULAR).get(column)
-            if resource is None:
-                return INFINITY
-            return resource.spare(self._state.columns[column][index], node)
-        if kind == "pool":
-            pool, index = of
-            pools = self._state.pools
-            free = None if pools is None else pools.free[index].get(pool)
-            return INFINITY if free is None else ceil(free) - 1  # some must remain
-        if kind == "tag" and of[1] not in self._forced:
-            tag, index = of
-            return max(0, 1 - self._state.exclusion[index].get(tag, 0))
-        if kind == "group":
-            return self._reserves.get(of[0], INFINITY)
-        return INFINITY
+    def _spare(self, column: int, index: int) -> float:
+        """Return how much of a resource, now or with forthcoming instances, a node can give."""
+        resource = (FORCED if index in self._forced else REGULAR).get(column)
+        if resource is None:
+            return INFINITY
+        return resource.spare(self._state.columns[column][index], self._state.cluster.nodes[index])

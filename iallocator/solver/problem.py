@@ -9,7 +9,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
     Row = tuple[Any, ...]
@@ -108,6 +108,17 @@ class Problem:
     def exactly(self, row: Row, amount: float) -> None:
         """Let the choices taken use exactly `amount` of `row`."""
         self.bounds[row] = (amount, amount)
+
+    def add_amount(self, lowest: float, uses: Mapping[Row, float]) -> None:
+        """Add an amount of at least `lowest` that no choice decides, with what one of it uses."""
+        self.free.append((lowest, INFINITY, uses))
+
+    def add_relaxable(self, name: str, rows: Iterable[Row], highest: float, penalty: float) -> None:
+        """Let the choices use at most `highest` of each of `rows`, or one more at a `penalty`."""
+        relaxed = dict.fromkeys(rows, -1.0)
+        choices = [Choice("kept", 0.0, {}), Choice("broken", penalty, relaxed)]
+        self.kinds.append(Kind([name], choices))
+        self.bounds |= dict.fromkeys(rows, (-INFINITY, highest))
 
     @property
     def size(self) -> int:

@@ -8,13 +8,13 @@ rules that count for any placement.
 
 from __future__ import annotations
 
+from iallocator.constraints.rows import AffinityRows
 from iallocator.deadline import LISTED, Deadline, Held
 from iallocator.model.columns import MEMORY
 from iallocator.model.constraints import ORDER, TOGETHER
 from iallocator.placement.groups import collect_offers, may_offer, offer_of
 from iallocator.placement.results import AllocationRequest
 from iallocator.placement.several.sequence import JointResult
-from iallocator.solver.affinity_rows import AffinityRows
 from iallocator.solver.most import Most, find_all_or_most
 from iallocator.solver.placement_problem import PlacementProblem
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 from contextlib import contextmanager
 from functools import cached_property
 
+from iallocator.constraints.rows import AffinityRows
 from iallocator.deadline import LISTED, Deadline, Held, check
 from iallocator.model.constraints import TOGETHER
 from iallocator.placement.results import POLICY_RANK, RELUCTANCE
 from iallocator.placement.several.joint import equivalence_key
 from iallocator.placement.several.sequence import JointResult
 from iallocator.scoring.candidates import ListedCandidates
-from iallocator.solver.affinity_rows import AffinityRows
 from iallocator.solver.highs import search
 from iallocator.solver.most import Most, find_all_or_most
 from iallocator.solver.placement_problem import PlacementProblem

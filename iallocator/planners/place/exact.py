@@ -9,27 +9,24 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+from iallocator.constraints.rows import AffinityRows, ConstraintRows, SoftAffinityRows
 from iallocator.deadline import LISTED, Deadline, Held
 from iallocator.model.constraints import ORDER
 from iallocator.model.moves import Move
 from iallocator.placement.several.sequence import JointResult
 from iallocator.planners.place.scheduler import stopped_disks
-from iallocator.solver.affinity_rows import AffinityRows, SoftAffinityRows
 from iallocator.solver.most import Most, find_all_or_most
 from iallocator.solver.placement_problem import PlacementProblem
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
-    from typing import Any
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from iallocator.aliases import Nodes
+    from iallocator.constraints.rows import Program, Row
     from iallocator.model.instance import Instance
     from iallocator.planners.place.scheduler import PlannedPlace, SchedulingPass
-    from iallocator.solver.placement_problem import ConstraintRows
     from iallocator.solver.problem import Problem
-
-    Row = tuple[Any, ...]
 
 __all__ = ["place_exactly", "why_not_begun"]
 
@@ -199,7 +196,7 @@ class _Rows:
         return [(primary, index) for index in one.openings.mirrors(place, primary)]
 
 
-class _PacemakerRows:
+class _PacemakerRows(ConstraintRows):
     """Capacities of utilization attributes, and Pacemaker's sequences of colocated instances."""
 
     def __init__(self, one: SchedulingPass, names: Collection[str]) -> None:
@@ -230,9 +227,8 @@ class _PacemakerRows:
             self._bounds[row] = (0, float("inf"))
         return uses
 
-    def add_to(self, problem: Problem) -> None:
-        """Bound the rows in `problem`."""
-        problem.bounds.update(self._bounds)
+    def add_to(self, program: Program, rows: Iterable[Row]) -> None:
+        program.bounds.update(self._bounds)
 
 
 def _broken(

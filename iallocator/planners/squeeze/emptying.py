@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from itertools import islice
 
+from iallocator.constraints.rows import ConstraintRows
 from iallocator.constraints.table import MIGRATION_TAGS
 from iallocator.deadline import Deadline, check
 from iallocator.model.columns import CPUS, MEMORY, MEMORY_LATER
@@ -32,10 +33,11 @@ from iallocator.solver.problem import FOUND, IMPOSSIBLE
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from iallocator.aliases import Nodes
     from iallocator.constraints.relations import Relations
+    from iallocator.constraints.rows import Program, Row
     from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
     from iallocator.n1.tolerance import FailureTolerance
@@ -433,7 +435,7 @@ class Arrangement:
             return True
 
 
-class _UnitRows:
+class _UnitRows(ConstraintRows):
     """Rows that are 0 where all members of a colocation group are on one node."""
 
     def __init__(self, group_of: Callable[[Instance], Sequence[str]]) -> None:
@@ -449,6 +451,5 @@ class _UnitRows:
         self._rows.update(dict.fromkeys(uses))
         return uses
 
-    def add_to(self, problem: Problem) -> None:
-        """Bound the rows in `problem`."""
-        problem.bounds.update(dict.fromkeys(self._rows, (0.0, 0.0)))
+    def add_to(self, program: Program, rows: Iterable[Row]) -> None:
+        program.bounds.update(dict.fromkeys(self._rows, (0.0, 0.0)))

@@ -1,13 +1,16 @@
-"""Affinity constraints between instances as rows of an integer program.
+"""The rows that constraints add to the integer programs of the solver.
 
-`AffinityRows` are the hard constraints, `SoftAffinityRows` the soft ones.  Both are constraints of
-an `iallocator.solver.placement_problem.PlacementProblem`.
+A `PlacementProblem` makes the rows of each constraint of `iallocator.constraints.table`. The rows
+of affinity rules and orders depend on the instances of a request: the caller makes `AffinityRows`
+(hard constraints) and `SoftAffinityRows`. Sums that a `Resource` limits need no code here.
 """
 
 from __future__ import annotations
 
 from itertools import combinations
+from math import ceil
 
+from iallocator.model.columns import MEMORY
 from iallocator.model.constraints import (
     ALWAYS,
     APART,
@@ -16,25 +19,163 @@ from iallocator.model.constraints import (
     domains_between,
     weight_between,
 )
-from iallocator.solver.problem import INFINITY, Choice, Kind
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-    from typing import Any
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from typing import Any, Protocol
 
     from iallocator.aliases import Nodes
     from iallocator.constraints.relations import Relations
     from iallocator.constraints.rule_counts import Domains
     from iallocator.model.constraints import Rule
     from iallocator.model.instance import Instance
-    from iallocator.solver.problem import Problem
+    from iallocator.model.state import State
 
     Row = tuple[Any, ...]
+    """Its kind, and what it is about."""
+
     Key = tuple[str, str, str, str]
     """(kind, one instance, other instance, failure domain)."""
 
-__all__ = ["AffinityRows", "SoftAffinityRows"]
+    class Program(Protocol):
+        """The integer program; see `iallocator.solver.problem.Problem`."""
+
+        bounds: dict[Row, tuple[float, float]]
+
+        def at_most(self, row: Row, highest: float) -> None:
+            """Bound a row from above."""
+
+        def add_amount(self, lowest: float, uses: Mapping[Row, float]) -> None:
+            """Add an amount that no choice decides."""
+
+        def add_relaxable(
+            self, name: str, rows: Iterable[Row], highest: float, penalty: float
+        ) -> None:
+            """Bound rows of which a violation has a penalty."""
+
+
+__all__ = ["AffinityRows", "ConstraintRows", "ExclusionRows", "PoolRows", "ReserveRows",
+           "SoftAffinityRows"]  # fmt: skip
+
+INFINITY = float("inf")
+
+
+class ConstraintRows:
+    """The rows of one constraint.
+
+    Attributes
+    ----------
+    kinds:
+        The kinds of rows of which `spare` knows the bound; the first member of a row is its kind.
+    """
+
+    kinds: tuple[str, ...] = ()
+
+    def uses(self, instance: Instance, nodes: Nodes) -> Mapping[Row, float]:
+        """Return what `instance` on `nodes`, primary first, uses of the rows."""
+        raise NotImplementedError
+
+    def spare(self, row: Row) -> float:
+        """Return how much of `row` may be used in all."""
+        raise NotImplementedError
+
+    def add_to(self, program: Program, rows: Iterable[Row]) -> None:
+        """Add bounds that are no single number; `rows` are all rows that choices use."""
+
+
+class PoolRows(ConstraintRows):
+    """The free space of the storage pools of each node: (kind, pool, node)."""
+
+    kinds = ("pool",)
+
+    def __init__(self, state: State, *_: object) -> None:
+        self._free = None if state.pools is None else state.pools.free
+
+    def uses(self, instance: Instance, nodes: Nodes) -> Mapping[Row, float]:
+        return {("pool", pool, i): amount for i in nodes for pool, amount in instance.draws}
+
+    def spare(self, row: Row) -> float:
+        _, pool, index = row
+        free = None if self._free is None else self._free[index].get(pool)
+        return INFINITY if free is None else ceil(free) - 1  # some must remain
+
+
+class ExclusionRows(ConstraintRows):
+    """The primaries with an exclusion tag on each node: (kind, tag, node)."""
+
+    kinds = ("tag",)
+
+    def __init__(self, state: State, forced: Collection[int], *_: object) -> None:
+        self._state = state
+        self._forced = forced
+
+    def uses(self, instance: Instance, nodes: Nodes) -> Mapping[Row, float]:
+        return {("tag", tag, nodes[0]): 1 for tag in instance.exclusion}
+
+    def spare(self, row: Row) -> float:
+        _, tag, index = row
+        if index in self._forced:
+            return INFINITY
+        return max(0, 1 - self._state.exclusion[index].get(tag, 0))
+
+
+class ReserveRows(ConstraintRows):
+    """The memory that is kept free for failures.
+
+    A node keeps free what the failure of its worst peer requires. The amount that it keeps is a
+    free variable: at least what each peer requires. Rows: ``("used", node)``, and
+    ``("peer", node, peer)``.
+
+    A group can give the MiB of `reserves` before a failure that is tolerated no longer is. Row:
+    ``("group", group)``.
+    """
+
+    kinds = ("group",)
+
+    def __init__(
+        self,
+        state: State,
+        forced: Collection[int],
+        failing: Collection[int],
+        reserves: Mapping[int, float],
+    ) -> None:
+        self._state = state
+        self._forced = forced
+        self._failing = failing
+        self._reserves = reserves
+
+    def uses(self, instance: Instance, nodes: Nodes) -> Mapping[Row, float]:
+        uses: dict[Row, float] = {}
+        if instance.uses_memory:
+            uses["used", nodes[0]] = instance.memory
+            uses["group", self._state.cluster.nodes[nodes[0]].group.index] = instance.memory
+        if len(nodes) > 1 and instance.reserves:
+            uses["peer", nodes[1], nodes[0]] = instance.memory
+        return uses
+
+    def spare(self, row: Row) -> float:
+        return self._reserves.get(row[1], INFINITY)
+
+    def add_to(self, program: Program, rows: Iterable[Row]) -> None:
+        """Bound the memory in use, and what is kept, on nodes that pass N+1 now."""
+        state = self._state
+        kept: dict[int, dict[Row, float]] = {}
+        own = [row for row in rows if row[0] in ("used", "peer")]
+        for _, index, *_peer in own:
+            if index in kept or index in self._forced:
+                continue
+            if state.fails_n1(index) or index in self._failing:
+                continue
+            kept[index] = {("used", index): 1.0}
+            program.at_most(("used", index), ceil(state.columns[MEMORY][index]) - 1)
+        for row in own:
+            if row[0] == "peer" and row[1] in kept:
+                kept[row[1]][row] = -1.0
+                program.at_most(row, -state.peers[row[1]].get(row[2], 0))
+        for index, uses in kept.items():
+            program.add_amount(state.reserved[index], uses)
+
 
 MANY = 2_000
 """A rule with more pairs is left to the greedy choice: the program would be too large."""
@@ -69,7 +210,7 @@ class _Bound:
         return self.names if domain else self.asking[domain]
 
 
-class AffinityRows:
+class AffinityRows(ConstraintRows):
     """The hard affinity constraints that bind `instances` to each other.
 
     Constraints with other instances need no rows: only places that satisfy them are listed.  With
@@ -111,8 +252,7 @@ class AffinityRows:
         """Return the priority of `instance`; if not all have a place, the highest come first."""
         return self._relations.priorities.get(instance.name, 0) if self._relations else 0
 
-    def uses(self, instance: Instance, nodes: Nodes) -> dict[Row, float]:
-        """Return what `instance` on `nodes` uses of the rows."""
+    def uses(self, instance: Instance, nodes: Nodes) -> Mapping[Row, float]:
         name = instance.name
         uses = dict(self._chains.get(name, {}))
         for bound in self._bound.get(name, ()):
@@ -151,12 +291,11 @@ class AffinityRows:
                     self._rows[row] = (self._least, 0)
                     yield row, -1 if name == first else 1
 
-    def add_to(self, problem: Problem) -> None:
-        """Bound the rows in `problem`, after all instances were added."""
-        problem.bounds.update(self._rows)
+    def add_to(self, program: Program, rows: Iterable[Row]) -> None:
+        program.bounds.update(self._rows)
 
 
-class SoftAffinityRows:
+class SoftAffinityRows(ConstraintRows):
     """Rows for the soft affinity constraints between the instances `names`, each pair once.
 
     `penalty_of` returns what it costs, in the program, to violate a constraint of some weight
@@ -199,8 +338,7 @@ class SoftAffinityRows:
                 for domain in domains_between(one.domain, other.domain):
                     yield (rule.kind, first, second, domain), weight
 
-    def uses(self, instance: Instance, nodes: Nodes) -> dict[Row, float]:
-        """Return what `instance` on `nodes` uses of the rows."""
+    def uses(self, instance: Instance, nodes: Nodes) -> Mapping[Row, float]:
         name, node = instance.name, nodes[0]
         found: dict[Row, float] = {}
         for key in self._soft.get(name, ()):
@@ -215,11 +353,7 @@ class SoftAffinityRows:
             found |= rows
         return found
 
-    def add_to(self, problem: Problem) -> None:
-        """Add the constraints to `problem`, after all instances were added."""
-        for key, rows in self._rows.items():
-            way_round: dict[Row, float] = dict.fromkeys(rows, -1.0)
-            choices = [Choice("kept", 0.0, {}), Choice("broken", self._penalties[key], way_round)]
-            problem.kinds.append(Kind([f"soft constraint {key}"], choices))
+    def add_to(self, program: Program, rows: Iterable[Row]) -> None:
+        for key, own in self._rows.items():
             highest = 1.0 if key[0] == APART else 0.0
-            problem.bounds |= dict.fromkeys(rows, (-INFINITY, highest))
+            program.add_relaxable(f"soft constraint {key}", own, highest, self._penalties[key])
