@@ -11,8 +11,7 @@ from iallocator.scoring.candidates import keep_best
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
-    from typing import Any
+    from collections.abc import Collection, Mapping, Sequence
 
     from iallocator.aliases import Nodes
     from iallocator.explain.contributions import Contributions
@@ -20,12 +19,19 @@ if TYPE_CHECKING:
     from iallocator.explain.survey import Survey
     from iallocator.model.cluster import Cluster, Group
     from iallocator.model.instance import Instance
-    from iallocator.placement.results import AllocationRequest, MoveResult, RankedGroups
+    from iallocator.placement.results import (
+        AllocationRequest,
+        GroupPlacements,
+        MoveResult,
+        RankedGroups,
+        RankedMoves,
+    )
     from iallocator.ranking.base import NodeRanking
     from iallocator.ranking.pairs import OrderedCandidates
-    from iallocator.scoring.candidates import Candidates, NodeBest
+    from iallocator.scoring.candidates import Candidates, NodeBest, Placement
 
 __all__ = [
+    "MANY",
     "Asked",
     "Choice",
     "best_of_nodes",
@@ -57,20 +63,20 @@ class Asked:
     def note(
         self,
         cluster: Cluster,
-        ways: Sequence[tuple[Nodes, float, float]],
-        order: OrderedCandidates | None,
+        found: GroupPlacements | RankedMoves,
+        best: Sequence[Placement],
         candidates: Candidates,
         rejected: Collection[Nodes],
-        score_of: Callable[[Any, Nodes], float],
         unchecked: Collection[Nodes] = (),
         best_of: dict[int, NodeBest] | None = None,
     ) -> None:
-        """Note the best placements (nodes, score, penalty), and how every node stands.
+        """Note the `best` of the placements that were `found`, and how every node stands.
 
         `best_of`: the best placement of each node, if that is known already.
         """
-        report = self.report
+        report, order = self.report, found.order
         assert self.scores is not None
+        ways = [(place[1], found.score(place), found.penalty(place)) for place in best]
         self.best = ways[0][0] if ways else ()
         if order is not None:
             note_order(report, order, cluster)
@@ -81,7 +87,7 @@ class Asked:
         if best_of is None:
             best_of = best_of_nodes(candidates, rejected)
         alone = candidates.feasible - len(rejected) < 2
-        report.standings = standings(cluster, best_of, alone, score_of, order, unchecked)
+        report.standings = standings(cluster, best_of, alone, found, unchecked)
         if order is not None:
             report.placements = placed_by(order, cluster, report.name, scored)
             return
@@ -131,19 +137,19 @@ def standings(
     cluster: Cluster,
     best: dict[int, NodeBest],
     alone: bool,
-    score_of: Callable[[Any, Nodes], float],
-    order: OrderedCandidates | None,
+    found: GroupPlacements | RankedMoves,
     unchecked: Collection[Nodes],
 ) -> dict[str, Standing]:
     """Return node -> its best placement of those that every node allows; none: no entry.
 
     `best` is the best placement of each node; `alone`: N+1 rejects all placements but one.
-    `score_of` gives the score of a placement by its rank and nodes.  With an `order`, what a
-    strategy says counts in the place of the score.  For `unchecked` placements N+1 is not known.
+    If `found` has an order of a strategy, that counts in the place of the score.  For `unchecked`
+    placements N+1 is not known.
     """
     alone = alone and len({nodes for _, _, nodes in best.values()}) < 2
+    order, ranked_by_score = found.order, not found.scores
     names = cluster.node_names(list(best))
-    found = {}
+    result = {}
     for name, (index, (lost, rank, nodes)) in zip(names, best.items()):
         score, penalty, told = None, 0.0, ""
         if order is not None:
@@ -154,11 +160,13 @@ def standings(
             told = f"lost allocations {shown(rank)}"
         elif alone:
             told = "the only placement possible"
+        elif ranked_by_score:
+            score = rank
         else:
-            score = score_of(rank, nodes)
+            score = found.score((rank, nodes))
             penalty = penalty_in(rank, score)
-        found[name] = Standing(cluster, nodes, lost, score, penalty, told, nodes in unchecked)
-    return found
+        result[name] = Standing(cluster, nodes, lost, score, penalty, told, nodes in unchecked)
+    return result
 
 
 def best_of_nodes(candidates: Candidates, rejected: Collection[Nodes]) -> dict[int, NodeBest]:

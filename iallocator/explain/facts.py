@@ -163,29 +163,41 @@ class RoleRejection:
         return {**found, "step": self.step} if self.step else found
 
 
-@dataclass(frozen=True, slots=True)
 class RoleReport:
     """A node in one role: "primary", "secondary", or "only" for one-node templates.
 
-    ``placements`` counts those that pass every limit with the node in this role,
-    before global N+1 is looked at.
+    Attributes
+    ----------
+    placements:
+        How many placements pass every limit with the node in this role, before global N+1 is
+        checked.
+    reasons:
+        Why the node cannot take the role, in words.
+    document:
+        The role as JSON.
     """
 
-    role: str
-    placements: int
-    rejections: list[RoleRejection] = field(default_factory=list)
+    __slots__ = ("document", "placements", "reasons", "rejections", "role")
 
-    @property
-    def lonely(self) -> bool:
-        """Whether the node could, if only another could beside it."""
-        return not self.placements and not self.rejections
-
-    def document(self) -> Json:
-        """The role as JSON."""
-        return {
-            "role": self.role,
-            "placements": self.placements,
-            "refusals": [rejection.document() for rejection in self.rejections],
+    def __init__(
+        self, role: str, placements: int, rejections: Sequence[RoleRejection] = ()
+    ) -> None:
+        self.role = role
+        self.placements = placements
+        self.rejections = rejections
+        words = "" if role == "only" else f" as {role}"
+        self.reasons = []
+        for rejection in rejections:
+            beside = f" of {rejection.beside}" if rejection.beside else ""
+            where = f" {rejection.step}" if rejection.step else words + beside
+            self.reasons.append(f"{rejection.reason}{where}: {rejection.text}")
+        if not (placements or rejections):
+            other = "secondary" if role == "primary" else "primary"
+            self.reasons.append(f"could be {role}, but no other node can be {other} beside it")
+        self.document: Json = {
+            "role": role,
+            "placements": placements,
+            "refusals": [rejection.document() for rejection in rejections],
         }
 
 
@@ -227,7 +239,7 @@ class NodeReport:
         return {
             "name": self.name,
             "excluded": self.excluded,
-            "roles": [role.document() for role in self.roles],
+            "roles": [role.document for role in self.roles],
         }
 
 

@@ -14,7 +14,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from iallocator.deadline import SIMULATIONS, check
-from iallocator.explain.asked import Asked, Choice, best_of_nodes
+from iallocator.explain.asked import MANY, Asked, Choice, best_of_nodes
 from iallocator.explain.contributions import Contributions, standing
 from iallocator.explain.facts import GroupReport, Placed, Term
 from iallocator.explain.n1 import RecordingN1Check
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from iallocator.placement.trace import Accepts, TracedEvaluator
     from iallocator.scoring.candidates import Candidates, NodeBest, Placement
     from iallocator.scoring.scalar import ScalarKernel
-
 
 __all__ = ["Recorder"]
 
@@ -124,9 +123,11 @@ class Recorder:
         self.late = True
 
     @aside
-    def asked(self, evaluator: TracedEvaluator, query: NodeQuery) -> None:
+    def asked(self, evaluator: TracedEvaluator, query: NodeQuery, candidates: Candidates) -> None:
         """Note what every node of the group says."""
         instance, state = query.instance, self.context.state
+        if candidates.feasible <= MANY:
+            candidates.score_all()
         said = self._begin(evaluator, query)
         lasting = state.pools is None and not instance.exclusion  # what known nodes can tell
         known = None
@@ -140,7 +141,10 @@ class Recorder:
             survey.settle()
         scope = evaluator.scope.nodes
         before = self._before(instance, scope)
-        said.scores = Contributions(self._kernel(scope), instance, before)
+        kernel: Any = evaluator.scope.kernel
+        if self.context.kernels.arrays:  # arrays do not have the terms of one placement
+            kernel = self._kernel(scope)
+        said.scores = Contributions(kernel, instance, before)
         if instance.nodes and instance.name not in state.where:
             home = instance.nodes[0]
             said.penalty_before = self.context.bonds.costs(instance, [home]).get(home, 0.0)
@@ -171,13 +175,7 @@ class Recorder:
         best = found.best
         if best and evaluator.settings.top < AT_LEAST:  # `best` holds one for each primary
             best = [best[0], *self._runner_up(candidates, accepts, instance, best[0][1])]
-        ways = [(place[1], found.score(place), found.penalty(place)) for place in best]
-
-        def score_of(rank: Any, nodes: Nodes) -> float:
-            return found.score((rank, nodes))
-
-        cluster = self.context.cluster
-        said.note(cluster, ways, found.order, candidates, rejected, score_of, unchecked, best_of)
+        said.note(self.context.cluster, found, best, candidates, rejected, unchecked, best_of)
         if not found.best:
             assert said.survey is not None
             report.closest = said.survey.closest(check, nearest[0] if nearest else None, instance)
@@ -225,7 +223,7 @@ class Recorder:
         said.report.successes = said.survey.possible
         said.report.failures = dict(candidates.failures)
         best = list(islice(candidates.ranked(), max(AT_LEAST, evaluator.settings.top)))
-        self._note_ranked(said, found, best, ())
+        said.note(self.context.cluster, found, best, candidates, ())
         if not best:
             said.report.closest = said.survey.closest()
 
@@ -253,22 +251,7 @@ class Recorder:
         said.report.unsurvived = [one for one in obstacles if one.nodes not in chosen]
         if not places:
             said.report.failures |= {"FailN1": found.candidates.feasible}
-        self._note_ranked(said, found, places, rejected)
-
-    def _note_ranked(
-        self,
-        said: Asked,
-        found: RankedMoves,
-        best: Sequence[Placement],
-        rejected: Collection[Nodes],
-    ) -> None:
-        """Note the `best` of the places of an instance that moves."""
-
-        def score_of(rank: Any, nodes: Nodes) -> float:
-            return found.score((rank, nodes))
-
-        ways = [(place[1], found.score(place), found.penalty(place)) for place in best]
-        said.note(self.context.cluster, ways, found.order, found.candidates, rejected, score_of)
+        said.note(self.context.cluster, found, places, found.candidates, rejected)
 
     @aside
     def exchanged(

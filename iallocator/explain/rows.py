@@ -4,10 +4,10 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from iallocator.aliases import Json
-    from iallocator.explain.facts import GroupReport, NodeReport, Placed, RoleReport, Unsurvived
+    from iallocator.explain.facts import GroupReport, NodeReport, Placed, Unsurvived
 
 __all__ = [
     "ANSWER", "NOT_ASKED", "POSSIBLE", "REJECTED", "VERDICTS", "NodeRow", "failure_words",
@@ -21,12 +21,14 @@ VERDICTS = (ANSWER, POSSIBLE, REJECTED, NOT_ASKED)
 
 
 class NodeRow:
-    """A node in a table: its verdict, and its score if that is what counted, else None.
+    """A node in a table: its verdict, and the score of its best placement.
 
-    ``penalty`` is what violated soft constraints add to the score.
+    `score` is None where the score did not count; `penalty` is what violated soft constraints add.
     """
 
-    __slots__ = ("_chosen", "_group", "_instance", "_standing", "node", "verdict")
+    __slots__ = (
+        "_chosen", "_group", "_instance", "_standing", "node", "penalty", "score", "verdict",
+    )  # fmt: skip
 
     def __init__(
         self, group: GroupReport, node: NodeReport, chosen: Sequence[str], instance: str
@@ -36,6 +38,10 @@ class NodeRow:
         self._chosen = chosen
         self._instance = instance
         self._standing = standing = group.standings.get(node.name)
+        self.score: float | None = None
+        self.penalty = 0.0
+        if standing is not None and not (standing.lost or node.excluded):
+            self.score, self.penalty = standing.score, standing.penalty
         if node.excluded:
             self.verdict = NOT_ASKED
         elif standing is None:
@@ -51,18 +57,6 @@ class NodeRow:
         return self.node.name
 
     @property
-    def score(self) -> float | None:
-        """The score of the best placement with the node; None where it did not count."""
-        standing = self._standing
-        return None if standing is None or standing.lost or self.node.excluded else standing.score
-
-    @property
-    def penalty(self) -> float:
-        """The penalty of that placement."""
-        standing = self._standing
-        return 0.0 if standing is None or standing.lost or self.node.excluded else standing.penalty
-
-    @property
     def why(self) -> list[str]:
         """The reasons for the verdict, the most important one first; made when it is read."""
         group, node, standing = self._group, self.node, self._standing
@@ -70,7 +64,7 @@ class NodeRow:
             return [", ".join(node.excluded)]
         if self.verdict == ANSWER and len(self._chosen) > 1:
             return [("as primary", "as secondary")[self._chosen.index(node.name)]]
-        rejected = [text for role in node.roles for text in _rejections(role)]
+        rejected = [text for role in node.roles for text in role.reasons]
         if node.name in group.rejected_by_strategy:
             rejected.append(f"FailStrategy: {group.rejected_by_strategy[node.name]}")
         if standing is None:
@@ -112,17 +106,6 @@ def sorted_rows(group: GroupReport, answer: Placed | None, instance: str) -> lis
         return VERDICTS.index(row.verdict), score, place.get(row.name, last)
 
     return sorted(node_rows(group, answer, instance), key=standing)
-
-
-def _rejections(role: RoleReport) -> Iterator[str]:
-    words = "" if role.role == "only" else f" as {role.role}"
-    for rejection in role.rejections:
-        beside = f" of {rejection.beside}" if rejection.beside else ""
-        where = f" {rejection.step}" if rejection.step else words + beside
-        yield f"{rejection.reason}{where}: {rejection.text}"
-    if role.lonely:
-        other = "secondary" if role.role == "primary" else "primary"
-        yield f"could be {role.role}, but no other node can be {other} beside it"
 
 
 def failure_words(rejected: Unsurvived, instance: str) -> str:

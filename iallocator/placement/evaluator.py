@@ -203,7 +203,7 @@ class Evaluator:
                     found.failures[reason] = found.failures.get(reason, 0) + number
         if self._context.trace is not None:
             query.results = found.limit_results()
-            self._context.trace.asked(self, query)
+            self._context.trace.asked(self, query, found)
         return found
 
     def ranked(

@@ -84,8 +84,10 @@ if TYPE_CHECKING:
         def begin(self, context: Any) -> None:
             """The request is about to be decided with this `Context`."""
 
-        def asked(self, evaluator: TracedEvaluator, query: NodeQuery) -> None:
-            """Nodes of a group are asked to take an instance."""
+        def asked(
+            self, evaluator: TracedEvaluator, query: NodeQuery, candidates: Candidates
+        ) -> None:
+            """Nodes of a group are tested for an instance; `candidates` are those that pass."""
 
         def placed(
             self,

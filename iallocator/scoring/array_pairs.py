@@ -83,6 +83,10 @@ class PrunedPairs(ArrayCandidates):
             self._whole = self._asked(slice(None))
         return self._whole
 
+    def score_all(self) -> None:
+        if self._whole is None and len(self._prefixes) * len(self._columns) <= KEPT:
+            self._whole = self._asked(slice(None))
+
     def _row(self, number: int) -> Floats:
         """The scores of a row, worked out with some rows beside it: not all are kept at once."""
         if self._whole is not None:
@@ -109,9 +113,9 @@ class PrunedPairs(ArrayCandidates):
         return self._best[number] if number in self._best else super()._first_of(number)
 
     def _blocks(self) -> Iterator[tuple[int, Floats]]:
-        size = len(self._prefixes) * len(self._columns)
-        if self._whole is not None or size <= KEPT:
-            yield 0, self._scores
+        self.score_all()
+        if self._whole is not None:
+            yield 0, self._whole
             return
         height = max(1, BLOCK // len(self._columns))
         for begin in range(0, len(self._prefixes), height):

@@ -120,6 +120,9 @@ class Candidates:
         for *_, placement in heapq.merge(*(keyed(number) for number in range(self.rows()))):
             yield placement
 
+    def score_all(self) -> None:
+        """Compute all scores now, if they are few, because all of them will be needed."""
+
     def known_scores(self, placements: Collection[tuple[int, ...]]) -> list[float] | None:
         """Return the scores of these feasible placements; None if that is no quick look-up."""
         return None

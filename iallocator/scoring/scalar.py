@@ -36,12 +36,16 @@ if TYPE_CHECKING:
     from iallocator.limits.node import LimitSet
     from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
+    from iallocator.model.node_view import Quantity
     from iallocator.model.state import Kept, State
     from iallocator.scoring.candidates import Placement
     from iallocator.scoring.score_delta import Change
 
     Failing = tuple[Check, NodeView, NodeView]
     """A limit that is broken, and the node before and after, from which it has its numbers."""
+
+    EarlierNodes = tuple[Kept[int, NodeView], Kept[int, list[Quantity]]]
+    """Each node, and what it has for each statistic, kept until the node changes."""
 
 __all__ = ["ScalarKernel", "SuccessiveKernels", "kernel_of", "score_of", "terms_of"]
 
@@ -53,7 +57,8 @@ class ScalarKernel:
     `iallocator.model.node_view.capacities`.
 
     `known` are the sums of the statistics and the values of each node in `scope`, less the centres,
-    if they are known already; such a kernel does not `follow`.
+    if they are known already; such a kernel does not `follow`.  `earlier` is what earlier kernels
+    of the same state and scope have kept.
 
     Attributes
     ----------
@@ -69,12 +74,13 @@ class ScalarKernel:
         scope: Sequence[int],
         fixed: Capacities,
         known: tuple[Totals, Mapping[int, list[float]]] | None = None,
+        earlier: EarlierNodes | None = None,
     ) -> None:
         self.state = state
         self.renewals = 0
         self._fixed = fixed
         self._group = scope_group(state.cluster, scope) if scope else None
-        self._views: Kept[int, NodeView] = {}
+        self._views: Kept[int, NodeView] = {} if earlier is None else earlier[0]
         if known is not None:
             self.totals, self._values = known
             self.totals.sums[DOMAINS] = state.domain_conflicts(self._group)
@@ -82,7 +88,16 @@ class ScalarKernel:
         views = [self.view(index) for index in scope]
         online = sum(1 for view in views if view.online)
         stored = sum(1 for view in views if view.stored)
-        found = [values(view, NO_CENTRES) for view in views]
+        if earlier is None:
+            found = [values(view, NO_CENTRES) for view in views]
+        else:
+            found = []
+            for index, view in zip(scope, views):
+
+                def plain(view: NodeView = view) -> list[Quantity]:
+                    return values(view, NO_CENTRES)
+
+                found.append(derived(earlier[1], index, state.stamps[index], plain)[:])
         raw = list(zip(*found)) or [()] * len(STATISTICS)
         counts = node_counts(online, len(views) - online, stored)
         centres = [
@@ -425,12 +440,13 @@ class SuccessiveKernels:
         self._scope = scope
         self._fixed = Capacities(cluster.nodes, 0.0, scope)
         self._arrays = arrays and len(scope) >= MANY_NODES
+        self._earlier: EarlierNodes = {}, {}
         self._stamps: list[int] = []
 
     def kernel(self, state: State) -> ScalarKernel:
         """Return the kernel of `state` as it is now."""
         if not self._arrays:
-            return ScalarKernel(state, self._scope, self._fixed)
+            return ScalarKernel(state, self._scope, self._fixed, earlier=self._earlier)
         import numpy as np
 
         limits = ScalarKernel(state, (), self._fixed)

@@ -258,7 +258,11 @@ def pretty(document: object, finite: bool = False) -> str:
     # Numbers near 0 and large ones as Python writes them: a string would end with a quote
     parts: list[bytes] = []
     end = 0
-    for form in re.finditer(rb"(?:e-?[0-9]+|0\.0000[0-9]+)(?=,?\n)", text):
+    forms = [  # two patterns with a fixed beginning are four times as fast as one for both
+        *re.finditer(rb"e-?[0-9]+(?=,?\n)", text),
+        *re.finditer(rb"0\.0000[0-9]+(?=,?\n)", text),
+    ]
+    for form in sorted(forms, key=re.Match.start):
         begin = form.start()
         while text[begin - 1 : begin] in b"-.0123456789":
             begin -= 1
