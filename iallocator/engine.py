@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from iallocator.options.settings import Settings
     from iallocator.placement.context import Context
     from iallocator.placement.trace import Trace
-    from iallocator.requests import Request
+    from iallocator.requests.existing import Request
 
     Heard = Callable[[Cluster, Request], None]
     """Called with the cluster and the request of a document."""

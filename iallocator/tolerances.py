@@ -1,7 +1,7 @@
 """By how much computed numbers may differ and still count as equal, and how large they may be.
 
 Each constant names what is compared, with its unit and the reason for its size.  Tolerances of a
-single calculation stand where that is: `iallocator.scoring.score_delta.ROUNDING`, for example.
+single calculation stand where that is: `iallocator.scoring.metrics.ROUNDING`, for example.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from iallocator.model.cluster import Cluster
     from iallocator.reply import Reply
-    from iallocator.requests import Request
+    from iallocator.requests.existing import Request
 
 __all__ = ["SYSLOG", "Call", "Store", "logged", "write_line"]
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from iallocator.model.state import State
     from iallocator.options.settings import Settings
     from iallocator.render.page.view import PageView
-    from iallocator.requests import Request
+    from iallocator.requests.existing import Request
     from iallocator.sources import Source
 
     Follower = Callable[[Records], None]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from iallocator.explain.explanation import Explanation
     from iallocator.model.cluster import Cluster
     from iallocator.render.page.view import PageView
-    from iallocator.requests import Request
+    from iallocator.requests.existing import Request
 
 __all__ = ["Ask", "Explain"]
 

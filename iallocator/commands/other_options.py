@@ -13,7 +13,7 @@ from iallocator.model.constraints import KINDS, MUST, SHOULD
 from iallocator.model.tags import REPAIR_TYPES
 from iallocator.options.table import CommandSettings, option
 from iallocator.options.values import Choice, amount, file_name, name_list, whole_between
-from iallocator.requests import EVAC_MODES, Request
+from iallocator.requests.existing import EVAC_MODES, Request
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Cluster
     from iallocator.options.settings import Settings
     from iallocator.reply import Reply
-    from iallocator.requests import Request
+    from iallocator.requests.existing import Request
 
 __all__ = ["lists_of", "respond", "show_state", "state_after"]
 

@@ -6,9 +6,8 @@ from math import sqrt
 
 from iallocator.documents.moments import cluster_names, nodes_at, standing
 from iallocator.model.moves import FAILOVER
-from iallocator.scoring.metrics import STATISTICS
+from iallocator.scoring.metrics import STATISTICS, terms
 from iallocator.scoring.scalar import kernel_of
-from iallocator.scoring.score_delta import terms
 from iallocator.transition.paths import chain
 from iallocator.transition.resources import Place
 

@@ -7,8 +7,7 @@ from math import sqrt
 
 from iallocator.aliases import Json
 from iallocator.explain.facts import DECIMALS, PENALTY, Placed, Term
-from iallocator.scoring.metrics import STATISTICS
-from iallocator.scoring.score_delta import terms
+from iallocator.scoring.metrics import STATISTICS, terms
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

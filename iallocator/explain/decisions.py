@@ -24,11 +24,10 @@ from iallocator.explain.facts import GroupReport, NodeReport
 from iallocator.explain.moves import Moves
 from iallocator.explain.survey import exclusions
 from iallocator.model.templates import DRBD
-from iallocator.requests import (
-    Allocate,
+from iallocator.requests import Allocate, MultiAllocate
+from iallocator.requests.existing import (
     AllocateSecondary,
     ChangeGroup,
-    MultiAllocate,
     MultiEvacuate,
     NodeEvacuate,
     Relocate,
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
     from iallocator.aliases import Json
     from iallocator.explain.asked import Asked
     from iallocator.explain.recorder import Recorder
-    from iallocator.requests import Request
+    from iallocator.requests.existing import Request
 
     Taken = tuple[Asked | None, bool]
     """What a group said that led to a place, and whether several were placed at once."""

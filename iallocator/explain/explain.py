@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from iallocator.explain.explanation import Decision
     from iallocator.model.cluster import Cluster, Node
     from iallocator.options.settings import Settings
-    from iallocator.requests import Request
+    from iallocator.requests.existing import Request
 
 __all__ = [
     "explain",

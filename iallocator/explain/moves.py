@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from iallocator.model.moves import ElementaryMove
     from iallocator.placement.context import Context
     from iallocator.placement.results import MoveResult
-    from iallocator.requests import Request
+    from iallocator.requests.existing import Request
 
 __all__ = [
     "Moves",

@@ -23,7 +23,8 @@ from iallocator.model.state import derived
 from iallocator.n1.rules import WORK
 from iallocator.placement.results import NodeQuery
 from iallocator.placement.what_if import NodeHistory
-from iallocator.scoring.scalar import SuccessiveKernels, kernel_of
+from iallocator.scoring.scalar import kernel_of
+from iallocator.scoring.successive import SuccessiveKernels
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence

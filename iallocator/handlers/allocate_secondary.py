@@ -12,7 +12,7 @@ from iallocator.reply import Reply
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from iallocator.placement.context import Context
-    from iallocator.requests import AllocateSecondary
+    from iallocator.requests.existing import AllocateSecondary
 
 __all__ = ["allocate_secondary"]
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from iallocator.placement.context import Context
     from iallocator.placement.evaluator import Evaluator
     from iallocator.reply import Reply
-    from iallocator.requests import ChangeGroup
+    from iallocator.requests.existing import ChangeGroup
 
 __all__ = ["change_group", "move_to_group", "mover_into"]
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.placement.context import Context
     from iallocator.placement.evaluator import Evaluator
-    from iallocator.requests import MultiEvacuate, NodeEvacuate
+    from iallocator.requests.existing import MultiEvacuate, NodeEvacuate
 
 __all__ = ["evacuation_task", "multi_evacuate", "node_evacuate"]
 

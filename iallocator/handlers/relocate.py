@@ -10,7 +10,7 @@ from iallocator.reply import Reply
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from iallocator.placement.context import Context
-    from iallocator.requests import Relocate
+    from iallocator.requests.existing import Relocate
 
 __all__ = ["relocate"]
 

@@ -20,9 +20,15 @@ from iallocator.model.columns import COLUMNS, DISK, MEMORY
 from iallocator.model.node_view import NodeView
 from iallocator.n1.variance_sums import InitialSums, NodeVarianceSums, UniformVarianceSums
 from iallocator.scoring.candidates import DECIMALS
-from iallocator.scoring.metrics import RESERVING, STATISTICS
+from iallocator.scoring.metrics import (
+    NO_CENTRES,
+    RESERVING,
+    ROUNDING,
+    STATISTICS,
+    counting,
+    values,
+)
 from iallocator.scoring.proportional_statistics import SPREADS, joined, merged, still_merged
-from iallocator.scoring.score_delta import NO_CENTRES, ROUNDING, counting, values
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -23,8 +23,7 @@ from iallocator.limits.node import other_limits
 from iallocator.model.columns import COLUMNS, MEMORY
 from iallocator.model.node_view import CAPACITIES, NodeView
 from iallocator.scoring.candidates import DECIMALS
-from iallocator.scoring.metrics import STATISTICS
-from iallocator.scoring.score_delta import Totals, node_counts, terms, values
+from iallocator.scoring.metrics import STATISTICS, Totals, node_counts, terms, values
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

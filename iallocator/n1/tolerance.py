@@ -27,7 +27,6 @@ from iallocator.model.state import derived
 from iallocator.n1.bounds import capacities_for, check_bounds, demand_of, known_demand
 from iallocator.n1.failure_watch import FailureWatch
 from iallocator.n1.rules import CAME, INFINITE, LEFT, LOST, MOVED, SAFE, UNKNOWN, UndecidedError
-from iallocator.n1.simulation import Simulation
 from iallocator.scoring import Kernels
 
 TYPE_CHECKING = False
@@ -46,7 +45,7 @@ if TYPE_CHECKING:
     from iallocator.n1.headroom import CountedTolerance
     from iallocator.n1.initial import Growth, InitialFailures
     from iallocator.n1.rules import Failure, Rules
-    from iallocator.n1.simulation import UnrestartedInstance
+    from iallocator.n1.simulation import Simulation, UnrestartedInstance
     from iallocator.n1.speculation import Speculation
     from iallocator.n1.unrestarted import UnrestartedSearch
 
@@ -290,6 +289,8 @@ class FailureTolerance:
         state, scope = self._state, self._scope
 
         def compute() -> Simulation:
+            from iallocator.n1.simulation import Simulation
+
             kernels = self._given_kernels
             if kernels is None:
                 kernels = Kernels(state, [(len(scope), 0)] * failures, self._min_disk, scope)
@@ -881,6 +882,8 @@ class FailureTolerance:
     def _simulated(self) -> Simulation:
         """Return the simulation; with ``strict``, the disk that must stay free counts."""
         if self._simulation is None:
+            from iallocator.n1.simulation import Simulation
+
             kernels = self._given_kernels
             if kernels is None:
                 free = self._min_disk if self.rules.strict else 0.0

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from iallocator.scoring.score_delta import ROUNDING
+from iallocator.scoring.metrics import ROUNDING
 
 if TYPE_CHECKING:
     from iallocator.aliases import Floats, Indices, Truths

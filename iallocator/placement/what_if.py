@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from iallocator.limits.node import PRIMARY, SECONDARY, checks_for
 from iallocator.model.state import derived
-from iallocator.scoring.score_delta import after_primary, after_secondary
+from iallocator.scoring.metrics import after_primary, after_secondary
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

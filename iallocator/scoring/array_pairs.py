@@ -15,8 +15,7 @@ import numpy as np
 from iallocator.deadline import check
 from iallocator.scoring.array_candidates import KEPT, ArrayCandidates
 from iallocator.scoring.candidates import DECIMALS
-from iallocator.scoring.metrics import STATISTICS
-from iallocator.scoring.score_delta import ROUNDING, Totals, after_secondary, terms
+from iallocator.scoring.metrics import ROUNDING, STATISTICS, Totals, after_secondary, terms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from iallocator.model.node_view import NodeView, Quantity
     from iallocator.scoring.array_candidates import Codes, PeerMemory
     from iallocator.scoring.candidates import LimitResults, Placement
-    from iallocator.scoring.score_delta import Change
+    from iallocator.scoring.metrics import Change
 
     Changed = Callable[[NodeView], Change]
     """What nodes that are like that change in the statistics."""

@@ -18,9 +18,11 @@ from iallocator.scoring.array_candidates import (
 )
 from iallocator.scoring.array_pairs import PairScores, PrunedPairs, total_scores
 from iallocator.scoring.candidates import LimitResults
-from iallocator.scoring.metrics import DOMAINS, LOCATION, STATISTICS
-from iallocator.scoring.score_delta import (
+from iallocator.scoring.metrics import (
+    DOMAINS,
+    LOCATION,
     NO_CENTRES,
+    STATISTICS,
     Totals,
     after_primary,
     after_secondary,
@@ -42,7 +44,9 @@ if TYPE_CHECKING:
     from iallocator.model.state import Kept, State
     from iallocator.model.storage import PoolSpace
     from iallocator.scoring.array_pairs import Changed
-    from iallocator.scoring.score_delta import Change
+    from iallocator.scoring.metrics import (
+        Change,
+    )
 
 
 __all__ = ["ArrayKernel", "capacity_matrix"]

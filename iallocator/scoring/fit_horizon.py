@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from iallocator.limits.node import PRIMARY, SECONDARY, checks_for
 from iallocator.model.node_view import NodeView
-from iallocator.scoring.score_delta import after_primary, after_secondary
+from iallocator.scoring.metrics import after_primary, after_secondary
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

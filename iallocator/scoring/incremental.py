@@ -29,9 +29,17 @@ from iallocator.model.node_view import NodeView
 from iallocator.scoring.arrays import ArrayKernel
 from iallocator.scoring.candidates import DECIMALS
 from iallocator.scoring.fit_horizon import Horizon
-from iallocator.scoring.metrics import N1_COUNT, RESERVING, STATISTICS
+from iallocator.scoring.metrics import (
+    N1_COUNT,
+    NO_CENTRES,
+    RESERVING,
+    ROUNDING,
+    STATISTICS,
+    after_primary,
+    terms,
+    values,
+)
 from iallocator.scoring.proportional_statistics import SPREADS, merged
-from iallocator.scoring.score_delta import NO_CENTRES, ROUNDING, after_primary, terms, values
 from iallocator.tolerances import SCORE
 
 if TYPE_CHECKING:

@@ -18,8 +18,15 @@ import numpy as np
 from iallocator.deadline import check
 from iallocator.scoring.candidates import DECIMALS
 from iallocator.scoring.incremental import NOISE, TIE, IncrementalScores, pick, roots
-from iallocator.scoring.metrics import LOCATION, N1_COUNT, RESERVED, RESERVED_TOTAL, STATISTICS
-from iallocator.scoring.score_delta import ROUNDING, terms
+from iallocator.scoring.metrics import (
+    LOCATION,
+    N1_COUNT,
+    RESERVED,
+    RESERVED_TOTAL,
+    ROUNDING,
+    STATISTICS,
+    terms,
+)
 
 if TYPE_CHECKING:
     from iallocator.aliases import Floats, Indices, Nodes

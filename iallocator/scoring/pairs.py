@@ -11,8 +11,7 @@ from math import sqrt
 from operator import add
 
 from iallocator.scoring.candidates import DECIMALS, Candidates
-from iallocator.scoring.metrics import STATISTICS
-from iallocator.scoring.score_delta import ROUNDING, spread, terms
+from iallocator.scoring.metrics import ROUNDING, STATISTICS, spread, terms
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from iallocator.constraints.table import Check
     from iallocator.model.node_view import NodeView
     from iallocator.scoring.candidates import LimitResults, Placement
-    from iallocator.scoring.score_delta import Change, Totals
+    from iallocator.scoring.metrics import Change, Totals
 
 __all__ = ["NOWHERE", "MirrorNode", "Mirrors", "RowCandidates", "Start"]
 

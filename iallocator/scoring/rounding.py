@@ -17,8 +17,14 @@ from math import sqrt
 from iallocator.deadline import check
 from iallocator.model.node_view import CAPACITIES, NodeView, capacities
 from iallocator.scoring.candidates import Candidates
-from iallocator.scoring.metrics import DOMAINS, STATISTICS
-from iallocator.scoring.score_delta import after_primary, after_secondary, counting, scope_group
+from iallocator.scoring.metrics import (
+    DOMAINS,
+    STATISTICS,
+    after_primary,
+    after_secondary,
+    counting,
+    scope_group,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -11,10 +11,12 @@ from iallocator.limits.node import ALL_LIMITS, PRIMARY, SECONDARY, checks_for
 from iallocator.model.node_view import Capacities, NodeView, OneSite
 from iallocator.model.state import derived
 from iallocator.scoring.candidates import DECIMALS, LimitResults, ListedCandidates
-from iallocator.scoring.metrics import DOMAINS, LOCATION, RESERVING, STATISTICS
-from iallocator.scoring.pairs import NOWHERE, MirrorNode, Mirrors, RowCandidates, Start
-from iallocator.scoring.score_delta import (
+from iallocator.scoring.metrics import (
+    DOMAINS,
+    LOCATION,
     NO_CENTRES,
+    RESERVING,
+    STATISTICS,
     Totals,
     after_primary,
     after_secondary,
@@ -25,21 +27,19 @@ from iallocator.scoring.score_delta import (
     value_of,
     values,
 )
+from iallocator.scoring.pairs import NOWHERE, MirrorNode, Mirrors, RowCandidates, Start
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from typing import Any
 
-    from iallocator.aliases import Floats
     from iallocator.constraints.table import Check
     from iallocator.limits.node import LimitSet
-    from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
     from iallocator.model.node_view import Quantity
     from iallocator.model.state import Kept, State
     from iallocator.scoring.candidates import Placement
-    from iallocator.scoring.score_delta import Change
+    from iallocator.scoring.metrics import Change
 
     Failing = tuple[Check, NodeView, NodeView]
     """A limit that is broken, and the node before and after, from which it has its numbers."""
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     EarlierNodes = tuple[Kept[int, NodeView], Kept[int, list[Quantity]]]
     """Each node, and what it has for each statistic, kept until the node changes."""
 
-__all__ = ["ScalarKernel", "SuccessiveKernels", "kernel_of", "score_of", "terms_of"]
+__all__ = ["ScalarKernel", "kernel_of", "score_of", "terms_of"]
 
 
 class ScalarKernel:
@@ -422,71 +422,6 @@ def _failing(
         if check.fails(before, after, instance):
             return check, before, after
     return None
-
-
-MANY_NODES = 100
-"""From so many nodes on, sums over all nodes are faster with the array library."""
-
-
-class SuccessiveKernels:
-    """Makes a kernel that scores the nodes of `scope` for each state of a request.
-
-    What the statistics have for a node is kept until the node changes.  The sums are those of a new
-    `ScalarKernel`, digit by digit: they are added up in the same order.  `arrays`: whether the
-    array library is loaded.
-    """
-
-    def __init__(self, cluster: Cluster, scope: Sequence[int], arrays: bool) -> None:
-        self._scope = scope
-        self._fixed = Capacities(cluster.nodes, 0.0, scope)
-        self._arrays = arrays and len(scope) >= MANY_NODES
-        self._earlier: EarlierNodes = {}, {}
-        self._stamps: list[int] = []
-
-    def kernel(self, state: State) -> ScalarKernel:
-        """Return the kernel of `state` as it is now."""
-        if not self._arrays:
-            return ScalarKernel(state, self._scope, self._fixed, earlier=self._earlier)
-        import numpy as np
-
-        limits = ScalarKernel(state, (), self._fixed)
-        if not self._stamps:
-            views = [limits.view(index) for index in self._scope]
-            online, stored = sum(v.online for v in views), sum(v.stored for v in views)
-            self._counts = node_counts(int(online), len(views) - int(online), int(stored))
-            statistics = range(len(STATISTICS))
-            self._counting = np.array([[counting(k, v) for k in statistics] for v in views], float)
-            self._plain = np.zeros(self._counting.shape)
-            self._stamps = [-1] * len(views)
-        for position, index in enumerate(self._scope):
-            if self._stamps[position] != state.stamps[index]:
-                self._stamps[position] = state.stamps[index]
-                self._plain[position] = values(limits.view(index), NO_CENTRES)
-        sums = np.cumsum(self._plain, axis=0)[-1].tolist()
-        centres = [
-            total / count if statistic.spread else 0.0
-            for statistic, total, count in zip(STATISTICS, sums, self._counts)
-        ]
-        own = self._plain - np.array(centres) * self._counting
-        sums, squares = (np.cumsum(a, axis=0)[-1].tolist() for a in (own, own * own))
-        totals = Totals(self._counts, centres, sums, squares)
-        return ScalarKernel(state, self._scope, self._fixed, (totals, NodeValues(self._scope, own)))
-
-
-class NodeValues(dict["int", "list[float]"]):
-    """Node -> what the statistics have for it, less the centres; made of an array when read."""
-
-    def __init__(self, scope: Sequence[int], array: Floats) -> None:
-        super().__init__()
-        self._place = scope
-        self._array = array
-
-    def get(self, index: int, default: Any = None) -> Any:
-        """Return the values of a node, or `default` if it is outside of the scope."""
-        if index not in self._place:
-            return default
-        found: list[float] = self._array[self._place.index(index)].tolist()
-        return found
 
 
 def score_of(state: State, scope: Sequence[int], min_disk: float = 0.0) -> float:

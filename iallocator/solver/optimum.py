@@ -20,8 +20,14 @@ from math import sqrt
 
 from iallocator.deadline import PLACEMENTS, Deadline, check
 from iallocator.model.node_view import NodeView, capacities
-from iallocator.scoring.metrics import DOMAINS, STATISTICS
-from iallocator.scoring.score_delta import NO_CENTRES, after_primary, counting, values
+from iallocator.scoring.metrics import (
+    DOMAINS,
+    NO_CENTRES,
+    STATISTICS,
+    after_primary,
+    counting,
+    values,
+)
 from iallocator.solver.branch_and_bound import BranchAndBound
 from iallocator.tolerances import SCORE
 

@@ -7,16 +7,7 @@ from __future__ import annotations
 
 from iallocator.errors import RequestError
 from iallocator.options.settings import REQUEST_SETTINGS
-from iallocator.requests import (
-    EVAC_MODES,
-    Allocate,
-    AllocateSecondary,
-    ChangeGroup,
-    MultiAllocate,
-    MultiEvacuate,
-    NodeEvacuate,
-    Relocate,
-)
+from iallocator.requests import Allocate, MultiAllocate
 from iallocator.wire.document import new_instance, read_keys
 from iallocator.wire.fields import boolean, child, describe, integer, names, objects, one_of, text
 
@@ -27,7 +18,14 @@ if TYPE_CHECKING:
 
     from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
-    from iallocator.requests import Request
+    from iallocator.requests.existing import (
+        AllocateSecondary,
+        ChangeGroup,
+        MultiEvacuate,
+        NodeEvacuate,
+        Relocate,
+        Request,
+    )
     from iallocator.wire.fields import Raw
     from iallocator.wire.reading import Reading
 
@@ -99,6 +97,8 @@ def _multi_allocate(raw: Raw, cluster: Cluster, reading: Reading) -> MultiAlloca
 
 
 def _allocate_secondary(raw: Raw, cluster: Cluster, reading: Reading) -> AllocateSecondary:
+    from iallocator.requests.existing import AllocateSecondary
+
     instance = _instance(raw, "name", cluster)
     if len(instance.nodes) != 1:
         raise RequestError(
@@ -108,6 +108,8 @@ def _allocate_secondary(raw: Raw, cluster: Cluster, reading: Reading) -> Allocat
 
 
 def _relocate(raw: Raw, cluster: Cluster, reading: Reading) -> Relocate:
+    from iallocator.requests.existing import Relocate
+
     instance = _instance(raw, "name", cluster)
     required = integer(raw, "required_nodes", 1)
     if required != 1:
@@ -127,11 +129,15 @@ def _relocate(raw: Raw, cluster: Cluster, reading: Reading) -> Relocate:
 
 
 def _node_evacuate(raw: Raw, cluster: Cluster, reading: Reading) -> NodeEvacuate:
+    from iallocator.requests.existing import EVAC_MODES, NodeEvacuate
+
     mode = one_of(raw, "evac_mode", EVAC_MODES)
     return NodeEvacuate(_instances(raw, cluster), mode)
 
 
 def _change_group(raw: Raw, cluster: Cluster, reading: Reading) -> ChangeGroup:
+    from iallocator.requests.existing import ChangeGroup
+
     instances = _instances(raw, cluster)
     by_uuid = {group.uuid: group for group in cluster.groups}
     targets = names(raw, "target_groups", [])
@@ -145,6 +151,8 @@ def _change_group(raw: Raw, cluster: Cluster, reading: Reading) -> ChangeGroup:
 
 
 def _multi_evacuate(raw: Raw, cluster: Cluster, reading: Reading) -> MultiEvacuate:
+    from iallocator.requests.existing import MultiEvacuate
+
     return MultiEvacuate(_nodes(names(raw, "evac_nodes"), cluster, "evac_nodes"))
 
 

@@ -71,6 +71,15 @@ def test_small_allocate_loads_only_its_own_handler() -> None:
     }
     packages = {m.split(".")[1] for m in modules if m.startswith("iallocator.")}
     assert not packages & {"explain", "render", "replay", "transition"}
+    assert "iallocator.requests.existing" not in modules
+
+
+@pytest.mark.parametrize("template", ["plain", "drbd"])
+def test_small_allocate_loads_no_simulation_of_failures(template: str) -> None:
+    """Bounds decide N+1 in a cluster with enough free memory."""
+    modules = loaded(as_bytes(allocate(cluster(nodes=4), disk_template=template)))
+    stages = {m.split(".")[2] for m in modules if m.startswith("iallocator.n1.")}
+    assert stages <= {"bounds", "failure_watch", "rules", "tolerance"}
 
 
 def test_check_of_healthy_cluster_loads_nothing_slow() -> None:

@@ -11,7 +11,8 @@ from iallocator.engine import read
 from iallocator.model.instance import Instance
 from iallocator.options.settings import Settings
 from iallocator.placement.context import Context
-from iallocator.requests import Allocate, MultiAllocate, Request
+from iallocator.requests import Allocate, MultiAllocate
+from iallocator.requests.existing import Request
 from tests.builders import Json
 from tests.command import respond
 from tests.conformance.documents import document

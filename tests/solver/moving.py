@@ -13,7 +13,7 @@ from iallocator.handlers.node_evacuate import evacuation_task
 from iallocator.options.settings import Settings
 from iallocator.placement.context import Context
 from iallocator.placement.several.sequence import MoveTask
-from iallocator.requests import ChangeGroup, NodeEvacuate
+from iallocator.requests.existing import ChangeGroup, NodeEvacuate
 from tests import builders
 from tests.builders import Json
 

@@ -11,7 +11,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from iallocator.placement.context import Context
     from iallocator.reply import Reply
-    from iallocator.requests import Allocate, Request
+    from iallocator.requests import Allocate
+    from iallocator.requests.existing import Request
 
 __all__ = ["Goal", "satisfied"]
 

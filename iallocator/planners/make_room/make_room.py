@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from iallocator.options.settings import Settings
     from iallocator.planners.plan import PlanEntry
     from iallocator.reply import Reply
-    from iallocator.requests import Request
+    from iallocator.requests.existing import Request
 
 __all__ = ["RoomContext", "RoomMade", "add_room", "fits_after", "make_room"]
 

@@ -29,7 +29,7 @@ SCHEMA = """{
 """
 
 PLACES: Changes = {
-    ("iallocator/requests.py", "Request"): (
+    ("iallocator/requests/existing.py", "Request"): (
         "\n\nRequest = (\n    Allocate\n",
         '''
 
@@ -58,7 +58,7 @@ class EmptyNode(NodeEvacuate):
 
 
 def _empty_node(raw: Raw, cluster: Cluster) -> Request:
-    from iallocator.requests import EmptyNode
+    from iallocator.requests.existing import EmptyNode
 
     (index,) = _nodes([text(raw, "node")], cluster, "node")
     held = [one for one in cluster.instances if index in one.nodes[:1]]

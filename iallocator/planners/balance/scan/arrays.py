@@ -15,8 +15,14 @@ import numpy as np
 from iallocator.model.columns import COLUMNS
 from iallocator.model.node_view import CAPACITIES, NodeView
 from iallocator.model.storage import POOLS
-from iallocator.scoring.metrics import DOMAINS, STATISTICS
-from iallocator.scoring.score_delta import Totals, node_counts, scope_group, values
+from iallocator.scoring.metrics import (
+    DOMAINS,
+    STATISTICS,
+    Totals,
+    node_counts,
+    scope_group,
+    values,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -21,8 +21,13 @@ from iallocator.limits.node import (
     SECONDARY,
     checks_for,
 )
-from iallocator.scoring.metrics import LOCATION, STATISTICS
-from iallocator.scoring.score_delta import after_primary, after_secondary, value_of
+from iallocator.scoring.metrics import (
+    LOCATION,
+    STATISTICS,
+    after_primary,
+    after_secondary,
+    value_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

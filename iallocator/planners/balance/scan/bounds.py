@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from iallocator.scoring.score_delta import spread, terms
+from iallocator.scoring.metrics import spread, terms
 from iallocator.tolerances import VARIANCE
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from iallocator.aliases import Floats
     from iallocator.planners.balance.scan.arrays import Whole
     from iallocator.planners.balance.scan.proportional_statistics import ProportionalStatistics
-    from iallocator.scoring.score_delta import Totals
+    from iallocator.scoring.metrics import Totals
 
 __all__ = ["CurrentScore", "RowBounds", "RowChords", "chords_between", "extremes"]
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from iallocator.planners.balance.scan.bounds import RowBounds, chords_between, extremes
 from iallocator.scoring.candidates import DECIMALS
-from iallocator.scoring.score_delta import spread
+from iallocator.scoring.metrics import spread
 from iallocator.tolerances import VARIANCE
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from iallocator.planners.balance.scan.blocks import MoveEffects, Shift
     from iallocator.planners.balance.scan.bounds import CurrentScore, RowChords
     from iallocator.planners.balance.scan.proportional_statistics import ProportionalStatistics
-    from iallocator.scoring.score_delta import Totals
+    from iallocator.scoring.metrics import Totals
 
 __all__ = ["PAGE", "MoveStore", "Page", "RemadeMoves", "Snapshot", "write_moves"]
 

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from iallocator.model.columns import COLUMNS
-from iallocator.scoring.metrics import N1_COUNT, RESERVING, STATISTICS
+from iallocator.scoring.metrics import N1_COUNT, RESERVING, STATISTICS, counting
 from iallocator.scoring.proportional_statistics import LINEAR, coefficients
-from iallocator.scoring.score_delta import counting
 from iallocator.tolerances import VARIANCE
 
 if TYPE_CHECKING:

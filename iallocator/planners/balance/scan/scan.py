@@ -2,7 +2,7 @@
 
 Between two steps, only the nodes of the executed move change.  So only the moves of their
 instances, and those to these nodes, are evaluated again.  The arithmetic is that of
-`iallocator.scoring.score_delta`, the limits are those of `iallocator.limits`.  The moves of an
+`iallocator.scoring.metrics`, the limits are those of `iallocator.limits`.  The moves of an
 instance are scored only if its lower bound is as low as the best known score.
 
 Scores of pairs of moves: a move changes the statistics of a few nodes.  The changes of two moves
@@ -28,8 +28,7 @@ from iallocator.planners.balance.scan.bounds import CurrentScore
 from iallocator.planners.balance.scan.move_table import MoveStore, Snapshot
 from iallocator.planners.balance.scan.proportional_statistics import proportional_statistics
 from iallocator.scoring.candidates import DECIMALS
-from iallocator.scoring.metrics import DOMAINS, STATISTICS
-from iallocator.scoring.score_delta import spread, values
+from iallocator.scoring.metrics import DOMAINS, STATISTICS, spread, values
 from iallocator.tolerances import SCORE
 
 if TYPE_CHECKING:

@@ -1,182 +1,27 @@
-"""What Ganeti can ask for."""
+"""Requests that move existing instances, and the union of all types of request."""
 
 from __future__ import annotations
 
 from iallocator.model.templates import DRBD
+from iallocator.requests import Allocate, AnyRequest, MultiAllocate, first_names, in_groups
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from typing import Any, Self
+    from typing import Any
 
     from iallocator.model.cluster import Cluster, Group
     from iallocator.model.instance import Instance
 
 __all__ = [
-    "EVAC_MODES", "Allocate", "AllocateSecondary", "ChangeGroup", "MultiAllocate",
-    "MultiEvacuate", "NodeEvacuate", "Relocate", "Request",
+    "EVAC_MODES", "AllocateSecondary", "ChangeGroup", "MultiEvacuate", "NodeEvacuate", "Relocate",
+    "Request",
 ]  # fmt: skip
 
 EVAC_MODES = ("primary-only", "secondary-only", "all")
 
-NAMED = 3
-"""How many instances of a request its summary names."""
 
-
-class _AnyRequest:
-    """The facts that every request states about itself.
-
-    Attributes
-    ----------
-    asked:
-        The settings that the keys of the request name, with their values.
-    may_be_partial:
-        Whether an answer may leave out some of the instances.
-    scores_pairs:
-        Whether a mirrored instance may get both of its nodes anew.
-    stays_in_group:
-        Whether only one group is asked.
-    leaves_primaries:
-        Whether existing instances are to leave their primaries.
-    considers_other_groups:
-        Whether an existing instance may be offered to groups other than its own.
-    all_or_nothing:
-        Whether one instance without a place fails the request for all of its instances.
-    """
-
-    __slots__ = ("asked",)
-
-    asked: dict[str, Any]
-
-    may_be_partial = False
-    scores_pairs = False
-    stays_in_group = False
-    leaves_primaries = False
-    considers_other_groups = False
-    all_or_nothing = False
-
-    def __new__(cls, *_: Any, **__: Any) -> Self:
-        self = object.__new__(cls)
-        self.asked = {}
-        return self
-
-    @property
-    def new(self) -> Sequence[Allocate]:
-        """The requests for one new instance that this one consists of."""
-        return ()
-
-    @property
-    def coming(self) -> Sequence[Instance]:
-        """The new instances."""
-        return [one.instance for one in self.new]
-
-    def existing(self, cluster: Cluster) -> Sequence[Instance]:
-        """Return the instances of `cluster` that the request moves."""
-        return ()
-
-    def concerned(self, cluster: Cluster) -> Sequence[Instance]:
-        """Return all instances that the request is about, new or existing."""
-        return [*self.coming, *self.existing(cluster)]
-
-    def reserved(self, cluster: Cluster) -> Sequence[Instance]:
-        """Return the instances that must not move to make the request possible."""
-        return self.concerned(cluster)
-
-    def evacuated_nodes(self) -> set[int]:
-        """Return the nodes that the request takes instances off, and that none may move to."""
-        return set()
-
-    def target_groups(self, cluster: Cluster) -> Sequence[Group] | None:
-        """Return the groups to which the instances must move; None if they may keep their own."""
-        return None
-
-    def may_leave_group(self, instance: Instance) -> bool:
-        """Return whether another group may take `instance` if its own group cannot."""
-        return False
-
-    def summary(self, cluster: Cluster) -> str:
-        """Return the request in a few words, without its type: instances, nodes and groups."""
-        raise NotImplementedError
-
-    def placements(self, cluster: Cluster, result: Any) -> Iterator[tuple[Instance, Sequence[str]]]:
-        """Yield each instance that gets nodes, with the names of all its nodes, primary first.
-
-        `result` is the member ``result`` of a successful response to the request.
-        """
-        raise NotImplementedError
-
-
-class Allocate(_AnyRequest):
-    """Place one new instance.
-
-    ``group_name`` None: any group; ``restrict_to`` None: any node of it.
-    ``recreated`` is the instance of the same name, if it exists: its disks are to be
-    created anew, and what it uses now is free for it.
-    """
-
-    __slots__ = ("group_name", "instance", "recreated", "restrict_to")
-
-    kind = "allocate"
-    scores_pairs = True
-
-    def __init__(
-        self,
-        instance: Instance,
-        group_name: str | None = None,
-        restrict_to: Sequence[str] | None = None,
-        recreated: Instance | None = None,
-    ) -> None:
-        self.instance = instance
-        self.group_name = group_name
-        self.restrict_to = restrict_to
-        self.recreated = recreated
-
-    @property
-    def new(self) -> Sequence[Allocate]:
-        """The request itself."""
-        return (self,)
-
-    def summary(self, cluster: Cluster) -> str:
-        """Return the size of the instance, and its group if the request names one."""
-        new = self.instance
-        return (
-            f"{new.name}: {new.template}, {new.memory} MiB memory, {new.disk} MiB disk, "
-            f"{new.vcpus} vcpus{_in_groups(self.group_name)}"
-        )
-
-    def placements(self, cluster: Cluster, result: Any) -> Iterator[tuple[Instance, Sequence[str]]]:
-        """Yield the new instance."""
-        yield self.instance, result
-
-
-class MultiAllocate(_AnyRequest):
-    """Place several new instances, one after the other."""
-
-    __slots__ = ("wanted",)
-
-    kind = "multi-allocate"
-    may_be_partial = True
-    scores_pairs = True
-
-    def __init__(self, wanted: Sequence[Allocate]) -> None:
-        self.wanted = wanted
-
-    @property
-    def new(self) -> Sequence[Allocate]:
-        """One request for each instance."""
-        return self.wanted
-
-    def summary(self, cluster: Cluster) -> str:
-        """Return the names of the instances."""
-        return _names(self.coming)
-
-    def placements(self, cluster: Cluster, result: Any) -> Iterator[tuple[Instance, Sequence[str]]]:
-        """Yield the instances that are placed."""
-        new = {instance.name: instance for instance in self.coming}
-        yield from ((new[name], nodes) for name, nodes in result[0])
-
-
-class AllocateSecondary(_AnyRequest):
+class AllocateSecondary(AnyRequest):
     """Find a secondary for an instance without one, which becomes drbd."""
 
     __slots__ = ("instance",)
@@ -201,7 +46,7 @@ class AllocateSecondary(_AnyRequest):
         yield self.instance.as_template(DRBD), [primary, result]
 
 
-class Relocate(_AnyRequest):
+class Relocate(AnyRequest):
     """Move an instance off a node: its secondary (drbd), or its primary (shared storage)."""
 
     __slots__ = ("instance", "source")
@@ -227,7 +72,7 @@ class Relocate(_AnyRequest):
         yield self.instance, [*kept, *result]
 
 
-class NodeEvacuate(_AnyRequest):
+class NodeEvacuate(AnyRequest):
     """Move instances off their primaries, their secondaries, or both."""
 
     __slots__ = ("instances", "leaves_primaries", "mode", "scores_pairs")
@@ -258,7 +103,7 @@ class NodeEvacuate(_AnyRequest):
 
     def summary(self, cluster: Cluster) -> str:
         """Return the names of the instances and the mode."""
-        return f"{_names(self.instances)}; {self.mode}"
+        return f"{first_names(self.instances)}; {self.mode}"
 
     def placements(self, cluster: Cluster, result: Any) -> Iterator[tuple[Instance, Sequence[str]]]:
         """Yield the instances that move."""
@@ -266,7 +111,7 @@ class NodeEvacuate(_AnyRequest):
         yield from ((known[name], nodes) for name, _, nodes in result[0])
 
 
-class ChangeGroup(_AnyRequest):
+class ChangeGroup(AnyRequest):
     """Move instances to one of ``targets``; None: any group but their present ones."""
 
     __slots__ = ("instances", "targets")
@@ -294,7 +139,7 @@ class ChangeGroup(_AnyRequest):
     def summary(self, cluster: Cluster) -> str:
         """Return the names of the instances, and of the groups if the request names some."""
         groups = ", ".join(group.name for group in self.targets or ())
-        return _names(self.instances) + _in_groups(groups)
+        return first_names(self.instances) + in_groups(groups)
 
     def placements(self, cluster: Cluster, result: Any) -> Iterator[tuple[Instance, Sequence[str]]]:
         """Yield the instances that move."""
@@ -302,7 +147,7 @@ class ChangeGroup(_AnyRequest):
         yield from ((known[name], nodes) for name, _, nodes in result[0])
 
 
-class MultiEvacuate(_AnyRequest):
+class MultiEvacuate(AnyRequest):
     """Ganeti 2.4 and older: new secondaries for all drbd instances mirrored to ``nodes``."""
 
     __slots__ = ("nodes",)
@@ -334,17 +179,6 @@ class MultiEvacuate(_AnyRequest):
         known = {instance.name: instance for instance in cluster.instances}
         for name, secondaries in result:
             yield known[name], [*cluster.node_names(known[name].nodes[:1]), *secondaries]
-
-
-def _names(instances: Sequence[Instance]) -> str:
-    """Return the names of the first few instances, and how many more there are."""
-    names = [instance.name for instance in instances]
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return ", ".join(names[:NAMED]) + more or "nobody"
-
-
-def _in_groups(groups: str | None) -> str:
-    return f" in {groups}" if groups else ""
 
 
 Request = (
