@@ -90,7 +90,7 @@ class PoolRows(ConstraintRows):
     kinds = ("pool",)
 
     def __init__(self, state: State, *_: object) -> None:
-        self._free = None if state.pools is None else state.pools.free
+        self._free = None if state.access is None else state.access.free
 
     def uses(self, instance: Instance, nodes: Nodes) -> Mapping[Row, float]:
         return {("pool", pool, i): amount for i in nodes for pool, amount in instance.draws}

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from iallocator.model.policy import Policy
 
 __all__ = [
+    "AFFINITY",
     "CONSTRAINTS",
     "DISK_SPACE",
     "FREE_MEMORY",
@@ -65,6 +66,7 @@ __all__ = [
     "Resource",
     "StoragePools",
     "TaggedAccess",
+    "closed_nodes",
     "out_of_reach",
     "read_access",
 ]
@@ -459,10 +461,9 @@ class TaggedAccess(AccessConstraint):
 class _Nodes:
     """The nodes that one constraint allows for each instance; a `Restriction` of a cluster."""
 
-    __slots__ = ("_allowed", "_constraint", "_nodes", "_prefix", "reason")
+    __slots__ = ("_allowed", "_constraint", "_nodes", "_prefix")
 
     def __init__(self, constraint: TaggedAccess, nodes: Sequence[Node], prefix: str) -> None:
-        self.reason = constraint.reason
         self._constraint = constraint
         self._nodes = nodes
         self._prefix = prefix
@@ -711,6 +712,21 @@ class ExclusionTags(PlacementConstraint):
     )  # fmt: skip
 
 
+class Affinity(PlacementConstraint):
+    """Instances must be together, apart, in order, or not on a node, as tags of this program say.
+
+    The tests of one node and of many nodes, and the words, are those of
+    `iallocator.constraints.relations.Relations`, which a cluster with such tags has. The rows are
+    `iallocator.constraints.rows.AffinityRows`, which depend on the instances of a request.
+    """
+
+    reason = "FailTags"
+    of_instance = "orders"
+    of_sets = "affinity_rules"
+
+
+AFFINITY = Affinity()
+
 CONSTRAINTS: tuple[PlacementConstraint, ...] = (
     ListedConstraint(of_node="node_state"),
     ListedConstraint("size"),
@@ -733,7 +749,7 @@ CONSTRAINTS: tuple[PlacementConstraint, ...] = (
     RESERVED_MEMORY,
     _CPU_RATIO,
     ExclusionTags(),
-    ListedConstraint("orders", of_sets="affinity_rules"),
+    AFFINITY,
 )
 """The table. Constraints are listed, and the checks of a node are tested, in this order."""
 
@@ -780,6 +796,19 @@ def read_access(cluster: Cluster, instances: Iterable[Instance], prefix: str) ->
                     )
         if instance.requires:
             cluster.restrict(instance)
+
+
+def closed_nodes(cluster: Cluster, nodes: Iterable[int], instance: Instance) -> dict[int, str]:
+    """Return the nodes of `nodes` that an access constraint closes, with the first reason."""
+    reasons = {one.name: one.reason for one in CONSTRAINTS if isinstance(one, AccessConstraint)}
+    found: dict[int, str] = {}
+    for name, restriction in cluster.restrictions.items():
+        allowed = restriction.nodes_for(instance)
+        if allowed is not None:
+            for index in nodes:
+                if index not in allowed:
+                    found.setdefault(index, reasons[name])
+    return found
 
 
 def out_of_reach(

@@ -130,7 +130,7 @@ class Recorder:
         if candidates.feasible <= MANY:
             candidates.score_all()
         said = self._begin(evaluator, query)
-        lasting = state.pools is None and not instance.exclusion  # what known nodes can tell
+        lasting = state.access is None and not instance.exclusion  # what known nodes can tell
         known = None
         if lasting:
             nodes = {*said.group.nodes, *query.present}

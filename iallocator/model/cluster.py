@@ -334,14 +334,6 @@ class Cluster:
         """Compute whether some node can reject `instance` by one of the `restrictions`."""
         instance.restricted = bool(instance.draws) or self.reach(instance) is not None
 
-    def closed_by(self, index: int, instance: Instance) -> Restriction | None:
-        """Return the first of the `restrictions` that rejects `instance` on node `index`."""
-        for restriction in self.restrictions.values():
-            nodes = restriction.nodes_for(instance)
-            if nodes is not None and index not in nodes:
-                return restriction
-        return None
-
     def access_words(self, instance: Instance, third: bool, brief: bool = False) -> str:
         """Return what a node must do or have to be allowed for `instance`.
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
-    from iallocator.model.storage import PoolSpace
+    from iallocator.model.storage import NodeAccess
 
     Row = tuple[float, ...]
 
@@ -42,17 +42,18 @@ class Holdings:
     domains:
         (group, location, exclusion tag) -> number of primaries with that tag on online nodes of
         that location.
-    pools:
-        Access and free space of storage pools; None if every node is open to all instances.
+    access:
+        Which nodes are open to which instances, and the free space of storage pools; None if every
+        node is open to all instances.
     """
 
     __slots__ = (
+        "access",
         "cluster",
         "columns",
         "domains",
         "exclusion",
         "peers",
-        "pools",
         "primaries",
         "reserved",
         "secondaries",
@@ -68,7 +69,7 @@ class Holdings:
         self.secondaries: list[dict[str, Instance]] = [{} for _ in range(count)]
         self.exclusion: list[dict[str, int]] = [{} for _ in range(count)]
         self.domains: dict[tuple[int, str, str], int] = {}
-        self.pools: PoolSpace | None = None
+        self.access: NodeAccess | None = None
 
     def copy_holdings(self, other: Holdings) -> None:
         """Replace all counts by copies of those of `other`; instances are shared."""
@@ -80,7 +81,7 @@ class Holdings:
         self.secondaries = [dict(one) for one in other.secondaries]
         self.exclusion = [dict(one) for one in other.exclusion]
         self.domains = dict(other.domains)
-        self.pools = None if other.pools is None else other.pools.copy()
+        self.access = None if other.access is None else other.access.copy()
 
     def _add(self, instance: Instance, nodes: tuple[int, ...]) -> None:
         """Count `instance` on `nodes`, primary first."""
@@ -99,8 +100,8 @@ class Holdings:
         self._apply(index, instance.as_primary, 1)
         if instance.hides_spindles:
             self._hide_spindles(index, instance)
-        if self.pools is not None:
-            self.pools.add(instance, index, 1)
+        if self.access is not None:
+            self.access.add(instance, index, 1)
         if instance.exclusion or instance.desired or self.cluster.nodes[index].locations:
             self._count_tags(instance, index, secondary, 1)
         self.primaries[index][instance.name] = instance
@@ -108,8 +109,8 @@ class Holdings:
     def _drop_primary(self, instance: Instance, index: int, secondary: int | None) -> None:
         """Undo `_add_primary`."""
         self._apply(index, instance.as_primary, -1)
-        if self.pools is not None:
-            self.pools.add(instance, index, -1)
+        if self.access is not None:
+            self.access.add(instance, index, -1)
         if instance.exclusion or instance.desired or self.cluster.nodes[index].locations:
             self._count_tags(instance, index, secondary, -1)
         del self.primaries[index][instance.name]
@@ -117,7 +118,7 @@ class Holdings:
     def _add_alike(self, arrivals: Sequence[tuple[Instance, tuple[int, ...]]]) -> None:
         """Make each node the primary of an instance; all have one shape and no tags."""
         first, places = arrivals[0][0], [nodes[0] for _, nodes in arrivals]
-        if first.hides_spindles or self.pools is not None:
+        if first.hides_spindles or self.access is not None:
             for instance, nodes in arrivals:
                 self._add_primary(instance, nodes[0], None)
             return
@@ -133,8 +134,8 @@ class Holdings:
         self._apply(index, instance.as_secondary, 1)
         if instance.hides_spindles:
             self._hide_spindles(index, instance)
-        if self.pools is not None:
-            self.pools.add(instance, index, 1)
+        if self.access is not None:
+            self.access.add(instance, index, 1)
         self.secondaries[index][instance.name] = instance
         if instance.reserves and instance.memory:
             peers = self.peers[index]
@@ -144,8 +145,8 @@ class Holdings:
     def _drop_secondary(self, instance: Instance, index: int, primary: int) -> None:
         """Undo `_add_secondary`."""
         self._apply(index, instance.as_secondary, -1)
-        if self.pools is not None:
-            self.pools.add(instance, index, -1)
+        if self.access is not None:
+            self.access.add(instance, index, -1)
         del self.secondaries[index][instance.name]
         if instance.reserves and instance.memory:
             peers = self.peers[index]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Node
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
-    from iallocator.model.storage import PoolSpace
+    from iallocator.model.storage import NodeAccess
 
     Quantity = Any
     """A number, or an array of them."""
@@ -95,19 +95,19 @@ class Capacities(dict[int, tuple[float, ...]]):
 class OneSite:
     """Check whether access constraints allow an instance on one node."""
 
-    __slots__ = ("_index", "_pools")
+    __slots__ = ("_access", "_index")
 
-    def __init__(self, pools: PoolSpace, index: int) -> None:
-        self._pools = pools
+    def __init__(self, access: NodeAccess, index: int) -> None:
+        self._access = access
         self._index = index
 
     def bars(self, instance: Instance, by: str) -> bool:
         """Return whether the constraint called `by` excludes `instance`, on no node now."""
-        return self._pools.bars(self._index, instance, by)
+        return self._access.bars(self._index, instance, by)
 
     def why(self, instance: Instance, by: str) -> str:
         """Return the reason for the exclusion, with the numbers."""
-        return self._pools.why(self._index, instance, by)
+        return self._access.why(self._index, instance, by)
 
 
 class NodeView:

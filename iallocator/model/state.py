@@ -82,13 +82,13 @@ class State(Holdings):
         self._start()
         if cluster.restrictions:
             # Free space as the nodes report it, minus what forthcoming instances will take
-            from iallocator.model.storage import PoolSpace
+            from iallocator.model.storage import NodeAccess
 
-            self.pools = PoolSpace(cluster.restrictions, cluster.storage, len(cluster.nodes))
+            self.access = NodeAccess(cluster.restrictions, cluster.storage, len(cluster.nodes))
             for instance in self.cluster.instances:
                 if instance.draws and instance.forthcoming:
                     for index in instance.nodes:
-                        self.pools.add(instance, index, 1)
+                        self.access.add(instance, index, 1)
 
     def copy(self) -> State:
         """Return an independent copy of this state, outside of any trial.
@@ -204,8 +204,8 @@ class State(Holdings):
             self._touch(index)
             for column in (DISK, DISK_LATER, FREE_SPINDLES, FREE_SPINDLES_LATER):
                 self.columns[column][index] += sign * instance.as_primary[column]
-            if self.pools is not None:
-                self.pools.add(instance, index, sign)
+            if self.access is not None:
+                self.access.add(instance, index, sign)
 
     def mistake(self, instance: Instance, other: Instance) -> None:
         """Replace `instance` by `other` among the primaries of its node; only in a trial.
@@ -272,7 +272,7 @@ class _SavedNode:
         self.secondaries = dict(state.secondaries[index])
         self.exclusion = dict(state.exclusion[index])
         self.domains = dict(state.domains) if state.domains else {}
-        self.free = dict(state.pools.free[index]) if state.pools is not None else None
+        self.free = dict(state.access.free[index]) if state.access is not None else None
 
     def restore(self, state: State) -> None:
         for column, value in zip(state.columns, self.row):
@@ -284,8 +284,8 @@ class _SavedNode:
         state.secondaries[self.index] = self.secondaries
         state.exclusion[self.index] = self.exclusion
         state.domains = self.domains
-        if state.pools is not None and self.free is not None:
-            state.pools.free[self.index] = self.free
+        if state.access is not None and self.free is not None:
+            state.access.free[self.index] = self.free
 
 
 class _SavedPlace:

@@ -24,10 +24,6 @@ if TYPE_CHECKING:
         `iallocator.constraints.table` has the constraints.
         """
 
-        @property
-        def reason(self) -> str:
-            """What a node that it rejects is counted as."""
-
         def nodes_for(self, instance: Instance) -> frozenset[int] | None:
             """Return the nodes that it allows for `instance`; None means all nodes."""
 
@@ -39,14 +35,11 @@ if TYPE_CHECKING:
 
 
 __all__ = [
-    "EXTERNAL", "FILE", "INTERNAL", "LVM", "POOLS", "Access", "PoolSpace", "Storage",
+    "EXTERNAL", "FILE", "INTERNAL", "LVM", "NodeAccess", "NodePools", "Storage",
     "pool_name", "pools_of", "presumed",
 ]  # fmt: skip
 
 INTERNAL, EXTERNAL = "internal", "external"
-
-POOLS = "pools"
-"""The name of storage pools among `Cluster.restrictions`."""
 
 LVM: Pool = (INTERNAL, "lvm")
 """The volume group that a node's free disk describes."""
@@ -72,7 +65,7 @@ def pool_name(pool: Pool) -> str:
     return "/".join(pool)
 
 
-class Access:
+class NodePools:
     """Represent what a document says about the pools that one node has access to.
 
     Attributes
@@ -134,15 +127,12 @@ class Storage:
         document names it.
     """
 
-    reason = "FailDisk"
-    """What a node without access to the pools of an instance is counted as."""
-
     __slots__ = ("_access", "_reach", "_single", "by_group", "measured", "named", "reported",
                  "stated", "volumes")  # fmt: skip
 
     def __init__(
         self,
-        access: Sequence[Access | None],
+        access: Sequence[NodePools | None],
         reported: Iterable[Pool] = (LVM,),
         by_group: Mapping[int, Mapping[str, Pool]] | None = None,
     ) -> None:
@@ -236,10 +226,10 @@ class Storage:
         sizes.update({pool: (sizes[pool][0], int(left)) for pool, left in free.items()})
 
 
-_SILENT = Access()
+_SILENT = NodePools()
 
 
-class PoolSpace:
+class NodeAccess:
     """Represent what nodes have for instances that may not be placed everywhere.
 
     That is access (`Cluster.restrictions`), and the free space of the measured pools of each node,
@@ -248,20 +238,22 @@ class PoolSpace:
     `free` has one mapping per node: pool -> MiB. A pool that is missing is not limited.
     """
 
-    __slots__ = ("_restrictions", "free")
+    __slots__ = ("_restrictions", "_storage", "free")
 
     def __init__(
         self, restrictions: Mapping[str, Restriction], storage: Storage | None, nodes: int
     ) -> None:
         self._restrictions = restrictions
+        self._storage = storage
         self.free: list[dict[Pool, float]] = [
             {} if storage is None else storage.free(index) for index in range(nodes)
         ]
 
-    def copy(self) -> PoolSpace:
+    def copy(self) -> NodeAccess:
         """Return an independent copy."""
-        twin = PoolSpace.__new__(PoolSpace)
+        twin = NodeAccess.__new__(NodeAccess)
         twin._restrictions = self._restrictions
+        twin._storage = self._storage
         twin.free = [dict(free) for free in self.free]
         return twin
 
@@ -282,10 +274,11 @@ class PoolSpace:
 
         Storage pools reject an instance also if one of them is full.
         """
-        nodes = self.nodes_for(instance, by)
+        restriction = self._restrictions.get(by)
+        nodes = None if restriction is None else restriction.nodes_for(instance)
         if nodes is not None and index not in nodes:
             return True
-        if by != POOLS or not instance.draws:
+        if restriction is not self._storage or not instance.draws:
             return False
         free = self.free[index]
         return any(pool in free and free[pool] - amount <= 0 for pool, amount in instance.draws)

@@ -199,7 +199,7 @@ def demand_of(state: State, failure: Failure, rules: Rules) -> Demand:
             parts.setdefault(one.group, Demand(one.group)).add_demand(one)
             whole.add_demand(one)
     for group, nodes in by_group.items():
-        if state.pools is not None:
+        if state.access is not None:
             _split(state, nodes, parts[group])
         whole.group, whole.shares = group, parts[group].shares
         whole.intricate |= parts[group].intricate
@@ -231,7 +231,7 @@ def _demand_of_node(state: State, node: int, rules: Rules) -> Demand:
             units.setdefault((rules.units[instance.name], recreated), []).append(instance)
     for unit in units.values():
         demand.add_unit(unit)
-    if state.pools is not None and demand.movers:
+    if state.access is not None and demand.movers:
         _split(state, (node,), demand)
     return demand
 

@@ -80,7 +80,7 @@ class GroupCounting:
         alone = {one[0] for one in failing if len(one) == 1}
         self.queues = {i: Queue(rules) for i in group.nodes if i in alone}
         self.intricate = (
-            state.pools is not None
+            state.access is not None
             or not all(len(one) == 1 or set(one).isdisjoint(group.nodes) for one in failing)
             or bool(other_limits(group, *PACKED_LIMITS))
             or any(nodes[index].migration for index in group.nodes)

@@ -135,6 +135,6 @@ def _room(capacity: Mapping[int, float], nodes: Iterable[int]) -> float:
 
 def _free(state: State, share: Share, node: int) -> float:
     """Return the MiB free on a node for disks of `share`."""
-    if share.pool == LVM or state.pools is None or share.pool is None:
+    if share.pool == LVM or state.access is None or share.pool is None:
         return state.columns[DISK][node]
-    return state.pools.free[node].get(share.pool, INFINITE)
+    return state.access.free[node].get(share.pool, INFINITE)

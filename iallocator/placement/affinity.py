@@ -5,6 +5,7 @@ The pairs of nodes whose scores include the penalties of the primary are here as
 
 from __future__ import annotations
 
+from iallocator.constraints.table import AFFINITY
 from iallocator.model.constraints import ORDER, items_of
 from iallocator.placement.no_affinity import NoAffinity
 from iallocator.scoring.candidates import DECIMALS, Candidates, ListedCandidates, ScoresOf
@@ -80,10 +81,6 @@ class PricedPairs(Candidates):
         return self._candidates.open(number)
 
 
-REASON = "FailTags"
-"""What a node is counted as that a must forbids: tags of instances say so."""
-
-
 class Affinity(NoAffinity):
     """The bonds of a cluster, on `state` as it is at the time of asking.
 
@@ -124,12 +121,14 @@ class Affinity(NoAffinity):
     def rejected(self, instance: Instance, nodes: Iterable[int]) -> dict[int, str]:
         nodes = list(nodes)
         rejections = dict.fromkeys(
-            self._relations.rejected(instance.name, nodes, self._now()), REASON
+            self._relations.rejected(instance.name, nodes, self._now()), AFFINITY.reason
         )
         companions = self._companions(instance)
         if companions:
             left = [index for index in nodes if index not in rejections]
-            rejections |= {i: REASON for i in left if not self._room_for_all(companions, i)}
+            rejections |= {
+                i: AFFINITY.reason for i in left if not self._room_for_all(companions, i)
+            }
         return rejections
 
     def units(self, instances: Sequence[Instance]) -> list[list[Instance]]:
@@ -137,14 +136,14 @@ class Affinity(NoAffinity):
 
     def rejected_passing(self, instance: Instance, nodes: Iterable[int]) -> dict[int, str]:
         rejected = self._relations.rejected_passing(instance.name, nodes, self._now())
-        return dict.fromkeys(rejected, REASON)
+        return dict.fromkeys(rejected, AFFINITY.reason)
 
     def rejected_mirrors(self, instance: Instance, nodes: Iterable[int]) -> dict[int, str]:
         locations = self._relations.locations
         if locations is None:
             return {}
         forbidden = locations.forbidden(instance.name)
-        return {index: REASON for index in nodes if index in forbidden}
+        return {index: AFFINITY.reason for index in nodes if index in forbidden}
 
     def rejection_texts(self, instance: Instance, nodes: Iterable[int]) -> dict[int, str]:
         asked = list(nodes)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from itertools import islice
 
-from iallocator.constraints.table import out_of_reach
+from iallocator.constraints.table import closed_nodes, out_of_reach
 from iallocator.model.moves import FAILOVER, FAILOVER_TO, REPLACE_SECONDARY, Move
 from iallocator.placement.new import other_nodes
 from iallocator.placement.results import MoveResult, NodeQuery, ScoredMove, tally
@@ -118,10 +118,8 @@ def _unreached(context: Context, instance: Instance, nodes: Sequence[int]) -> Mo
     group = context.cluster.nodes[nodes[0]].group.name
     why = f"no other node of group {group} {lacking}"
     failures: dict[str, int] = {}
-    for index in nodes:
-        closed = context.cluster.closed_by(index, instance)
-        if closed is not None:
-            failures[closed.reason] = failures.get(closed.reason, 0) + 1
+    for reason in closed_nodes(context.cluster, nodes, instance).values():
+        failures[reason] = failures.get(reason, 0) + 1
     return MoveResult(message=f"Can't find any good node: {why}", failures=failures)
 
 

@@ -160,7 +160,7 @@ class _Shortening:
         with state.trial(), Switched(state.cluster, limits.leaving, limits.coming):
             replay(state, (entry.move for entry in (*start, *changed[:same])))
             for entry in changed[same:]:
-                if state.pools is None and nodes.isdisjoint(entry.move.nodes):
+                if state.access is None and nodes.isdisjoint(entry.move.nodes):
                     entry.move.apply(state)
                 elif not possible(state, self._fixed, entry.move, self.rules):
                     return False

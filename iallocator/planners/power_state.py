@@ -95,8 +95,8 @@ class AssumedMoves:
             node.reported_memory += math.floor(gained[MEMORY] / node.memory_ratio)
             node.reported_disk += int(gained[DISK])
             node.free_spindles += int(gained[FREE_SPINDLES])
-            if storage is not None and state.pools is not None:
-                measured = state.pools.free[index]
+            if storage is not None and state.access is not None:
+                measured = state.access.free[index]
                 storage.report(index, {pool: measured[pool] for pool in pools})
         for move in moves:
             self._homes.append((move.instance, move.instance.nodes))

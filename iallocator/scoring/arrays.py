@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.model.node_view import Quantity
     from iallocator.model.state import Kept, State
-    from iallocator.model.storage import PoolSpace
+    from iallocator.model.storage import NodeAccess
     from iallocator.scoring.array_pairs import Changed
     from iallocator.scoring.metrics import (
         Change,
@@ -140,8 +140,8 @@ class ArrayKernel:
     def _fresh_view(self, nodes: Sequence[int]) -> NodeView:
         index = np.asarray(nodes, dtype=np.intp)
         columns, fixed = self._columns[:, index], self._fixed[:, index]
-        pools = self.state.pools
-        site = None if pools is None else Sites(pools, nodes)
+        access = self.state.access
+        site = None if access is None else Sites(access, nodes)
         return NodeView(list(columns), list(fixed), self._reserved[index], site)
 
     def changes(self, instance: Instance) -> tuple[Floats, Floats, Floats]:
@@ -423,15 +423,15 @@ class ArrayKernel:
 class Sites:
     """Access to several nodes; see `iallocator.model.node_view.OneSite`."""
 
-    def __init__(self, pools: PoolSpace, nodes: Sequence[int]) -> None:
-        self._pools = pools
+    def __init__(self, access: NodeAccess, nodes: Sequence[int]) -> None:
+        self._access = access
         self._nodes = nodes
 
     def bars(self, instance: Instance, by: str) -> Truths:
         """Return for each node whether the constraint called `by` excludes `instance`."""
-        bars = self._pools.bars
+        bars = self._access.bars
         return np.array([bars(index, instance, by) for index in self._nodes], dtype=bool)
 
     def why(self, instance: Instance, by: str) -> str:
         """Return the reason, where there is one node."""
-        return self._pools.why(self._nodes[0], instance, by)
+        return self._access.why(self._nodes[0], instance, by)

@@ -141,7 +141,7 @@ class ScalarKernel:
         state = self.state
 
         def compute() -> NodeView:
-            site = None if state.pools is None else OneSite(state.pools, index)
+            site = None if state.access is None else OneSite(state.access, index)
             return NodeView.of(state, index, self._fixed[index], site)
 
         return derived(self._views, index, state.stamps[index], compute)

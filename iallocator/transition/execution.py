@@ -163,8 +163,8 @@ class Execution:
     def _barred(self, instance: Instance, index: int, before: tuple[int, ...]) -> str:
         """Return why access or networks forbid an instance on a node without it; or ""."""
         state = self._state
-        nodes, pools = state.cluster.nodes, state.pools
-        closed = "" if pools is None else pools.obstacle(index, instance, index in before)
+        nodes, access = state.cluster.nodes, state.access
+        closed = "" if access is None else access.obstacle(index, instance, index in before)
         if closed:
             return closed
         group = nodes[index].group

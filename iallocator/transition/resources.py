@@ -79,8 +79,8 @@ def room(state: State, names: Collection[str] = HARD) -> Amounts:
             amount = resource.spare(row[resource.column], node)
             if amount != UNLIMITED:
                 found[index, resource.name] = amount
-        if state.pools is not None:
-            for pool, amount in state.pools.free[index].items():
+        if state.access is not None:
+            for pool, amount in state.access.free[index].items():
                 found[index, _pool_name(pool)] = amount - 1
     return found
 

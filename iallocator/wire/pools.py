@@ -20,14 +20,14 @@ This module is loaded only if a document has any of these members.
 
 from __future__ import annotations
 
+from iallocator.constraints.table import STORAGE_POOLS
 from iallocator.errors import RequestError
 from iallocator.model.storage import (
     EXTERNAL,
     FILE,
     INTERNAL,
     LVM,
-    POOLS,
-    Access,
+    NodePools,
     Storage,
     presumed,
 )
@@ -132,7 +132,7 @@ def read_pools(document: Raw, cluster: Cluster) -> None:
             raise error.below(f"nodegroups/{group.uuid}") from None
 
     # The pools of each node: listed, tagged and in disk parameters
-    access: list[Access | None] = []
+    access: list[NodePools | None] = []
     for node in cluster.nodes:
         try:
             sizes = _storage_pools(raw_nodes[node.name])
@@ -145,7 +145,7 @@ def read_pools(document: Raw, cluster: Cluster) -> None:
             continue
         stated = {kind for kind, _ in tagged}
         pools = (*(sizes or ()), *tagged, *parameters)
-        access.append(Access(pools, sizes is not None, stated, sizes))
+        access.append(NodePools(pools, sizes is not None, stated, sizes))
     storage = Storage(access, _reported(cluster.nodes, access), by_group)
 
     # Replace a node's disk sizes by the more precise sizes of the pool that they describe
@@ -165,12 +165,12 @@ def read_pools(document: Raw, cluster: Cluster) -> None:
         except RequestError as error:
             raise error.below(f"instances/{instance.name}") from None
     if any(access):
-        cluster.storage = cluster.restrictions[POOLS] = storage
+        cluster.storage = cluster.restrictions[STORAGE_POOLS.name] = storage
         for instance in cluster.instances:
             cluster.restrict(instance)
 
 
-def _reported(nodes: Sequence[Node], access: Sequence[Access | None]) -> list[Pool]:
+def _reported(nodes: Sequence[Node], access: Sequence[NodePools | None]) -> list[Pool]:
     """Return the pools that free disk describes: ``lvm``, and the volume group that equals it.
 
     A single volume group equals it. If there are several and ``lvm`` is not one of them, it is the

@@ -533,7 +533,7 @@ class SchedulingPass:
 
     def stuck(self, instance: Instance) -> str:
         """Return why an instance stays as it is, or ""."""
-        nodes, pools = self.context.cluster.nodes, self.context.state.pools
+        nodes, access = self.context.cluster.nodes, self.context.state.access
         home, before = self.homes.get(instance.name), self.places[instance.name].before
         if instance.name in self._kept:
             return self._kept[instance.name]
@@ -549,8 +549,8 @@ class SchedulingPass:
             return f"disks of type {instance.template} are on its node only"
         if len(before) == 1 and instance.required_nodes == 2:
             return "it has no mirror to move to"
-        if len(before) > 1 and pools is not None and nodes[before[0]].offline:
-            obstacle = pools.obstacle(before[1], instance, here=True)
+        if len(before) > 1 and access is not None and nodes[before[0]].offline:
+            obstacle = access.obstacle(before[1], instance, here=True)
             if obstacle:  # it cannot start on its secondary
                 return f"its secondary {nodes[before[1]].name} {obstacle}"
         return ""

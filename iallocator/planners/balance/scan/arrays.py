@@ -2,7 +2,7 @@
 
 A `NodeTable` holds the nodes over which a score runs, an `InstanceBatch` many instances of one
 kind.  The formulas of the kernel and the checks of `iallocator.limits` accept a batch in place of
-one instance: each quantity is a column vector that broadcasts to instances × nodes.  `PoolTable`
+one instance: each quantity is a column vector that broadcasts to instances × nodes.  `AccessTable`
 has the nodes that storage pools forbid, and `MoveTags` what tags add to the moves of a batch.
 """
 
@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from iallocator.constraints.table import STORAGE_POOLS
 from iallocator.model.columns import COLUMNS
 from iallocator.model.node_view import CAPACITIES, NodeView
-from iallocator.model.storage import POOLS
 from iallocator.scoring.metrics import (
     DOMAINS,
     STATISTICS,
@@ -33,15 +33,15 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance, Pool
     from iallocator.model.node_view import Capacities, Quantity
     from iallocator.model.state import State
-    from iallocator.model.storage import PoolSpace
+    from iallocator.model.storage import NodeAccess
 
 __all__ = [
+    "AccessTable",
     "BatchView",
     "Cells",
     "InstanceBatch",
     "MoveTags",
     "NodeTable",
-    "PoolTable",
     "tags_matter",
 ]
 
@@ -118,11 +118,13 @@ def _upright(amounts: Floats, counts: Sequence[bool]) -> Vector:
     return [row[:, None] if counted else None for row, counted in zip(amounts, counts)]
 
 
-class PoolTable:
+class AccessTable:
     """Access to the nodes in `scope`, and their storage pools, as they are now."""
 
-    def __init__(self, pools: PoolSpace, scope: Sequence[int], places: dict[str, tuple[int, ...]]):
-        self._pools = pools
+    def __init__(
+        self, access: NodeAccess, scope: Sequence[int], places: dict[str, tuple[int, ...]]
+    ):
+        self._access = access
         self._scope = scope
         self._position = {index: k for k, index in enumerate(scope)}
         self._places = places
@@ -136,13 +138,13 @@ class PoolTable:
         free: dict[Pool, Floats] = {}
         found = np.zeros((len(instances), len(self._scope)), dtype=bool)
         for row, instance in enumerate(instances):
-            nodes = self._pools.nodes_for(instance, by)
+            nodes = self._access.nodes_for(instance, by)
             if nodes not in reach:
                 reach[nodes] = np.array(
                     [nodes is not None and index not in nodes for index in self._scope], dtype=bool
                 )
             found[row] = reach[nodes]
-            if instance.draws and by == POOLS:
+            if instance.draws and by == STORAGE_POOLS.name:
                 full = np.zeros(len(self._scope), dtype=bool)
                 for pool, amount in instance.draws:
                     if pool not in free:
@@ -154,23 +156,23 @@ class PoolTable:
         return found
 
     def _free(self, pool: Pool) -> Floats:
-        free = self._pools.free
+        free = self._access.free
         return np.array([free[index].get(pool, np.inf) for index in self._scope], np.float64)
 
 
 class Cells:
     """Nodes of a table in an array: a row for each instance, or one row for all."""
 
-    __slots__ = ("_pools", "_positions")
+    __slots__ = ("_access", "_positions")
 
-    def __init__(self, pools: PoolTable, positions: Whole) -> None:
-        self._pools = pools
+    def __init__(self, access: AccessTable, positions: Whole) -> None:
+        self._access = access
         self._positions = positions
 
     def bars(self, batch: InstanceBatch, by: str) -> Truths:
         """Return for each instance and node whether the constraint called `by` rejects it."""
         if by not in batch.barred:
-            batch.barred[by] = self._pools.barred(batch.instances, by)
+            batch.barred[by] = self._access.barred(batch.instances, by)
         rows = np.arange(len(batch.instances), dtype=np.intp)[:, None]
         found: Truths = batch.barred[by][rows, self._positions]
         return found
@@ -278,9 +280,9 @@ class NodeTable:
         self.peers: Floats = np.zeros((count, count + 1))  # takes memory where it is written
         self._reserving: set[int] = set()
         self.online = np.array([state.cluster.nodes[i].online for i in scope], dtype=bool)
-        self._pools: PoolTable | None = None
-        if state.pools is not None:
-            self._pools = PoolTable(state.pools, self.nodes, state.where)
+        self._access: AccessTable | None = None
+        if state.access is not None:
+            self._access = AccessTable(state.access, self.nodes, state.where)
         self._load(range(count))
         self.centres = self._means() if centres is None else list(centres)
         self.values: Floats = self._values()
@@ -288,7 +290,7 @@ class NodeTable:
 
     def view(self, positions: Whole) -> BatchView:
         """Return a view of the nodes at `positions`, in arrays of this shape."""
-        at = None if self._pools is None else Cells(self._pools, positions)
+        at = None if self._access is None else Cells(self._access, positions)
         return _Present(self, positions, at)
 
     def capacity(self, name: str) -> Quantity:
