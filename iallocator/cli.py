@@ -86,7 +86,7 @@ def _run(arguments: list[str]) -> int:
         return 2
     path = files[0] if files else "-"
     if settings.validate:
-        from iallocator.commands.validation import validate
+        from iallocator.commands.runner import validate
         from iallocator.options.table import COMMON
         from iallocator.wire.validation import NEEDED
 

@@ -1,12 +1,22 @@
 """The table of commands: what a person can ask for besides the answer to a request.
 
-A row names the modules with the options of a command and with its class. They are loaded when the
-command is run, or its help is shown. `iallocator.commands.runner.run` runs every row.
+A row names the modules with the options of a command and with the function that does its work. They
+are loaded when its help is shown, or when it is run. `iallocator.commands.runner.run` runs every
+row.
 """
 
 from __future__ import annotations
 
 from iallocator import __version__
+from iallocator.commands.row import (
+    LISTS_GROUP,
+    OTHERS,
+    PLANNERS,
+    READS_ITSELF,
+    SETS_OFFLINE,
+    UNMEASURED,
+    Row,
+)
 from iallocator.errors import UsageError, Voice, cut
 from iallocator.options.parser import parse, positional_words
 from iallocator.options.settings import configuration_path
@@ -14,7 +24,6 @@ from iallocator.options.settings import configuration_path
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
 
     from iallocator.options.table import CommandSettings, Option
 
@@ -22,134 +31,102 @@ __all__ = [
     "COMMANDS", "check_command", "find_command", "options_of", "run_command", "settings_of",
 ]  # fmt: skip
 
-PLANNERS, OTHERS = "planner_options", "other_options"
-"""The modules with the options of commands."""
-
-
-class Row:
-    """A command in the table.
-
-    Attributes
-    ----------
-    summary:
-        What the command does, for the help.
-    options:
-        The module with its class of settings, which is called as the command, without hyphens.
-    module:
-        The module with the class that runs it, which has the same name; if "", the module is
-        called as the command.
-    request:
-        The use of a request in the document: ``needed``, ``optional``, or "" if it is not read.
-    usage:
-        What follows the name of the command on the usage line.
-    """
-
-    __slots__ = ("module", "options", "request", "summary", "usage")
-
-    def __init__(
-        self,
-        summary: str,
-        options: str,
-        *,
-        module: str = "",
-        request: str = "",
-        usage: str = "[OPTIONS] [FILE]",
-    ) -> None:
-        self.summary = summary
-        self.options = options
-        self.module = module
-        self.request = request
-        self.usage = usage
-
+PLANNED = ("original", "planned")
 
 COMMANDS = {
     "ask": Row(
         "what the answer to a question would be, and why, on any cluster; nothing is touched",
-        OTHERS,
-        module="explain",
-        usage="allocate|evacuate NODE,...|relocate INSTANCE|change-group INSTANCE,... "
-        "[OPTIONS] [FILE|-t FILE|-L|-m ADDRESS]",
+        OTHERS, "explain", "explanation", source=READS_ITSELF,
     ),
     "balance": Row(
         "which instances to move: broken musts first, then all nodes carry their share",
-        PLANNERS,
+        PLANNERS, "plans", "plan", states=("original", "balanced"), traits=[LISTS_GROUP],
     ),
     "balance-groups": Row(
         "which instances to move so that groups on shared storage carry their share",
-        PLANNERS,
-        module="between_groups",
+        PLANNERS, "plans", "plan", states=PLANNED, traits=[SETS_OFFLINE],
     ),
-    "capacity": Row("how many more instances fit, with N+1 kept", PLANNERS),
-    "check": Row("what is wrong with the cluster, and whether balancing would help", PLANNERS),
+    "capacity": Row(
+        "how many more instances fit, with N+1 kept",
+        PLANNERS, "capacity", "capacity", states=("tiered", "standard"),
+    ),
+    "check": Row(
+        "what is wrong with the cluster, and whether balancing would help",
+        PLANNERS, "check", "check", states=("original", "balanced"),
+    ),
     "compress": Row(
         "which whole groups could be emptied, and the moves that empty one",
-        PLANNERS,
-        module="between_groups",
+        PLANNERS, "plans", "plan", states=PLANNED, traits=[SETS_OFFLINE],
     ),
     "config": Row(
         "the settings that count for a document, and where each came from",
-        OTHERS,
-        request="optional",
+        OTHERS, "show", "settings", request="optional", traits=[UNMEASURED],
     ),
     "constraints": Row(
         "what binds the placements of a document, and where it comes from",
-        OTHERS,
-        request="optional",
+        OTHERS, "show", "constraints", request="optional",
     ),
     "explain": Row(
         "why the answer to a request is what it is",
-        OTHERS,
-        request="needed",
-        usage="[OPTIONS] [FILE|FOLDER#CALL]",
+        OTHERS, "explain", "explanation", source=READS_ITSELF, request="needed",
     ),
     "history": Row(
         "what Ganeti asked and was told: the calls that --capture kept",
-        OTHERS,
-        usage="[OPTIONS] FOLDER",
+        OTHERS, "show", "calls", source=READS_ITSELF,
     ),
     "make-room": Row(
         "the few moves of others after which a request that finds no room fits",
-        PLANNERS,
-        request="optional",
+        PLANNERS, "plans", "plan", request="optional", states=("original", "roomy"),
     ),
     "place": Row(
         "the whole cluster placed anew by one of Pacemaker's strategies",
-        PLANNERS,
-        request="optional",
+        PLANNERS, "plans", "plan", request="optional", states=("original", "placed"),
     ),
-    "reboot": Row("which nodes can be rebooted together, and what moves away and back", PLANNERS),
+    "reboot": Row(
+        "which nodes can be rebooted together, and what moves away and back",
+        PLANNERS, "plans", "reboots", states=("original", "rebooted"), traits=[SETS_OFFLINE],
+    ),
     "redistribute": Row(
         "which instances to move to other groups so that every group is healthy",
-        PLANNERS,
-        module="between_groups",
+        PLANNERS, "plans", "plan", states=PLANNED, traits=[SETS_OFFLINE],
     ),
-    "repair": Row("instances whose nodes are offline, repaired as far as their tags allow", OTHERS),
+    "repair": Row(
+        "instances whose nodes are offline, repaired as far as their tags allow",
+        OTHERS, "repair", "repairs",
+    ),
     "replay": Row(
         "run stored requests again and compare with the stored answers",
-        OTHERS,
-        usage="[OPTIONS] PATH...",
+        OTHERS, "replay", "outcomes", source=READS_ITSELF,
     ),
-    "report": Row("a cluster as it is, as a page for a browser", OTHERS, module="show"),
-    "show": Row("a cluster as it is: groups, networks, statistics, nodes, instances", OTHERS),
+    "report": Row(
+        "a cluster as it is, as a page for a browser",
+        OTHERS, "show", "health", traits=[SETS_OFFLINE],
+    ),
+    "show": Row(
+        "a cluster as it is: groups, networks, statistics, nodes, instances",
+        OTHERS, "show", "cluster", traits=[SETS_OFFLINE],
+    ),
     "snapshot": Row(
         "clusters as files, for every planner and for htools",
-        OTHERS,
-        usage="[OPTIONS] [FILE|-t FILE|-L|-m ADDRESS...]",
+        OTHERS, "snapshot", "files", source=READS_ITSELF,
     ),
-    "squeeze": Row("which nodes to power down, or which standby nodes to power on", PLANNERS),
-}
+    "squeeze": Row(
+        "which nodes to power down, or which standby nodes to power on",
+        PLANNERS, "plans", "plan", states=("original", "squeezed"), traits=[LISTS_GROUP],
+    ),
+}  # fmt: skip
 """Name -> row."""
 
-
-def _class_of(name: str, module: str) -> Any:
-    from importlib import import_module
-
-    return getattr(import_module(f"iallocator.commands.{module}"), name.title().replace("-", ""))
+UNDO = Row("", PLANNERS, "plans", "plan", states=("original", "undone"))
+"""The row for ``--undo`` of any command that plans moves: another plan, with the same options."""
 
 
 def settings_of(name: str) -> type[CommandSettings]:
     """Load the settings of the command `name`."""
-    settings: type[CommandSettings] = _class_of(name, COMMANDS[name].options)
+    from importlib import import_module
+
+    module = import_module(f"iallocator.commands.{COMMANDS[name].options}")
+    settings: type[CommandSettings] = getattr(module, name.title().replace("-", ""))
     return settings
 
 
@@ -222,7 +199,7 @@ def run_command(name: str, arguments: Sequence[str]) -> int:
     if settings.help:
         from iallocator.options.table import help_lines
 
-        lines = [f"usage: iallocator {name} {row.usage}", "", row.summary, ""]
+        lines = [f"usage: iallocator {name} {settings.usage}", "", row.summary, ""]
         print("\n".join([*lines, *help_lines(table), ""]), end="")
         return 0
     if path := configuration_path(settings):
@@ -232,12 +209,12 @@ def run_command(name: str, arguments: Sequence[str]) -> int:
         configure(settings, path, COMMANDS, files, name, table, rejection_of(name, table))
     Voice.quiet = settings.quiet
     if settings.validate:
-        from iallocator.commands.validation import validate
+        from iallocator.commands.runner import validate
 
         return validate(settings, positional, row.request, table)
+    from iallocator.commands.command import Command
     from iallocator.commands.runner import run
 
-    module = row.module or name.replace("-", "_")
-    if getattr(settings, "undo", ""):  # another plan, with the same options
-        name = module = "undo"
-    return run(_class_of(name, module)(name, settings, positional))
+    if getattr(settings, "undo", ""):
+        name, row = "undo", UNDO
+    return run(Command(name, row, settings, positional))

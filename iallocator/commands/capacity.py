@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from functools import partial
 
-from iallocator.commands.command import Command, Result, ShownState, enforced_relations
+from iallocator.commands.command import Result, ShownState, enforced_relations
 from iallocator.commands.progress import progress_line, say_progress
-from iallocator.deadline import Deadline, limit_reached
+from iallocator.deadline import limit_reached
 from iallocator.engine import reading_for
 from iallocator.errors import UsageError, tell
 from iallocator.model.templates import DISKLESS, DRBD, PLAIN, TEMPLATES
@@ -15,44 +14,41 @@ from iallocator.planners.capacity.capacity import CapacityOptions, study
 from iallocator.planners.capacity.instance_size import Size, largest_sizes, standard_size
 from iallocator.planners.capacity.report import key_lines, study_document
 from iallocator.planners.eligible import nodes_named
-from iallocator.render.capacity import allocation_map, capacity_page
-from iallocator.render.table import wants_colour
+from iallocator.render.capacity import allocation_map
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
+    from iallocator.aliases import Json
+    from iallocator.commands.command import Command
     from iallocator.commands.planner_options import Capacity as Settings
+    from iallocator.deadline import Deadline
     from iallocator.options.settings import Settings as Common
     from iallocator.planners.capacity.capacity import CapacityReport
     from iallocator.planners.capacity.fill import FillResult
     from iallocator.planners.capacity.forecast import Past
-    from iallocator.render.page.view import PageView
     from iallocator.sources import Source
 
-__all__ = ["Capacity"]
+__all__ = ["capacity"]
 
 
-class Capacity(Command):
-    """Fills the cluster, as long as instances fit with N+1 kept."""
-
-    suffixes = ("tiered", "standard")
-    settings: Settings
-
-    def plan(self, source: Source, settings: Common, deadline: Deadline) -> Result:
-        """Fill the cluster."""
-        wanted = _wanted(self.settings, settings, source)
-        with progress_line("filling"):
-            return Filled(study(source.cluster, wanted, _say_filling), self.settings)
+def capacity(command: Command, deadline: Deadline) -> Result:
+    """Fill the cluster, as long as instances fit with N+1 kept."""
+    wanted = _wanted(command.settings, command.effective, command.source)
+    with progress_line("filling"):
+        return Filled(study(command.source.cluster, wanted, _say_filling), command)
 
 
 class Filled(Result):
     """How many instances fitted, and the states at the ends."""
 
-    def __init__(self, found: CapacityReport, settings: Settings) -> None:
+    def __init__(self, found: CapacityReport, command: Command) -> None:
         super().__init__(status=int(found.nowhere))
+        settings = command.settings
         self._found = found
         self._settings = settings
+        self._tagged = command.effective
         self.interrupted = found.interrupted
         self.before = self._states()
         if found.late:
@@ -77,32 +73,28 @@ class Filled(Result):
                     tell(*allocation_map(kind.capitalize(), self._document[kind]))
         return True
 
-    def text(self) -> str:
-        """Return what fitted as text for people, or as hspace's keys."""
-        if self._settings.machine_readable == "yes":
-            return "".join(f"{line}\n" for line in key_lines(self._found))
-        return capacity_page(self._document, wants_colour(sys.stdout))
+    def htools_lines(self) -> Iterable[str]:
+        """Return what fitted as hspace's keys."""
+        return key_lines(self._found)
 
-    def page(self) -> PageView:
-        """Return the page; both ends are checked as far as there is time left for it."""
+    def facts(self, medium: str) -> Json:
+        """Return nothing for the text; for the page, the health now and of the full cluster."""
+        if medium == "text":
+            return {}
         from iallocator.documents.moments import Examination, cluster_names, nodes_at, standing
-        from iallocator.render.page.capacity_page import capacity_view
 
-        settings = self._settings
-        relations = enforced_relations(self._found.before.cluster, settings)
-        deadline = Deadline.of_run(settings.planning_seconds)
-        how = Examination(settings.n1, settings.min_disk, relations, deadline)
-        found = self._found
+        settings, found = self._settings, self._found
+        relations = enforced_relations(found.before.cluster, settings)
+        how = Examination.of(self._tagged, settings.min_disk, relations)
         filled = (("Tiers", found.tiered), ("Standard", found.standard))
         ends = [nodes_at(run.state, title) for title, run in filled if run is not None]
         full = None if found.standard is None else standing(found.standard.state, how)
-        facts = {
+        return {
             "cluster": cluster_names(found.before.cluster),
             "moments": [nodes_at(found.before, "Now"), *ends],
             "after": full,
             "before": standing(found.before, how),
         }
-        return capacity_view(self._document, facts)
 
 
 def _wanted(settings: Settings, tagged: Common, source: Source) -> CapacityOptions:

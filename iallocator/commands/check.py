@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-
-from iallocator.commands.command import Command, Result, ShownState, enforced_relations
+from iallocator.commands.command import Result, ShownState, enforced_relations
 from iallocator.commands.progress import progress_line
 from iallocator.deadline import SIGNALLED, TIME_IS_UP, Deadline, limit_reached
 from iallocator.documents.checkup import Checkup
-from iallocator.errors import UsageError, tell
+from iallocator.errors import tell
 from iallocator.model.state import State
 from iallocator.options.settings import REQUEST_SETTINGS
 from iallocator.planners.check.health import examine
@@ -18,13 +16,14 @@ from iallocator.planners.result import GroupPlan, GroupPlans
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from iallocator.aliases import Json
-    from iallocator.commands.planner_options import Check as Settings
-    from iallocator.options.settings import Settings as Common
-    from iallocator.render.page.view import PageView
-    from iallocator.sources import Source
+    from collections.abc import Iterable
+    from typing import Any
 
-__all__ = ["Check"]
+    from iallocator.aliases import Json
+    from iallocator.commands.command import Command
+    from iallocator.commands.planner_options import Check as Settings
+
+__all__ = ["check"]
 
 NOT_ANALYSED = 3
 """The exit status if nothing wrong was found, and time did not suffice for all failures."""
@@ -33,59 +32,44 @@ BALANCING = 0.5
 """The share of the time that is for balancing; the rest is for what is wrong."""
 
 
-class Check(Command):
-    """Finds what is wrong with the cluster, and tries whether balancing would help."""
+def check(command: Command, deadline: Deadline) -> Result:
+    """Find what is wrong with the cluster, and balance every group if that may help."""
+    own: Any = command.effective  # the modes of N+1 that tags ask for included
+    cluster = command.source.cluster
+    set_offline(cluster, own.offline)
+    if own.max_cpu is not None:
+        set_vcpu_ratio(cluster, own.max_cpu)
+    with progress_line("checking"):
+        now = _health(State(cluster), own, deadline)
+    trying = _is_to_be_tried(now, own)
+    if trying:
+        from iallocator.commands.plans import balanced
 
-    suffixes = ("original", "balanced")
-    settings: Settings
+        seconds = own.planning_seconds - (1 - BALANCING) * (deadline.left or 0.0)
+        with progress_line("balancing"):
+            done = balanced(cluster, own, own, Deadline.of_run(seconds))
+    else:
+        plans = [GroupPlan(one.group, Plan("balance", one.score)) for one in now.before]
+        done = GroupPlans("balance", State(cluster), plans)
+    reasons = {done.plan.reason, *(one.plan.reason for one in done.plans)}
+    for why in (TIME_IS_UP, SIGNALLED):
+        if why in reasons:
+            tell(f"iallocator: {why} before balancing was at its end")
+    if deadline.over() or TIME_IS_UP in reasons:
+        tell(f"iallocator: {limit_reached(own.planning_seconds)}")
+    if done.moves:
+        _leave_out_needless_copies(done, own, deadline)
+    return Checked(done, now, own, trying)
 
-    def adjust(self, source: Source) -> None:
-        """Take dynamic utilisation from a file, and reject ``--racks`` without any."""
-        if self.settings.racks and not any(node.locations for node in source.cluster.nodes):
-            raise UsageError(
-                "--racks: no node is in a failure domain (cluster tag htools:nlocation:PREFIX, "
-                "node tag PREFIX:NAME)"
-            )
-        super().adjust(source)
 
-    def plan(self, source: Source, settings: Settings, deadline: Deadline) -> Result:
-        """Find what is wrong, and balance every group if that may help."""
-        own = self.settings = settings  # the modes of N+1 that tags ask for included
-        cluster = source.cluster
-        set_offline(cluster, own.offline)
-        if own.max_cpu is not None:
-            set_vcpu_ratio(cluster, own.max_cpu)
-        with progress_line("checking"):
-            now = _health(State(cluster), own, deadline)
-        trying = self._is_to_be_tried(now)
-        if trying:
-            from iallocator.commands.balance import balanced
-
-            seconds = settings.planning_seconds - (1 - BALANCING) * (deadline.left or 0.0)
-            with progress_line("balancing"):
-                done = balanced(cluster, own, settings, Deadline.of_run(seconds))
-        else:
-            plans = [GroupPlan(one.group, Plan("balance", one.score)) for one in now.before]
-            done = GroupPlans("balance", State(cluster), plans)
-        reasons = {done.plan.reason, *(one.plan.reason for one in done.plans)}
-        for why in (TIME_IS_UP, SIGNALLED):
-            if why in reasons:
-                tell(f"iallocator: {why} before balancing was at its end")
-        if deadline.over() or TIME_IS_UP in reasons:
-            tell(f"iallocator: {limit_reached(settings.planning_seconds)}")
-        if done.moves:
-            _leave_out_needless_copies(done, settings, own.min_disk, deadline)
-        return Checked(done, now, own, trying)
-
-    def _is_to_be_tried(self, now: Checkup) -> bool:
-        """Return whether balancing is tried: if something is wrong, or if options ask for it."""
-        own = self.settings
-        if own.no_simulation:
-            return False
-        if own.machine_readable:
-            return now.hcheck_needs
-        asked = own.simulation or own.chosen_for_moves()
-        return bool(asked) or now.healthy is False
+def _is_to_be_tried(now: Checkup, own: Settings) -> bool:
+    """Return whether balancing is tried: if something is wrong, or if options ask for it."""
+    if own.no_simulation:
+        return False
+    if own.machine_readable:
+        return now.hcheck_needs
+    asked = own.simulation or own.chosen_for_moves()
+    return bool(asked) or now.healthy is False
 
 
 class Checked(Result):
@@ -141,50 +125,49 @@ class Checked(Result):
         return Checkup(now.before, then.before, moves, now.capacity_checks, now.tag_findings)
 
     def document(self) -> Json:
+        """Return what is wrong without several failures at once, which may be many."""
+        return self._found.findings()
+
+    def json(self) -> Json:
         """Return what is wrong, and the moves that balancing makes, as plain data."""
         return {**self._done.document(), "command": "check", **self._found.document()}
 
-    def text(self) -> str:
-        """Return what is wrong as text for people, or as hcheck's keys."""
-        if self._settings.machine_readable:
-            return "".join(f"{line}\n" for line in self._found.hcheck_lines())
-        from iallocator.names import domains_of
-        from iallocator.render.checkup import show_checkup
-        from iallocator.render.table import Page, wants_colour
+    def htools_lines(self) -> Iterable[str]:
+        """Return what is wrong as hcheck's keys."""
+        return self._found.hcheck_lines()
 
-        cluster = self._done.cluster
-        domains = domains_of((n.name for n in cluster.nodes), (i.name for i in cluster.instances))
-        page = Page(wants_colour(sys.stdout), domains=domains)
-        show_checkup(self._found.findings(), self._found.facts(), page)
-        page.say_left_out()
-        return page.text()
+    def facts(self, medium: str) -> Json:
+        """Return the words of findings for the text; for the page, the health at both ends.
 
-    def page(self) -> PageView:
-        """Return the page; what is wrong is known, and is not found out again."""
+        What is wrong is known, and is not found out again.
+        """
+        done, found, settings = self._done, self._found, self._settings
+        if medium == "text":
+            from iallocator.names import domains_of
+
+            nodes, instances = done.cluster.nodes, done.cluster.instances
+            domains = domains_of((n.name for n in nodes), (i.name for i in instances))
+            return {**found.facts(), "domains": domains}
         from iallocator.documents.moments import Examination, cluster_facts
         from iallocator.documents.plan import plan_facts
         from iallocator.ganeti.jobs import transition_document
-        from iallocator.render.page.check_page import check_page
 
-        done, found, settings = self._done, self._found, self._settings
-        how = Examination(settings.n1, settings.min_disk)
+        how = Examination.of(settings, settings.min_disk)
         if found.moves:
             facts = plan_facts(done, how, health=(found.before, found.after))
         else:
             facts = cluster_facts(done.before, how, found.before)
         plan = {**done.document(), "transition": transition_document(done.transition)}
-        return check_page(found.findings(), {**facts, **found.facts(), "plan": plan})
+        return {**facts, **found.facts(), "plan": plan}
 
 
-def _leave_out_needless_copies(
-    done: GroupPlans, settings: Common, min_disk: float, whole: Deadline
-) -> None:
+def _leave_out_needless_copies(done: GroupPlans, settings: Settings, whole: Deadline) -> None:
     """Leave needless copies out of a plan that passes verification, as `balance` does."""
     from iallocator.commands.verification import limits_of_plan, without_needless_copies
     from iallocator.planners.outcome import Failures
     from iallocator.planners.verify import verify_moves, verify_transition
 
-    limits = limits_of_plan(done, settings, min_disk)
+    limits = limits_of_plan(done, settings, settings.min_disk)
     failures = Failures(limits)
     if not verify_moves(done.before, done.entries, limits, failures):
         without_needless_copies(

@@ -1,15 +1,16 @@
-"""What a command is, and what its result is, for the one runner."""
+"""One run of a command, and its result, for `iallocator.commands.runner`."""
 
 from __future__ import annotations
 
+from iallocator.commands.row import SETS_OFFLINE
 from iallocator.constraints.affinity_factory import relations_of
 from iallocator.deadline import Running
 from iallocator.engine import reading_for, request_in, summary
 from iallocator.errors import UsageError, cut, tell
 from iallocator.files import read_file
 from iallocator.names import short_names, whole_name
-from iallocator.sources import load
-from iallocator.wire.codec import pretty
+from iallocator.sources import document_path, load
+from iallocator.wire.codec import decode, pretty
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,16 +18,15 @@ if TYPE_CHECKING:
     from typing import Any
 
     from iallocator.aliases import Json
+    from iallocator.commands.row import Row
     from iallocator.commands.shared_options import Execution
     from iallocator.constraints.relations import Relations
-    from iallocator.deadline import Deadline
     from iallocator.execution.queue import JobQueue
     from iallocator.execution.records import Records
     from iallocator.model.cluster import Cluster, Load
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
     from iallocator.options.settings import Settings
-    from iallocator.render.page.view import PageView
     from iallocator.requests.existing import Request
     from iallocator.sources import Source
 
@@ -65,7 +65,7 @@ class ShownState:
 
 
 class Result:
-    """What a command found: one document, and what renders it.
+    """What a command found: one document, and what its renderers show beside it.
 
     Attributes
     ----------
@@ -87,13 +87,16 @@ class Result:
 
     finite = False
     interrupted = False
+    executable = True
     before: Iterable[ShownState] = ()
     after: Iterable[ShownState] = ()
 
-    def __init__(self, document: Json | None = None, status: int = 0) -> None:
+    def __init__(
+        self, document: Json | None = None, facts: Json | None = None, status: int = 0
+    ) -> None:
         self._document: Json = {} if document is None else document
+        self._facts: Json = {} if facts is None else facts
         self.status = status
-        self.executable = True
         self.remarks: Iterable[str] = ()
         self.problems: list[str] = []
 
@@ -102,20 +105,24 @@ class Result:
         return True
 
     def document(self) -> Json:
-        """Return the result as plain data."""
+        """Return the result as plain data, for the renderers."""
         return self._document
 
-    def text(self) -> str:
-        """Return the document as text for people, with the end of its last line."""
-        raise NotImplementedError
+    def json(self) -> Json:
+        """Return the document that ``--json`` writes: that of the renderers, or more or less."""
+        return self.document()
 
-    def page(self) -> PageView:
-        """Return the result as a page for a browser."""
+    def facts(self, medium: str) -> Json:
+        """Return what the renderer for ``text`` or ``page`` shows beside the document."""
+        return self._facts
+
+    def htools_lines(self) -> Iterable[str]:
+        """Return the lines ``KEY=value`` of one of htools' programs, for machines."""
         raise NotImplementedError
 
     def transition(self) -> Json:
         """Return the steps of the result, for a drawing or to execute them."""
-        transition: Json = self.document()["transition"]
+        transition: Json = self.json()["transition"]
         return transition
 
     def script(self) -> list[str]:
@@ -124,22 +131,12 @@ class Result:
 
 
 class Command:
-    """A command: what it reads, and how it finds its result.
-
-    `iallocator.commands.runner.run` calls the methods, in the order in which they stand here.
+    """One run of a command: its options, and what was read.
 
     Attributes
     ----------
-    suffixes:
-        Endings of the files that ``--save-cluster`` writes.
-    measured:
-        Whether monitoring daemons are asked how busy instances are.
-    reads_request:
-        Whether the request of the document counts, if it has one.
-    sets_offline:
-        Whether the nodes of ``--offline`` are offline as soon as the cluster is read.
-    lists_group:
-        Whether lists of nodes and instances show only the group of ``--group``.
+    row:
+        The row of the command in the table.
     request:
         The request that was read.
     source:
@@ -148,34 +145,41 @@ class Command:
         The settings, completed from tags.
     warnings:
         What was wrong with settings in tags.
+    partial:
+        The result to show if a signal ends a command that reads its input itself.
+    follower:
+        What makes the follower of an execution on a queue; None for no follower.
+    broken_promises:
+        Return what a plan is for and does not reach once it is verified.
+    hindrance:
+        Return why ``-X`` must not execute a plan, although it breaks no limit; or "".
+    prefix:
+        What the remarks about a plan begin with on stderr.
     """
-
-    suffixes: Sequence[str] = ()
-    measured = True
-    reads_request = False
-    sets_offline = False
-    lists_group = False
 
     request: Request | None = None
     source: Source
     effective: Settings
     settings: Any
+    partial: Result | None = None
+    follower: Followed | None = None
+    prefix = ""
 
-    def __init__(self, name: str, settings: Settings, positional: Sequence[str]) -> None:
+    def __init__(self, name: str, row: Row, settings: Settings, positional: Sequence[str]) -> None:
         self.name = name
+        self.row = row
         self.settings = settings
         self.positional = positional
         self.warnings: list[str] = []
-
-    def find(self) -> Result | None:
-        """Return the result of a command that reads its input itself.
-
-        None, as here: the runner reads the cluster, and calls `adjust`, `asked` and `plan`.
-        """
-        return None
+        self.broken_promises: Callable[[], list[str]] = list
+        self.hindrance: Callable[[], str] = str
+        self._request_document: Any = None
 
     def read(self) -> Source:
         """Read the cluster; with ``-v`` report on stderr what was read.
+
+        If a command with the option ``--request`` reads the cluster from elsewhere, and the option
+        is not given, then the file has the request alone.
 
         Raises
         ------
@@ -183,6 +187,14 @@ class Command:
             As `iallocator.sources.load`.
         """
         settings = self.settings
+        if getattr(settings, "request", None) == "" and settings.names_another_cluster:
+            raw = read_file(document_path(settings, self.positional), settings.max_input)
+            if not raw.strip():
+                raise UsageError(
+                    f"{self.name} needs a request: a document with one, in FILE or piped in"
+                )
+            self._request_document = decode(raw)
+            self.positional, settings.ialloc_src = [], ""
         source = load(settings, self.positional, reading_for(settings))
         Running.has_read()
         if settings.verbose:
@@ -194,9 +206,24 @@ class Command:
         return source
 
     def adjust(self, source: Source) -> None:
-        """Change the cluster as options require, before anything else."""
+        """Change the cluster as options require, before anything else; ``--undo`` requires nothing.
+
+        Raises
+        ------
+        UsageError
+            If ``--racks`` asks for failure domains, and no node is in one.
+        """
         settings = self.settings
-        if self.sets_offline:
+        if getattr(settings, "undo", ""):
+            return
+        if getattr(settings, "racks", False) and not any(
+            node.locations for node in source.cluster.nodes
+        ):
+            raise UsageError(
+                "--racks: no node is in a failure domain (cluster tag htools:nlocation:PREFIX, "
+                "node tag PREFIX:NAME)"
+            )
+        if SETS_OFFLINE in self.row.traits:
             from iallocator.planners.eligible import set_offline
 
             set_offline(source.cluster, settings.offline)
@@ -204,27 +231,30 @@ class Command:
             _take_loads(source.cluster, settings.dynu_file, settings.max_input)
 
     def asked(self, source: Source) -> Mapping[str, Any]:
-        """Return the settings that the request in the document of `source` contains."""
-        if self.reads_request:
-            self.request = request_in(source.document, source.cluster, self.settings)
+        """Return the settings of the request in the document of `source`, or in ``--request``.
+
+        Raises
+        ------
+        UsageError
+            If a command with the option ``--request`` has no request.
+        """
+        if not self.row.request:
+            return {}
+        words = getattr(self.settings, "request", None)  # None: the command has no such option
+        document = self._request_document or source.document
+        if words:
+            from iallocator.commands.questions import request_in_words
+
+            document = {"request": request_in_words(words, source)}
+        self.request = request_in(document, source.cluster, self.settings)
+        if self.request is None and words is not None:
+            raise UsageError(f"{self.name} needs a document with a request, or --request WORDS")
         return self.request.asked if self.request else {}
-
-    def plan(self, source: Source, settings: Any, deadline: Deadline) -> Result:
-        """Return the result that `deadline` ends; `settings` are completed from tags."""
-        raise NotImplementedError
-
-    def stopped(self) -> Result | None:
-        """Return what there is to show if a signal ended `find`; None for nothing."""
-        return None
 
     @property
     def master(self) -> str:
         """The name of the master node; "" if it is unknown."""
         return getattr(self.settings, "master", "") or self.source.master
-
-    def follower(self) -> Followed | None:
-        """Return what makes the follower of an execution on a queue; None for no follower."""
-        return None
 
 
 def print_json(document: object, finite: bool = False) -> None:

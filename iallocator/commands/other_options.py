@@ -100,6 +100,8 @@ def words_of_question(positional: Sequence[str]) -> tuple[str, list[str], Sequen
 class Explain(CommandSettings):
     """``iallocator explain``: why the answer to a request is what it is."""
 
+    usage = "[OPTIONS] [FILE|FOLDER#CALL]"
+
     json: bool = option("--json", "write the explanation as one JSON document")
     brief: bool = option("--brief", "only what was decided, or what came closest")
     instance: str | None = option(
@@ -124,6 +126,11 @@ class Ask(Question, Explain):
 
     Exit status 0 whether the request can be satisfied or not.
     """
+
+    usage = (
+        "allocate|evacuate NODE,...|relocate INSTANCE|change-group INSTANCE,... "
+        "[OPTIONS] [FILE|-t FILE|-L|-m ADDRESS]"
+    )
 
     def check(self, positional: Sequence[str]) -> None:
         """Reject words that are no question."""
@@ -161,6 +168,8 @@ class Constraints(CommandSettings):
 
 class History(CommandSettings):
     """``iallocator history``: the captured calls of a folder, as a table."""
+
+    usage = "[OPTIONS] FOLDER"
 
     json: bool = option("--json", "write the calls as one JSON document")
     type: str = option(
@@ -242,6 +251,8 @@ class Replay(CommandSettings):
     interrupted, what was found until then is printed.
     """
 
+    usage = "[OPTIONS] PATH..."
+
     update: bool = option("--update", "store the answers and say what that changes")
     keys: list[str] | None = option(
         "--keys", "compare only these members of the responses", members, "KEY,..."
@@ -280,6 +291,8 @@ class Snapshot(CommandSettings):
 
     Exit status 0: all are written; 2: some are not, and why is on stderr.
     """
+
+    usage = "[OPTIONS] [FILE|-t FILE|-L|-m ADDRESS...]"
 
     addresses: Sequence[str] = option(
         "--rapi --master -m",

@@ -1,90 +1,35 @@
-"""The steps that all commands have in common which plan moves."""
+"""A plan of moves as a result: it is verified before it is shown."""
 
 from __future__ import annotations
 
-from iallocator.commands.command import Command, Result, ShownState
+from iallocator.commands.command import Result, ShownState
 from iallocator.commands.progress import progress_line
 from iallocator.commands.verification import ROUNDS, limits_of_plan, verified
-from iallocator.deadline import Deadline, limit_reached
 from iallocator.errors import tell
 from iallocator.ganeti.commands import job_sets_of_moves, job_sets_of_steps, script
 from iallocator.ganeti.jobs import transition_document
 from iallocator.planners.plan import note_broken
-from iallocator.render.plan import plan_lines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from typing import Any
-
     from iallocator.aliases import Json
+    from iallocator.commands.command import Command
     from iallocator.planners.plan_limits import PlanLimits
     from iallocator.planners.result import PlanResult
-    from iallocator.render.page.view import PageView
-    from iallocator.sources import Source
 
-__all__ = ["PlanCommand"]
-
-WELL = "Verified, all is well: no order of the steps that was tried breaks a limit"
-
-
-class PlanCommand(Command):
-    """A command that plans moves; a subclass has a planner, and may change the other methods.
-
-    Attributes
-    ----------
-    suffixes:
-        Endings of the files with the states before and after the plan.
-    min_disk:
-        The share of the disk of each node that stays free.
-    """
-
-    suffixes = ("original", "planned")
-
-    def plan(self, source: Source, settings: Any, deadline: Deadline) -> Result:
-        """Return the plan for `source`, which is verified before it is shown."""
-        with progress_line("planning"):
-            done = self.planner(source, settings, deadline)
-        if deadline.over():
-            done.remarks.append(limit_reached(settings.planning_seconds))
-        return Planned(done, self)
-
-    def planner(self, source: Source, settings: Any, deadline: Deadline) -> PlanResult:
-        """Return the plan that `deadline` ends; `settings` are completed from tags."""
-        raise NotImplementedError
-
-    def broken_promises(self, done: PlanResult) -> list[str]:
-        """Return what the plan is for and does not reach."""
-        return []
-
-    def hindrance(self, done: PlanResult) -> str:
-        """Return why ``-X`` must not execute the plan, although it breaks no limit; or ""."""
-        return ""
-
-    def remarks(self, done: PlanResult) -> Iterable[str]:
-        """Return what a person should know, for stderr."""
-        return done.remarks
-
-    def lines(self, plan: Json) -> Iterable[str] | None:
-        """Return the plan as text for people; None for the text that all plans have."""
-        return None
-
-    @property
-    def min_disk(self) -> float:
-        """The share of the disk of each node that stays free."""
-        return 0.0
+__all__ = ["Planned"]
 
 
 class Planned(Result):
     """A plan, verified by `complete`."""
 
-    def __init__(self, done: PlanResult, command: PlanCommand) -> None:
+    def __init__(self, done: PlanResult, command: Command) -> None:
         super().__init__()
         self._done = done
         self._command = command
         self.interrupted = done.interrupted
-        self.remarks = command.remarks(done)
-        before, after = command.suffixes
+        self.remarks = [f"{command.prefix}{remark}" for remark in done.remarks]
+        before, after = command.row.states
         self.before = [ShownState("Initial", before, lambda: done.before)]
         self.after = [ShownState("Final", after, done.after)]
 
@@ -93,7 +38,8 @@ class Planned(Result):
         done, command, settings = self._done, self._command, self._command.settings
 
         def limits_of(done: PlanResult) -> PlanLimits:
-            return limits_of_plan(done, command.effective, command.min_disk)
+            min_disk = getattr(settings, "min_disk", 0.0)
+            return limits_of_plan(done, command.effective, min_disk)
 
         self._limits = limits_of(done)
         with progress_line("checking the plan"):
@@ -101,13 +47,13 @@ class Planned(Result):
             self.problems, sound = verified(done, limits_of, rounds)
         if done.in_turn:
             note_broken(done.before, done.entries, self._limits.relations)
-        promises = command.broken_promises(done) if sound and not self.problems else []
+        promises = command.broken_promises() if sound and not self.problems else []
         sound = sound and not promises
         self.problems += promises
         if sound:
             transition = transition_document(done.transition)
             self._document = {**done.document(), "transition": transition}
-            hindrance = command.hindrance(done) if settings.execute else ""
+            hindrance = command.hindrance() if settings.execute else ""
             if hindrance:
                 self.problems.append(f"the plan is not carried out: {hindrance}")
         else:
@@ -115,15 +61,6 @@ class Planned(Result):
         self.executable = not self.problems
         self.status = int(bool(self.problems) or done.incomplete)
         return sound
-
-    def text(self) -> str:
-        """Return the plan as text for people."""
-        plan = self._document
-        lines = self._command.lines(plan)
-        if lines is None:
-            lines = plan_lines(plan, {n.name: n.group.name for n in self._done.cluster.nodes})
-        well = [WELL] if self._command.settings.verify_plan else []
-        return "".join(f"{line}\n" for line in (*lines, *well))
 
     def script(self) -> list[str]:
         """Return the commands for a shell; if hbal is followed, in the job sets of hbal."""
@@ -134,14 +71,20 @@ class Planned(Result):
             return script(done.cluster, job_sets_of_moves(transition, moves, done.job_sets()))
         return script(done.cluster, job_sets_of_steps(transition))
 
-    def page(self) -> PageView:
-        """Return the page; both ends are checked as far as there is time left for it."""
+    def facts(self, medium: str) -> Json:
+        """Return the groups of nodes for the text; for the page, the health at both ends.
+
+        Both ends are examined as far as there is time left for it.
+        """
+        done, settings = self._done, self._command.settings
+        if medium == "text":
+            return {
+                "group_of": {node.name: node.group.name for node in done.cluster.nodes},
+                "settings": settings,
+                "verified": settings.verify_plan,
+            }
         from iallocator.documents.moments import Examination
         from iallocator.documents.plan import plan_facts
-        from iallocator.render.page.plan_page import plan_page
 
-        limits = self._limits
-        deadline = Deadline.of_run(limits.settings.planning_seconds)
-        how = Examination(limits.settings.n1, limits.min_disk, limits.relations, deadline)
-        remarks = [*self.problems, *self._done.remarks]
-        return plan_page(self._document, plan_facts(self._done, how, remarks))
+        how = Examination.of(self._limits.settings, self._limits.min_disk, self._limits.relations)
+        return plan_facts(done, how, [*self.problems, *done.remarks])

@@ -1,29 +1,40 @@
-"""The one function that runs every command: read, find the result, show it, carry it out.
+"""The one function that runs every command: read, find the result, show it, execute it.
 
-A result is one document.  It is shown as text or JSON, and as a page, a drawing, a script and
-saved states if options ask for them.
+A result is one document. It is shown as text or JSON, and as a page, a drawing, a script and saved
+states if options ask for them. With ``--validate`` a command checks its input instead.
 """
 
 from __future__ import annotations
 
-from iallocator.commands.command import print_json, reject_silent_nodes
+import sys
+from importlib import import_module
+
+from iallocator.commands.command import Result, print_json, reject_silent_nodes
 from iallocator.commands.progress import progress_line
-from iallocator.deadline import Deadline, Stopped
+from iallocator.commands.row import LISTS_GROUP, UNMEASURED
+from iallocator.deadline import Deadline, Stopped, limit_reached
 from iallocator.engine import effective_settings, reading_for
-from iallocator.errors import INTERRUPTED, UsageError, cut, tell
-from iallocator.files import WholeOutput, check_writable, is_stdout, write_file
-from iallocator.sources import load
+from iallocator.errors import INTERRUPTED, IallocatorError, UsageError, cut, one_line, say, tell
+from iallocator.files import WholeOutput, check_writable, is_stdout, read_file, write_file
+from iallocator.render.renderers import PAGE, TEXT, drawing_of, page_of, text_of
+from iallocator.sources import document_path, load, named, substitute
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Sequence
     from typing import Any
 
     from iallocator.aliases import Json
-    from iallocator.commands.command import Command, Result, ShownState
+    from iallocator.commands.command import Command, ShownState
     from iallocator.model.cluster import Cluster
+    from iallocator.options.settings import Settings
+    from iallocator.options.table import Option
+    from iallocator.planners.result import PlanResult
 
-__all__ = ["read_again", "run"]
+__all__ = ["read_again", "run", "validate"]
+
+PLANS = ("plan", "reboots")
+"""The documents of plans, which are verified before they are shown."""
 
 PICTURES = frozenset(
     ["png", "jpg", "jpeg", "gif", "webp", "bmp", "tif", "tiff", "pdf", "ps", "eps", "html", "htm"]
@@ -40,17 +51,20 @@ def run(command: Command) -> int:
     def again() -> Cluster:
         return read_again(command)
 
+    module = import_module(f"iallocator.commands.{command.row.module}")
+    work = getattr(module, command.name.replace("-", "_"))
+    if hasattr(module, "follower"):
+        command.follower = module.follower(command)
     if getattr(settings, "resume", ""):
         from iallocator.commands.execution import resume
 
-        return resume(settings, again, command.follower())
+        return resume(settings, again, command.follower)
     try:
-        found = command.find() or _find(command)
+        found: Result = _find(command, work) if command.row.source else work(command)
     except Stopped:
-        partial = command.stopped()
-        if partial is None:
+        if command.partial is None:
             return INTERRUPTED
-        found = partial
+        found = command.partial
     execute = getattr(settings, "execute", False)
     with WholeOutput():
         sound = _show(found, command, put_off=execute and settings.json)
@@ -61,23 +75,23 @@ def run(command: Command) -> int:
 
     cluster = command.source.cluster
     report, ended = begin(
-        settings, command.name, found.transition(), cluster, again, command.follower()
+        settings, command.name, found.transition(), cluster, again, command.follower
     )
     with WholeOutput():
         if settings.json:
-            _write({**found.document(), "execution": report}, found, settings)
+            _write({**found.json(), "execution": report}, found, command)
         else:
             show_report(report, settings)
     return max(status, ended)
 
 
-def _find(command: Command) -> Result:
-    """Read the cluster of `command`, complete the settings from tags, and plan."""
+def _find(command: Command, work: Callable[[Command, Deadline], Result | PlanResult]) -> Result:
+    """Read the cluster of `command`, complete the settings from tags, and let `work` find."""
     settings = command.settings
     with progress_line("reading the cluster"):
         source = command.source = command.read()
     command.adjust(source)
-    if command.measured and (
+    if UNMEASURED not in command.row.traits and (
         settings.measures or settings.mond_xen or settings.exit_on_missing_mond_data
     ):
         from iallocator.sources.live.measured import add_measured
@@ -88,7 +102,19 @@ def _find(command: Command) -> Result:
         source.cluster, asked, settings, command.warnings
     )
     tell(*command.warnings)
-    return command.plan(source, effective, Deadline.of_run(effective.planning_seconds))
+    deadline = Deadline.of_run(effective.planning_seconds)
+    if command.row.document not in PLANS:
+        found = work(command, deadline)
+        assert isinstance(found, Result)
+        return found
+    from iallocator.commands.planning import Planned
+
+    with progress_line("planning"):
+        done = work(command, deadline)
+    assert not isinstance(done, Result)
+    if deadline.over():
+        done.remarks.append(limit_reached(effective.planning_seconds))
+    return Planned(done, command)
 
 
 def read_again(command: Command) -> Cluster:
@@ -111,13 +137,12 @@ def _show(found: Result, command: Command, put_off: bool) -> bool:
     sound = found.complete()
     if sound:
         if not (put_off and found.executable) or found.interrupted:
-            _write(None, found, settings)
+            _write(None, found, command)
         _show_states(found.after, command)
         html = getattr(settings, "html", None)
         if html is not None:
-            from iallocator.render.page.html import html_of
-
-            page = html_of(found.page())
+            name = command.row.document
+            page = page_of(name, found.document(), found.facts(PAGE))
             if is_stdout(html):
                 print(page)
             else:
@@ -126,12 +151,18 @@ def _show(found: Result, command: Command, put_off: bool) -> bool:
     return sound
 
 
-def _write(document: Json | None, found: Result, settings: Any) -> None:
-    """Write the document, by default that of `found`, the script, and the drawing."""
+def _write(document: Json | None, found: Result, command: Command) -> None:
+    """Write the document for ``--json``, by default that of `found`, the script, and the drawing.
+
+    Without ``--json`` the document is written as text, unless standard output takes the page.
+    """
+    settings = command.settings
     if getattr(settings, "json", False):
-        print_json(found.document() if document is None else document, found.finite)
+        print_json(found.json() if document is None else document, found.finite)
+    elif getattr(settings, "machine_readable", "no") in (True, "yes"):
+        print("".join(f"{line}\n" for line in found.htools_lines()), end="")
     elif not is_stdout(getattr(settings, "html", None)):
-        print(found.text(), end="")
+        print(text_of(command.row.document, found.document(), found.facts(TEXT)), end="")
     commands = getattr(settings, "commands", None)
     if commands is not None and not is_stdout(commands):
         write_file(commands, "\n".join(["#!/bin/sh", "set -e", *found.script(), ""]))
@@ -139,9 +170,7 @@ def _write(document: Json | None, found: Result, settings: Any) -> None:
         print("\n".join(["", *found.script()]))
     graph = getattr(settings, "graph", None)
     if graph is not None:
-        from iallocator.render.drawing import graph as drawn
-
-        drawing = drawn(found.transition(), graph)
+        drawing = drawing_of(command.row.document, found.transition(), graph)
         if is_stdout(graph):
             print(drawing, end="")
         else:
@@ -155,7 +184,7 @@ def _show_states(states: Iterable[ShownState], command: Command) -> None:
         if settings.print_nodes is not None or settings.print_instances:
             from iallocator.commands.states import show_state
 
-            group = settings.group if command.lists_group else ""
+            group = settings.group if LISTS_GROUP in command.row.traits else ""
             show_state(shown.state(), settings, shown.moment, group)
         if settings.save_cluster and shown.suffix:
             from iallocator.sources.writer import write_text
@@ -218,4 +247,56 @@ def _check_outputs(settings: Any, command: Command) -> None:
         check_library()
         check_writable(html)
     if settings.save_cluster:
-        check_writable(*(f"{settings.save_cluster}.{suffix}" for suffix in command.suffixes))
+        check_writable(*(f"{settings.save_cluster}.{suffix}" for suffix in command.row.states))
+
+
+INPUTS = frozenset({
+    "validate", "json", "ialloc_src", "text_data", "simulate", "luxi", "rapi", "cacert", "insecure",
+    "credentials", "compat", "max_input", "config", "no_config", "verbose", "quiet",
+})  # fmt: skip
+"""The attributes of the settings that act with ``--validate``: what is read, and how."""
+
+
+def validate(
+    settings: Settings, positional: Sequence[str], request: str, table: Sequence[Option]
+) -> int:
+    """Print what is wrong with the input; return the exit status: 0, or 2 if something is.
+
+    As text, valid inputs are on stdout and problems on stderr; with ``--json`` one document on
+    stdout has both.  A document is read unless the cluster comes from elsewhere and no request
+    is needed.
+
+    Raises
+    ------
+    UsageError
+        For an option of `table` on the command line that does not act here.
+    """
+    from iallocator.wire.validation import NEEDED, problems
+
+    for option in table:
+        if option.target in settings.chosen - INPUTS:
+            raise UsageError(f"--validate only checks the input: no {option.names[0]}")
+    files = [*positional, *([settings.ialloc_src] if settings.ialloc_src else [])]
+    found: dict[str, Sequence[str]] = {}
+    elsewhere = settings.names_another_cluster
+    if files or request == NEEDED or not elsewhere:
+        path = document_path(settings, positional)
+        found[path] = problems(read_file(path, settings.max_input), request)
+    if elsewhere:
+        wrong: list[str] = []
+        try:
+            substitute(settings, reading_for(settings))
+        except IallocatorError as error:  # the reader stops at the first problem
+            wrong.append(str(error))
+        found[settings.text_data or " ".join(named(settings))] = wrong
+    with WholeOutput():
+        if getattr(settings, "json", False):
+            inputs = [{"name": name, "problems": [*some]} for name, some in found.items()]
+            print_json({"valid": not any(found.values()), "inputs": inputs})
+        else:
+            for name, problems_of in found.items():
+                for problem in problems_of:
+                    say(f"iallocator: {one_line(problem)}")
+                if not problems_of:
+                    sys.stdout.buffer.write(f"{one_line(name)}: valid\n".encode())
+    return 2 if any(found.values()) else 0

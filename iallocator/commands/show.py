@@ -1,89 +1,233 @@
-"""The commands that show a cluster as it is: ``show`` as text, ``report`` as a page."""
+"""The commands that say what there is: a cluster, its settings and constraints, captured calls.
+
+Modules are imported in the functions, because each command needs other ones.
+"""
 
 from __future__ import annotations
 
-import sys
-
-from iallocator.commands.command import Command, Result
-from iallocator.constraints.affinity_factory import relations_of
+from iallocator.commands.command import Result
 from iallocator.deadline import Deadline, limit_reached
-from iallocator.errors import tell
-from iallocator.model.state import State
+from iallocator.errors import IallocatorError, UsageError, tell
+from iallocator.options.settings import REQUEST_SETTINGS, configuration_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from iallocator.aliases import Json
+    from iallocator.calls.history import Entry
+    from iallocator.commands.command import Command
+    from iallocator.commands.other_options import History
+    from iallocator.constraints.relations import Relations
+    from iallocator.model.cluster import Cluster
+    from iallocator.model.constraints import TagFinding
+    from iallocator.model.instance import Instance
     from iallocator.options.settings import Settings
-    from iallocator.render.page.view import PageView
-    from iallocator.sources import Source
+    from iallocator.options.table import Option
 
-__all__ = ["Report", "Show"]
+__all__ = ["config", "constraints", "history", "report", "show"]
 
+NO_SETTINGS = {"help", "version", "validate", "n1_off", "config", "no_config"}
+"""Options that ask for something else, or are another name."""
 
-class Show(Command):
-    """Shows groups, networks, statistics, nodes, and instances."""
-
-    sets_offline = True
-
-    def plan(self, source: Source, settings: Settings, deadline: Deadline) -> Result:
-        """Return what there is."""
-        return Overview(source, self.settings)
+DAY = 86400
+"""Seconds."""
 
 
-class Overview(Result):
-    """Groups, networks, statistics, nodes, and instances."""
+def show(command: Command, deadline: Deadline) -> Result:
+    """Show groups, networks, statistics, nodes, and instances."""
+    from iallocator.commands.states import lists_of
+    from iallocator.documents.overview import overview
+    from iallocator.model.state import State
 
-    def __init__(self, source: Source, settings: Settings) -> None:
-        from iallocator.commands.states import lists_of
-        from iallocator.documents.overview import overview
-
-        backwards = not settings.behaviour.orders_by_name
-        super().__init__(overview(source, settings.print_nodes, backwards))
-        self._lists = lists_of(State(source.cluster), settings, backwards)
-
-    def text(self) -> str:
-        """Return everything as text for people; nodes and instances if they are asked for."""
-        from iallocator.render.overview import overview_page
-        from iallocator.render.table import wants_colour
-
-        lists = "".join(f"\n{text}\n" for text in self._lists)
-        return overview_page(self._document, wants_colour(sys.stdout)) + lists
+    settings, source = command.settings, command.source
+    backwards = not settings.behaviour.orders_by_name
+    document = overview(source, settings.print_nodes, backwards)
+    return Result(document, {"lists": lists_of(State(source.cluster), settings, backwards)})
 
 
-class Report(Command):
-    """Shows a cluster as it is, as a page for a browser."""
-
-    sets_offline = True
-
-    def plan(self, source: Source, settings: Settings, deadline: Deadline) -> Result:
-        """Return the page."""
-        return Reported(source, settings)
+def report(command: Command, deadline: Deadline) -> Result:
+    """Show a cluster as it is, as a page for a browser."""
+    return Reported(command)
 
 
 class Reported(Result):
     """A cluster as it is, as a page."""
 
-    def __init__(self, source: Source, settings: Settings) -> None:
+    def __init__(self, command: Command) -> None:
         super().__init__()
-        self._source = source
-        self._settings = settings
+        self._command = command
 
-    def text(self) -> str:
-        """Return nothing: there is only a page."""
-        return ""
-
-    def page(self) -> PageView:
-        """Return the page."""
+    def facts(self, medium: str) -> Json:
+        """Return what the page shows; the cluster is examined as far as there is time for it."""
+        from iallocator.constraints.affinity_factory import relations_of
         from iallocator.documents.moments import Examination, cluster_facts
-        from iallocator.render.page.check_page import report_page
+        from iallocator.model.state import State
 
-        source, settings = self._source, self._settings
+        source, settings = self._command.source, self._command.effective
         relations = relations_of(source.cluster, (), settings.tag_prefix)
-        deadline = Deadline.of_run(settings.planning_seconds)
-        how = Examination(settings.n1, relations=relations, deadline=deadline)
-        page = report_page({
-            **cluster_facts(State(source.cluster), how),
-            "master": source.master,
-        })  # fmt: skip
-        if deadline.over():
+        how = Examination.of(settings, relations=relations)
+        facts = {**cluster_facts(State(source.cluster), how), "master": source.master}
+        assert how.deadline is not None
+        if how.deadline.over():
             tell(f"iallocator: {limit_reached(settings.planning_seconds)}")
-        return page
+        return facts
+
+
+def config(command: Command, deadline: Deadline) -> Result:
+    """List every setting with its value and its origin."""
+    from iallocator.commands.common_options import table_of
+
+    given, settings = command.settings, command.effective
+    options = [one for one in table_of("config") if one.target not in NO_SETTINGS]
+    return Result({
+        "settings": [_row(option, settings, given) for option in options],
+        "groups": list(_group_rows(options, command.source.cluster, settings, given)),
+        "commands": list(_command_rows(given)),
+        "warnings": command.warnings,
+    })  # fmt: skip
+
+
+def _command_rows(settings: Settings) -> Iterator[Json]:
+    """Yield the settings of single commands in tables of the configuration file."""
+    from iallocator.commands import COMMANDS, options_of
+    from iallocator.commands.common_options import rejection_of
+
+    path = configuration_path(settings)
+    if not path:
+        return
+    from iallocator.configuration import Configuration
+
+    file = Configuration(path, COMMANDS)
+    for command in file.commands:
+        table = options_of(command)
+        names = {option.target: option.names[0] for option in table}
+        for target, (value, origin) in file.of(
+            command, table, rejection_of(command, table)
+        ).items():
+            yield {"command": command, "name": names[target][2:], "value": value, "from": origin}
+
+
+def _group_rows(
+    options: Sequence[Option], cluster: Cluster, whole: Settings, given: Settings
+) -> Iterator[Json]:
+    """Yield the settings that tags of a group change."""
+    for index, own in whole.by_group.items():
+        for option in options:
+            row = _row(option, own, given)
+            if row["from"].startswith("tag of group"):
+                yield {"group": cluster.groups[index].name, **row}
+
+
+def _row(option: Option, settings: Settings, given: Settings) -> Json:
+    target = option.target
+    origin = "built-in default"
+    if target in settings.origins:
+        origin = settings.origins[target]
+    elif target in given.chosen:
+        origin = "command line"
+    elif target == "n1" and given.compat:
+        origin = f"{given.origins.get('compat', 'command line')}: --compat {given.compat}"
+    value = getattr(settings, target)
+    if isinstance(value, tuple):
+        value = list(value)
+    return {"name": option.names[0].removeprefix("--"), "value": value, "from": origin}
+
+
+def constraints(command: Command, deadline: Deadline) -> Result:
+    """List what restricts the placements of a document, and where it comes from.
+
+    Those of one instance, or of one kind, are listed completely.  Otherwise the list leaves out
+    what every instance has.
+    """
+    from iallocator.constraints.affinity_factory import relations_of
+    from iallocator.constraints.listing import Listing
+    from iallocator.constraints.tag_findings import all_findings
+    from iallocator.names import domains_of, whole_name
+
+    own, cluster = command.settings, command.source.cluster
+    wanted = command.request.new if command.request else ()
+    new = [one.instance for one in wanted]
+    relations = relations_of(cluster, new, own.tag_prefix)
+    problems: list[str] = []
+    if own.instance:
+        known = [one.name for one in (*cluster.instances, *new)]
+        own.instance = whole_name(own.instance, known, "--instance", "instance")
+    everything = bool(own.all or own.instance or own.kind)
+    listing = Listing(cluster, wanted, relations, command.effective, problems, everything)
+    found = [
+        one
+        for one in listing.constraints()
+        if (not own.instance or one.binds(own.instance))
+        and own.strength in ("", one.strength)
+        and own.kind in ("", one.kind)
+    ]
+    named = [*cluster.instances, *new]
+    doubts = all_findings(cluster, named, own.tag_prefix, relations, REQUEST_SETTINGS)
+    unusable = _unusable(relations, new, problems, doubts)
+    names = [node.name for node in cluster.nodes]
+    domains = domains_of(names, (instance.name for instance in named))
+    document = {
+        "constraints": [constraint.document() for constraint in found],
+        "unusable": unusable,
+        "tag_findings": [one.document() for one in doubts],
+    }
+    facts = {"domains": domains, "tag_findings": [(one.kind, str(one)) for one in doubts]}
+    return Result(document, facts)
+
+
+def _unusable(
+    relations: Relations | None,
+    new: Sequence[Instance],
+    problems: Iterable[str],
+    doubts: Sequence[TagFinding],
+) -> list[str]:
+    """Return tags that cannot be used, and chains of hard constraints that cannot be satisfied.
+
+    `problems` that `doubts` report are left out.
+    """
+    known = tuple(f"Warning: {one.owner}: tag {one.tag} " for one in doubts)
+    found: list[str] = []
+    if relations is not None:
+        chains = relations.unsupported([one.name for one in new])
+        found += [*relations.unusable, *(f"{name}: {chain}" for name, chain in chains.items())]
+    new_ones = (p.removeprefix("Warning: ") for p in problems if not p.startswith(known))
+    return [*found, *new_ones]
+
+
+def history(command: Command) -> Result:
+    """List the captured calls of a folder, oldest first."""
+    from iallocator.calls.history import read_history
+    from iallocator.engine import read
+    from iallocator.files import read_file
+
+    folder, settings = command.positional[0], command.settings
+    found = read_history(folder)
+    if not found:
+        raise UsageError(f"{folder}: no captured calls; --capture FOLDER keeps them")
+    if settings.verbose:
+        tell(f"read {len(found)} calls")
+    for entry in found:
+        if entry.facts:
+            continue
+        try:  # the call was not noted when it ended: find out what was asked
+            cluster, request = read(read_file(entry.request, settings.max_input), settings)
+        except IallocatorError:  # then it is not known
+            continue
+        entry.facts = {"type": request.kind, "asked": request.summary(cluster)}
+    wanted = [entry for entry in found if _wanted(entry, settings)][-(settings.last or 0) :]
+    if not wanted:
+        tell(f"none of {len(found)} captured calls matches")
+    return Result({"calls": [entry.document() for entry in wanted]})
+
+
+def _wanted(entry: Entry, settings: History) -> bool:
+    import time
+
+    since = 0.0 if settings.days is None else time.time() - settings.days * DAY
+    return (
+        settings.type in ("", entry.text("type"))
+        and settings.outcome in ("", entry.outcome)
+        and settings.text in f"{entry.text('asked')}\n{entry.answer_text}"
+        and entry.time >= since
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from iallocator.commands.command import Command, Result
+from iallocator.commands.command import Result
 from iallocator.commands.questions import request_in_words
 from iallocator.commands.states import lists_of
 from iallocator.compat import IN_ORDER
@@ -13,7 +13,7 @@ from iallocator.errors import IallocatorError, UsageError, one_line, tell
 from iallocator.files import write_file
 from iallocator.model.state import State
 from iallocator.planners.check.overview import bad_items, total_score
-from iallocator.render.lists import aligned
+from iallocator.render.table import aligned
 from iallocator.sources import load
 from iallocator.sources.writer import write_text
 from iallocator.wire.codec import pretty
@@ -23,10 +23,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from iallocator.commands.other_options import Snapshot as Settings
+    from iallocator.commands.command import Command
+    from iallocator.commands.other_options import Snapshot
     from iallocator.sources import Source
 
-__all__ = ["Snapshot"]
+__all__ = ["snapshot"]
 
 ENDINGS = {"text": "data", "json": "json"}
 """Form -> the ending of the file."""
@@ -35,40 +36,24 @@ TITLES = ("Name", "Nodes", "Inst", "BNode", "BInst", "t_mem", "f_mem", "t_disk",
 """Of the line about each cluster; memory in MiB, disk in GiB, as hscan shows it."""
 
 
-class Snapshot(Command):
-    """Writes clusters as files that every planner, and every htool, reads."""
-
-    settings: Settings
-
-    def find(self) -> Result:
-        """Write the clusters into the folder, or return the only one."""
-        settings = self.settings
-        sources = _sources(settings, self.positional)
-        if settings.output_dir:
-            return _write_all(sources, settings)
-        _, source = next(sources)
-        if isinstance(source, IallocatorError):
-            raise source
-        return Written(_written(source, settings), _lists(source, settings))
-
-
-class Written(Result):
-    """What is written on standard output: the only cluster, or what each cluster is like."""
-
-    def __init__(self, text: str, lists: Sequence[str] = (), failed: bool = False) -> None:
-        super().__init__(status=2 if failed else 0)
-        self._text = text
-        self.remarks = lists
-
-    def text(self) -> str:
-        """Return the text."""
-        return self._text
+def snapshot(command: Command) -> Result:
+    """Write the clusters into the folder, or return the only one."""
+    settings: Snapshot = command.settings
+    sources = _sources(settings, command.positional)
+    if settings.output_dir:
+        return _write_all(sources, settings)
+    _, source = next(sources)
+    if isinstance(source, IallocatorError):
+        raise source
+    found = Result(facts={"text": _written(source, settings)})
+    found.remarks = _lists(source, settings)
+    return found
 
 
 def _write_all(
-    sources: Iterator[tuple[str, Source | IallocatorError]], settings: Settings
-) -> Written:
-    """Write every cluster into its file."""
+    sources: Iterator[tuple[str, Source | IallocatorError]], settings: Snapshot
+) -> Result:
+    """Write every cluster into its file, and return a line about each."""
     rows: list[tuple[str, ...]] = []
     failed = False
     seen: set[str] = set()
@@ -89,11 +74,12 @@ def _write_all(
             tell(f"iallocator: {one_line(f'{name}: {error}')}")
     lines = aligned(TITLES, rows, [k == 0 for k in range(len(TITLES))])
     titles, _, body = lines.partition("\n")
-    return Written(body if settings.no_headers else f"{titles}\n{body}", failed=failed)
+    text = body if settings.no_headers else f"{titles}\n{body}"
+    return Result(facts={"text": text}, status=2 if failed else 0)
 
 
 def _sources(
-    settings: Settings, positional: Sequence[str]
+    settings: Snapshot, positional: Sequence[str]
 ) -> Iterator[tuple[str, Source | IallocatorError]]:
     """Yield the name of each cluster, and the cluster or why it cannot be read."""
     reading = Reading(IN_ORDER, settings.static_kvm_node_memory)
@@ -105,7 +91,7 @@ def _sources(
             yield _name(settings, positional), error
 
 
-def _name(settings: Settings, positional: Sequence[str]) -> str:
+def _name(settings: Snapshot, positional: Sequence[str]) -> str:
     """What the cluster is called: LOCAL, its host, or the name of its file, without its ending."""
     if settings.luxi is not None:
         return "LOCAL"
@@ -116,7 +102,7 @@ def _name(settings: Settings, positional: Sequence[str]) -> str:
     return base if settings.rapi else base.partition(".")[0] or base
 
 
-def _written(source: Source, settings: Settings) -> str:
+def _written(source: Source, settings: Snapshot) -> str:
     """Return the cluster in the form that is asked for."""
     if settings.form == "text":
         state = State(source.cluster)
@@ -150,7 +136,7 @@ def _figures(source: Source) -> tuple[str, ...]:
     )
 
 
-def _lists(source: Source, settings: Settings) -> list[str]:
+def _lists(source: Source, settings: Snapshot) -> list[str]:
     """What was read, and the lists that are asked for: for stderr.
 
     Raises

@@ -8,7 +8,7 @@ from iallocator.errors import say, tell
 from iallocator.files import check_writable, write_file
 from iallocator.model.state import State
 from iallocator.planners.eligible import group_named
-from iallocator.render.lists import listed
+from iallocator.render.table import listed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

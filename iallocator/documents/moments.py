@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from iallocator.deadline import Deadline
 from iallocator.documents.checkup import counts_of
 from iallocator.model.columns import (
     CPUS,
@@ -21,13 +22,13 @@ from iallocator.planners.power_state import Switched
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from iallocator.aliases import Json
     from iallocator.constraints.relations import Relations
-    from iallocator.deadline import Deadline
     from iallocator.model.cluster import Cluster, Node
     from iallocator.model.state import State
+    from iallocator.options.settings import Settings
     from iallocator.planners.check.findings import GroupHealth
 
 __all__ = ["Examination", "cluster_facts", "cluster_names", "nodes_at", "standing"]
@@ -35,12 +36,25 @@ __all__ = ["Examination", "cluster_facts", "cluster_names", "nodes_at", "standin
 
 @dataclass(frozen=True, slots=True)
 class Examination:
-    """How a state is checked: N+1, the share of free disk, affinity, and the deadline."""
+    """How a state is checked: N+1, the share of free disk, affinity, and the deadline.
+
+    `modes` has the mode of N+1 of each group with tags that may name another one than `n1`.
+    """
 
     n1: str
-    min_disk: float = 0.0
-    relations: Relations | None = None
-    deadline: Deadline | None = None
+    modes: Mapping[int, str]
+    min_disk: float
+    relations: Relations | None
+    deadline: Deadline
+
+    @classmethod
+    def of(
+        cls, settings: Settings, min_disk: float = 0.0, relations: Relations | None = None
+    ) -> Examination:
+        """Return the examination by `settings`, completed from tags, in the time that is left."""
+        modes = {index: own.n1 for index, own in settings.by_group.items()}
+        deadline = Deadline.of_run(settings.planning_seconds)
+        return cls(settings.n1, modes, min_disk, relations, deadline)
 
 
 def cluster_names(cluster: Cluster) -> Json:
@@ -127,13 +141,14 @@ def standing(
     the groups and statistics.
     """
     with Switched(state.cluster, off=off, on=on):
-        if health is None and how.deadline is not None and how.deadline.over():
+        if health is None and how.deadline.over():
             health = unexamined(state)
         elif health is None:
-            health = examine(state, how.n1, how.min_disk, how.relations, how.deadline)
-        found = failures(state, health, how.n1)
+            health = examine(state, how.n1, how.min_disk, how.relations, how.deadline, how.modes)
+        found = failures(state, health, how.n1, how.modes)
+        modes = {how.modes.get(one.group.index, how.n1) for one in health}
         return {
-            "n1": how.n1,
+            "n1": modes.pop() if len(modes) == 1 else how.n1,
             "kinds": KINDS,
             "health": [
                 {

@@ -121,9 +121,12 @@ class CommandSettings(Settings):
     ----------
     options:
         The options, in the order of the help: those of the base classes, then those of the class.
+    usage:
+        What follows the name of the command on the usage line.
     """
 
     options: tuple[Option, ...] = ()
+    usage = "[OPTIONS] [FILE]"
 
     def __init_subclass__(cls) -> None:
         """Collect the options, and set the defaults."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.render.table import Column, Page, Table
+from iallocator.render.table import Column, Table
 from iallocator.render.words import REASONS
 
 TYPE_CHECKING = False
@@ -10,16 +10,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import Any
 
+    from iallocator.render.table import Page
+
     Json = Mapping[str, Any]
 
-__all__ = ["allocation_map", "capacity_page"]
+__all__ = ["allocation_map", "capacity"]
 
 KINDS = (("tiered", "Tiered"), ("standard", "Standard"))
 
 
-def capacity_page(document: Json, colour: bool = False) -> str:
-    """The page for what ``capacity --json`` writes."""
-    page = Page(colour)
+def capacity(document: Json, facts: Json, page: Page) -> None:
+    """Add what ``capacity --json`` writes to `page`."""
     cluster = document["cluster"]
     page.heading(
         f"Cluster: {cluster['nodes']} nodes, {_size(cluster['memory'])} memory, "
@@ -86,7 +87,6 @@ def capacity_page(document: Json, colour: bool = False) -> str:
             )
         if found["end"]:
             page.say(found["end"])
-    return page.text()
 
 
 def allocation_map(title: str, run: Json) -> Iterator[str]:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from iallocator.aliases import Json
     from iallocator.render.table import Page
 
-__all__ = ["show_checkup", "verdict_of"]
+__all__ = ["check", "verdict_of"]
 
 SHOWN = 5
 """How many instances with one problem on one node are named, and how many nodes."""
@@ -26,11 +26,12 @@ DECIMALS = range(2, 9)
 """Digits behind the point of a score in a sentence: the fewest that show the difference."""
 
 
-def show_checkup(document: Json, facts: Json, page: Page) -> None:
-    """Put everything that was found on `page`.
+def check(document: Json, facts: Json, page: Page) -> None:
+    """Add everything that was found to `page`.
 
     `document` is what ``--json`` writes of the health; `facts` are those that the text needs, too.
     """
+    page.leave_out(facts["domains"])
     page.heading(verdict_of(document, facts["kinds"]))
     _counts(document, facts, page)
     for group in document["groups"]:

@@ -14,41 +14,40 @@ from iallocator.explain.rows import (
 )
 from iallocator.names import domain_of
 from iallocator.render.plan import tell_transition
-from iallocator.render.table import Column, Page, Table
+from iallocator.render.table import Column, Table
 from iallocator.render.words import REASONS, STATISTICS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from iallocator.aliases import Json
     from iallocator.explain.contributions import Difference
     from iallocator.explain.explanation import Decision, Explanation
     from iallocator.explain.facts import GroupReport, Placed
+    from iallocator.render.table import Page
 
-__all__ = [
-    "render",
-    "tell_comparison",
-    "tell_nodes",
-]
+__all__ = ["explanation", "tell_comparison", "tell_nodes"]
 
 
-def render(
-    explanation: Explanation, colour: bool = False, brief: bool = False, node: str = ""
-) -> str:
-    """The explanation as lines of text, with terminal colours if `colour`.
+def explanation(document: Json, facts: Json, page: Page) -> None:
+    """Add an explanation: each decision with its reasons, remarks, steps, and the response.
 
-    `brief`: only what was decided; `node`: only that, and what this node says.
+    `facts` has the `Explanation` itself, from which the text is made; whether to be ``brief``, and
+    the ``node`` to which the text is confined.
     """
+    found: Explanation = facts["explanation"]
+    brief, node = facts["brief"], facts["node"]
     names = {
         name
-        for decision in explanation.decisions
+        for decision in found.decisions
         for part in decision.parts()
         for name in [*part.present, *(n.name for group in part.groups for n in group.nodes)]
     }
     domain = domain_of(names)
-    page = Page(colour, domains=[domain] if domain else [])
-    for decision in explanation.decisions:
-        page.heading(f"{explanation.kind} {decision.instance}")
+    page.leave_out([domain] if domain else [])
+    for decision in found.decisions:
+        page.heading(f"{found.kind} {decision.instance}")
         page.say(decision.subject)
         if decision.present:
             page.say(f"Now on {_roles(decision.present)}.")
@@ -61,19 +60,14 @@ def render(
                 tell_nodes(page, group, part.answer, part.instance)
                 if group.verdict:
                     page.say(f"Its group comes later: {group.verdict}.")
-    if explanation.remarks:
+    if found.remarks:
         page.blank()
-    for remark in explanation.remarks:
+    for remark in found.remarks:
         page.say(remark, indent=0)
-    if "transition" in explanation.response and not (brief or node):
-        tell_transition(page, explanation.response["transition"])
+    if "transition" in found.response and not (brief or node):
+        tell_transition(page, found.response["transition"])
     page.heading("Response")
-    page.say(explanation.response["info"])
-    if not domain:
-        return page.text()
-    end = Page(colour)
-    end.say(f"(Names above without {domain})", tone="faint", indent=0)
-    return f"{page.text()}\n{end.text()}"
+    page.say(found.response["info"])
 
 
 def _body(page: Page, decision: Decision, word: str) -> None:

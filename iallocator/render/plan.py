@@ -1,25 +1,26 @@
-"""Plans as text for people, made of the plain data that ``--json`` writes."""
+"""Plans and repairs as text for people, made of the plain data that ``--json`` writes."""
 
 from __future__ import annotations
 
 from iallocator.errors import shown
+from iallocator.model.tags import FAILOVER, REINSTALL
 from iallocator.names import domains_of
 from iallocator.render.drawing import subject, way
-from iallocator.render.table import Column, Page, Table
+from iallocator.render.table import Column, Table
+from iallocator.wire.codec import on_one_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
     from typing import Any
 
     from iallocator.aliases import Json
+    from iallocator.render.table import Page
 
-__all__ = [
-    "plan_lines",
-    "reboot_lines",
-    "switched_nodes",
-    "tell_transition",
-]
+__all__ = ["plan", "reboots", "repairs", "switched_nodes", "tell_transition"]
+
+WELL = "Verified, all is well: no order of the steps that was tried breaks a limit"
+"""The end of the text with ``--verify-plan``."""
 
 SUMS = {
     "redistribute": "Instances on offline nodes and nodes that fail N+1",
@@ -39,17 +40,19 @@ ACTIONS = {
 }
 
 
-def plan_lines(plan: Json, group_of: Mapping[str, str]) -> Iterator[str]:
-    """A plan for people: what is special about it, groups, moves, what they come to, steps.
+def plan(plan: Json, facts: Json, page: Page) -> None:
+    """Add a plan: what is special about it, groups, moves, sums, and steps.
 
-    `group_of`: the name of every node's group.
+    `facts` has the name of the group of every node, and whether the plan was verified in other
+    orders of its steps.
     """
+    group_of = facts["group_of"]
     moves, placed, transition = plan["moves"], plan.get("instances"), plan["transition"]
     instances = {entry["name"] for entry in transition["left"]}
     for entry in (*moves, *(placed or ()), *transition["steps"]):
         if "instance" in entry:
             instances.add(entry["instance"])
-    page = Page(domains=domains_of(group_of, instances))
+    page.leave_out(domains_of(group_of, instances))
     if "action" in plan:
         page.heading(ACTIONS[plan["action"]] + (":" if plan["nodes"] else ""))
         for name in switched_nodes(plan):
@@ -59,19 +62,23 @@ def plan_lines(plan: Json, group_of: Mapping[str, str]) -> Iterator[str]:
     _moves(page, plan, group_of)
 
     # The sums: moves, data copied, instances without a place, the score, the end of the plan
-    page.blank()
+    sums = []
     if moves:
         copied = _gib(sum(move["copied_mib"] for move in moves))
-        page.say(f"{len(moves)} move{'s' * (len(moves) > 1)}, {copied} GiB traffic", indent=0)
+        sums.append(f"{len(moves)} move{'s' * (len(moves) > 1)}, {copied} GiB traffic")
     if placed is not None:
         out = sum(1 for one in placed if not one["to"])
-        page.say(f"{out} instance{'s' * (out != 1)} stay{'s' * (out == 1)} out", indent=0)
+        sums.append(f"{out} instance{'s' * (out != 1)} stay{'s' * (out == 1)} out")
     if moves or placed is not None:
         form = "{:.0f}".format if plan["command"] in COUNTED else _amount
         before, after = (form(plan["scores"][moment]) for moment in ("before", "after"))
-        page.say(f"{SUMS.get(plan['command'], 'Score')}: {before} -> {after}", indent=0)
+        sums.append(f"{SUMS.get(plan['command'], 'Score')}: {before} -> {after}")
     if "reason" in plan:
-        page.say(f"The plan ends here: {plan['reason']}", indent=0)
+        sums.append(f"The plan ends here: {plan['reason']}")
+    if sums:
+        page.blank()
+    for text in sums:
+        page.say(text, indent=0)
 
     if plan.get("kept"):
         page.heading("Left as they are")
@@ -81,30 +88,28 @@ def plan_lines(plan: Json, group_of: Mapping[str, str]) -> Iterator[str]:
         page.table(table)
     tell_transition(page, transition)
     page.say_left_out()
-    yield from page.text().strip("\n").splitlines()
+    if facts["verified"]:
+        page.verbatim(WELL)
 
 
-def reboot_lines(plan: Json, one_a_line: bool, headers: bool, moves: bool) -> Iterator[str]:
-    """Yield the groups of nodes of a plan of `reboot`, as hroller writes them.
+def reboots(plan: Json, facts: Json, page: Page) -> None:
+    """Add the groups of nodes of a plan of `reboot`, as hroller writes them.
 
-    Parameters
-    ----------
-    plan:
-        The plan as plain data.
-    one_a_line:
-        Whether each node has its own line, not each group.
-    headers:
-        Whether the first line is a title.
-    moves:
-        Whether the moves away from the nodes of a group follow it.
+    `facts` has the settings: whether each node has its own line, not each group; whether the first
+    line is a title; and whether the moves away from the nodes of a group follow it.
     """
-    if headers:
-        yield "'First Reboot Group'" if one_a_line else "'Node Reboot Groups'"
+    settings = facts["settings"]
+    single = settings.one_step_only
+    if not settings.no_headers:
+        page.verbatim("'First Reboot Group'" if single else "'Node Reboot Groups'")
     for group in plan["reboots"]:
-        yield from map(shown, group["nodes"] if one_a_line else [",".join(group["nodes"])])
-        for move in group["moves"] if moves else ():
+        for line in group["nodes"] if single else [",".join(group["nodes"])]:
+            page.verbatim(shown(line))
+        for move in group["moves"] if settings.print_moves else ():
             if move["chosen"]:
-                yield shown(f"  {move['instance']} {' '.join(move['nodes'])}")
+                page.verbatim(shown(f"  {move['instance']} {' '.join(move['nodes'])}"))
+    if facts["verified"]:
+        page.verbatim(WELL)
 
 
 def switched_nodes(plan: Json) -> list[str]:
@@ -260,3 +265,39 @@ def tell_transition(page: Page, transition: Json) -> None:
 
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+LINE = "-" * 21
+
+REPAIRED = 5
+"""How many instances are named for one command."""
+
+
+def repairs(document: Json, facts: Json, page: Page) -> None:
+    """Add the repairs, and harep's table of states; with ``--dry-run`` the jobs and tags, too."""
+    instances = document["instances"]
+    lines = []
+    for one in instances:
+        lines.append(f"{one['instance']}: {one['note'] or one['state']}")
+        if facts["dry_run"]:  # the jobs and tags, too
+            tags = one.get("tags", {})
+            lines += (f"  {on_one_line(code)}" for code in one.get("opcodes", ()))
+            lines += (f"  adds the tag {tag}" for tag in tags.get("add", ()))
+            lines += (f"  removes the tag {tag}" for tag in tags.get("remove", ()))
+    lines += (LINE, "Instance status count", LINE)
+    lines += (f"{name}: {count}" for name, count in document["counts"].items())
+    if document["broken"]:
+        lines += ("", f"Broken, and not repaired now: {document['broken']}")
+        commands: dict[str, list[str]] = {}
+        for one in instances:
+            if "broken" in one and "command" in one:
+                commands.setdefault(one["command"], []).append(one["instance"])
+        for command, names in commands.items():
+            more = f", ... ({len(names)} in all)" * (len(names) > REPAIRED)
+            lines.append(f"  {', '.join(names[:REPAIRED])}{more}: {command}")
+        if any(one.get("repair") in (FAILOVER, REINSTALL) for one in instances):
+            lines.append(
+                "  Make sure that offline nodes are powered off: what runs there would run twice."
+            )
+    for line in lines:
+        page.verbatim(shown(line))

@@ -1,4 +1,7 @@
-"""Plain-text tables and pages; colour only where a person looks at a terminal."""
+"""Plain-text tables and pages, and lists of nodes and instances as htools print them.
+
+Colour is used only if a terminal shows the text.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,13 @@ from iallocator.errors import shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from re import Pattern
     from typing import Any
 
-__all__ = ["Column", "Page", "Table", "columns_of", "wants_colour"]
+    from iallocator.aliases import Json
+
+__all__ = ["Column", "Page", "Table", "aligned", "columns_of", "listed", "wants_colour"]
 
 TONES = {"head": "1", "good": "32", "bad": "31", "faint": "2"}
 """Tone -> terminal attribute."""
@@ -187,14 +192,22 @@ class Page:
     def __init__(self, colour: bool = False, width: int = 100, domains: Sequence[str] = ()) -> None:
         self._colour = colour
         self._width = width
-        self._left_out = [shown(domain) for domain in domains]
         self._lines: list[str] = []
+        self.leave_out(domains)
+
+    def leave_out(self, domains: Sequence[str]) -> None:
+        """Leave `domains` out of names from now on."""
+        self._left_out = [shown(domain) for domain in domains]
         self._domains = tuple(domains)
         self._pattern: Pattern[str] | None = None
 
     def text(self) -> str:
-        """The whole page."""
-        return "\n".join(self._lines) + "\n"
+        """Return the whole page; "" if nothing was added."""
+        return "".join(f"{line}\n" for line in self._lines)
+
+    def verbatim(self, text: str) -> None:
+        """Add lines as they are, however long."""
+        self._lines.append(text)
 
     def short(self, text: str) -> str:
         """`text` with names as they are shown."""
@@ -245,8 +258,9 @@ class Page:
         """Say at the end what is left out of names, if something is."""
         if self._left_out:
             self.blank()
-            told = " and ".join(self._left_out)
-            self._lines.append(self._paint(f"(Names above without {told})", "faint"))
+            ends = " and ".join(self._left_out)
+            self._lines.append(self._paint(f"(Names above without {ends})", "faint"))
+            self._left_out = []
 
     def table(self, table: Table, indent: int = 2) -> None:
         """Add a table; its last column is wrapped where it does not fit."""
@@ -257,3 +271,55 @@ class Page:
         if not (self._colour and tone and text):
             return text
         return f"\x1b[{TONES[tone]}m{text}\x1b[0m"
+
+
+KEYS = 2
+"""So many columns say which row it is."""
+
+WIDEST = 100
+"""Columns of a terminal that a list takes where it need not be as htools print it."""
+
+
+def listed(table: Json) -> str:
+    """Return a table of nodes or instances: as wide as htools print it, or fitted to a terminal."""
+    return aligned(
+        table["titles"], table["rows"], table["left"], 0 if table["any_width"] else WIDEST
+    )
+
+
+def aligned(
+    titles: Sequence[str], rows: Iterable[Sequence[str]], left: Sequence[bool], most: int = 0
+) -> str:
+    """The rows under their titles, each line begun with a blank; `left` ones left-aligned.
+
+    Lines wider than `most` (0: any width) are cut: what is beyond stands in further lists
+    below, each with the first two columns again.
+    """
+    cells = [list(titles), *([shown(cell) for cell in row] for row in rows)]
+    widths = [max(columns_of(row[k]) for row in cells) for k in range(len(titles))]
+    parts = _parts(widths, most)
+    return "\n".join(
+        "".join(f" {_line(row, widths, left, part)}\n" for row in cells) for part in parts
+    )
+
+
+def _line(
+    row: Sequence[str], widths: Sequence[int], left: Sequence[bool], part: Sequence[int]
+) -> str:
+    found = []
+    for k in part:
+        blank = " " * (widths[k] - columns_of(row[k]))
+        found.append(row[k] + blank if left[k] else blank + row[k])
+    return " ".join(found).rstrip()
+
+
+def _parts(widths: Sequence[int], most: int) -> list[list[int]]:
+    """Which columns stand beside each other in lines of `most`; the first two in each list."""
+    first = list(range(min(KEYS, len(widths))))
+    parts = [list(first)]
+    for k in range(len(first), len(widths)):
+        width = sum(widths[i] + 1 for i in [*parts[-1], k])
+        if most and len(parts[-1]) > len(first) and width > most:
+            parts.append(list(first))
+        parts[-1].append(k)
+    return parts

@@ -15,7 +15,7 @@ READS_OPTION = {
     "iallocator.explain.explain": "writes the settings down",
     "iallocator.options.settings": "gives the behaviour",
     "iallocator.commands.planner_options": "its machine-readable form is hcheck's",
-    "iallocator.commands.config": "says where a value comes from",
+    "iallocator.commands.show": "config says where a value comes from",
 }
 """Modules that may see the value of the option."""
 

@@ -382,6 +382,12 @@ def test_colour_depends_on_stdout_and_not_on_stderr(
     assert (b"\x1b[" in on_terminal(["show", "doc"], tmp_path, name)) == coloured
 
 
+def test_plan_on_a_terminal_has_bold_headings(tmp_path: Path) -> None:
+    """A plan is coloured as the text of the other commands is."""
+    lay_out(batch(), tmp_path)
+    assert b"\x1b[1m" in on_terminal(["compress", "doc"], tmp_path, "stdout")
+
+
 WITH_PAGE = ("balance", "reboot", "compress", "repair", "capacity", "check", "explain", "report",
              "ask evacuate node1")  # fmt: skip
 

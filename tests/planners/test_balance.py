@@ -135,7 +135,7 @@ def test_balance_command_interrupted_prints_what_it_has(
     path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Ctrl-C after the second move: two moves on stdout, exit status 130."""
-    import iallocator.commands.balance as command
+    import iallocator.commands.plans as command
 
     def interrupt(plan: Plan) -> None:
         if len(plan.moves) == 2:

@@ -18,7 +18,7 @@ from iallocator.n1.headroom import CountedTolerance
 from iallocator.planners.capacity import fill
 from iallocator.planners.capacity.site import CapacityState
 from iallocator.planners.capacity.tiered import Rejections
-from iallocator.render.capacity import capacity_page
+from iallocator.render.renderers import text_of
 from iallocator.sources.writer import write_text
 from iallocator.wire.document import cluster_policy, read_cluster
 from iallocator.wire.reading import Reading
@@ -197,7 +197,7 @@ def test_capacity_explains_the_policy_before_spindles() -> None:
         "end": "FailSpindles: 2, FailPolicy: 1",
     }  # fmt: skip
     cluster = {"nodes": 1, "memory": 1, "disk": 1, "vcpus": 1, "cpus": 1}
-    text = capacity_page({"cluster": cluster, "before": now, "tiered": run})
+    text = text_of("capacity", {"cluster": cluster, "before": now, "tiered": run}, {})
     assert text.index("FailPolicy: rejected") < text.index("FailSpindles: spindles")
 
 

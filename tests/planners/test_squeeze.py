@@ -293,7 +293,7 @@ def test_squeeze_with_no_time_powers_down_nothing() -> None:
 
 def test_squeeze_interrupted_prints_what_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C during the search: stdout has a complete plan, and the exit status is 130."""
-    import iallocator.commands.squeeze as command
+    import iallocator.commands.plans as command
 
     calls = []
 

@@ -15,7 +15,7 @@ import pytest
 from iallocator.cli import answer
 from iallocator.documents.lists import instance_table
 from iallocator.model.state import State
-from iallocator.render.lists import listed
+from iallocator.render.table import listed
 from iallocator.sources.writer import write_text
 from tests.architecture.test_startup import loaded as modules_loaded
 from tests.builders import allocate, as_bytes, cluster, instance

@@ -154,7 +154,7 @@ def test_explain_tells_the_transition() -> None:
     """The steps are in a table with their dependencies."""
     from iallocator.explain.explain import explain
     from iallocator.options.settings import Settings
-    from iallocator.render.explained import render
+    from iallocator.render.renderers import text_of
 
     held = {
         "first": instance("node1", "node2", memory=6000),
@@ -163,7 +163,8 @@ def test_explain_tells_the_transition() -> None:
     base = evacuate(cluster(3, instances=held), "primary-only", *held)
     settings = Settings()
     settings.n1, settings.ignore_soft_errors = "off", True
-    text = render(explain(as_bytes(base), settings))
+    facts = {"explanation": explain(as_bytes(base), settings), "brief": False, "node": ""}
+    text = text_of("explanation", {}, facts)
     _, _, table = text.partition("\nTransition: ")
     assert "1 (memory on node1)" in table
 

@@ -9,7 +9,7 @@ from iallocator.n1.rules import Rules
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
@@ -156,14 +156,17 @@ class NodeFailure:
         return self.judged and not self.lost
 
 
-def failures(state: State, health: Iterable[GroupHealth], mode: str) -> list[NodeFailure]:
+def failures(
+    state: State, health: Iterable[GroupHealth], n1: str, by_group: Mapping[int, str]
+) -> list[NodeFailure]:
     """Return the failure of each node of each group, in their order.
 
-    `health`: the result of `examine` for `state` when N+1 was checked by `mode`.
+    `health`: the result of `examine` for `state` with the same `n1` and `by_group`.
     """
-    rules, nodes = Rules(mode), state.cluster.nodes
+    nodes = state.cluster.nodes
     found: list[NodeFailure] = []
     for group in health:
+        rules = Rules(by_group.get(group.group.index, n1))
         lost = {f.node: f.text for f in group.findings if f.kind == "global_n1"}
         late = frozenset(group.not_analysed)
         for index in group.group.nodes:

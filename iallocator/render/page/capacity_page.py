@@ -3,40 +3,38 @@
 from __future__ import annotations
 
 from iallocator.errors import shown
-from iallocator.render.page.health import health_sections, survival_tile
-from iallocator.render.page.nodes import nodes_section
+from iallocator.render.page.health import add_health, survival_tile
+from iallocator.render.page.nodes import add_nodes
 from iallocator.render.page.view import (
     Cell,
     Column,
     Grid,
-    Section,
     Tile,
     gib,
-    page_of,
+    number_cell,
     row_of,
-    short_names,
+    size_cell,
 )
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from iallocator.aliases import Json
     from iallocator.render.page.view import PageView, Row
 
-__all__ = ["capacity_view"]
+__all__ = ["capacity"]
 
 RUNS = (("tiered", "In tiers"), ("standard", "Of the standard size"))
 """Member of the document -> what that filling is called."""
 
 
-def capacity_view(document: Json, facts: Json) -> PageView:
-    """The page of what ``--json`` writes; `facts` are those of its page.
+def capacity(document: Json, facts: Json, page: PageView) -> None:
+    """Add what ``--json`` writes; `facts` are those of its page.
 
     Failures, score and groups are compared with those of the cluster full of standard
     instances.
     """
-    page = page_of("capacity", facts["cluster"], *_verdict(document))
+    page.command = "capacity"
+    page.headline, page.tone = _verdict(document)
     runs = [(title, document[kind]) for kind, title in RUNS if kind in document]
     for title, run in runs:  # why it ended
         closest = f"; closest to one more: {shown(run['closest'])}" if run["closest"] else ""
@@ -48,39 +46,36 @@ def capacity_view(document: Json, facts: Json) -> PageView:
     ]
     for name, title in (("memory", "Memory free"), ("disk", "Disk free")):
         page.tiles.append(Tile(title, gib(now[name]["free"]), f"of {gib(sums[name])}"))
-    page.sections = [
-        Section("grids", "sizes", "What fits", [_sizes(document)]),
-        Section("grids", "sums", "Sums", [_sums(document)]),
-        nodes_section(facts["moments"], page.domain),
-    ]
+    page.table("sizes", "What fits", _sizes(document))
     if "forecast" in document:
-        forecast = document["forecast"]
-        columns = Column("Order", number=True), Column("Fitted", number=True), Column("Refused for")
-        orders = enumerate(zip(forecast["counts"], forecast["reasons"]), start=1)
-        rows = [
-            row_of((str(number), Cell(str(count), sort=count, tone="strong"), shown(reason)))
-            for number, (count, reason) in orders
-        ]
-        note = ""
-        if forecast["median"] is not None:
-            note = (
-                f"Median {forecast['median']:g}, from {forecast['lowest']} to "
-                f"{forecast['highest']}, until the first refusal. "
-            )
-        if forecast["hopeless"]:
-            note += (
-                f"{forecast['hopeless']} orders ended with one that has no place as things are. "
-            )
-        note += f"Asked for before: {forecast['asked']}. {shown(forecast['end'])}"
-        grid = Grid("", columns, rows)
-        page.sections.insert(1, Section("grids", "forecast", "Forecast", [grid], note.rstrip()))
+        _forecast(document["forecast"], page)
+    page.table("sums", "Sums", _sums(document))
     full = facts["after"]
     if full is not None:
         page.details.append("Before: now; after: full of instances of the standard size")
     page.tiles.append(survival_tile(facts["before"], full))
-    short = short_names(facts["cluster"], page.domain)
-    page.sections += health_sections(facts["before"], full, short)
-    return page
+    add_nodes(page, facts["moments"])
+    add_health(page, facts["before"], full)
+
+
+def _forecast(forecast: Json, page: PageView) -> None:
+    """Add how many instances like those of earlier requests fit."""
+    columns = Column("Order", number=True), Column("Fitted", number=True), Column("Refused for")
+    orders = enumerate(zip(forecast["counts"], forecast["reasons"]), start=1)
+    rows = [
+        row_of((str(number), number_cell(count, "strong"), shown(reason)))
+        for number, (count, reason) in orders
+    ]
+    note = ""
+    if forecast["median"] is not None:
+        note = (
+            f"Median {forecast['median']:g}, from {forecast['lowest']} to "
+            f"{forecast['highest']}, until the first refusal. "
+        )
+    if forecast["hopeless"]:
+        note += f"{forecast['hopeless']} orders ended with one that has no place as things are. "
+    note += f"Asked for before: {forecast['asked']}. {shown(forecast['end'])}"
+    page.table("forecast", "Forecast", Grid("", columns, rows), note.rstrip())
 
 
 def _verdict(document: Json) -> tuple[str, str]:
@@ -103,15 +98,9 @@ def _sizes(document: Json) -> Grid:
     rows: list[Row] = []
     for kind, title in RUNS:
         for size in document[kind]["sizes"] if kind in document else ():
-            cells: Sequence[Cell | str] = (
-                title,
-                Cell(str(size["count"]), sort=size["count"], tone="strong"),
-                Cell(gib(size["memory"]), sort=size["memory"]),
-                Cell(gib(size["disk"]), sort=size["disk"]),
-                Cell(str(size["vcpus"]), sort=size["vcpus"]),
-                size["disk_template"],
-            )
-            rows.append(row_of(cells))
+            sizes = size_cell(size["memory"]), size_cell(size["disk"])
+            count, cpus = number_cell(size["count"], "strong"), number_cell(size["vcpus"])
+            rows.append(row_of((title, count, *sizes, cpus, size["disk_template"])))
     return Grid("", columns, rows, empty="Nothing fits.")
 
 
@@ -131,15 +120,8 @@ def _sums(document: Json) -> Grid:
     rows = []
     for title, figures in moments:
         memory, disk, cpu = figures["memory"], figures["disk"], figures["cpu"]
-        rows.append(
-            row_of(
-                (
-                    Cell(title, tone="strong"),
-                    str(figures["instances"]),
-                    *(gib(memory[name]) for name in ("used", "free", "available")),
-                    *(gib(disk[name]) for name in ("used", "free")),
-                    *(f"{cpu[name]:g}" for name in ("used", "free")),
-                )
-            )
-        )
+        amounts = [gib(memory[name]) for name in ("used", "free", "available")]
+        amounts += [gib(disk[name]) for name in ("used", "free")]
+        amounts += [f"{cpu[name]:g}" for name in ("used", "free")]
+        rows.append(row_of((Cell(title, tone="strong"), str(figures["instances"]), *amounts)))
     return Grid("", columns, rows, "Available: free, and not reserved.")

@@ -4,62 +4,71 @@ from __future__ import annotations
 
 from iallocator.errors import shown
 from iallocator.render.checkup import verdict_of
-from iallocator.render.page.health import health_sections, survival_tile
-from iallocator.render.page.nodes import nodes_section
-from iallocator.render.page.plan_page import plan_page
+from iallocator.render.page.health import add_health, survival_tile
+from iallocator.render.page.nodes import add_nodes
+from iallocator.render.page.plan_page import plan
 from iallocator.render.page.view import (
     Cell,
     Column,
     Grid,
-    Section,
     Tile,
     decimals,
-    gib,
-    page_of,
+    number_cell,
     row_of,
-    short_names,
+    size_cell,
 )
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from iallocator.aliases import Json
     from iallocator.render.page.view import PageView, Row
 
-__all__ = ["check_page", "report_page"]
+__all__ = ["check", "report"]
 
 
-def check_page(document: Json, facts: Json) -> PageView:
-    """What is wrong, and what balancing would change; `document` is what ``--json`` writes."""
+def check(document: Json, facts: Json, page: PageView) -> None:
+    """Add what is wrong, and what balancing would change."""
     if document["rebalancing"]["moves"]:
-        page = plan_page(facts["plan"], facts)
+        plan(facts["plan"], facts, page)
     else:
-        page = _cluster_page("check", facts)
+        _cluster(facts, page)
     page.command = "check"
     page.details.insert(0, verdict_of(document, facts["kinds"]))
-    wrong = _judgement(document["problems"], len(document["not_analysed"]), facts)
-    page.verdict, page.tone = wrong
-    short = short_names(facts["cluster"], page.domain)
-    page.sections += _joint(facts["failures"], short)
+    page.headline, page.tone = _judgement(
+        document["problems"], len(document["not_analysed"]), facts
+    )
+    _failures(facts["failures"], page)
     if facts["tag_findings"]:
         rows = [row_of(texts) for texts in facts["tag_findings"]]
         grid = Grid("", (Column("Kind"), Column("What")), rows)
-        page.sections.append(Section("grids", "tags", "Tags", [grid], count=str(len(rows))))
+        page.table("tags", "Tags", grid, count=str(len(rows)))
     first = {"problems": 0, "failures": 1, "joint": 2, "domains": 3}
     page.sections.sort(key=lambda section: first.get(section.key, len(first)))
-    return page
 
 
-def report_page(facts: Json) -> PageView:
-    """The cluster as it is: bars, what is wrong, failures, score, groups, all instances."""
-    page = _cluster_page("report", facts)
+def report(document: Json, facts: Json, page: PageView) -> None:
+    """Add the cluster as it is: bars, what is wrong, failures, score, groups, all instances."""
+    _cluster(facts, page)
     now = facts["before"]
-    page.verdict, page.tone = _judgement(now["counts"], now["late"], facts)
+    page.command = "report"
+    page.headline, page.tone = _judgement(now["counts"], now["late"], facts)
     if facts["master"]:
         page.details.append(f"Master: {shown(facts['master'])}")
-    page.sections.append(_instances(facts, short_names(facts["cluster"], page.domain)))
-    return page
+    columns = (
+        Column("Instance"), Column("Primary"), Column("Secondary"), Column("Group"),
+        Column("State"), Column("Template"), Column("Memory", number=True),
+        Column("Disk", number=True), Column("Virtual cpus", number=True),
+    )  # fmt: skip
+    rows = []
+    for one in facts["instances"]:
+        nodes = [*map(page.short, one["nodes"]), ""]
+        words = one["group"], one["admin_state"], one["disk_template"]
+        sizes = size_cell(one["memory"]), size_cell(one["disk"]), number_cell(one["vcpus"])
+        rows.append(row_of((page.strong(one["name"]), *nodes[:2], *words, *sizes)))
+    grid = Grid("", columns, rows, empty="There are no instances.")
+    page.table("instances", "Instances", grid, count=str(len(rows)))
 
 
 def _judgement(counts: Mapping[str, int], late: int, facts: Json) -> tuple[str, str]:
@@ -79,9 +88,9 @@ def _judgement(counts: Mapping[str, int], late: int, facts: Json) -> tuple[str, 
     return ", ".join(told) + more, "bad"
 
 
-def _cluster_page(command: str, facts: Json) -> PageView:
-    """The sections that there are for every cluster."""
-    page, now = page_of(command, facts["cluster"], ""), facts["before"]
+def _cluster(facts: Json, page: PageView) -> None:
+    """Add the sections that there are for every cluster."""
+    now = facts["before"]
     nodes, instances = facts["moments"][0]["nodes"], facts["cluster"]["instances"]
     away = sum(not node["online"] for node in nodes)
     problems = sum(len(group["findings"]) for group in now["health"])
@@ -92,57 +101,27 @@ def _cluster_page(command: str, facts: Json) -> PageView:
         survival_tile(now, None),
         Tile("Score", decimals(sum(one["term"] for one in now["terms"])), "lower is better"),
     ]
-    page.sections = [
-        nodes_section(facts["moments"], page.domain),
-        *health_sections(now, None, short_names(facts["cluster"], page.domain)),
-    ]
-    return page
+    add_nodes(page, facts["moments"])
+    add_health(page, now, None)
 
 
-def _instances(facts: Json, short: Mapping[str, str]) -> Section:
-    columns = (
-        Column("Instance"), Column("Primary"), Column("Secondary"), Column("Group"),
-        Column("State"), Column("Template"), Column("Memory", number=True),
-        Column("Disk", number=True), Column("Virtual cpus", number=True),
-    )  # fmt: skip
-    rows = []
-    for one in facts["instances"]:
-        names = [short.get(name, name) for name in one["nodes"]]
-        cells: Sequence[Cell | str] = (
-            Cell(shown(short.get(one["name"], one["name"])), tone="strong"),
-            names[0],
-            names[1] if len(names) > 1 else "",
-            one["group"],
-            one["admin_state"],
-            one["disk_template"],
-            Cell(gib(one["memory"]), sort=one["memory"]),
-            Cell(gib(one["disk"]), sort=one["disk"]),
-            Cell(str(one["vcpus"]), sort=one["vcpus"]),
-        )
-        rows.append(row_of(cells))
-    grid = Grid("", columns, rows, empty="There are no instances.")
-    return Section("grids", "instances", "Instances", [grid], count=str(len(rows)))
-
-
-def _joint(found: Json | None, short: Mapping[str, str]) -> list[Section]:
-    """What several failures at once, and those of failure domains, would lose."""
-    sections: list[Section] = []
+def _failures(found: Json | None, page: PageView) -> None:
+    """Add what several failures at once, and those of failure domains, would lose."""
     if found is None:
-        return sections
+        return
     sets, domains = found["sets"], found["domains"]
     if sets is not None:
         title = "If two nodes fail" if found["size"] == 2 else "If one node fails"
-        rows = [_lost(", ".join(one["nodes"]), one, short) for one in sets["losing"]]
+        rows = [_lost(", ".join(one["nodes"]), one, page) for one in sets["losing"]]
         late = f"{sets['unknown']} were not analysed for lack of time" if sets["unknown"] else ""
         intro = f"{sets['survived']} of {sets['count']} are survived; those that are not:"
         empty = "No losing one was found." if late else "Every one is survived."
         grid = Grid("", LOST, rows, f"{late}; {intro}" if late else intro, empty)
-        sections.append(Section("grids", "joint", title, [grid]))
+        page.table("joint", title, grid)
     if domains is not None:
-        rows = [_lost(one["domain"], one, short) for one in domains]
+        rows = [_lost(one["domain"], one, page) for one in domains]
         grid = Grid("", LOST, rows, "All nodes of a domain fail at once.")
-        sections.append(Section("grids", "domains", "If a failure domain fails", [grid]))
-    return sections
+        page.table("domains", "If a failure domain fails", grid)
 
 
 LOST = (
@@ -151,12 +130,11 @@ LOST = (
 )  # fmt: skip
 
 
-def _lost(name: str, one: Json, short: Mapping[str, str]) -> Row:
+def _lost(name: str, one: Json, page: PageView) -> Row:
     if one["survived"] is None:
         return row_of(
             (Cell(shown(name), tone="strong"), Cell("not analysed", tone="faint"), "", "")
         )
     verdict = Cell("survived", tone="good") if one["survived"] else Cell("not survived", tone="bad")
-    names = ", ".join(short.get(lost, lost) for lost in one["lost"])
-    memory = Cell(gib(one["lost_memory"]), sort=one["lost_memory"])
-    return row_of((Cell(shown(name), tone="strong"), verdict, names, memory))
+    names = ", ".join(map(page.short, one["lost"]))
+    return row_of((Cell(shown(name), tone="strong"), verdict, names, size_cell(one["lost_memory"])))

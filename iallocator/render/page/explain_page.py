@@ -3,95 +3,89 @@
 from __future__ import annotations
 
 from iallocator.errors import shown
-from iallocator.render.drawing import drawing
-from iallocator.render.page.nodes import nodes_section
-from iallocator.render.page.transitions import timeline
+from iallocator.render.page.nodes import add_nodes
+from iallocator.render.page.transitions import add_transition
 from iallocator.render.page.view import (
     Cell,
     Column,
     Grid,
-    Section,
     Tile,
     decimals,
-    page_of,
     row_of,
-    short_names,
+    score_cell,
     signed,
 )
 from iallocator.render.words import STATISTICS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from iallocator.aliases import Json
     from iallocator.render.page.view import PageView
 
+__all__ = ["explanation"]
 
-__all__ = ["explanation_view"]
+MOMENTS = ("before", "answer", "other")
+"""The moments at which contributions to the score are compared."""
 
 TONES = {"answer": "good", "refused": "bad", "not asked": "faint"}
 """Verdict of a node -> how it is meant."""
 
 
-def explanation_view(document: Json, facts: Json) -> PageView:
-    """The page of an explanation; `facts` has the cluster, and the nodes around the answer."""
+def explanation(brief: Json, facts: Json, page: PageView) -> None:
+    """Add a whole explanation; `facts` has it, the cluster, and the nodes around the answer."""
+    document = facts["explanation"]
     response = document["response"]
-    tone = "good" if response["success"] else "bad"
-    page = page_of(f"explain {document['type']}", facts["cluster"], "", tone)
-    short = short_names(facts["cluster"], page.domain)
-    page.verdict = _verdict(document, short)
+    page.command = f"explain {document['type']}"
+    page.tone = "good" if response["success"] else "bad"
+    page.headline = _verdict(document, page)
     page.details = [shown(text) for text in (response["info"], *document["remarks"])]
-    page.tiles = _tiles(document, short)
+    page.tiles = _tiles(document, page)
     for number, one in enumerate(document["decisions"], start=1):
         grids = []
         for part in _parts(one):
-            grids += [_comparison(other, short) for other in part["comparisons"]]
-            grids += [_nodes(group, short) for group in part["groups"]]
+            grids += [_comparison(other, page) for other in part["comparisons"]]
+            grids += [_nodes(group, page) for group in part["groups"]]
 
         # What is asked, where the instance is, and where it goes, in one line
         said = [one["subject"]]
         if one["present"]:
-            said.append(f"now on {_where(one['present'], short)}")
+            said.append(f"now on {_where(one['present'], page)}")
         if one["answer"]:
-            said.append(f"goes to {_where(one['answer']['nodes'], short)}")
+            said.append(f"goes to {_where(one['answer']['nodes'], page)}")
         said += [step["words"] for step in one["steps"]]
         said += [one["reason"]] if one["reason"] else []
         said += one["notes"]
         about = shown(". ".join(text[:1].upper() + text[1:] for text in said))
-        title = shown(short.get(one["instance"], one["instance"]))
-        page.sections.append(Section("grids", f"decision-{number}", title, grids, about))
-    page.sections.append(nodes_section(facts["moments"], page.domain))
+        title = shown(page.short(one["instance"]))
+        page.table(f"decision-{number}", title, grids, about)
+    add_nodes(page, facts["moments"])
     transition = response.get("transition")
     if transition and (transition["steps"] or transition["left"]):
-        view = timeline(transition, short, drawing(transition, short))
-        count = str(len(transition["steps"]))
-        page.sections.append(
-            Section("transition", "transition", "Transition", view, count=f"{count} steps")
-        )
-    return page
+        add_transition(page, transition, count=f"{len(transition['steps'])} steps")
 
 
-def _verdict(document: Json, short: Mapping[str, str]) -> str:
+def _verdict(document: Json, page: PageView) -> str:
     """The sentence at the top: who goes where."""
     decisions = document["decisions"]
     placed = [one for one in decisions if one["answer"]]
     if len(decisions) != 1:
         return f"{len(placed)} of {len(decisions)} instances have a place"
-    name = shown(short.get(decisions[0]["instance"], decisions[0]["instance"]))
+    name = shown(page.short(decisions[0]["instance"]))
     if not placed:
         return f"{name} finds no place"
-    return f"{name} goes to {_where(placed[0]['answer']['nodes'], short)}"
+    return f"{name} goes to {_where(placed[0]['answer']['nodes'], page)}"
 
 
-def _tiles(document: Json, short: Mapping[str, str]) -> list[Tile]:
+def _tiles(document: Json, page: PageView) -> list[Tile]:
     """The answer to one instance; of several, how many there are."""
     decisions = document["decisions"]
     settings = document["settings"]
     tiles = [Tile("Strategy", settings["strategy"], f"N+1: {settings['n1']}")]
     if len(decisions) == 1 and decisions[0]["answer"]:
         answer = decisions[0]["answer"]
-        tiles.insert(0, Tile("Answer", _where(answer["nodes"], short), f"group {answer['group']}"))
+        tiles.insert(0, Tile("Answer", _where(answer["nodes"], page), f"group {answer['group']}"))
         if answer.get("score") is not None:
             tiles.append(Tile("Score", decimals(answer["score"]), "lower is better"))
         if answer.get("penalty"):
@@ -102,8 +96,8 @@ def _tiles(document: Json, short: Mapping[str, str]) -> list[Tile]:
     return tiles
 
 
-def _where(nodes: list[str], short: Mapping[str, str]) -> str:
-    return shown(" : ".join(short.get(name, name) for name in nodes))
+def _where(nodes: list[str], page: PageView) -> str:
+    return shown(page.placement(nodes))
 
 
 def _parts(decision: Json) -> Iterator[Json]:
@@ -113,9 +107,9 @@ def _parts(decision: Json) -> Iterator[Json]:
             yield from _parts(decision[name])
 
 
-def _comparison(other: Json, short: Mapping[str, str]) -> Grid:
+def _comparison(other: Json, page: PageView) -> Grid:
     """The answer beside another placement, by what made the difference."""
-    title = f"Answer against {other['with']} {_where(other['nodes'], short)}"
+    title = f"Answer against {other['with']} {_where(other['nodes'], page)}"
     if "statistics" not in other:
         return Grid(shown(title), (), (), "", shown(f"Decided: {other['decided_by']}."))
     columns = (
@@ -131,10 +125,7 @@ def _comparison(other: Json, short: Mapping[str, str]) -> Grid:
                 (
                     Cell(STATISTICS[one["name"]], one["name"]),
                     f"\N{MULTIPLICATION SIGN}{one['weight']:g}",
-                    *(
-                        Cell(decimals(one[f"contribution_{at}"]), sort=one[f"contribution_{at}"])
-                        for at in ("before", "answer", "other")
-                    ),
+                    *(score_cell(one[f"contribution_{at}"]) for at in MOMENTS),
                     Cell(signed(one["difference"]) or "0", tone=tone, sort=one["difference"]),
                 )
             )
@@ -145,7 +136,7 @@ def _comparison(other: Json, short: Mapping[str, str]) -> Grid:
     return Grid(shown(title), columns, rows, gap, "All statistics are alike.")
 
 
-def _nodes(group: Json, short: Mapping[str, str]) -> Grid:
+def _nodes(group: Json, page: PageView) -> Grid:
     """A row per node of the group: its verdict, and why."""
     columns = [Column("Node"), Column("Verdict"), Column("Why")]
     scored = any("score" in node for node in group["nodes"])
@@ -154,7 +145,7 @@ def _nodes(group: Json, short: Mapping[str, str]) -> Grid:
     rows = []
     for node in group["nodes"]:
         cells = [
-            Cell(shown(short.get(node["name"], node["name"])), tone="strong"),
+            page.strong(node["name"]),
             Cell(node["verdict"], tone=TONES.get(node["verdict"], "")),
             Cell(shown("; ".join(node["why"]))),
         ]

@@ -9,11 +9,12 @@ from iallocator.render.page.view import (
     Cell,
     Column,
     Grid,
-    Section,
     Tile,
     decimals,
     gib,
+    number_cell,
     row_of,
+    score_cell,
     signed,
 )
 from iallocator.render.words import STATISTICS
@@ -21,12 +22,12 @@ from iallocator.tolerances import LEAST_SCORE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from iallocator.aliases import Json
+    from iallocator.render.page.view import PageView
 
-
-__all__ = ["health_sections", "survival_tile"]
+__all__ = ["add_health", "survival_tile"]
 
 
 def survival_tile(before: Json, after: Json | None) -> Tile:
@@ -42,34 +43,33 @@ def survival_tile(before: Json, after: Json | None) -> Tile:
     return Tile("Node failures survived", f"{survived} of {judged}", ", ".join(notes), tone)
 
 
-def health_sections(
-    before: Json, after: Json | None, short: Mapping[str, str], said: Sequence[Json] = ()
-) -> list[Section]:
-    """What is wrong, failures, statistics, groups; `said`: what a planner says of groups."""
+def add_health(page: PageView, before: Json, after: Json | None, said: Sequence[Json] = ()) -> None:
+    """Add what is wrong, failures, statistics, groups; `said`: what a planner says of groups."""
     then = after or before
     examined = all(group["examined"] for group in (*before["health"], *then["health"]))
     late = "" if examined else "Not analysed: time was up."
     one = "One node fails, all others are as they are then."
     if late or before["n1"] == "off":
         one = late or "Not looked at: --n1=off."
-    findings = finding_grid(before, after)
-    failing = failure_grid(before["failures"], after["failures"] if after else None, short)
-    score = statistic_grid(before["terms"], after["terms"] if after else None)
-    groups = group_grid(before["groups"], after["groups"] if after else None, said)
     problems = sum(len(group["findings"]) for group in before["health"])
-    return [
-        Section("grids", "problems", "Problems", [findings], late, "" if late else str(problems)),
-        Section(
-            "grids", "failures", "If a node fails", [failing], one,
-            f"{then['survived']}/{then['judged']} survived",
-        ),
-        Section(
-            "grids", "score", "Score", [score],
-            "What the score of the whole cluster is the sum of: value times weight; lower is "
-            "better.",
-        ),
-        Section("grids", "groups", "Groups", [groups], count=str(len(before["groups"]))),
-    ]  # fmt: skip
+    page.table(
+        "problems", "Problems", finding_grid(before, after), late, "" if late else str(problems)
+    )
+    page.table(
+        "failures",
+        "If a node fails",
+        failure_grid(before["failures"], after["failures"] if after else None, page),
+        one,
+        f"{then['survived']}/{then['judged']} survived",
+    )
+    page.table(
+        "score",
+        "Score",
+        statistic_grid(before["terms"], after["terms"] if after else None),
+        "What the score of the whole cluster is the sum of: value times weight; lower is better.",
+    )
+    groups = group_grid(before["groups"], after["groups"] if after else None, said)
+    page.table("groups", "Groups", groups, count=str(len(before["groups"])))
 
 
 def finding_grid(before: Json, after: Json | None) -> Grid:
@@ -117,9 +117,7 @@ def _findings(health: Sequence[Json]) -> dict[tuple[str, str, str, str], None]:
     }
 
 
-def failure_grid(
-    before: Sequence[Json], after: Sequence[Json] | None, short: Mapping[str, str]
-) -> Grid:
+def failure_grid(before: Sequence[Json], after: Sequence[Json] | None, page: PageView) -> Grid:
     """A row per node: whether its failure is survived, and what would happen in the end."""
     columns = [Column("Node"), Column("If it fails"), Column("What would happen")]
     if after is not None:
@@ -130,7 +128,7 @@ def failure_grid(
         effects = [then["lost"]] if then["lost"] else []
         for name, share in sorted(then["failovers"].items()):
             effects.append(
-                f"{_share(share)} fail{'s' * (share[0] == 1)} over to {short.get(name, name)}"
+                f"{_share(share)} fail{'s' * (share[0] == 1)} over to {page.short(name)}"
                 if name
                 else f"{_share(share)} without a secondary"
             )
@@ -138,8 +136,11 @@ def failure_grid(
             share = then[key]
             if share[0]:
                 effects.append(f"{_share(share)} {what}")
-        node = Cell(shown(short.get(was["node"], was["node"])), tone="strong")
-        rows.append(row_of((node, *verdicts, "; ".join(effects) or "nothing runs there")))
+        rows.append(
+            row_of(
+                (page.strong(was["node"]), *verdicts, "; ".join(effects) or "nothing runs there")
+            )
+        )
     return Grid("", columns, rows)
 
 
@@ -171,10 +172,10 @@ def statistic_grid(before: Sequence[Json], after: Sequence[Json] | None) -> Grid
         cells = [
             Cell(STATISTICS[was["name"]], was["name"]),
             Cell(f"\N{MULTIPLICATION SIGN}{was['weight']:g}"),
-            Cell(decimals(was["term"]), sort=was["term"]),
+            score_cell(was["term"]),
         ]
         if after is not None:
-            cells.append(Cell(decimals(now["term"]), sort=now["term"]))
+            cells.append(score_cell(now["term"]))
             cells.append(Cell(signed(change) or "0", tone=tone, sort=change))
         cells.append(Cell(bar=Bar(round(100 * max(now["term"], 0) / largest, 1))))
         rows.append(row_of(cells))
@@ -204,7 +205,7 @@ def group_grid(
                 (
                     Cell(shown(was["name"]), tone="strong"),
                     was["alloc_policy"],
-                    Cell(str(was["nodes"]), sort=was["nodes"]),
+                    number_cell(was["nodes"]),
                     Cell(_change(was["instances"], now["instances"]), sort=now["instances"]),
                     Cell(
                         _change(len(was["bad_nodes"]), len(now["bad_nodes"])),

@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from iallocator.aliases import Json
+    from iallocator.render.page.view import PageView
 
-__all__ = ["RESOURCES", "Meter", "NodeLine", "NodesView", "nodes_section"]
+__all__ = ["RESOURCES", "Meter", "NodeLine", "NodesView", "add_nodes"]
 
 T = TypeVar("T")
 
@@ -55,17 +56,17 @@ class NodesView:
     changed: int
 
 
-def nodes_section(
-    moments: Sequence[Json], domain: str, marks: Mapping[str, str] | None = None
-) -> Section:
-    """The nodes of the cluster at `moments`; `domain`: the end of names that is left out.
+def add_nodes(
+    page: PageView, moments: Sequence[Json], marks: Mapping[str, str] | None = None
+) -> None:
+    """Add the nodes of the cluster at `moments`.
 
     `marks`: what is to be said of nodes besides, by name.
     """
     rows = sorted(
         zip(*(moment["nodes"] for moment in moments)), key=lambda row: natural(row[0]["name"])
     )
-    lines = [_line(row, (marks or {}).get(row[0]["name"], ""), domain) for row in rows]
+    lines = [_line(row, (marks or {}).get(row[0]["name"], ""), page) for row in rows]
     used = [k for k in range(len(RESOURCES)) if any(line.meters[k] for line in lines)]
     lines = [
         NodeLine(one.name, one.group, one.marks, one.counts, [one.meters[k] for k in used],
@@ -75,10 +76,10 @@ def nodes_section(
     titles = [RESOURCES[k] for k in used]
     changed = sum(line.changed for line in lines)
     view = NodesView([moment["title"] for moment in moments], titles, lines, changed)
-    return Section("nodes", "nodes", "Nodes", view, count=str(len(lines)))
+    page.sections.append(Section("nodes", "nodes", "Nodes", view, count=str(len(lines))))
 
 
-def _line(moments: Sequence[Json], mark: str, domain: str) -> NodeLine:
+def _line(moments: Sequence[Json], mark: str, page: PageView) -> NodeLine:
     """Return the line of one node; `moments` has its facts before and after the plan."""
     node = moments[0]
     meters = [
@@ -90,7 +91,7 @@ def _line(moments: Sequence[Json], mark: str, domain: str) -> NodeLine:
     if not (node["offline"] or node["vm_capable"]):
         marks.append("holds no instances")
     return NodeLine(
-        shown(node["name"].removesuffix(domain)),
+        shown(page.short(node["name"])),
         shown(node["group"]),
         [*marks, *([mark] if mark else [])],
         counts,

@@ -1,29 +1,61 @@
-"""The page of a plan: what changes, why, in which order, and what it is good for."""
+"""The pages of a plan and of repairs: what changes, why, in which order, and with which effect."""
 
 from __future__ import annotations
 
 from iallocator.errors import shown
-from iallocator.render.drawing import drawing
-from iallocator.render.page.health import health_sections, survival_tile
-from iallocator.render.page.moves import by_instance, by_node
-from iallocator.render.page.nodes import nodes_section
-from iallocator.render.page.transitions import timeline
-from iallocator.render.page.view import Section, Tile, decimals, gib, page_of, short_names
+from iallocator.render.page.health import add_health, survival_tile
+from iallocator.render.page.nodes import add_nodes
+from iallocator.render.page.transitions import add_transition
+from iallocator.render.page.view import (
+    SHOWN,
+    Cell,
+    Column,
+    Grid,
+    Tile,
+    decimals,
+    gib,
+    natural,
+    row_of,
+    score_cell,
+    signed,
+    size_cell,
+)
 from iallocator.render.plan import ACTIONS, SUMS, switched_nodes
+from iallocator.render.words import GAINS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from iallocator.aliases import Json
-    from iallocator.render.page.view import PageView
+    from iallocator.render.page.view import PageView, Row
 
-__all__ = ["plan_page"]
+__all__ = ["plan", "repairs"]
+
+HOW = {
+    "migrate": "migrate to",
+    "failover": "fail over to",
+    "move": "move to",
+    "replace-disks": "replace its secondary by",
+}
+"""Kind of a step -> what it does, before the name of a node."""
+
+AIMS = {
+    "redistribute": "so that every group is healthy",
+    "balance-groups": "so that groups carry their share",
+}
+"""Command -> what its moves are for, where it is not the score of nodes."""
 
 
-def plan_page(plan: Json, facts: Json) -> PageView:
-    """The page of the plan that ``--json`` writes; `facts` are those of its page."""
+TONES = {"Healthy": "good", "Failure": "bad", "Needs repair": "bad"}
+"""State of a broken instance -> how it is meant, where it matters."""
+
+
+def plan(plan: Json, facts: Json, page: PageView) -> None:
+    """Add the plan that ``--json`` writes; `facts` are those of its page."""
     before, after = facts["before"], facts["after"]
-    page = page_of(plan["command"], facts["cluster"], *_verdict(plan, before, after))
-    short = short_names(facts["cluster"], page.domain)
+    page.command = plan["command"]
+    page.headline, page.tone = _verdict(plan, before, after)
     details = [*facts["remarks"]]
     if "action" in plan:
         names = ", ".join(switched_nodes(plan))
@@ -37,27 +69,20 @@ def plan_page(plan: Json, facts: Json) -> PageView:
     page.tiles = _tiles(plan, before, after)
     marks = dict.fromkeys(facts["leaving"], "to be powered down")
     marks |= dict.fromkeys(facts["coming"], "to be powered on")
-    grids = [by_instance(plan, facts, short), by_node(plan, short)]
-    page.sections = [
-        nodes_section(facts["moments"], page.domain, marks),
-        Section("grids", "moves", "Moves", grids, count=str(len(plan["moves"]))),
-    ]
+    add_nodes(page, facts["moments"], marks)
+    count = str(len(plan["moves"]))
+    page.table("moves", "Moves", [by_instance(plan, facts, page), by_node(plan, page)], "", count)
     transition = plan["transition"]
     if transition["steps"] or transition["left"]:
         steps = len(transition["steps"])
-        page.sections.append(
-            Section(
-                "transition",
-                "transition",
-                "Transition",
-                timeline(transition, short, drawing(transition, short)),
-                "Steps of one wave need nothing of each other; each begins when those that it "
-                "waits for are done. Point at a step to see what it waits for.",
-                f"{steps} step{'s' * (steps != 1)}",
-            )
+        add_transition(
+            page,
+            transition,
+            "Steps of one wave need nothing of each other; each begins when those that it "
+            "waits for are done. Point at a step to see what it waits for.",
+            f"{steps} step{'s' * (steps != 1)}",
         )
-    page.sections += health_sections(before, after, short, plan.get("groups", ()))
-    return page
+    add_health(page, before, after, plan.get("groups", ()))
 
 
 def _verdict(plan: Json, before: Json, after: Json) -> tuple[str, str]:
@@ -98,3 +123,179 @@ def _tiles(plan: Json, before: Json, after: Json) -> list[Tile]:
             f"in {transition['longest']} wave{'s' * (transition['longest'] != 1)}",
         ),
     ]  # fmt: skip
+
+
+class Reasons:
+    """Why each move of a plan is made; what is asked is the plan as plain data.
+
+    Parameters
+    ----------
+    plan:
+        As ``--json`` writes it.
+    facts:
+        As of `iallocator.documents.plan.plan_facts`.
+    """
+
+    def __init__(self, plan: Json, facts: Json) -> None:
+        self._plan = plan
+        self._leaving = facts["leaving"]
+        self._moves = facts["moves"]
+        self._away = {
+            node["name"]: "offline"
+            if node["offline"]
+            else "drained"
+            if node["drained"]
+            else "not vm_capable"
+            for node in facts["moments"][0]["nodes"]
+            if not node["online"]
+        }
+        self._why = {one["instance"]: one["why"] for one in plan.get("instances", ())}
+
+    def of(self, position: int) -> str:
+        """Why the move at `position` is made."""
+        move = self._plan["moves"][position]
+        told = [self._cause(position, move)]
+        if "unit" in move:
+            others = [name for name in move["unit"] if name != move["instance"]]
+            told.append(f"moves together with {', '.join(others)}")
+        told += [f"should be {text}" for text in move.get("broken", ())]
+        return "; ".join(text for text in told if text)
+
+    def _cause(self, position: int, move: Json) -> str:
+        if move["instance"] in self._why:
+            return str(self._why[move["instance"]])
+        for name in move["from"]:
+            if name in self._leaving and name not in move["to"]:
+                return f"{name} is to be powered down"
+        if self._plan.get("chosen") and self._plan["command"] == "compress":
+            return f"group {self._plan['chosen']} is emptied"
+        for name in move["from"]:
+            if name in self._away:
+                return f"{name} is {self._away[name]}"
+        if self._moves[position]["repairs"]:
+            return "mends a must that is broken"
+        if self._plan["command"] in AIMS:
+            return AIMS[self._plan["command"]]
+        return gain_words(self._moves[position]["changes"]) or "makes room for others"
+
+
+def by_instance(plan: Json, facts: Json, page: PageView) -> Grid:
+    """Return the moves, one a row, in their order; `plan` is what ``--json`` writes of them."""
+    reasons = Reasons(plan, facts)
+    columns = (
+        Column("#", number=True), Column("Instance"), Column("From"), Column("To"),
+        Column("Why"), Column("How"), Column("Copied", number=True),
+        Column("Score then", number=True),
+    )  # fmt: skip
+    rows = []
+    for position, move in enumerate(plan["moves"]):
+        before, after = (page.placement(move[end]) for end in ("from", "to"))
+        how = ", ".join(
+            f"{HOW[kind]} {target or 'its secondary'}"
+            for kind, target in facts["moves"][position]["steps"]
+        )
+        rows.append(
+            row_of(
+                (
+                    Cell(str(position + 1), sort=position),
+                    page.strong(move["instance"]),
+                    before,
+                    Cell(shown(after), tone="strong"),
+                    reasons.of(position),
+                    Cell(shown(how), tone="faint"),
+                    size_cell(move["copied_mib"]),
+                    score_cell(move["score"]),
+                ),
+                f"move-{position + 1}",
+            )
+        )
+    return Grid(
+        "By instance", columns, rows, "Nodes stand as primary : secondary.", "Nothing moves."
+    )
+
+
+def by_node(plan: Json, page: PageView) -> Grid:
+    """A row per node that something leaves or comes to."""
+    coming: dict[str, list[str]] = {}
+    leaving: dict[str, list[str]] = {}
+    for move in plan["moves"]:
+        for role, ends in (("primary", slice(0, 1)), ("secondary", slice(1, None))):
+            before, after = move["from"][ends], move["to"][ends]
+            for name in set(before) - set(after):
+                leaving.setdefault(name, []).append(_as(move["instance"], role, page))
+            for name in set(after) - set(before):
+                coming.setdefault(name, []).append(_as(move["instance"], role, page))
+    columns = (Column("Node"), Column("Leaves it"), Column("Comes to it"))
+    rows: list[Row] = [
+        row_of(
+            (
+                page.strong(name),
+                ", ".join(leaving.get(name, ())),
+                ", ".join(coming.get(name, ())),
+            )
+        )
+        for name in sorted({*coming, *leaving}, key=natural)
+    ]
+    return Grid("By node", columns, rows, empty="Nothing moves.")
+
+
+def _as(instance: str, role: str, page: PageView) -> str:
+    name = page.short(instance)
+    return name if role == "primary" else f"{name} (secondary)"
+
+
+def gain_words(changes: Sequence[tuple[str, float]]) -> str:
+    """The two statistics that become smaller most by a move, in words; "" if none does."""
+    gains = sorted((change, name) for name, change in changes if change < -SHOWN)
+    return "; ".join(f"{GAINS[name]} {signed(change)}" for change, name in gains[:2])
+
+
+REPAIR_COLUMNS = (
+    Column("Instance"), Column("State", hint="By its tags, these repairs included"),
+    Column("Repair"), Column("From"), Column("To"), Column("Why"), Column("How"),
+)  # fmt: skip
+
+
+def repairs(document: Json, facts: Json, page: PageView) -> None:
+    """Add the repairs that ``--json`` writes, and the cluster before and after in `facts`."""
+    now, then, where = facts["before"], facts["after"], facts["where"]
+    transition = {**facts["transition"], "left": [], "remarks": []}
+    page.command = "repair"
+    page.headline, page.tone = _repair_verdict(document, facts["status"])
+
+    # How many instances are in each state, then what failures would do
+    for name, count in document["counts"].items():
+        page.tiles.append(Tile(name, str(count), "", TONES.get(name, "")))
+    if document["broken"]:
+        page.tiles.append(Tile("Broken, not repaired", str(document["broken"]), "", "bad"))
+    page.tiles.append(survival_tile(now, then))
+    rows = []
+    for entry in document["instances"]:
+        name = entry["instance"]
+        ends = (where[name], entry.get("to", ()))
+        codes = [code["OP_ID"].removeprefix("OP_") for code in entry.get("opcodes", ())]
+        cells: Sequence[Cell | str] = (
+            page.strong(name),
+            Cell(entry["state"], tone=TONES.get(entry["state"], "")),
+            entry.get("repair", ""),
+            *map(page.placement, ends),
+            entry["note"] or entry["state"],
+            Cell(shown(", ".join(code.lower().replace("_", " ") for code in codes)), tone="faint"),
+        )
+        rows.append(row_of(cells))
+    grid = Grid("", REPAIR_COLUMNS, rows, empty="Nothing is broken.")
+    page.table("repairs", "Repairs", grid, count=str(len(rows)))
+    add_nodes(page, facts["moments"])
+    if transition["steps"]:
+        add_transition(page, transition)
+    add_health(page, now, then)
+
+
+def _repair_verdict(document: Json, status: int) -> tuple[str, str]:
+    """The sentence at the top, and how it is meant."""
+    repaired = sum("to" in one for one in document["instances"])
+    noted = len(document["instances"])
+    if not noted:
+        return "Nothing is broken", "good"
+    what = f"{repaired} repair{'s' * (repaired != 1)} of {noted} instance{'s' * (noted != 1)}"
+    return what + (": something takes a hand" if status else ""), "bad" if status else "good"

@@ -5,19 +5,29 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from iallocator.errors import shown
-from iallocator.render.drawing import subject, waves, way
-from iallocator.render.page.view import Cell, Column, Grid, Link, natural, row_of
+from iallocator.render.drawing import drawing, subject, waves, way
+from iallocator.render.page.view import (
+    Cell,
+    Column,
+    Grid,
+    Link,
+    Section,
+    natural,
+    number_cell,
+    row_of,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from iallocator.aliases import Json
+    from iallocator.render.page.view import PageView
 
 
 ARROW = "\N{RIGHTWARDS ARROW}"
 
-__all__ = ["Chip", "Lane", "TimelineView", "timeline"]
+__all__ = ["Chip", "Lane", "TimelineView", "add_transition"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,29 +63,29 @@ class TimelineView:
     drawing: str
 
 
-def timeline(transition: Json, short: Mapping[str, str], drawing: str) -> TimelineView:
-    """What a page shows of a transition; `short`: names as they are to be shown."""
+def add_transition(page: PageView, transition: Json, intro: str = "", count: str = "") -> None:
+    """Add the steps of a transition by node and wave, as a table, and as a drawing."""
     wave_of = waves(transition)
-    count = max(wave_of.values(), default=0)
+    last = max(wave_of.values(), default=0)
     lanes: dict[str, list[list[Chip]]] = {}
     for step in transition["steps"]:
         number, name = step["number"], subject(step)
         waits = ", ".join(f"{n} ({why})" for n, why in zip(step["after"], step["because"]))
-        hint = f"Step {number}: {step['kind']} {name} {way(step, short, ARROW)}"
+        hint = f"Step {number}: {step['kind']} {name} {way(step, page.names, ARROW)}"
         hint += f"; waits for {waits or 'nothing'}"
         for node, side in _ends(step):
-            chip = Chip(number, step["kind"], shown(short.get(name, name)), side, shown(hint))
-            cells = lanes.setdefault(node, [[] for _ in range(count)])
+            chip = Chip(number, step["kind"], shown(page.short(name)), side, shown(hint))
+            cells = lanes.setdefault(node, [[] for _ in range(last)])
             cells[wave_of[number] - 1].append(chip)
-    ordered = [
-        Lane(shown(short.get(name, name)), lanes[name]) for name in sorted(lanes, key=natural)
-    ]
+    ordered = [Lane(shown(page.short(name)), lanes[name]) for name in sorted(lanes, key=natural)]
     remarks = [
         *(f"Not done: {one['name']}: {one['reason']}" for one in transition["left"]),
         *transition["remarks"],
     ]
-    steps = _steps(transition, wave_of, short)
-    return TimelineView(count, ordered, steps, [*map(shown, remarks)], drawing)
+    steps = _steps(transition, wave_of, page)
+    picture = drawing(transition, page.names)
+    view = TimelineView(last, ordered, steps, [*map(shown, remarks)], picture)
+    page.sections.append(Section("transition", "transition", "Transition", view, intro, count))
 
 
 def _ends(step: Json) -> list[tuple[str, str]]:
@@ -90,7 +100,7 @@ def _ends(step: Json) -> list[tuple[str, str]]:
     return found or [(name, "here") for name in after[:1]]
 
 
-def _steps(transition: Json, wave_of: Mapping[int, int], short: Mapping[str, str]) -> Grid:
+def _steps(transition: Json, wave_of: Mapping[int, int], page: PageView) -> Grid:
     columns = (
         Column("Step", number=True), Column("Wave", number=True), Column("What"), Column("Of"),
         Column("Way"), Column("Waits for"),
@@ -103,15 +113,14 @@ def _steps(transition: Json, wave_of: Mapping[int, int], short: Mapping[str, str
             for other, why in zip(step["after"], step["because"])
         ]
         why = "; ".join(dict.fromkeys(step["because"]))
-        name = subject(step)
         rows.append(
             row_of(
                 (
-                    Cell(str(number), sort=number),
-                    Cell(str(wave_of[number]), sort=wave_of[number]),
+                    number_cell(number),
+                    number_cell(wave_of[number]),
                     Cell(step["kind"], "" if step["opcodes"] else "by hand"),
-                    Cell(shown(short.get(name, name)), tone="strong"),
-                    way(step, short, ARROW),
+                    page.strong(subject(step)),
+                    way(step, page.names, ARROW),
                     Cell("" if links else "nothing", shown(why), "" if links else "faint",
                          links=links),
                 ),

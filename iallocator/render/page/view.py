@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from iallocator.errors import shown
 from iallocator.names import common_domain
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SHOWN", "Bar", "Cell", "Column", "Grid", "Link", "PageView", "Row", "Section", "Tile",
-    "decimals", "gib", "natural", "page_of", "row_of", "short_names", "signed",
+    "decimals", "gib", "natural", "number_cell", "row_of", "score_cell", "signed", "size_cell",
 ]  # fmt: skip
 
 SHOWN = 5e-5
@@ -125,33 +125,56 @@ class Section:
     count: str = ""
 
 
-@dataclass(slots=True)
 class PageView:
-    """A whole page.
+    """A whole page, to which the renderer of a document adds.
 
-    `verdict`: the one sentence that matters, and `tone` how it is meant.
+    Attributes
+    ----------
+    command:
+        The command that found what the page shows.
+    cluster:
+        The name of the cluster.
+    headline:
+        The one sentence that matters.
+    tone:
+        How the headline is meant, as of `Tile`.
+    names:
+        Each node and instance -> its name without `domain`; empty without a domain.
+    domain:
+        The end that all names have in common.
     """
 
-    command: str
-    cluster: str
-    verdict: str
-    tone: str = ""
-    details: list[str] = field(default_factory=list)
-    tiles: list[Tile] = field(default_factory=list)
-    sections: list[Section] = field(default_factory=list)
-    domain: str = ""
+    def __init__(self, cluster: Json) -> None:
+        every = [*cluster["nodes"], *cluster["instances"]]
+        self.command = ""
+        self.cluster = shown(cluster["name"])
+        self.headline = ""
+        self.tone = ""
+        self.details: list[str] = []
+        self.tiles: list[Tile] = []
+        self.sections: list[Section] = []
+        self.domain = domain = common_domain(every)
+        self.names = {name: name.removesuffix(domain) for name in every} if domain else {}
 
+    def short(self, name: str) -> str:
+        """Return the name of a node or an instance as the page shows it."""
+        short: str = self.names.get(name, name)
+        return short
 
-def page_of(command: str, cluster: Json, verdict: str, tone: str = "") -> PageView:
-    """A page about a cluster: its name, and the end that all names have in common."""
-    domain = common_domain([*cluster["nodes"], *cluster["instances"]])
-    return PageView(command, shown(cluster["name"]), verdict, tone, domain=domain)
+    def strong(self, name: str) -> Cell:
+        """Return a cell with the name that a row is about."""
+        return Cell(shown(self.short(name)), tone="strong")
 
+    def placement(self, nodes: Iterable[str]) -> str:
+        """Return the nodes of an instance: ``primary : secondary``."""
+        return " : ".join(map(self.short, nodes))
 
-def short_names(cluster: Json, domain: str) -> dict[str, str]:
-    """Every node and instance -> its name without `domain`; nothing without a domain."""
-    names = [*cluster["nodes"], *cluster["instances"]]
-    return {name: name.removesuffix(domain) for name in names} if domain else {}
+    def table(
+        self, key: str, title: str, grids: Grid | list[Grid], intro: str = "", count: str = ""
+    ) -> None:
+        """Add a section with a table, or with several."""
+        data = [grids] if isinstance(grids, Grid) else grids
+        self.sections.append(Section("grids", key, title, data, intro, count))
 
 
 def row_of(cells: Iterable[Cell | str], anchor: str = "") -> Row:
@@ -166,6 +189,21 @@ def gib(mib: float) -> str:
     if abs(mib) < 10 * 1024**2:
         return f"{mib / 1024:.1f} GiB"
     return f"{mib / 1024**2:.1f} TiB"
+
+
+def size_cell(mib: float) -> Cell:
+    """Return a cell with an amount of memory or disk."""
+    return Cell(gib(mib), sort=mib)
+
+
+def number_cell(number: int, tone: str = "") -> Cell:
+    """Return a cell with a whole number."""
+    return Cell(str(number), tone=tone, sort=number)
+
+
+def score_cell(score: float) -> Cell:
+    """Return a cell with a score."""
+    return Cell(decimals(score), sort=score)
 
 
 def decimals(value: float) -> str:

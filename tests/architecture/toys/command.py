@@ -42,26 +42,23 @@ COMMAND = '''"""The command ``iallocator shift``."""
 
 from __future__ import annotations
 
-from iallocator.commands.planning import PlanCommand
-from iallocator.planners.shift import shift
+from iallocator.planners import shift as planner
 
-__all__ = ["Shift"]
+__all__ = ["shift"]
 
 
-class Shift(PlanCommand):
-    """Plans a move."""
-
-    def planner(self, source, settings, deadline):
-        """Plan the move."""
-        return shift(source.cluster, settings, deadline)
+def shift(command, deadline):
+    """Plan a move."""
+    return planner.shift(command.source.cluster, command.effective, deadline)
 '''
 
 PLACES: Changes = {
     ("iallocator/planners/shift/__init__.py", ""): ("", PLANNER),
     ("iallocator/commands/shift.py", ""): ("", COMMAND),
     ("iallocator/commands/__init__.py", "COMMANDS"): (
-        '    "show": Row("a cluster as it is',
-        '    "shift": Row("one instance moved to another node", PLANNERS),\n<ANCHOR>',
+        '    "show": Row(\n',
+        '    "shift": Row("one instance moved to another node", PLANNERS, "shift", "plan",'
+        " states=PLANNED),\n<ANCHOR>",
     ),
     ("iallocator/commands/planner_options.py", "Balance"): (
         "class Balance(Planning, Balancing):\n",

@@ -1,0 +1,247 @@
+"""The commands that plan moves: each function calls a planner with the options of its command.
+
+Modules of planners are imported in the functions, because a command needs only its own planner.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from iallocator.commands.progress import say_plan, say_progress, say_share
+from iallocator.errors import UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from iallocator.commands.command import Command
+    from iallocator.commands.planner_options import Balancing
+    from iallocator.deadline import Deadline
+    from iallocator.model.cluster import Cluster
+    from iallocator.options.settings import Settings
+    from iallocator.planners.intergroup.context import IntergroupContext
+    from iallocator.planners.result import GroupPlans, PlanResult
+
+__all__ = [
+    "balance", "balance_groups", "balanced", "compress", "make_room", "place", "reboot",
+    "redistribute", "squeeze", "undo",
+]  # fmt: skip
+
+PACEMAKER = "pacemaker-"
+
+MIB = 1024
+"""MiB in a GiB: options give traffic in GiB."""
+
+NAMED = 5
+"""Instances that stay where they are, in the remark of ``--undo``: so many are named."""
+
+
+def balance(command: Command, deadline: Deadline) -> PlanResult:
+    """Plan moves within groups that improve the score."""
+    return balanced(command.source.cluster, command.settings, command.effective, deadline)
+
+
+def balanced(
+    cluster: Cluster, own: Balancing, settings: Settings, deadline: Deadline
+) -> GroupPlans:
+    """Return the balancing for which `own` asks; `settings` are completed from tags."""
+    from iallocator.planners.balance.balance import BalanceOptions, balance_cluster
+    from iallocator.planners.balance.move_kinds import MoveRules
+    from iallocator.planners.plan_limits import StopCriteria
+
+    limits = StopCriteria(
+        min_score=own.min_score,
+        max_length=own.max_length,
+        min_gain=own.min_gain,
+        min_gain_limit=own.min_gain_limit,
+        cost=None if own.cost is None else own.cost * MIB,
+        lookahead=own.lookahead,
+        deadline=deadline,
+    )
+    rules = MoveRules(
+        disk_moves=not own.no_disk_moves,
+        instance_moves=not own.no_instance_moves,
+        restricted=own.restricted_migration,
+        evacuate_only=own.evac_mode,
+        ignore_soft=own.ignore_soft_errors,
+        behaviour=own.behaviour,
+    )
+    wanted = BalanceOptions(
+        limits,
+        rules,
+        group=own.group,
+        all_groups=own.all_groups,
+        offline=own.offline,
+        selected=own.select_instances,
+        excluded=own.exclude_instances,
+        max_cpu=own.max_cpu,
+        min_disk=own.min_disk,
+        tag_prefix=own.tag_prefix,
+        settings=settings,
+    )
+    return balance_cluster(cluster, wanted, say_plan)
+
+
+def _between_groups(command: Command, deadline: Deadline) -> IntergroupContext:
+    """Return what the planners between groups work on."""
+    from iallocator.planners.intergroup.context import IntergroupContext
+
+    return IntergroupContext(command.source.cluster, command.effective, deadline, say_progress)
+
+
+def balance_groups(command: Command, deadline: Deadline) -> PlanResult:
+    """Plan moves so that groups carry their share; the plan must improve their balance."""
+    from iallocator.planners.intergroup import balance_groups as planner
+
+    own = command.settings
+    cost = None if own.cost is None else own.cost * MIB
+    bounds = planner.Bounds(own.max_length, cost, own.min_gain)
+    done = planner.balance_groups(_between_groups(command, deadline), bounds)
+    command.broken_promises = partial(planner.check_group_balance, done)
+    return done
+
+
+def compress(command: Command, deadline: Deadline) -> PlanResult:
+    """Plan moves that empty a group; the nodes of the group must be empty after them."""
+    from iallocator.planners.intergroup import compress as planner
+
+    done = planner.compress(_between_groups(command, deadline))
+    command.broken_promises = partial(planner.check_compression, done)
+    return done
+
+
+def redistribute(command: Command, deadline: Deadline) -> PlanResult:
+    """Plan moves that make the groups healthy."""
+    from iallocator.planners.intergroup.redistribute import redistribute
+
+    return redistribute(_between_groups(command, deadline))
+
+
+def make_room(command: Command, deadline: Deadline) -> PlanResult:
+    """Plan the few moves of other instances after which a request can be satisfied."""
+    from iallocator.planners.make_room.make_room import fits_after, make_room
+
+    request, settings = command.request, command.effective
+    assert request is not None
+    most, coming = settings.make_room, request.coming
+    done = make_room(command.source.cluster, request, settings, deadline, coming, most)
+    done.plan.reason = done.summary(most)
+
+    def broken_promises() -> list[str]:
+        """Return whether the request does not fit in the end, by another search."""
+        if not done.moves or fits_after(done, request, settings, request.coming):
+            return []
+        return ["the request does not fit after the moves"]
+
+    command.broken_promises = broken_promises
+    return done
+
+
+def place(command: Command, deadline: Deadline) -> PlanResult:
+    """Place all instances anew by a strategy of Pacemaker, and the new ones of the request."""
+    from iallocator.planners.place.place import in_document_order, place_anew
+
+    source, settings = command.source, command.effective
+    cluster = source.cluster
+    groups = [group.index for group in cluster.groups if group.nodes]
+    named = {settings.by_group.get(index, settings).strategy for index in groups}
+    if len(named) > 1:
+        raise UsageError(
+            f"the tags of groups name several strategies, {', '.join(sorted(named))}; "
+            "place needs one: --strategy"
+        )
+    strategy = named.pop() if named else settings.strategy
+    if not strategy.startswith(PACEMAKER):
+        raise UsageError(
+            f"place follows Pacemaker's rules: --strategy {PACEMAKER}default, -utilization, "
+            f"-balanced or -minimal, got {strategy}"
+        )
+    names = None if source.document is None else list(source.document["instances"])
+    instances = in_document_order(cluster, names)
+    new = command.request.new if command.request else ()
+    wanted = [one for one in new if one.recreated is None]
+    return place_anew(cluster, settings, strategy, instances, wanted, say_share("instances"))
+
+
+def reboot(command: Command, deadline: Deadline) -> PlanResult:
+    """Plan which nodes can be rebooted together, and the moves around each group of nodes."""
+    from iallocator.planners.reboot.drain_plan import IGNORED, MOVED, SKIPPED, RebootOptions
+    from iallocator.planners.reboot.reboot import plan_reboots
+
+    own = command.settings
+    ignored = IGNORED if own.ignore_non_redundant else MOVED
+    wanted = RebootOptions(
+        down=own.offline_maintenance,
+        evacuate=own.full_evacuation,
+        single=SKIPPED if own.skip_non_redundant else ignored,
+        node_tags=own.node_tags,
+        group=own.group,
+        done=own.done,
+        master=command.master,
+        first_only=own.one_step_only,
+        force=own.force,
+    )
+    return plan_reboots(
+        command.source.cluster, command.effective, wanted, deadline, say_share("nodes")
+    )
+
+
+def squeeze(command: Command, deadline: Deadline) -> PlanResult:
+    """Plan which nodes to power down or on, and the moves; ``-X`` needs the whole reserve."""
+    from iallocator.planners.plan_limits import StopCriteria
+    from iallocator.planners.squeeze.headroom import ALL, DRBD, SHARED, SqueezeOptions
+    from iallocator.planners.squeeze.squeeze import squeeze_cluster
+
+    own, source = command.settings, command.source
+    wanted = SqueezeOptions(
+        StopCriteria(min_gain=0.0, deadline=deadline),
+        command.effective,
+        target=own.target_resources,
+        minimal=own.minimal_resources,
+        master=command.master,
+        prefer=own.prefer,
+        avoid=own.avoid,
+        kinds=ALL if own.all_instances else DRBD if own.drbd else SHARED,
+        group=own.group,
+        tag_prefix=own.tag_prefix,
+    )
+    done = squeeze_cluster(source.cluster, source.policy, wanted, say_plan)
+    if not wanted.master and done.action != "online":
+        done.remarks.append(
+            "warning: the master node is unknown and may be among the nodes to power down; "
+            "name it with --master"
+        )
+    if wanted.target < wanted.minimal:
+        done.remarks.append(
+            "warning: --target-resources is less than --minimal-resources: "
+            "what is powered down now may be powered on the next time"
+        )
+
+    def hindrance() -> str:
+        """Return what is missing of the reserve after powering on every standby node; or ""."""
+        if own.even_if_short or not done.shortage:
+            return ""
+        return f"{done.shortage}; --even-if-short carries it out all the same"
+
+    command.hindrance = hindrance
+    command.prefix = "iallocator: "
+    return done
+
+
+def undo(command: Command, deadline: Deadline) -> PlanResult:
+    """Plan to move back the instances that the journal has moved, as far as the limits allow."""
+    from iallocator.commands.execution import told_by
+    from iallocator.execution.report import moved_away
+    from iallocator.planners.undo import plan_undo
+
+    cluster = command.source.cluster
+    _, records = told_by(command.settings.undo)
+    now = {one.name: cluster.node_names(one.nodes) for one in cluster.instances}
+    moved = moved_away(records, now)
+    done = plan_undo(cluster, command.effective, moved, deadline)
+    if not moved:
+        done.plan.reason = "the journal has moved no instance that is not back already"
+    if done.staying:
+        done.remarks.append(
+            f"iallocator: {len(done.staying)} of {len(moved)} instances stay where they are: "
+            + "; ".join(f"{name}: {why}" for name, why in list(done.staying.items())[:NAMED])
+        )
+    return done

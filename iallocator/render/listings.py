@@ -1,0 +1,145 @@
+"""Lists as text: a cluster as it is, settings, constraints, captured calls, replayed cases."""
+
+from __future__ import annotations
+
+from iallocator.render.table import Column, Table
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from iallocator.aliases import Json
+    from iallocator.render.table import Page
+
+__all__ = ["calls", "cluster", "constraints", "files", "outcomes", "settings"]
+
+SHOWN = 3
+"""How many members of a set the table of constraints names."""
+
+LONGEST = 100
+"""Characters of an answer in the table of calls."""
+
+
+def cluster(document: Json, facts: Json, page: Page) -> None:
+    """Add groups, networks and statistics; then lists of nodes and instances, if asked for."""
+    from iallocator.render.words import STATISTICS
+
+    numbers = ((len(document[f"{noun}s"]), noun) for noun in ("group", "node", "instance"))
+    counts = ", ".join(f"{number} {noun}{'s' * (number != 1)}" for number, noun in numbers)
+    page.say(f"Cluster {document['name']}: {counts}" if document["name"] else counts, indent=0)
+    if document["master"]:
+        page.say(f"Master: {document['master']}", indent=0)
+    if document["tags"]:
+        page.say(f"Tags: {', '.join(document['tags'])}", indent=0)
+    page.blank()
+
+    table = Table(
+        Column("group"), Column("policy"), Column("nodes", number=True),
+        Column("instances", number=True), Column("bad nodes", number=True),
+        Column("bad instances", number=True), Column("N+1"), Column("score", number=True),
+        Column("networks"),
+    )  # fmt: skip
+    for group in document["groups"]:
+        table.add(
+            group["name"], group["alloc_policy"], str(group["nodes"]), str(group["instances"]),
+            str(len(group["bad_nodes"])), str(len(group["bad_instances"])),
+            "yes" if group["n1"] else "no", f"{group['score']:.8f}",
+            ", ".join(group["networks"]),
+        )  # fmt: skip
+    page.table(table, indent=0)
+    page.blank()
+
+    # The statistics, each with what it adds to the score
+    table = Table(
+        Column("statistic"), Column("value", number=True), Column("weight", number=True),
+        Column("adds", number=True), Column("what it is"),
+    )  # fmt: skip
+    for term in document["terms"]:
+        value = term["term"] / term["weight"]
+        weight, adds = f"x{term['weight']:g}", f"{term['term']:.8f}"
+        table.add(term["name"], f"{value:.8f}", weight, adds, STATISTICS.get(term["name"], ""))
+    page.table(table, indent=0)
+    page.say(f"Score: {document['score']:.8f}; lower is better", indent=0)
+    for text in facts["lists"]:
+        page.verbatim(f"\n{text}")
+
+
+def settings(document: Json, facts: Json, page: Page) -> None:
+    """Add a table of the settings: of all, of single groups, and of single commands."""
+    table = Table(Column("setting"), Column("value"), Column("from"))
+    for row in document["settings"]:
+        table.add(row["name"], _value(row["value"]), row["from"])
+    for row in document["groups"]:
+        name = f"{row['name']}, in group {row['group']}"
+        table.add(name, _value(row["value"]), row["from"])
+    for row in document["commands"]:
+        table.add(f"{row['command']} --{row['name']}", _value(row["value"]), row["from"])
+    page.table(table, indent=0)
+
+
+def _value(value: Any) -> str:
+    """Return the value of a setting as it is written on the command line."""
+    if value is True or value is False:
+        return "yes" if value else "no"
+    if value is None or (not value and value != 0):
+        return "-"
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def constraints(document: Json, facts: Json, page: Page) -> None:
+    """Add a table of the constraints, and the tags that cannot be used or are doubtful."""
+    page.leave_out(facts["domains"])
+    table = Table(
+        Column("instance"), Column("kind"), Column("strength"), Column("weight", number=True),
+        Column("what"), Column("from"),
+    )  # fmt: skip
+    for one in document["constraints"]:
+        weight = f"{one['weight']:g}" if "weight" in one else ""
+        bound = one["instance"] if "instance" in one else _some(one["members"])
+        table.add(bound, one["kind"], one["strength"], weight, one["what"], one["origin"])
+    page.table(table, indent=0)
+    for tag in document["unusable"]:
+        page.say(f"not usable: {tag}", "bad", indent=0)
+    for kind, text in facts["tag_findings"]:
+        page.say(f"{kind}: {text}", "bad", indent=0)
+
+
+def _some(names: Sequence[str]) -> str:
+    """Return names for a cell: of many the first, and how many there are."""
+    few = ", ".join(names[:SHOWN])
+    return few if len(names) <= SHOWN else f"{few} and {len(names) - SHOWN} more"
+
+
+def calls(document: Json, facts: Json, page: Page) -> None:
+    """Add a table of captured calls; nothing if there are none."""
+    import time
+
+    if not document["calls"]:
+        return
+    table = Table(
+        Column("call", number=True), Column("time"), Column("request"), Column("asked"),
+        Column("outcome"), Column("seconds", number=True), Column("why"),
+    )  # fmt: skip
+    for call in document["calls"]:
+        when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(call["time"]))
+        seconds = call.get("seconds")
+        why = "" if call["outcome"] == "success" else call.get("info") or call.get("error") or ""
+        table.add(
+            str(call["number"]), when, str(call.get("type", "")), str(call.get("asked", "")),
+            call["outcome"], "" if seconds is None else f"{seconds:.3f}", str(why)[:LONGEST],
+        )  # fmt: skip
+    page.table(table, indent=0)
+
+
+def outcomes(document: Json, facts: Json, page: Page) -> None:
+    """Add how many cases passed, and how many answers were stored."""
+    changed = [f"{count} {status}" for status, count in document["changed"].items() if count]
+    stored = f" ({', '.join(changed)})" if changed else ""
+    ended = ", interrupted" if document["interrupted"] else ""
+    page.verbatim(f"{document['passed']} passed, {document['failed']} failed{stored}{ended}")
+
+
+def files(document: Json, facts: Json, page: Page) -> None:
+    """Add the only cluster as it is written, or a line about each cluster."""
+    page.verbatim(facts["text"].removesuffix("\n"))
