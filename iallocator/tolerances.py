@@ -7,7 +7,8 @@ single calculation stand where that is: `iallocator.scoring.metrics.ROUNDING`, f
 from __future__ import annotations
 
 __all__ = [
-    "ALIKE", "AMOUNT", "GAIN", "LARGEST", "LARGEST_LOAD", "LEAST_SCORE", "SCORE", "VARIANCE",
+    "ALIKE", "AMOUNT", "GAIN", "LARGEST", "LARGEST_LOAD", "LEAST_GAIN", "LEAST_GAIN_FROM",
+    "LEAST_SCORE", "SCORE", "VARIANCE",
 ]  # fmt: skip
 
 SCORE = 1e-9
@@ -19,6 +20,12 @@ are printed and compared with eight decimals.
 
 LEAST_SCORE = 1e-9
 """Scores, no unit: the default of ``--min-score``, at which balancing ends; as of hbal."""
+
+LEAST_GAIN, LEAST_GAIN_FROM = 0.01, 0.1
+"""Scores, no unit: the defaults of ``--min-gain`` and ``--min-gain-limit``; as of hbal.
+
+A move must gain at least `LEAST_GAIN` once the score is at or below `LEAST_GAIN_FROM`.
+"""
 
 GAIN = 1e-10
 """Gains of a move, as a share of the score, or of 1 if that is more: a smaller gain is rounding.

@@ -19,7 +19,7 @@ from iallocator.errors import UsageError
 from iallocator.model.templates import TEMPLATES
 from iallocator.options.table import CommandSettings, option
 from iallocator.options.values import Choice, amount, file_name, name_list, whole, whole_between
-from iallocator.tolerances import LEAST_SCORE
+from iallocator.tolerances import LEAST_GAIN, LEAST_GAIN_FROM, LEAST_SCORE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -80,11 +80,11 @@ class Balancing(CommandSettings):
         LEAST_SCORE,
     )  # fmt: skip
     min_gain: float = option(
-        "--min-gain -g", "the least gain of a move (default 0.01)", amount, "GAIN", 0.01
+        "--min-gain -g", "the least gain of a move (default 0.01)", amount, "GAIN", LEAST_GAIN
     )
     min_gain_limit: float = option(
         "--min-gain-limit", "the score from which on that counts (default 0.1)", amount, "SCORE",
-        0.1,
+        LEAST_GAIN_FROM,
     )  # fmt: skip
     lookahead: bool = option("--lookahead", "where no move helps, try exchanges of two instances")
     cost: float | None = option("--cost", "copy this much at most: disks and memory", amount, "GIB")

@@ -28,7 +28,10 @@ if TYPE_CHECKING:
     from iallocator.ranking.base import ScheduledInstance
     from iallocator.scoring import Kernel
 
-__all__ = ["Context"]
+__all__ = ["EXPECTED_MOVES", "Context"]
+
+EXPECTED_MOVES = 20
+"""Instances that a planner is expected to move: their number decides on scalar or array scores."""
 
 
 class Context:

@@ -24,7 +24,7 @@ from iallocator.deadline import Deadline, check
 from iallocator.model.moves import Move, replay
 from iallocator.model.node_view import Capacities
 from iallocator.planners.balance.colocation_groups import possible
-from iallocator.planners.balance.move_kinds import KINDS, MoveRules
+from iallocator.planners.balance.move_kinds import BY_NAME, KINDS, MoveRules
 from iallocator.planners.balance.plan_builder import BalanceProblem
 from iallocator.planners.plan import PlanEntry, mark_colocation_groups
 from iallocator.planners.power_state import Switched
@@ -57,8 +57,6 @@ EFFORT = 15_000
 
 TIMES = 12
 """Between its first and its last move, at so many times an instance may go directly."""
-
-BY_NAME = {kind.name: kind for kind in KINDS}
 
 
 def direct_moves(

@@ -6,7 +6,7 @@ from dataclasses import KW_ONLY, dataclass
 
 from iallocator.deadline import Deadline
 from iallocator.scoring.metrics import RESERVED_TOTAL, STATISTICS
-from iallocator.tolerances import LEAST_SCORE
+from iallocator.tolerances import LEAST_GAIN, LEAST_GAIN_FROM, LEAST_SCORE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -99,8 +99,8 @@ class StopCriteria:
         *,
         min_score: float = LEAST_SCORE,
         max_length: int | None = None,
-        min_gain: float = 0.01,
-        min_gain_limit: float = 0.1,
+        min_gain: float = LEAST_GAIN,
+        min_gain_limit: float = LEAST_GAIN_FROM,
         cost: float | None = None,
         lookahead: bool = False,
         deadline: Deadline | None = None,

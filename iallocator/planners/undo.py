@@ -108,7 +108,11 @@ def plan_undo(
     done = UndoResult(before, homes, demands)
     if _problem(done, context):
         chosen, rejected = _in_turn(context, homes)
-        done = _checked(UndoResult(before, chosen, demands), context, rejected)
+        done = UndoResult(before, chosen, demands)
+        while done.homes and (problem := _problem(done, context)):
+            *rest, last = done.homes  # keep the longest beginning that keeps all limits
+            rejected[last] = problem
+            done = UndoResult(before, {name: done.homes[name] for name in rest}, demands)
         for name in list(rejected):
             check()
             if deadline.over():
@@ -182,18 +186,6 @@ def _in_turn(
             chosen[name] = home
             progress = True
     return chosen, {name: rejected.get(name, "time is up") for name in homes if name not in chosen}
-
-
-def _checked(done: UndoResult, context: Context, rejected: dict[str, str]) -> UndoResult:
-    """Return the longest beginning of a plan that keeps all limits; `rejected` gets the rest."""
-    while done.homes:
-        problem = _problem(done, context)
-        if not problem:
-            return done
-        *rest, last = done.homes
-        rejected[last] = problem
-        done = UndoResult(done.before, {name: done.homes[name] for name in rest}, done.demands)
-    return done
 
 
 def _problem(done: UndoResult, context: Context) -> str:

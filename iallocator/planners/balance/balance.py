@@ -148,7 +148,25 @@ class _Balancing:
         state, options = State(self._before.cluster), self._options
         relations = relations_for(state.cluster, options)
         for group in _groups(self._before, options):
-            problem = _problem_of(state, group, options, relations)
+            behaviour, failures = options.rules.behaviour, None
+            instances = movable(
+                state.cluster, group, options.selected, options.excluded, behaviour=behaviour
+            )
+            if relations is not None and relations.stuck:
+                instances = [i for i in instances if i.name not in relations.stuck]
+            mode = options.n1_of(group)
+            if mode != "off":
+                failures = FailureTolerance(state, plan_rules(mode, relations), group=group)
+                failures.measure()
+            problem = BalanceProblem(
+                state,
+                in_order(group.nodes, behaviour),
+                Capacities(state.cluster.nodes, options.min_disk, group.nodes),
+                instances,
+                options.rules_for(group),
+                relations,
+                failures,
+            )
             balancer = GroupBalancer(problem, options.limits, self._progress)
             self._open = problem, balancer, group
             plan = balancer.run()
@@ -206,23 +224,3 @@ def relations_for(cluster: Cluster, options: BalanceOptions) -> Relations | None
     if not options.rules.behaviour.knows_affinity:
         return None
     return relations_of(cluster, (), options.tag_prefix)
-
-
-def _problem_of(
-    state: State, group: Group, options: BalanceOptions, relations: Relations | None
-) -> BalanceProblem:
-    cluster = state.cluster
-    fixed = Capacities(cluster.nodes, options.min_disk, group.nodes)
-    instances = movable(
-        cluster, group, options.selected, options.excluded, behaviour=options.rules.behaviour
-    )
-    if relations is not None and relations.stuck:
-        instances = [i for i in instances if i.name not in relations.stuck]
-    scope = in_order(group.nodes, options.rules.behaviour)
-    mode = options.n1_of(group)
-    failures = None
-    if mode != "off":
-        failures = FailureTolerance(state, plan_rules(mode, relations), group=group)
-        failures.measure()
-    rules = options.rules_for(group)
-    return BalanceProblem(state, scope, fixed, instances, rules, relations, failures)

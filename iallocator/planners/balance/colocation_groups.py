@@ -8,6 +8,8 @@ each step of each move.
 
 from __future__ import annotations
 
+from math import inf
+
 from iallocator.model.moves import Move, places_after
 from iallocator.placement.move_limits import MoveLimits
 from iallocator.planners.balance.move_kinds import KINDS, ScoredMoves
@@ -76,11 +78,8 @@ if TYPE_CHECKING:
     MendingKey = tuple[float, float, int]
 
 
-INFINITE = float("inf")
-
 HOPELESS = -1e18
 """The gain of groups that have no move: less than all others."""
-
 
 WIDEST = 64
 """How many groups of one failure domain are moved together at most."""
@@ -112,7 +111,7 @@ class ColocationMoves:
         self._targets = [index for index in problem.scope if nodes[index].online]
         found = [groups for name in self._movable for groups in self._bound_groups(name)]
         several = (groups for groups in found if len(groups) > 1 or len(groups[0]) > 1)
-        self._gains: dict[Bound, float] = dict.fromkeys(several, INFINITE)
+        self._gains: dict[Bound, float] = dict.fromkeys(several, inf)
         self._matrix = capacity_matrix(problem.fixed.all())
         self._kernel = self._new_kernel()
 
@@ -210,7 +209,7 @@ class ColocationMoves:
         rule_counts, where = self._rule_counts.now(), self._state.where
         for place, groups in enumerate(every):
             if len(groups) > 1 or len(groups[0]) > 1:
-                yield -INFINITE, place, groups, None
+                yield -inf, place, groups, None
                 continue
             name = groups[0][0]
             more = self._relations.mending(name, where[name][0], self._targets, rule_counts)
@@ -231,9 +230,12 @@ class ColocationMoves:
         For a single instance only those to `targets`, if given.  The moves are made on the state
         until the next ones are asked for.
         """
-        rules = self._rules_for(groups)
-        if rules is None:
-            return
+        rules, nodes, where = self._rules, self._state.cluster.nodes, self._state.where
+        if rules.evacuate_only:
+            held = (index for names in groups for name in names for index in where[name])
+            if all(nodes[index].online for index in held):
+                return
+            rules = rules.for_everyone()
         before = {name: self._state.where[name][0] for names in groups for name in names}
         for target in self._first_targets(groups, rules) if targets is None else targets:
             with self._state.trial():
@@ -246,14 +248,6 @@ class ColocationMoves:
                 counts = self._rule_counts.now()
                 if not any(self._relations.newly_broken(moved, self._state.where, counts)):
                     yield ScoredMoves(moves, self._score(), self._violated(before))
-
-    def _rules_for(self, groups: Bound) -> MoveRules | None:
-        """Return the rules; None if moves only leave offline nodes, and none holds a member."""
-        if not self._rules.evacuate_only:
-            return self._rules
-        nodes, where = self._state.cluster.nodes, self._state.where
-        held = (index for names in groups for name in names for index in where[name])
-        return None if all(nodes[i].online for i in held) else self._rules.for_everyone()
 
     def _first_targets(self, groups: Bound, rules: MoveRules) -> Iterable[int]:
         """Return targets of the first group; if others follow it, the best node of each domain."""
@@ -296,35 +290,31 @@ class ColocationMoves:
 
     def _gather(self, names: Names, target: int, rules: MoveRules) -> list[Move] | None:
         """Move all of `names` to `target`, the largest first; None if one of them cannot move."""
-        moves: list[Move] = []
-        leaving = [name for name in names if self._state.where[name][0] != target]
+        state, moves = self._state, list[Move]()
+        leaving = [name for name in names if state.where[name][0] != target]
         if not all(name in self._movable for name in leaving):
             return None
         for name in sorted(leaving, key=lambda name: (-self._movable[name].memory, name)):
-            instance = self._movable[name]
-            move = self._move(instance, target, rules)
-            if move is None:
+            # The best move of the instance that the limits allow
+            instance, before = self._movable[name], state.where[name]
+            found: list[tuple[float, int, Move]] = []
+            kinds = list(kinds_to(state, instance, target, rules))
+            for number, kind in enumerate(kinds):
+                if kind.mirror_leads and self._relations.rejected_passing(
+                    name, before[1:2], self._rule_counts.now()
+                ):
+                    continue  # it must not run on its secondary even for a while
+                with state.trial():
+                    move = kind.move(instance, before, target)
+                    if possible(state, self._fixed, move, rules):
+                        score = self._score() if len(kinds) > 1 else 0.0
+                        found.append((score, number, move))
+            if not found:
                 return None
-            move.apply(self._state)
+            *_, move = min(found, key=lambda one: one[:2])
+            move.apply(state)
             moves.append(move)
         return moves
-
-    def _move(self, instance: Instance, target: int, rules: MoveRules) -> Move | None:
-        """Return the best move to `target` that the limits allow, or None."""
-        before = self._state.where[instance.name]
-        found: list[tuple[float, int, Move]] = []
-        kinds = list(kinds_to(self._state, instance, target, rules))
-        for number, kind in enumerate(kinds):
-            if kind.mirror_leads and self._relations.rejected_passing(
-                instance.name, before[1:2], self._rule_counts.now()
-            ):
-                continue  # it must not run on its secondary even for a while
-            with self._state.trial():
-                move = kind.move(instance, before, target)
-                if possible(self._state, self._fixed, move, rules):
-                    score = self._score() if len(kinds) > 1 else 0.0
-                    found.append((score, number, move))
-        return min(found, key=lambda one: one[:2])[2] if found else None
 
     # Scores
 

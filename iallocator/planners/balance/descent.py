@@ -94,15 +94,25 @@ class Descent:
         Stopped
             If the run has to end; `plan` has the moves found until then.
         """
-        builder, plan = self._builder, self.plan
+        builder, plan, limits = self._builder, self.plan, self._builder.limits
         with builder.state.trial():
             self._repairs.run(builder)
             plan.reason = self._search.run(builder)
             if plan.reason == LOCAL_OPTIMUM:
-                plan.reason = self._why_not()
+                best = self._best_move.last
+                if limits.cost is not None and self._best_move.exists_without_budget(
+                    builder, builder.keeps_n1
+                ):
+                    plan.reason = "no move that helps is within --cost"
+                elif best is not None and builder.gain(best) > builder.rounding():
+                    plan.reason = "no move gains enough"
+                elif builder.barred:
+                    plan.reason = "no move lowers the score and keeps global N+1"
+                else:
+                    plan.reason = "no move lowers the score"
         if plan.reason == STALLED:  # rounding errors could go on for ever
             plan.reason = ROUNDING
-            builder.limits.deadline.spare(builder.count - len(plan.entries))
+            limits.deadline.spare(builder.count - len(plan.entries))
             del plan.entries[builder.count :]
         return plan
 
@@ -111,19 +121,6 @@ class Descent:
         if self._builder.moves_left() <= 0:
             return LONGEST
         return "the score is as low as it needs to be" if self._builder.score <= self._floor else ""
-
-    def _why_not(self) -> str:
-        """Return why no more moves are made, where no step is left."""
-        builder, best = self._builder, self._best_move.last
-        if builder.limits.cost is not None and self._best_move.exists_without_budget(
-            builder, builder.keeps_n1
-        ):
-            return "no move that helps is within --cost"
-        if best is not None and builder.gain(best) > builder.rounding():
-            return "no move gains enough"
-        if builder.barred:
-            return "no move lowers the score and keeps global N+1"
-        return "no move lowers the score"
 
 
 def _objective(builder: PlanBuilder) -> tuple[float, float]:

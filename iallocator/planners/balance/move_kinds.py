@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from iallocator.model.moves import ElementaryMove
     from iallocator.placement.limit_policy import LimitPolicies
 
-__all__ = ["BY_LETTERS", "KINDS", "MoveKind", "MoveRules", "ScoredMoves"]
+__all__ = ["BY_LETTERS", "BY_NAME", "KINDS", "MoveKind", "MoveRules", "ScoredMoves"]
 
 
 class MoveKind:
@@ -85,6 +85,7 @@ KINDS = (
 """All kinds of moves. Of moves with equal scores, the first kind is used."""
 
 BY_LETTERS = {kind.letters: kind for kind in KINDS}
+BY_NAME = {kind.name: kind for kind in KINDS}
 
 
 class MoveRules:

@@ -9,6 +9,8 @@ first moves.
 
 from __future__ import annotations
 
+from math import inf
+
 from iallocator.deadline import check
 from iallocator.planners.balance.plan_builder import PlanBuilder, Step
 from iallocator.planners.search import Neighbourhood
@@ -45,8 +47,6 @@ FOLLOWERS = 4
 EXCHANGE_GAIN = 0.001
 """The least that an exchange of two instances must gain."""
 
-INFINITE = float("inf")
-
 
 class BestMove(Neighbourhood[PlanBuilder, Step]):
     """The move of an instance, or of a colocation group, that lowers the score most.
@@ -76,10 +76,10 @@ class BestMove(Neighbourhood[PlanBuilder, Step]):
 
     def exists_without_budget(self, builder: PlanBuilder, allows: Allows) -> bool:
         """Return whether a move would help if it could copy any amount."""
-        found = self._of_instance(builder, allows, INFINITE)
+        found = self._of_instance(builder, allows, inf)
         if found is not None and builder.helps(found):
             return True
-        return self._of_group(builder, None, INFINITE) is not None
+        return self._of_group(builder, None, inf) is not None
 
     def _of_instance(
         self, builder: PlanBuilder, allows: Allows, budget: float
@@ -114,7 +114,7 @@ class BestMove(Neighbourhood[PlanBuilder, Step]):
         """Return the moves of a colocation group that help, and help more than `single`."""
         if not self._groups:
             return None
-        floor = -INFINITE
+        floor = -inf
         if single is not None:
             floor = builder.gain(single) / (single.copied + 1 if self._by_value else 1)
         left = builder.moves_left()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 from iallocator.model.moves import replay, traffic
 from iallocator.planners.plan import Plan, PlanEntry
 from iallocator.tolerances import GAIN
@@ -26,8 +28,6 @@ if TYPE_CHECKING:
     Search = LocalSearch["PlanBuilder", "Step"]
 
 __all__ = ["BalanceProblem", "PlanBuilder", "Step"]
-
-INFINITE = float("inf")
 
 
 class BalanceProblem:
@@ -153,12 +153,12 @@ class PlanBuilder:
     def moves_left(self) -> float:
         """Return how many moves may still be made."""
         longest = self.limits.max_length
-        return INFINITE if longest is None else longest - len(self.plan.entries)
+        return inf if longest is None else longest - len(self.plan.entries)
 
     def budget(self) -> float:
         """Return how many MiB may still be copied."""
         if self.limits.cost is None:
-            return INFINITE
+            return inf
         return self.limits.cost - self.plan.copied
 
     def keeps_n1(self, step: Step) -> bool:

@@ -8,7 +8,7 @@ from iallocator.deadline import SIMULATIONS, Deadline
 from iallocator.model.state import State
 from iallocator.model.storage import EXTERNAL, pool_name
 from iallocator.n1.rules import Rules
-from iallocator.placement.context import Context
+from iallocator.placement.context import EXPECTED_MOVES, Context
 from iallocator.placement.limit_policy import LimitPolicies, limit_policies_for
 from iallocator.planners.result import GroupRow, PlanResult
 
@@ -33,10 +33,6 @@ __all__ = [
     "forbidden",
     "unfinished",
 ]
-
-MOVES = 20
-"""The number of instances by which the context chooses scalar or array scores."""
-
 
 SIMULATED = 20_000_000
 """Moves x nodes of simulated failures for all groups, about; see `Deadline.work`."""
@@ -68,7 +64,7 @@ class IntergroupContext(Context):
         deadline: Deadline | None = None,
         tell: Callable[[str], None] = lambda text: None,
     ) -> None:
-        candidates = [(len(cluster.nodes), 0)] * MOVES
+        candidates = [(len(cluster.nodes), 0)] * EXPECTED_MOVES
         groups = len(cluster.groups)
         super().__init__(cluster, settings, candidates, deadline=deadline, groups=groups)
         self.tell = tell

@@ -25,7 +25,7 @@ from iallocator.model.tags import new_conflict
 from iallocator.model.templates import PLAIN
 from iallocator.n1.rules import plan_rules
 from iallocator.n1.tolerance import FailureTolerance
-from iallocator.placement.context import Context
+from iallocator.placement.context import EXPECTED_MOVES, Context
 from iallocator.placement.moves import move_anywhere, move_secondary
 from iallocator.planners.plan import PlanEntry, mark_colocation_groups
 from iallocator.planners.power_state import Switched
@@ -51,9 +51,6 @@ __all__ = [
 MOVED = "moved"
 SKIPPED = "skipped"
 IGNORED = "ignored"
-
-EXPECTED_MOVES = 20
-"""The number of instances by which the context chooses scalar or array scores."""
 
 FEW = 40
 """N+1 is checked for each move only of plans with at most so many moves."""
@@ -290,7 +287,13 @@ class DrainPlanner:
             names.values(), key=lambda i: (not i.needs_secondary, -i.memory, -i.disk, i.name)
         )
         for instance in leaving:
-            reason = self._immovable(instance) or self._cannot_return(instance, drained)
+            reason = self._immovable(instance)
+            if not reason:
+                left = next(index for index in instance.nodes if index in drained)
+                key = instance.name, left
+                if key not in self._known_returns:
+                    self._known_returns[key] = self._cannot_return(instance, left)
+                reason = self._known_returns[key]
             if reason:
                 return f"{instance.name} {reason}"
         groups = {} if relations is None else relations.units()
@@ -334,49 +337,33 @@ class DrainPlanner:
             return "has no secondary"
         return ""
 
-    # Whether they can come back
+    # The return of the instances
 
-    def _cannot_return(self, instance: Instance, drained: Collection[int]) -> str:
-        """Return why `instance` could not come back to its node among `drained`, or ""."""
-        left = next(index for index in instance.nodes if index in drained)
-        key = instance.name, left
-        if key not in self._known_returns:
-            found = self._no_return_as_primary(instance)
-            self._known_returns[key] = found or self._no_return_as_secondary(instance, left)
-        return self._known_returns[key]
+    def _cannot_return(self, instance: Instance, left: int) -> str:
+        """Return why `instance` could not come back to its node `left`, or "".
 
-    def _no_return_as_primary(self, instance: Instance) -> str:
-        """Return why the primary of `instance` would not accept it back, or ""."""
-        context, home = self._context, instance.nodes[0]
-        name = context.cluster.nodes[home].name
-        relations = context.bonds.relations
+        The other disk of the instance stays where it is. A node that held one of its disks gets the
+        disk back as secondary first, even if it was the primary.
+        """
+        context, nodes, home = self._context, self._context.cluster.nodes, instance.nodes[0]
+        relations = self._relations
         if relations is not None and relations.binds(instance.name):
             rule_counts = relations.rule_counts(context.state.where)
             if relations.musts_broken(instance.name, home, rule_counts):
-                return f"could not come back to {name}, where it breaks a must"
-        evaluator = context.evaluator(context.cluster.nodes[home].group)
+                return f"could not come back to {nodes[home].name}, where it breaks a must"
+        at_home = context.evaluator(nodes[home].group).for_steps()
+        at_left = context.evaluator(nodes[left].group).for_steps()
         with context.state.trial():
             context.state.remove(instance, instance.nodes)
-            takes = evaluator.for_steps().takes_primary(instance, home)
-        return "" if takes else f"could not come back to {name}, which lacks the room for it"
-
-    def _no_return_as_secondary(self, instance: Instance, left: int) -> str:
-        """Return why `left` would not accept a new secondary of `instance`, or "".
-
-        A node that held one of its disks gets them back as secondary, whatever it was before.
-        """
-        if not instance.needs_secondary or not self._options.evacuate or len(instance.nodes) < 2:
-            return ""
-        context = self._context
-        other = next(index for index in instance.nodes if index != left)
-        evaluator = context.evaluator(context.cluster.nodes[left].group).for_steps()
-        with context.state.trial():
-            context.state.remove(instance, instance.nodes)
-            found = evaluator.candidates(instance, "mirror", (other, left), [left])
-        if found.feasible:
-            return ""
-        name, why = context.cluster.nodes[left].name, ", ".join(sorted(found.failures))
-        return f"could not come back to {name}: {why}"
+            if not at_home.takes_primary(instance, home):
+                return f"could not come back to {nodes[home].name}, which lacks the room for it"
+            if instance.needs_secondary and self._options.evacuate and len(instance.nodes) > 1:
+                other = next(index for index in instance.nodes if index != left)
+                found = at_left.candidates(instance, "mirror", (other, left), [left])
+                if not found.feasible:
+                    why = ", ".join(sorted(found.failures))
+                    return f"could not come back to {nodes[left].name}: {why}"
+        return ""
 
     # N+1 of the nodes that stay
 

@@ -135,7 +135,17 @@ class Grouping:
                 self.groups = self._best = self._growing
             if len(self.groups) <= self.bound or not self.affords(nodes):
                 break
-        self._dissolve()
+        # Spread the nodes of small groups over the other groups, as long as that works
+        dissolving = True
+        while dissolving and len(self.groups) > self.bound:
+            check()
+            dissolving = False
+            for group in sorted(self.groups, key=len):
+                spread = self._spread(group, [other for other in self.groups if other != group])
+                if spread is not None:
+                    self.groups = spread
+                    dissolving = True
+                    break
         if len(nodes) <= SMALL:
             _FewestGroups(self, nodes).search()
 
@@ -194,20 +204,6 @@ class Grouping:
         if any(not members.isdisjoint(self.apart[index]) for index in group):
             return False
         return not self.plan(group).reason
-
-    # One group less
-
-    def _dissolve(self) -> None:
-        """Spread the nodes of small groups over the other groups, as long as that works."""
-        while len(self.groups) > self.bound:
-            check()
-            for group in sorted(self.groups, key=len):
-                spread = self._spread(group, [other for other in self.groups if other != group])
-                if spread is not None:
-                    self.groups = spread
-                    break
-            else:
-                return
 
     def _spread(self, group: Group, others: list[Group]) -> list[Group] | None:
         """Return `others` with the nodes of `group` among them; None if a node finds no group."""

@@ -226,26 +226,19 @@ def plan_reboots(
     if not known:
         done.plan.reason, done.complete = UNKNOWN_MASTER, False
         done.remarks.append(f"iallocator: {UNKNOWN_MASTER}")
-    done.remarks += _remarks(cluster, grouping.left, "" if stop is None else stop.reason)
-    return done
-
-
-def _remarks(cluster: Cluster, left: Mapping[int, str], stopped: str) -> list[str]:
-    """Return a line for each node that is not rebooted; one line for all that an end came before.
-
-    `left`: node -> why it is not rebooted; `stopped`: why the search ended early, or "".
-    """
-    cut_off = [index for index, why in left.items() if why == stopped]
-    lines = [
+    # A line for each node that is not rebooted; one line for all that the end came before
+    stopped = "" if stop is None else stop.reason
+    cut_off = [index for index, why in grouping.left.items() if why == stopped]
+    done.remarks += [
         f"iallocator: {cluster.nodes[index].name} is not rebooted: {why}"
-        for index, why in left.items()
+        for index, why in grouping.left.items()
         if why != stopped
     ]
     if cut_off:
         some = ", ".join(cluster.node_names(cut_off[:SHOWN])) + ", ..." * (len(cut_off) > SHOWN)
-        nodes = "1 node is" if len(cut_off) == 1 else f"{len(cut_off)} nodes are"
-        lines.append(f"iallocator: {nodes} not rebooted: {stopped} ({some})")
-    return lines
+        are = "1 node is" if len(cut_off) == 1 else f"{len(cut_off)} nodes are"
+        done.remarks.append(f"iallocator: {are} not rebooted: {stopped} ({some})")
+    return done
 
 
 def _eligible(cluster: Cluster, options: RebootOptions) -> list[Node]:

@@ -165,7 +165,21 @@ class RepairRound:
     def follow_up(self) -> None:
         """Find out the results of pending repairs."""
         for one in self._patients:
-            self._look_at_jobs(one)
+            record = one.state.record
+            if one.state.name == PENDING and record is not None:
+                done = self._jobs.ended(record.jobs) if self._jobs and record.jobs else None
+                if done is not None:
+                    one.note = "its repair succeeded" if done else "its repair failed"
+                    result, name = (SUCCESS, HEALTHY) if done else (FAILURE, FAILED)
+                    one.become(name, record.ended(result, self._now))
+                elif record.jobs:
+                    known = self._jobs is not None
+                    one.note = "its jobs have not ended" if known else "its jobs are not known here"
+                    one.command = ""
+                else:
+                    left = f"left alone as long as it has {record.tag}"
+                    one.note = f"a repair without jobs is pending: {left}"
+                    one.command = _forget(one.instance, record)
             self._commit(one)
             if one.state.name == FAILED and one.state.record is not None and not one.note:
                 one.note = f"a repair failed: left alone as long as it has {one.state.record.tag}"
@@ -206,25 +220,6 @@ class RepairRound:
                 if self._delay and (self._jobs is None or self._jobs.possible([delay])):
                     one.steps[0]["opcodes"] = [delay, *one.steps[0]["opcodes"]]
         self._suggest()
-
-    def _look_at_jobs(self, one: _Patient) -> None:
-        """Find out the result of a pending repair."""
-        record = one.state.record
-        if one.state.name != PENDING or record is None:
-            return
-        done = self._jobs.ended(record.jobs) if self._jobs and record.jobs else None
-        if done is None:
-            if record.jobs:
-                known = self._jobs is not None
-                one.note = "its jobs have not ended" if known else "its jobs are not known here"
-            else:
-                tag = record.tag
-                one.note = f"a repair without jobs is pending: left alone as long as it has {tag}"
-            one.command = "" if record.jobs else _forget(one.instance, record)
-            return
-        one.note = "its repair succeeded" if done else "its repair failed"
-        result, name = (SUCCESS, HEALTHY) if done else (FAILURE, FAILED)
-        one.become(name, record.ended(result, self._now))
 
     def _admits(self, one: _Patient) -> bool:
         """Return whether an instance may be repaired: it is allowed, and no job is about it."""
