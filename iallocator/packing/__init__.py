@@ -24,9 +24,12 @@ from bisect import bisect_left, insort
 from heapq import nlargest
 from itertools import islice
 
+from iallocator.solver.branch_and_bound import BranchAndBound
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from typing import Any
 
 __all__ = ["Bins", "Item", "Packed", "Packing"]
 
@@ -34,7 +37,7 @@ LIMIT = 30_000
 """Bins that one search looks at: about 20 ms."""
 
 DEEPEST = 300
-"""With more items there is no exact search: its recursion is as deep as there are items."""
+"""With more items there is no exact search: within `LIMIT` it would change only the last ones."""
 
 INFINITE = float("inf")
 
@@ -121,8 +124,8 @@ class Bins:
         self.order = order
 
 
-class Packing:
-    """One packing problem.
+class Packing(BranchAndBound):
+    """One packing problem; its exact search decides on one item after the other.
 
     Parameters
     ----------
@@ -160,12 +163,20 @@ class Packing:
         self._memory = {b: memory[b] for b in self._kinds}
         self._disk = {b: disk[b] for b in self._kinds}
         self._others = {b: others[b] for b in self._kinds} if others else {}
+        super().__init__(len(items), INFINITE, enough)
         self._by_memory = by_memory
         self._most = most
-        self._enough = enough
         self._left = self._limit = limit
         self._now: list[int | None] = [None] * len(items)
+        self._paid: list[float] = [0]  # the cost of the items left out, after each decision
+        self._undo: list[tuple[float, ...]] = []  # what the bin had of other amounts before
         self._seen: dict[object, float] = {}
+        disks = {*self._disk.values()}
+        alike = not others and len(disks) < 2 and not _needs_more_than_memory(items)
+        self._memory_alone = alike  # bins differ in nothing else that matters
+        self._amounts: list[Mapping[int, Any]] = [self._kinds, self._memory]
+        if not alike:
+            self._amounts += [self._disk, self._others or self._disk]
         self._sums = [0.0]  # memory of the last 1, 2, ... items
         self._least = [INFINITE]
         for item in reversed(self._items):
@@ -180,27 +191,27 @@ class Packing:
     def solve(self) -> Packed:
         """Return the least expensive solution found within the limit of work."""
         every = range(len(self._items))
-        self._cost: float = INFINITE
         self._best: list[int | None] = [None] * len(every)
         self._fill(every)
-        if self._cost <= self._enough:
+        if self.cost <= self._enough:
             return self._packed(0)
         least = self._root_bound()
         items = self._items
-        if self._cost > least and not self._by_memory:
+        if self.cost > least and not self._by_memory:
             self._fill(sorted(every, key=lambda k: items[k].memory / items[k].price))
-        if self._cost > least and len({item.bins for item in items}) > 1:
+        if self.cost > least and len({item.bins for item in items}) > 1:
             self._fill(sorted(every, key=lambda k: -items[k].memory))
-        search = self._cost > least and least <= self._most and self._left > 0
+        search = self.cost > least and least <= self._most and self._left > 0
         if search and len(self._items) <= DEEPEST:
-            self._search(0, 0)
+            self._left -= len(self._memory)
+            self.search()
             if self._left > 0:  # nothing cheaper was overlooked
-                least = max(least, min(self._cost, self._most + (self._cost > self._most)))
+                least = max(least, min(self.cost, self._most + (self.cost > self._most)))
         return self._packed(least)
 
     def _packed(self, least: float) -> Packed:
         """Return the least expensive solution found, with the lower bound `least`."""
-        cost = self._cost if self._cost <= self._most else INFINITE
+        cost = self.cost if self.cost <= self._most else INFINITE
         places: list[int | None] = [None] * len(self._best)
         for k, place in zip(self._order, self._best):
             places[k] = place
@@ -246,8 +257,8 @@ class Packing:
                 others[b] = _less(others[b], item.others)
             places[k] = b
         cost = sum([self._price(k) for k, b in enumerate(places) if b is None])
-        if cost < self._cost:
-            self._cost, self._best = cost, places
+        if cost < self.cost:
+            self.cost, self._best = cost, places
 
     def _root_bound(self) -> float:
         """Return a lower bound of the cost: of all items, and of those that share some bins.
@@ -294,60 +305,80 @@ class Packing:
             count += 1
         return count
 
-    def _search(self, k: int, cost: float) -> None:
-        """Try every bin for item `k` and the items after it."""
-        if k == len(self._items):
-            self._cost, self._best = cost, list(self._now)
-            return
-        self._left -= len(self._memory)
-        if self._left <= 0 or not self._promises(cost + self._bound(k)) or self._known(k, cost):
-            return
-        item = self._items[k]
-        for b in self._choices(item):
-            self._memory[b] -= item.memory
-            self._disk[b] -= item.disk
-            if self._others:
-                before = self._others[b]
-                self._others[b] = _less(before, item.others)
-            self._now[k] = b
-            self._search(k + 1, cost)
-            self._memory[b] += item.memory
-            self._disk[b] += item.disk
-            if self._others:
-                self._others[b] = before
-            if self._left <= 0 or not self._promises(cost):
-                break
-        self._now[k] = None
-        if self._promises(cost + self._price(k)):
-            self._search(k + 1, cost + self._price(k))
+    def branches(self, depth: int) -> Iterator[tuple[float, int | None]]:
+        """Yield the bins that the item fits into, the fullest first; then to leave it out.
 
-    def _promises(self, cost: float) -> bool:
-        return cost < self._cost and cost <= self._most and self._cost > self._enough
-
-    def _known(self, k: int, cost: float) -> bool:
-        """Return whether the search was here before with the same free bins at no more cost."""
-        kinds, memory, disk = self._kinds, self._memory, self._disk
-        others = self._others or disk
-        left = tuple(sorted(zip(kinds.values(), memory.values(), disk.values(), others.values())))
-        if self._seen.get((k, left), INFINITE) <= cost:
-            return True
-        self._seen[k, left] = cost
-        return False
-
-    def _choices(self, item: Item) -> Iterator[int]:
-        """Return the bins that `item` fits into, the fullest first; of equal bins only one."""
-        fitting = [
-            (self._memory[b], self._disk[b], self._kinds[b], self._others.get(b), b)
-            for b in item.bins
-            if self._memory[b] >= item.memory
-            and self._disk[b] >= item.disk
-            and (not self._others or _suffices(self._others[b], item.others))
-        ]
+        Of equal bins only one is tried.
+        """
+        item, paid = self._items[depth], self._paid[-1]
+        memory, disk, kinds, others = self._memory, self._disk, self._kinds, self._others
+        needed, space = item.memory, item.disk
+        fitting: list[tuple[Any, ...]]
+        if self._memory_alone:
+            fitting = [(memory[b], kinds[b], b) for b in item.bins if memory[b] >= needed]
+        else:
+            fitting = [
+                (memory[b], disk[b], kinds[b], others.get(b), b)
+                for b in item.bins
+                if memory[b] >= needed
+                and disk[b] >= space
+                and (not others or _suffices(others[b], item.others))
+            ]
+        fitting.sort()
         last = None
-        for *alike, b in sorted(fitting):
+        for one in fitting:
+            alike = one[:-1]
             if alike != last:
                 last = alike
-                yield b
+                yield paid, one[-1]
+        yield paid + self._price(depth), None
+
+    def enter(self, depth: int, choice: int | None) -> None:
+        item, paid = self._items[depth], self._paid[-1]
+        self._now[depth] = choice
+        if choice is None:
+            self._paid.append(paid + self._price(depth))
+            return
+        self._paid.append(paid)
+        self._memory[choice] -= item.memory
+        self._disk[choice] -= item.disk
+        if self._others:
+            self._undo.append(self._others[choice])
+            self._others[choice] = _less(self._others[choice], item.others)
+
+    def leave(self, depth: int, choice: int | None) -> None:
+        item = self._items[depth]
+        self._paid.pop()
+        if choice is not None:
+            self._memory[choice] += item.memory
+            self._disk[choice] += item.disk
+            if self._others:
+                self._others[choice] = self._undo.pop()
+
+    def promises(self, depth: int) -> bool:
+        """Return whether the items after this one can be worth a search.
+
+        They are not if the search was here before with the same free bins at no more cost.
+        """
+        self._left -= len(self._memory)
+        paid = self._paid[-1]
+        if self._left <= 0 or not self.improves(paid + self._bound(depth + 1)):
+            return False
+        free = (depth, *sorted(zip(*[amounts.values() for amounts in self._amounts])))
+        if self._seen.get(free, INFINITE) <= paid:
+            return False
+        self._seen[free] = paid
+        return True
+
+    def improves(self, bound: float) -> bool:
+        return bound < self.cost and bound <= self._most
+
+    def must_end(self) -> bool:
+        return self._left <= 0
+
+    def accept(self, cost: float) -> bool:
+        self._best = list(self._now)
+        return True
 
 
 def _rank(item: Item) -> tuple[int, float, float]:

@@ -6,7 +6,7 @@ of their lower bounds, as long as the bound improves on the best solution.
 Three properties keep a problem out of the integer program (`iallocator.solver.highs`): its cost is
 not linear (the score, the losses of failures), only a simulation knows which choices are possible
 (draining nodes), or HiGHS is much slower (colouring).  The subclasses name the measurements.
-Packing has a search of its own (`iallocator.packing`), because its steps take microseconds.
+A packing (`iallocator.packing`) is too small: to load HiGHS takes longer than most searches.
 """
 
 from __future__ import annotations
@@ -89,32 +89,38 @@ class BranchAndBound:
         Stopped
             If the run has to end; every decision has been undone.
         """
-        first = depth
+        branches, enter, leave = self.branches, self.enter, self.leave
+        improves, promises, must_end = self.improves, self.promises, self.must_end
+        first, last = depth, self._depth - 1
         path: list[Any] = []
-        levels = [self.branches(depth)]
+        levels = [branches(depth)]
         try:
             while levels and self._enough < self.cost:
-                check()
-                found = next(levels[-1], None)
-                if found is not None and self.must_end():
-                    self.proved = False
-                    return
-                if found is None or not self.improves(found[0]):
+                for bound, choice in levels[-1]:
+                    check()
+                    if must_end():
+                        self.proved = False
+                        return
+                    if not improves(bound):
+                        levels[-1] = iter(())  # the bounds of the other choices are no lower
+                        break
+                    enter(depth, choice)
+                    path.append(choice)
+                    if depth < last:
+                        if promises(depth):
+                            depth += 1
+                            levels.append(branches(depth))
+                            break
+                    elif self.accept(bound):
+                        self.cost = bound
+                        leave(depth, path.pop())
+                        break
+                    leave(depth, path.pop())
+                else:
                     levels.pop()
                     if path:
-                        self.leave(first + len(path) - 1, path.pop())
-                    continue
-                bound, choice = found
-                depth = first + len(path)
-                self.enter(depth, choice)
-                path.append(choice)
-                if depth + 1 < self._depth:
-                    if self.promises(depth):
-                        levels.append(self.branches(depth + 1))
-                        continue
-                elif self.accept(bound):
-                    self.cost = bound
-                self.leave(depth, path.pop())
+                        depth -= 1
+                        leave(depth, path.pop())
         finally:
             while path:
-                self.leave(first + len(path) - 1, path.pop())
+                leave(first + len(path) - 1, path.pop())
