@@ -14,7 +14,7 @@ LIBDIR ?= /usr/lib/iallocator
 BINDIR ?= /usr/local/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types matrix conformance fuzz bench growth limits install-plugin manuals deb dist docs reference test-pythons test-newest requirements e2e clean
+.PHONY: help demo test check lint types matrix conformance fuzz bench growth limits install-plugin manuals deb dist docs reference screenshots test-pythons test-newest requirements e2e clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "%-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -79,6 +79,9 @@ docs: $(STAMP) ## the manual as pages for a browser, with all links checked, in 
 
 reference: $(STAMP) ## renew the pages of the manual that follow from the program
 	$(BIN)/python tools/reference
+
+screenshots: $(STAMP) ## renew the pictures of pages in the manual (needs chromium)
+	$(BIN)/python tools/screenshots
 
 manuals: $(STAMP) ## man pages and completions for bash and zsh, into build/manuals
 	rm -rf build/manuals

@@ -21,6 +21,7 @@ from scenario import (
     execution,
     extras,
     groups,
+    manual,
     moves,
     outages,
     reading,
@@ -50,10 +51,11 @@ _SECTIONS: dict[str, Callable[[Runner, str], None]] = {
     "execution": lambda run, _: execution.faults(run),
     "upkeep": lambda run, _: upkeep.upkeep(run),
     "returning": lambda run, _: returning.returning(run),
+    "manual": lambda run, _: manual.manual(run),
 }
 """Name -> what is done, with the parameters of the allocator; some need what earlier ones made."""
 
-_BEYOND_HAIL = ("trace", "reading", "execution", "upkeep", "returning")
+_BEYOND_HAIL = ("trace", "reading", "execution", "upkeep", "returning", "manual")
 """What Ganeti's own allocator has nothing of."""
 
 

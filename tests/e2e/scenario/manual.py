@@ -1,0 +1,69 @@
+"""Run the commands of the manual that are marked "e2e", in the order of the pages."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+from vcluster.layout import NODE_STATE, instance
+
+from scenario.creation import add
+from scenario.reading import program
+from scenario.runner import Runner
+
+DOCS = Path(__file__).resolve().parents[3] / "docs"
+
+PAGES = (
+    "tutorial/from-hail",
+    "how-to/roll-back-to-hail",
+    "how-to/keep-instances-apart-or-together",
+    "how-to/spread-over-racks",
+    "how-to/pin-an-instance-to-ssd-nodes",
+    "how-to/set-up-storage-pools",
+    "how-to/set-priorities-and-order",
+)
+"""The pages with such blocks; what one page changes is there for the next one."""
+
+INSTANCES = ("web1", "web2", "db1", "db", "shop")
+"""The instances that the pages name, except those that they create."""
+
+CALLS = "/var/lib/iallocator/calls"
+"""The folder for captured calls in the manual."""
+
+MARKED = re.compile(r"(?m)^```console e2e\n((?:.*\n)*?)```$")
+
+
+def manual(run: Runner) -> None:
+    """Run the marked commands of each page; a command that fails is a finding.
+
+    Parameters
+    ----------
+    run : Runner
+        Gives access to the cluster.
+    """
+    run.section("commands of the manual")
+    for name in INSTANCES:
+        run.arrange(*add(name, "drbd", "--no-wait-for-sync"))
+    folder = f"{NODE_STATE}/manual"
+    calls = f"{folder}/calls"  # the nodes of the test cannot write to the folder in the manual
+    prepare = (
+        f"mkdir -p {folder}/bin && ln -sf {shlex.quote(program())} {folder}/bin/iallocator && "
+        f"install -d -o root -g root -m 700 {calls}"
+    )
+    run.arrange("sh", "-c", prepare)
+    begin = f"cd {folder} && PATH={folder}/bin:$PATH"
+    for page in PAGES:
+        text = (DOCS / f"{page}.md").read_text(encoding="utf-8")
+        for block in MARKED.findall(text):
+            for command in re.findall(r"(?m)^[$#] (.*)$", block):
+                # the test stands between Ganeti and the plugin, under a name of its own
+                ours = command.replace("-I iallocator", f"-I {run.cluster.allocator}")
+                ours = ours.replace(CALLS, calls)
+                done = run.cluster.gnt("sh", "-c", f"{begin} && {ours}")
+                found = [] if done.status == 0 else [f"exit status {done.status}: {done.output}"]
+                run.record(f"{page}: {command}", found)
+    run.arrange("gnt-cluster", "modify", "-I", run.cluster.allocator)
+    run.drop("test1", *INSTANCES)
+    gone = [name for name in ("test1", *INSTANCES) if instance(name) in run.instances]
+    run.record("the instances of the manual are removed", gone)
