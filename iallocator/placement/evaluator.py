@@ -347,7 +347,8 @@ class Evaluator:
         Parameters
         ----------
         move:
-            Where the instance goes; its steps are not looked at.
+            Where the instance goes; its steps are not looked at. Whether the nodes are online is
+            not checked: hail fails over to offline nodes, and a planner may power a node on.
         n1:
             Whether global N+1 is checked, too.
         passing:

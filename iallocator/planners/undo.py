@@ -141,7 +141,13 @@ def _possible(
             staying[name] = f"{gone[0] if gone else name} is gone"
             continue
         nodes = [known[one] for one in names]
-        closed = [node for node in nodes if not node.online and node.index not in here]
+        # A node that is not online takes over no instance, not even as its secondary
+        closed = [
+            node
+            for node in nodes
+            if not node.online
+            and (node.index not in here or (node is nodes[0] and node.index != here[0]))
+        ]
         home = nodes[0].group
         hindered = (
             ""

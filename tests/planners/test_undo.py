@@ -1,0 +1,30 @@
+"""Undo brings each instance back that can return, and names what keeps each of the others."""
+
+from __future__ import annotations
+
+from iallocator.deadline import Deadline
+from iallocator.options.settings import Settings
+from iallocator.planners.undo import plan_undo
+from iallocator.wire.document import read_cluster
+from iallocator.wire.reading import Reading
+from tests.builders import cluster, instance
+
+
+def test_instance_whose_home_is_drained_stays_and_the_others_return() -> None:
+    """A secondary that is drained does not take the instance over; it is the home of the primary.
+
+    The third instance has room at home only after the second one has returned.
+    """
+    residents = {
+        "a": instance("node1", "node2", memory=500),
+        "b": instance("node3", memory=3000, disk_template="rbd"),
+        "c": instance("node5", memory=3000, disk_template="rbd"),
+    }
+    document = cluster(5, memory=4096, instances=residents, changes={"node2": {"drained": True}})
+    homes = {"a": ["node2", "node1"], "b": ["node4"], "c": ["node3"]}
+    known = read_cluster(document, Reading(static_kvm_memory=0))
+    settings = Settings()
+    settings.n1 = "off"
+    found = plan_undo(known, settings, homes, Deadline(None))
+    assert sorted(found.homes) == ["b", "c"], found.staying
+    assert found.staying == {"a": "node2 is drained"}
