@@ -1,10 +1,10 @@
 """The command line: arguments in, exit status out.
 
-With `iallocator.explain` the only code that prints.  Exit status 0: a response is on
-stdout, whether the request can be satisfied or not.  2: the command line or the
-document cannot be understood; one line on stderr says why (with --validate, one per
-problem).  1: nobody takes what goes to stdout.  130: interrupted; if a search was, there is
-a response, as good as without that search or better.
+With `iallocator.explain`, this is the only code that prints. Exit status 0: a response is on
+stdout, whether the request can be satisfied or not. 1: stdout could not be written. 2: the command
+line or the document is invalid; one line on stderr has the reason (with --validate, one line per
+problem). 130: the run was interrupted; if a search was, there is a response that is at least as
+good as without that search.
 """
 
 from __future__ import annotations
@@ -92,7 +92,17 @@ def _run(arguments: list[str]) -> int:
 
         return validate(settings, files, NEEDED, COMMON)
     if settings.log or settings.capture:
-        return _traced(path, settings)
+        from iallocator.calls.call import Call
+
+        with Call(settings) as call:
+            raw = call.came(read_file(path, settings.max_input))
+            reply = _reply(raw, settings, call.understood)
+            encoded = _encoded(reply)
+            with WholeOutput():
+                if call.answered(reply, encoded):
+                    encoded = _encoded(reply)
+                _say(reply, encoded)
+        return INTERRUPTED if reply.interrupted else 0
     reply = _reply(read_file(path, settings.max_input), settings)
     with WholeOutput():
         _say(reply, _encoded(reply))
@@ -105,7 +115,7 @@ def _files(arguments: Sequence[str], settings: Settings) -> list[str]:
     Raises
     ------
     UsageError
-        If they cannot be understood, or do not go together.
+        If the arguments are invalid, or contradict each other.
     """
     positional = parse(arguments, settings)
     if settings.help or settings.version:
@@ -118,13 +128,9 @@ def _files(arguments: Sequence[str], settings: Settings) -> list[str]:
     files = [*positional, *([settings.ialloc_src] if settings.ialloc_src else [])]
     if len(files) > 1:
         raise UsageError(f"one request file at most, got {' '.join(files)}")
-    if not settings.validate:
-        _reject_idle(settings)
-    return files
-
-
-def _reject_idle(settings: Settings) -> None:
-    """Reject options about captured calls, servers or moves where there are none."""
+    if settings.validate:
+        return files
+    # Options without effect
     idle = [target for target in ("capture_keep", "capture_days") if target in settings.chosen]
     if idle and not settings.capture:
         name = idle[0].replace("_", "-")
@@ -133,21 +139,7 @@ def _reject_idle(settings: Settings) -> None:
         raise UsageError("--read-timeout is for a cluster that is asked: -L, -m HOST or --mond")
     if "cost" in settings.chosen and not settings.make_room:
         raise UsageError("--cost is about the moves of others: it goes with --make-room N")
-
-
-def _traced(path: str, settings: Settings) -> int:
-    """Answer the request at `path`, and let it be noted whatever comes of it."""
-    from iallocator.calls.call import Call
-
-    with Call(settings) as call:
-        raw = call.came(read_file(path, settings.max_input))
-        reply = _reply(raw, settings, call.understood)
-        encoded = _encoded(reply)
-        with WholeOutput():
-            if call.answered(reply, encoded):
-                encoded = _encoded(reply)
-            _say(reply, encoded)
-    return INTERRUPTED if reply.interrupted else 0
+    return files
 
 
 def _say(reply: Reply, encoded: bytes) -> None:
@@ -156,12 +148,12 @@ def _say(reply: Reply, encoded: bytes) -> None:
 
 
 def answer(raw: bytes, arguments: Sequence[str] = ()) -> bytes:
-    """The response to the request document `raw` with these options.
+    """Return the response to the request document `raw` with these options.
 
     Raises
     ------
     RequestError, UsageError
-        Where the program would end with exit status 2.
+        If the program would end with exit status 2.
     """
     settings = Settings()
     parse(arguments, settings)
@@ -186,7 +178,7 @@ def _encoded(reply: Reply) -> bytes:
 
 
 def _complain(problem: str) -> None:
-    """One line on stderr, if that is open."""
+    """Print one line to stderr, if that is open."""
     tell(f"iallocator: {one_line(problem)}")
 
 

@@ -1,13 +1,13 @@
-"""When a run has to end: time limits, budgets of work, Ctrl-C and SIGTERM.
+"""The end of a run: time limits, budgets of work, Ctrl-C and SIGTERM.
 
-Nothing is interrupted.  Every loop that may take long calls `check` at its head, which raises
-`Stopped` if a signal has come or the time of the run is up; only this module raises it.  The outer
-function of a planner catches it, and keeps the best plan found until then.  Signal handlers only
-call `interrupt`.  Blocking waits go through `Deadline.wait` or `Deadline.pause`: a signal wakes
-them through a descriptor, because Python begins an interrupted system call again.
+Every loop that may take long calls `check` at its head. `check` raises `Stopped` if a signal has
+come or the time of the run is up; no other function raises it. The outer function of a planner
+catches it, and keeps the best plan found. Signal handlers only call `interrupt`. Blocking waits use
+`Deadline.wait` or `Deadline.pause`: a signal wakes them through a descriptor, because Python
+repeats an interrupted system call.
 
-Searches and simulations end by work: it is counted, so that what is found follows from the input
-and not from how busy the machine is.  Time is their last resort.
+Searches and simulations end after an amount of work. It is counted, so that results depend on the
+input and not on the load of the machine. The clock is their last resort.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ TIME_IS_UP = "time is up"
 SIGNALLED = "interrupted"
 
 PER_MOVE = 0.0005
-"""Seconds that a move of a plan takes once it is found, about: it is checked and written."""
+"""About how many seconds a move of a plan takes after it is found: it is checked and written."""
 
 LONGEST = 1e8
-"""Seconds, three years: a longer limit is no limit."""
+"""Seconds, about three years: a longer limit is no limit."""
 
 LONGEST_WAIT = 3600.0
-"""Seconds of one call of ``poll``, whose argument is limited."""
+"""Seconds of one call of ``poll``, which limits its argument."""
 
 NEVER = float("inf")
 
@@ -49,16 +49,16 @@ ITERATIONS = "iterations"
 """Steps of the simplex method."""
 
 TRIALS = "trials"
-"""Instances of the solver's answers tried out."""
+"""Instances in answers of the solver that are tried."""
 
 PLACEMENTS = "placements"
-"""Placements that branch and bound looks at."""
+"""Placements that branch and bound tests."""
 
 LISTED = "listed"
-"""Placements that are written out for a search; these take memory, too."""
+"""Placements that are listed for a search; these take memory, too."""
 
 SIMULATIONS = "simulations"
-"""Moves x nodes of simulated failures."""
+"""Moves × nodes of simulated failures."""
 
 PER_SECOND = {ITERATIONS: 2000, TRIALS: 150, PLACEMENTS: 10_000, LISTED: 40_000}
 """The work of a search per second that is allowed: less than an idle machine does."""
@@ -67,8 +67,8 @@ LAST_RESORT = 60.0
 """Seconds by the clock that a search may take on a busy machine, if no limit is set."""
 
 
-class Stopped(Exception):  # noqa: N818  # no error: what was found until then is the result
-    """The work has to end now.
+class Stopped(Exception):  # noqa: N818  # no error: the best result so far counts
+    """The work must end now.
 
     Attributes
     ----------
@@ -82,12 +82,12 @@ class Stopped(Exception):  # noqa: N818  # no error: what was found until then i
 
     @property
     def interrupted(self) -> bool:
-        """Whether a signal ends the work, and not the time limit."""
+        """Return whether a signal ends the work, not the time limit."""
         return self.reason == SIGNALLED
 
 
 class DeadlineError(TimeoutError):
-    """A deadline has passed; the text says what had not happened by then, and which it was."""
+    """A deadline has passed; the text names the deadline, and what had not happened."""
 
 
 class _Signals:
@@ -96,13 +96,13 @@ class _Signals:
     Attributes
     ----------
     came:
-        Whether one has come.
+        Whether a signal has come.
     heeded:
-        Whether a loop has ended because of it; it ends only one.
+        Whether `check` has raised because of it; it raises only once.
     held:
-        In how many `Held` blocks the run is.
+        How many `Held` blocks the run is in.
     pipe:
-        Descriptors: the first can be read from once a signal has come; None until one is needed.
+        Descriptors: the first can be read from after a signal has come; None until one is needed.
     """
 
     came = False
@@ -112,14 +112,14 @@ class _Signals:
 
 
 def interrupt() -> None:
-    """Ask the run to end; signal handlers call this."""
+    """Ask the run to end. Signal handlers call this."""
     _Signals.came = True
     if _Signals.pipe is not None:
         os.write(_Signals.pipe[1], b"!")
 
 
 def _woken() -> int:
-    """Return a descriptor that can be read from once a signal has come."""
+    """Return a descriptor that can be read from after a signal has come."""
     if _Signals.pipe is None:
         _Signals.pipe = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         if _Signals.came:
@@ -128,13 +128,13 @@ def _woken() -> int:
 
 
 def check() -> None:
-    """Raise if the run has to end; called at the head of every loop that may take long.
+    """Raise if the run must end; called at the head of every loop that may take long.
 
     Raises
     ------
     Stopped
-        If a signal has come; once.  If a limit that is entered (``with deadline``) has passed;
-        once for each limit.
+        If a signal has come: once. If a limit that is entered (``with deadline``) has passed: once
+        for each limit.
     """
     if _Signals.held:
         return
@@ -165,12 +165,12 @@ def interrupted() -> bool:
 
 
 def limit_reached(seconds: float) -> str:
-    """Return what to report of a time limit of so many seconds that ended something."""
+    """Return the message about a time limit of `seconds` that ended a search."""
     return f"the time limit of {seconds:g} s was reached (--time-limit){reading_note(seconds)}"
 
 
 def reading_note(seconds: float) -> str:
-    """Return what to add to a message if reading took longer than a limit; "" if it did not."""
+    """Return a note for messages if reading alone took longer than a limit; otherwise ""."""
     if Running.began is None or Running.read is None:
         return ""
     reading = Running.read - Running.began
@@ -178,12 +178,12 @@ def reading_note(seconds: float) -> str:
 
 
 class Held:
-    """A ``with`` block in which `check` raises nothing: its search asks `due`, and ends whole.
+    """A ``with`` block in which `check` does not raise: its search calls `due`, and ends by itself.
 
     Attributes
     ----------
     asked:
-        Whether a signal came until the end of the block.
+        Whether a signal had come by the end of the block.
     """
 
     __slots__ = ("asked",)
@@ -207,14 +207,15 @@ class Held:
 
 
 class Running:
-    """A ``with`` block: one run of the program, from whose beginning its limit counts.
+    """A ``with`` block: one run of the program. Its limit counts from the beginning of the block.
 
-    What is read in it counts, too.  Outside of any, a limit counts from where it is set.
+    The time for reading input counts, too. Outside of a block, a limit counts from the moment when
+    it is set.
 
     Attributes
     ----------
     began, read:
-        The moments when the run began, and when it had read its input; None: not yet.
+        The moments when the run began, and when it had read its input; None before that.
     """
 
     began: ClassVar[float | None] = None
@@ -229,7 +230,7 @@ class Running:
 
     @staticmethod
     def has_read() -> None:
-        """Note that the input of the run has been read."""
+        """Record that the input of the run has been read."""
         Running.read = monotonic()
 
     def __exit__(self, *_: object) -> None:
@@ -239,23 +240,23 @@ class Running:
 
 
 class Deadline:
-    """A moment by which something must have ended, and the work that it may do until then.
+    """Represent the moment by which work must end, and the amount of work until then.
 
-    Of a run: ``with deadline:`` lets `check` end the loops in the block.  Of an exchange with a
-    server: every blocking wait goes through `wait` or `pause`, which end when it passes.
+    For a run, ``with deadline:`` lets `check` end the loops in the block. For an exchange with a
+    server, every blocking wait uses `wait` or `pause`, which end when it passes.
 
     Parameters
     ----------
     seconds:
-        How much time there is; None: there is no end.
+        Seconds until the deadline; None: there is no end.
     limit:
-        What messages call the deadline, after "within": by default ``60 s``.
+        The name of the deadline in messages, after "within"; by default ``60 s``.
     since:
         A value of ``time.monotonic`` from which the time counts; by default now.
     work:
-        Kind of work -> how much there is; any amount of the kinds that are missing.
+        Kind of work -> allowed amount; kinds that are missing are not limited.
     whole:
-        The deadline of what this is a part of: what is spent here is spent there as well, and it
+        The deadline of the work that this is a part of. Work here counts there as well. Its clock
         ends this one if `seconds` is None.
 
     Attributes
@@ -263,11 +264,11 @@ class Deadline:
     seconds:
         As given.
     around:
-        The deadline whose block is around that of this one, or None.
+        The deadline of the enclosing block, or None.
     raises_at:
-        The moment from which on `check` raises; infinite if it does not, or has done.
+        The moment from which on `check` raises; infinite if it does not, or has raised already.
     work:
-        Kind of work -> how much is left.
+        Kind of work -> the amount that is left.
     used:
         The work of all kinds that was done so far.
     undecided:
@@ -321,8 +322,8 @@ class Deadline:
     ) -> Self:
         """Return the deadline of a search that may do the work of `seconds` seconds.
 
-        It ends by the clock with `whole`, or after `LAST_RESORT`.  `shown`: the seconds that
-        messages name if `whole` ends it, by default `seconds`.
+        Its clock is that of `whole`, or `LAST_RESORT`. `shown`: the seconds that messages name if
+        `whole` ends it, by default `seconds`.
         """
         work = {kind: int(seconds * amount) for kind, amount in PER_SECOND.items()}
         if whole is None:
@@ -331,17 +332,17 @@ class Deadline:
         return cls(None, f"{shown:g} s", work=work, whole=whole)
 
     def part(self, share: float) -> Deadline:
-        """Return the deadline of what may take that share of the time and the work left here."""
+        """Return the deadline of a part with a share of the time and the work that are left."""
         work = {kind: int(amount * share) for kind, amount in self.work.items()}
         return Deadline(max(0.0, self.left * share), self.limit, work=work, whole=self)
 
     def within(self, seconds: float, limit: str = "") -> Deadline:
-        """Return the deadline in `seconds`, or this one if it comes earlier."""
+        """Return the deadline in `seconds`, or this one if it is earlier."""
         return Deadline(seconds, limit) if seconds < self.left else self
 
     @property
     def left(self) -> float:
-        """Seconds that are left, negative afterwards; infinite if there is no end."""
+        """Return the seconds that are left, negative afterwards; infinite if there is no end."""
         clock = self._clock
         return clock._end - clock._spared() - monotonic()
 
@@ -350,21 +351,23 @@ class Deadline:
         return self.left <= 0
 
     def spend(self, amount: float, kind: str) -> None:
-        """Count so much work of that `kind` as done."""
+        """Count an amount of work of that `kind` as done."""
         self.used += amount
         for work in self._accounts:
             if kind in work:
                 work[kind] -= amount
 
     def take(self, items: Iterable[Item], kind: str) -> list[Item]:
-        """Return all `items`, or as many as may be spent of that `kind`; they are spent."""
+        """Return all `items`, or as many as the work of that `kind` allows; their work counts as
+        done.
+        """
         found = list(islice(items, max(0, min(int(self.work[kind]), maxsize))))
         self.spend(len(found), kind)
         return found
 
     @property
     def spent(self) -> bool:
-        """Whether no work of some kind is left, or the time is up."""
+        """Return whether no work of some kind is left, or the time is up."""
         for amount in self.work.values():
             if amount <= 0:
                 return True
@@ -373,21 +376,21 @@ class Deadline:
 
     @property
     def must_end(self) -> bool:
-        """Whether a search must end now: as `spent`, or because the run has to end."""
+        """Return whether a search must end now: as `spent`, or because the run must end."""
         return due() or self.spent
 
     @property
     def ended(self) -> str:
-        """What ended a search, for messages: ``within 5 s``."""
+        """Return what ended a search, for messages: ``within 5 s``."""
         if interrupted():
             return "before it was interrupted"
         clock = due() or self._clock.over() or not self._had_work
         return f"within {self.limit}" if clock else "within its budget of work"
 
     def spare(self, moves: int) -> None:
-        """Be over earlier by what so many more moves take; at most by half of the time.
+        """End earlier by the time for that many more moves, at most by half of the time.
 
-        Negative: so many fewer.
+        A negative number: fewer moves.
         """
         self._moves += moves
         if self.raises_at != NEVER:
@@ -430,7 +433,7 @@ class Deadline:
 
         poll = select.poll()
         poll.register(descriptor, select.POLLOUT if writing else select.POLLIN)
-        woken = _woken()  # before it is asked whether a signal has come
+        woken = _woken()  # before the test whether a signal has come
         if not _Signals.came:
             poll.register(woken, select.POLLIN)
         while True:
@@ -442,7 +445,7 @@ class Deadline:
                 return
 
     def wait_or_signal(self, descriptor: int) -> bool:
-        """Return whether `descriptor` can be read from, once it can or a signal has come."""
+        """Wait until `descriptor` can be read from or a signal comes; return whether it can."""
         import select
 
         poll = select.poll()
@@ -470,5 +473,5 @@ def pause(seconds: float) -> None:
 
 
 def _milliseconds(seconds: float) -> float:
-    """Return what ``poll`` takes for a wait of so many seconds."""
+    """Return the argument of ``poll`` for a wait of `seconds`."""
     return max(0.0, min(seconds, LONGEST_WAIT)) * 1000

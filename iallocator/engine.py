@@ -136,7 +136,7 @@ def decide(
         reply.info += f"; {name} {why}"
         context.remarks.append(f"Warning: {name} {why}")
     for text in context.tag_findings(request.concerned(cluster)):
-        if f"Warning: {text}" not in context.remarks:  # as a strategy may have told
+        if f"Warning: {text}" not in context.remarks:  # as a strategy may have reported
             reply.info += f"; {text}"
             context.remarks.append(f"Warning: {text}")
     if context.effort.undecided:
@@ -191,10 +191,10 @@ def _with_remarks(reply: Reply, remarks: list[str], settings: Settings) -> Reply
 def effective_settings(
     cluster: Cluster, asked: Mapping[str, Any], settings: Settings, remarks: list[str]
 ) -> Settings:
-    """`settings`, completed from what the request asked and from tags.
+    """Return `settings`, completed from the request's keys `asked` and from tags.
 
-    Nodes that new instances are restricted to get their whole names; an unknown one is a
-    `NotFoundError`.  What completes settings loads only where there is anything; see
+    Nodes that new instances are restricted to get their full names; an unknown one is a
+    `NotFoundError`. The code that completes settings is loaded only if there is a key or tag; see
     `iallocator.settings`.
     """
     if settings.restrict_allocation_to and settings.behaviour.looks_names_up:

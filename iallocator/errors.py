@@ -1,9 +1,8 @@
-"""The errors that reach a person.
+"""The errors that are reported to a person.
 
-Three kinds of failure exist.  Unusable input raises one of these and ends with
-exit status 2 and one line on stderr.  A request without a solution is no error:
-it is an answer with ``success: false``.  Anything else is a bug of ours and is
-left to show its traceback.
+There are three kinds of failure. Invalid input raises one of these errors; the program ends with
+exit status 2 and one line on stderr. A request without a solution is not an error, but an answer
+with ``success: false``. Any other exception is a bug, and its traceback is printed.
 """
 
 from __future__ import annotations
@@ -32,31 +31,31 @@ INTERRUPTED = 130
 """Exit status after Ctrl-C."""
 
 LONGEST_LINE = 1000
-"""Characters of a line on stderr; names in a damaged document have any length."""
+"""Most characters of a line on stderr; names in a damaged document may be longer."""
 
 LONGEST_WORD = 60
-"""Characters of a word of somebody else's in such a line."""
+"""Most characters of a foreign word in such a line."""
 
 
 class IallocatorError(Exception):
-    """Base of the errors that end the program: with exit status 2, or their own."""
+    """Base of the errors that end the program, with exit status 2 or their own."""
 
     exit_status = 2
 
 
 class UsageError(IallocatorError):
-    """The command line cannot be understood."""
+    """The command line is invalid."""
 
 
 class NotFoundError(UsageError):
     """An option names a node, an instance or a group that the cluster does not have.
 
-    Not a `LookupError`: one of those that reaches the top is a bug of ours.
+    It is not a `LookupError`: an uncaught one of those is a bug.
     """
 
 
 class RequestError(IallocatorError):
-    """The document cannot be understood.
+    """The document is invalid.
 
     Parameters
     ----------
@@ -72,15 +71,15 @@ class RequestError(IallocatorError):
         self.problem = problem
 
     def below(self, prefix: str) -> RequestError:
-        """The same problem, seen from further up: ``prefix`` goes before the path."""
+        """Return this error with ``prefix`` before its path."""
         return RequestError(f"{prefix}/{self.where}" if self.where else prefix, self.problem)
 
 
 def shown(text: str) -> str:
-    """`text` as a terminal, a table or a drawing may have it.
+    """Return `text` with codes for characters that do not print.
 
-    Names, tags and reasons are data of others: what could steer a terminal, break a line or
-    turn the direction of writing around stands there as its code.
+    Names, tags and reasons are foreign data. Their characters could control a terminal, break a
+    line or change the direction of writing.
     """
     if text.isprintable():
         return text
@@ -91,21 +90,21 @@ def shown(text: str) -> str:
 
 
 def cut(word: str) -> str:
-    """`word` as a message may quote it: its end is left out if it is long."""
+    """Return `word` for a message, without its end if it is long."""
     return word if len(word) <= LONGEST_WORD else f"{word[: LONGEST_WORD - 3]}..."
 
 
 def one_line(text: str) -> str:
-    """`text` as one line of bearable length: its middle is cut out if it is long."""
+    """Return `text` as one line of limited length, without its middle if it is long."""
     if len(text) > LONGEST_LINE:
         text = f"{text[: LONGEST_LINE // 2]} ... {text[-LONGEST_LINE // 2 :]}"
     return shown(text)
 
 
 def tell(*lines: str) -> None:
-    """Say `lines` on stderr, if that is open; never on stdout, where the answer goes.
+    """Print `lines` to stderr, if that is open; never to stdout, which has the answer.
 
-    Who wants quiet hears complaints only: lines that begin with the name of the program.
+    With ``--quiet`` only errors are printed: lines that begin with the name of the program.
     """
     for line in lines:
         if not Voice.quiet or line.startswith("iallocator: "):
@@ -113,10 +112,10 @@ def tell(*lines: str) -> None:
 
 
 def say(text: str) -> None:
-    """Write `text` and the end of a line to stderr, if that is open.
+    """Print `text` and the end of a line to stderr, if that is open.
 
-    Where it cannot be written (a full disk, a reader who left) stderr counts as closed from
-    then on: what is said there is worth less than the answer.
+    If writing fails (a full disk, a pipe without a reader), stderr counts as closed from then on:
+    the answer is more important.
     """
     if sys.stderr is not None:
         try:
@@ -134,6 +133,6 @@ def assert_never(value: Never) -> Never:
 
 
 class Voice:
-    """How much is said on stderr; `quiet`: complaints only."""
+    """Represent how much is printed to stderr; `quiet`: errors only."""
 
     quiet = False

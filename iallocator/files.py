@@ -1,4 +1,4 @@
-"""Reading documents, compressed or not; writing files and stdout whole, or not at all."""
+"""Read files, compressed or not; write files and stdout completely, or not at all."""
 
 from __future__ import annotations
 
@@ -19,29 +19,34 @@ GZIP = b"\x1f\x8b"
 ZSTD = b"\x28\xb5\x2f\xfd"
 
 LIMIT = 1024**3
-"""Bytes that are read at most, expanded ones too: 1 GiB."""
+"""Most bytes that are read, and most bytes after decompression: 1 GiB."""
 
 CHUNK = 1024**2
-"""Bytes that are expanded at a time, so that a bomb is noticed early."""
+"""Bytes that are decompressed at a time, so that a decompression bomb is noticed early."""
 
 
 def read_file(path: str, limit: int = LIMIT) -> bytes:
-    """The bytes of the file at `path`; of standard input if it is ``-``.
+    """Return the bytes of the file at `path`; ``-`` is standard input.
 
-    What was compressed by gzip or zstd is expanded, whatever the name of the file.
+    Content that was compressed by gzip or zstd is decompressed, whatever the name of the file.
 
     Raises
     ------
     UsageError
-        If it cannot be read or expanded, or holds more than `limit` bytes.
+        If it cannot be read or decompressed, or has more than `limit` bytes.
     """
     try:
         if path == "-":
             if sys.stdin is None:
                 raise UsageError("standard input is closed")
             raw = _read(path, sys.stdin.buffer, limit)
-        else:  # a pipe that nothing writes to would keep `open` from returning
-            with open(path, "rb", opener=_open_at_once) as file:
+        else:
+
+            def opener(path: str, flags: int) -> int:
+                """Open without waiting: `open` of a pipe without a writer would not return."""
+                return os.open(path, flags | os.O_NONBLOCK)
+
+            with open(path, "rb", opener=opener) as file:
                 _check(path, os.fstat(file.fileno()).st_size, limit)
                 raw = _read(path, file, limit)
     except OSError as error:
@@ -51,10 +56,6 @@ def read_file(path: str, limit: int = LIMIT) -> bytes:
     if raw.startswith(GZIP):
         return _joined(path, _expanded_gzip(path, raw), limit)
     return _joined(path, _expanded_zstd(path, raw), limit) if raw.startswith(ZSTD) else raw
-
-
-def _open_at_once(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def _read(path: str, file: BinaryIO, limit: int) -> bytes:
@@ -69,7 +70,7 @@ def _read(path: str, file: BinaryIO, limit: int) -> bytes:
     waiting = Deadline(None)
 
     def part() -> bytes:
-        """Return what has come next, once it has; a signal ends the wait."""
+        """Return the next bytes when they have arrived; a signal ends the wait."""
         waiting.wait(number, "")
         return os.read(number, CHUNK)
 
@@ -82,7 +83,7 @@ def _check(path: str, size: int, limit: int) -> None:
 
 
 def _joined(path: str, parts: Iterable[bytes], limit: int) -> bytes:
-    """All `parts` together, as long as they are not too many."""
+    """Return all `parts` as one value, if they are not too large."""
     size, kept = 0, []
     for part in parts:
         size += len(part)
@@ -167,17 +168,17 @@ def is_stdout(path: str | None) -> bool:
 
 
 def check_writable(*paths: str | None) -> None:
-    """Say before long work that one of these files could not be written in the end.
+    """Report before long work that one of these files cannot be written.
 
-    None, "" and ``-`` are no files.  What goes wrong later (a disk that is full by then) is
-    said then.
+    None, "" and ``-`` are no files. A later failure (a disk that is full by then) is reported
+    later.
 
     Raises
     ------
     UsageError
-        If there is no such folder, the name is too long, or writing is not allowed.
+        If the folder does not exist, the name is too long, or writing is not allowed.
     """
-    from errno import EACCES, EISDIR, ENOENT
+    from errno import EACCES, EISDIR, ENAMETOOLONG, ENOENT
 
     for path in paths:
         if not path or is_stdout(path):
@@ -186,7 +187,12 @@ def check_writable(*paths: str | None) -> None:
             continue  # also a pipe, as in /dev/fd/63, which has no real path
         target = os.path.realpath(path.replace("\0", ""))
         folder = os.path.dirname(target)
-        wrong = _too_long(target)
+        wrong = 0
+        try:
+            os.lstat(target)
+        except OSError as error:
+            if error.errno == ENAMETOOLONG:
+                wrong = ENAMETOOLONG
         if os.path.isdir(target):
             wrong = EISDIR
         elif not os.path.isdir(folder):
@@ -197,28 +203,17 @@ def check_writable(*paths: str | None) -> None:
             raise UsageError(f"{path}: {os.strerror(wrong)}")
 
 
-def _too_long(target: str) -> int:
-    """The error, if no file can be called that."""
-    from errno import ENAMETOOLONG
-
-    try:
-        os.lstat(target)
-    except OSError as error:
-        return ENAMETOOLONG if error.errno == ENAMETOOLONG else 0
-    return 0
-
-
 def _is_special(path: str) -> bool:
-    """Whether there is something that is no regular file, which is written to as it is."""
+    """Return whether `path` is something other than a regular file."""
     return os.path.exists(path) and not os.path.isfile(path)
 
 
 def write_file(path: str, text: str) -> None:
-    """Put `text` into the file at `path`: all of it, or the file stays as it was.
+    """Write `text` to the file at `path` completely, or leave the file as it was.
 
-    It is written beside and renamed, so that neither a full disk nor a second writer
-    leaves half of it.  What is no regular file (a pipe, a terminal) is written to as it is.
-    ``/dev/stdout`` is where the answer goes; ``-`` is a file of that name.
+    It is written to a temporary file, which is renamed. Therefore neither a full disk nor a second
+    writer leaves a part of it. Other files (a pipe, a terminal) are written to directly.
+    ``/dev/stdout`` is standard output; ``-`` is a file of that name.
 
     Raises
     ------
@@ -232,33 +227,27 @@ def write_file(path: str, text: str) -> None:
             with open(path, "w", encoding="utf-8", errors="backslashreplace") as file:
                 file.write(text)
         else:
-            _replace(os.path.realpath(path), text.encode("utf-8", "backslashreplace"))
+            # A temporary file with the permissions of the old one is renamed
+            target = os.path.realpath(path)
+            folder, name = os.path.split(target)
+            beside = os.path.join(folder, f".{name[:50]}.{os.urandom(8).hex()}.new")
+            mode = os.stat(target).st_mode & 0o777 if os.path.exists(target) else None
+            handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+            try:
+                with open(handle, "wb") as new:
+                    new.write(text.encode("utf-8", "backslashreplace"))
+                    new.flush()
+                    os.fsync(new.fileno())
+                    if mode is not None:
+                        os.fchmod(new.fileno(), mode)
+                os.replace(beside, target)
+            except BaseException:
+                os.unlink(beside)
+                raise
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from None
     except ValueError as error:  # a name with a NUL byte
         raise UsageError(f"{path}: {error}") from None
-
-
-def _replace(target: str, raw: bytes) -> None:
-    """Have the file at `target` hold `raw`, with the permissions that it had."""
-    folder, name = os.path.split(target)
-    beside = os.path.join(folder, f".{name[:50]}.{os.urandom(8).hex()}.new")
-    try:
-        mode = os.stat(target).st_mode & 0o777
-    except FileNotFoundError:
-        mode = None
-    handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-    try:
-        with open(handle, "wb") as file:
-            file.write(raw)
-            file.flush()
-            os.fsync(file.fileno())
-            if mode is not None:
-                os.fchmod(file.fileno(), mode)
-        os.replace(beside, target)
-    except BaseException:
-        os.unlink(beside)
-        raise
 
 
 class WholeOutput:

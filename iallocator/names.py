@@ -1,7 +1,7 @@
-"""Names as people write and read them: short ones, and those that are slightly wrong.
+"""Find the names that a person means: short ones, and those with small errors.
 
-A host is meant by its whole name or by the beginning of it up to a dot, as long as no other
-name begins so; as with htools, ``-O node1``.
+A name can be shortened to its beginning up to a dot if no other name begins so; as in htools, ``-O
+node1``.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ __all__ = [
 ]
 
 FEW = 3
-"""How many guesses are told."""
+"""Most suggestions in a message."""
 
 
 def whole_names(words: Iterable[str], known: Iterable[str], option: str, what: str) -> list[str]:
-    """The names out of `known` that `words` mean, each once, in their order.
+    """Return the names in `known` that `words` mean, each once, in their order.
 
     `option` and `what` (``node``, ``instance``) are for the message.
 
     Raises
     ------
     NotFoundError
-        If there is none for a word, or there are several.
+        If a word means no name, or several.
     """
     known = list(known)
     return list(dict.fromkeys(whole_name(word, known, option, what) for word in words))
 
 
 def whole_name(word: str, known: Sequence[str], option: str, what: str) -> str:
-    """The name out of `known` that `word` means; see `whole_names`."""
+    """Return the name in `known` that `word` means; see `whole_names`."""
     found = meant(word, known)
     if len(found) == 1:
         return found[0]
@@ -54,13 +54,13 @@ def whole_name(word: str, known: Sequence[str], option: str, what: str) -> str:
 
 
 def meant(word: str, known: Iterable[str]) -> list[str]:
-    """The names out of `known` that `word` may mean: that name alone, or longer ones."""
+    """Return the names in `known` that `word` may mean: the name itself alone, or longer ones."""
     known = list(known)
     return [word] if word in known else [one for one in known if one.startswith(f"{word}.")]
 
 
 def short_names(known: Iterable[str]) -> dict[str, list[str]]:
-    """Beginning up to a dot -> the names out of `known` that begin so."""
+    """Return beginning up to a dot -> the names in `known` that begin so."""
     found: dict[str, list[str]] = {}
     for name in known:
         labels = name.split(".")
@@ -70,7 +70,7 @@ def short_names(known: Iterable[str]) -> dict[str, list[str]]:
 
 
 def guesses(word: str, known: Iterable[str]) -> str:
-    """`` (did you mean X?)``; "" if nothing in `known` is like `word`."""
+    """Return ``(did you mean X?)`` with a blank before it; "" if no name in `known` is similar."""
     from difflib import get_close_matches
 
     found = get_close_matches(cut(word), list(known), FEW, ALIKE)
@@ -78,15 +78,15 @@ def guesses(word: str, known: Iterable[str]) -> str:
 
 
 def domain_of(names: Iterable[str]) -> str:
-    """What all `names` end with from their first dot on (``.example.com``), or ""."""
+    """Return the common part of all `names` from their first dot on (``.example.com``), or ""."""
     domains = {name.partition(".")[2] for name in names}
     return "." + domains.pop() if len(domains) == 1 and "" not in domains else ""
 
 
 def domains_of(*kinds: Iterable[str]) -> list[str]:
-    """What the names of each kind have in common, of nodes, say, and of instances; longest first.
+    """Return the common domain of the names of each kind (nodes, instances), longest first.
 
-    A kind without anything in common is left out.
+    Kinds without a common domain are left out.
     """
     found = {domain_of(names) for names in kinds} - {""}
     return sorted(found, key=lambda domain: (-len(domain), domain))

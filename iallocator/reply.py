@@ -1,4 +1,4 @@
-"""Answers, before they are written."""
+"""The answer to a request, before it is encoded."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ if TYPE_CHECKING:
 __all__ = ["Reply", "warnings_beyond"]
 
 WARNING = "Warning: "
-"""What remarks begin with that a person should know."""
+"""The beginning of remarks that a person should read."""
 
 WARNED = 3
-"""Warnings, and lines of one, that ``info`` repeats; it stays one bearable line."""
+"""Most warnings, and most lines of one, that ``info`` repeats, so that it stays one short line."""
 
 
 class Reply:
-    """A response.
+    """Represent the answer to a request.
 
     Attributes
     ----------
     success:
         Whether the request can be satisfied.
     info:
-        One line for people; operators' scripts match its words.
+        One line for people; scripts of operators match its words.
     result:
         What Ganeti reads, by request type; [] without success.
     solutions:
         The ranked alternatives, ready to be encoded.
     transition:
-        Of moves: their steps and what each waits for, ready to be encoded; else None.
+        For moves: their steps with dependencies, ready to be encoded; else None.
     remarks:
-        Lines for stderr: nothing of the answer, but worth knowing.
+        Lines for stderr that are not part of the answer.
     interrupted:
         Whether Ctrl-C ended a search for a better answer.
     """
@@ -51,7 +51,7 @@ class Reply:
         self.interrupted = False
 
     def document(self) -> dict[str, Any]:
-        """The members of the response, in their order."""
+        """Return the members of the response, in their order."""
         prefix = "Request successful: " if self.success else "Request failed: "
         document = {
             "success": self.success,
@@ -65,10 +65,10 @@ class Reply:
 
 
 def warnings_beyond(info: str, remarks: Sequence[str]) -> list[str]:
-    """The warnings among `remarks` that `info` does not say yet, as clauses for it.
+    """Return the warnings among `remarks` that `info` does not contain, as clauses for it.
 
-    Ganeti shows nobody what a plugin says on stderr, as long as it answers.  Lines that
-    begin with blanks belong to the warning before them.
+    Ganeti does not show the stderr of a plugin as long as the plugin answers. Lines that begin with
+    blanks belong to the warning before them.
     """
     warnings: list[tuple[str, list[str]]] = []
     for remark in remarks:
@@ -76,10 +76,10 @@ def warnings_beyond(info: str, remarks: Sequence[str]) -> list[str]:
             warnings.append((remark.removeprefix(WARNING), []))
         elif remark.startswith(" ") and warnings:
             warnings[-1][1].append(remark.strip(" -"))
-    told = []
+    texts = []
     for text, details in warnings:
         more = f", and {len(details) - WARNED} more" if len(details) > WARNED else ""
-        told.append(f"{text} {', '.join(details[:WARNED])}{more}" if details else text)
-    new = [text for text in dict.fromkeys(told) if text not in info]
+        texts.append(f"{text} {', '.join(details[:WARNED])}{more}" if details else text)
+    new = [text for text in dict.fromkeys(texts) if text not in info]
     rest = [f"{len(new) - WARNED} more warnings"] if len(new) > WARNED else []
     return new[:WARNED] + rest

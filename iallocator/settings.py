@@ -1,9 +1,9 @@
-"""The effective settings, and where each came from.
+"""Complete the settings, and record their origins.
 
-In order of precedence: the command line; keys of the request; tags of the group; tags of
-the cluster; built-in defaults.  A tag is ``iallocator:OPTION:VALUE``, OPTION without its
-dashes: ``iallocator:strategy:affinity``, ``iallocator:n1:strict``.  A tag that cannot be
-understood, or a number of a request that is out of range, causes a warning; the next source counts.
+Sources in order of precedence: the command line; keys of the request; tags of the group; tags of
+the cluster; built-in defaults. A tag is ``iallocator:OPTION:VALUE``, with OPTION without its
+dashes: ``iallocator:strategy:affinity``, ``iallocator:n1:strict``. An invalid tag, or a number of a
+request that is out of range, causes a warning; the next source is used.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ REQUEST = "the request"
 """The origin of a setting that a key of the request sets."""
 
 FLAGS = {"yes": True, "no": False}
-"""What a tag says of an option that takes no value on the command line."""
+"""The values in tags of options that take no value on the command line."""
 
 
 def effective(
     settings: Settings, cluster: Cluster, asked: Mapping[str, Any], remarks: list[str]
 ) -> Settings:
-    """`settings` of the command line, completed from the request and from tags.
+    """Return the `settings` of the command line, completed from the request and from tags.
 
-    `asked` are the settings that the request names.  Groups whose tags differ have
-    settings of their own in `Settings.by_group`.  Complaints go to `remarks`.  With
-    ``--compat hail`` neither is looked at.  Without any such key or tag, `settings`
-    itself is returned; finding that out takes a look at each tag of cluster and groups.
+    `asked` are the settings that the request names. Groups with other tags have settings of their
+    own in `Settings.by_group`. Warnings are added to `remarks`. With ``--compat hail`` no source is
+    read. Without any such key or tag, `settings` itself is returned. Cost: one test of each tag of
+    cluster and groups.
     """
     if not settings.behaviour.reads_settings:
         return settings
@@ -58,9 +58,19 @@ def effective(
     found: Found = _read(of_cluster, prefix, options, "tag of the cluster", remarks)
     low = {target for target in found if target not in settings.chosen}
     found = {target: found[target] for target in low}
-    for target, (value, origin) in _of_request(asked, options, remarks).items():
+    # Settings of the request, which have the right types, within the bounds of their options
+    for target, value in asked.items():
+        name = target.replace("_", "-")
+        read = options[name].read
+        try:
+            read_value = read(str(value)) if read and isinstance(value, (int, float)) else value
+        except ValueError as error:
+            remarks.append(
+                f"Warning: request/{name} does not count: expected {error}, got {cut(str(value))}"
+            )
+            continue
         if target not in settings.chosen:
-            found[target] = value, origin
+            found[target] = read_value, REQUEST
     whole = _completed(settings, found)
     high = settings.chosen | {target for target, (_, origin) in found.items() if origin == REQUEST}
     groups: dict[int, Settings] = {}
@@ -77,27 +87,6 @@ def effective(
     return whole
 
 
-def _of_request(
-    asked: Mapping[str, Any], options: Mapping[str, Option], remarks: list[str]
-) -> Found:
-    """Return the settings of a request whose numbers are within the bounds of their options.
-
-    `asked` has values of the right types.  The others cause a warning in `remarks`, as tags do.
-    """
-    found: Found = {}
-    for target, value in asked.items():
-        read = options[target.replace("_", "-")].read
-        try:
-            numeric = isinstance(value, (int, float))
-            found[target] = (read(str(value)) if read and numeric else value), REQUEST
-        except ValueError as error:
-            remarks.append(
-                f"Warning: request/{target.replace('_', '-')} does not count: "
-                f"expected {error}, got {cut(str(value))}"
-            )
-    return found
-
-
 def _ours(tags: Iterable[str], prefix: str) -> list[str]:
     return [tag for tag in tags if tag.startswith(prefix)]
 
@@ -109,7 +98,7 @@ def _read(
     where: str,
     remarks: list[str],
 ) -> Found:
-    """What those of `tags` say that name an option; the last of several counts."""
+    """Return the settings that `tags` name; the last of several tags counts."""
     found: Found = {}
     for tag in tags:
         name, colon, text = tag[len(prefix) :].partition(":")
@@ -117,7 +106,13 @@ def _read(
         if option is None or not colon:
             continue
         try:
-            found[option.target] = _value(option, text), f"{where}: {tag}"
+            if option.read is not None:
+                value = option.read(text)
+            elif text in FLAGS:
+                value = FLAGS[text]
+            else:
+                raise ValueError("one of yes, no")
+            found[option.target] = value, f"{where}: {tag}"
         except ValueError as error:
             remarks.append(
                 f"Warning: {where}: {tag} does not count: expected {error}, got {text!r}"
@@ -125,16 +120,8 @@ def _read(
     return found
 
 
-def _value(option: Option, text: str) -> Any:
-    if option.read is not None:
-        return option.read(text)
-    if text not in FLAGS:
-        raise ValueError("one of yes, no")
-    return FLAGS[text]
-
-
 def _completed(settings: Settings, found: Found) -> Settings:
-    """A copy of `settings` with the values in `found`, which remembers their origins."""
+    """Return a copy of `settings` with the values in `found`, and with their origins."""
     from copy import copy
 
     whole = copy(settings)

@@ -1,6 +1,7 @@
-"""One call of the program by Ganeti: its log line, and its files in the folder of captured calls.
+"""Record one call of the program by Ganeti: its log line, and its files in the folder of captured
+calls.
 
-A call whose options cannot be understood is logged too, if its options name a log.
+A call with invalid options is logged, too, if these options name a log.
 """
 
 from __future__ import annotations
@@ -44,24 +45,24 @@ if TYPE_CHECKING:
 __all__ = ["SYSLOG", "Call", "Store", "logged", "write_line"]
 
 SYSLOG = "syslog"
-"""Instead of the name of a file."""
+"""The name of the system log, in place of a file."""
 
 SOCKET = "/dev/log"
 
 
 def write_line(target: str, line: str, status: int) -> None:
-    """Append `line` to the file `target`, or tell it the system's log.
+    """Append `line` to the file `target`, or send it to the system log.
 
-    `status` is the exit status: other ones than 0 are errors there.  Lines of processes that
-    write at the same time do not mix; nobody waits for who reads a pipe.
+    `status` is the exit status; the system log has the line as an error unless it is 0. Lines of
+    processes that write at the same time do not mix. Writing never waits for the reader of a pipe.
 
     Raises
     ------
     OSError
-        If it cannot be written.
+        If the line cannot be written.
     """
     if target == SYSLOG:
-        os.stat(SOCKET)  # the library says nothing where nobody listens
+        os.stat(SOCKET)  # the library reports no error if no daemon listens
         import syslog
 
         syslog.openlog("iallocator", syslog.LOG_PID, syslog.LOG_DAEMON)
@@ -82,21 +83,21 @@ NOT_KEPT = {
     "log", "capture", "capture_keep", "capture_days", "config", "no_config", "ialloc_src",
     "validate", "help", "version", "save_cluster", "print_nodes", "print_instances",
 }  # fmt: skip
-"""Options that are no part of what was asked."""
+"""Options that do not change the answer."""
 
 NOT_UNDERSTOOD = "request not understood"
 
 FAILED = 2
-"""Exit status if memory is not enough."""
+"""Exit status if there is not enough memory."""
 
 
 class Call:
-    """A ``with`` block in which a request is answered: however it ends, that is noted.
+    """A ``with`` block in which a request is answered; its outcome is recorded, however it ends.
 
     Attributes
     ----------
     problems:
-        What could not be noted, in words.
+        What could not be recorded, as text.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -118,8 +119,18 @@ class Call:
     ) -> None:
         if error is None or self._ended:
             return
-        status, told, answer = _of_error(error)
-        self._end(status, told, answer, {"error": told})
+        # Exit status, words, and what is stored in place of the response
+        status, words, answer = 1, f"crash: {type(error).__name__}: {error}", b""
+        if isinstance(error, IallocatorError):
+            status, words = error.exit_status, str(error)
+            answer = dumps({"error": words}).encode("utf-8", "replace") + b"\n"
+        elif isinstance(error, Stopped):
+            status, words = INTERRUPTED, "interrupted"
+        elif isinstance(error, MemoryError):
+            status, words = FAILED, "not enough memory"
+        elif isinstance(error, OSError):
+            words = f"{error.filename or 'standard output'}: {error.strerror or error}"
+        self._end(status, words, answer, {"error": words})
         tell(*(f"Warning: {problem}" for problem in self.problems))
 
     def came(self, raw: bytes) -> bytes:
@@ -154,10 +165,20 @@ class Call:
         store = Store(
             self._settings.capture, self._settings.capture_keep, self._settings.capture_days
         )
-        store.begin(_arguments(self._settings))
+        # The options of the command line, one on each line, as words of a shell
+        words = words_of(self._settings, self._settings.chosen - NOT_KEPT, COMMON)
+        store.begin("".join(f"{_quoted(word)}\n" for word in words))
+        # The options that come from a file; JSON is TOML, except for one character
+        names = {option.target: option.names[0].removeprefix("--") for option in COMMON}
+        filed = "".join(
+            f"{names[target]} = {dumps(getattr(self._settings, target))}\n".replace(
+                "\x7f", "\\u007f"
+            )
+            for target in sorted(self._settings.origins.keys() - NOT_KEPT)
+        )
         try:
             store.rotate()
-            if filed := _configuration(self._settings):
+            if filed:
                 store.put(CONF, filed.encode())
             store.put(REQUEST, raw)
         except OSError:
@@ -165,7 +186,7 @@ class Call:
             raise
         self._store = store
 
-    def _end(self, status: int, told: str, answer: bytes, outcome: dict[str, Any]) -> None:
+    def _end(self, status: int, words: str, answer: bytes, outcome: dict[str, Any]) -> None:
         """Capture the outcome, and log it."""
         self._ended = True
         seconds = round(monotonic() - self._began, 6)
@@ -180,12 +201,12 @@ class Call:
             size = ""
             if "nodes" in facts:
                 size = f", {facts['nodes']} nodes, {facts['instances']} instances"
-            told = told if "info" in facts else f"exit status {status}: {told}"
-            line = one_line(f"{what}; {seconds:.3f} s{size}; {told}")
+            words = words if "info" in facts else f"exit status {status}: {words}"
+            line = one_line(f"{what}; {seconds:.3f} s{size}; {words}")
             self._noting(write_line, self._settings.log, line, status)
 
     def _noting(self, act: Callable[..., None], *given: Any) -> None:
-        """Do it; what goes wrong is kept, and nothing more is captured then."""
+        """Call `act`; an error is kept in `problems`, and nothing more is captured then."""
         try:
             act(*given)
         except (OSError, ValueError) as error:
@@ -202,26 +223,6 @@ def _put_end(store: Store, answer: bytes, facts: dict[str, Any]) -> None:
     store.put(CALL, dumps(facts).encode("utf-8", "backslashreplace") + b"\n")
 
 
-def _of_error(error: BaseException) -> tuple[int, str, bytes]:
-    """Exit status, words, and what stands for the response, of what ended a call."""
-    if isinstance(error, IallocatorError):
-        told = str(error)
-        return error.exit_status, told, dumps({"error": told}).encode("utf-8", "replace") + b"\n"
-    if isinstance(error, Stopped):
-        return INTERRUPTED, "interrupted", b""
-    if isinstance(error, MemoryError):
-        return FAILED, "not enough memory", b""
-    if isinstance(error, OSError):
-        return 1, f"{error.filename or 'standard output'}: {error.strerror or error}", b""
-    return 1, f"crash: {type(error).__name__}: {error}", b""
-
-
-def _arguments(settings: Settings) -> str:
-    """Return the options of the command line, one on each line, as words of a shell."""
-    words = words_of(settings, settings.chosen - NOT_KEPT, COMMON)
-    return "".join(f"{_quoted(word)}\n" for word in words)
-
-
 def _quoted(word: str) -> str:
     plain = word.replace("-", "").replace("_", "").replace("=", "").replace(".", "")
     if plain.isascii() and plain.isalnum():
@@ -229,38 +230,27 @@ def _quoted(word: str) -> str:
     return "'" + word.replace("'", "'\"'\"'") + "'"
 
 
-def _configuration(settings: Settings) -> str:
-    """Return the options that come from a file, as a file with the same options."""
-    names = {option.target: option.names[0].removeprefix("--") for option in COMMON}
-    kept = settings.origins.keys() - NOT_KEPT
-    return "".join(
-        # JSON is TOML, except for one character
-        f"{names[target]} = {dumps(getattr(settings, target))}\n".replace("\x7f", "\\u007f")
-        for target in sorted(kept)
-    )
-
-
 LEVEL = 1
-"""Of compression: half as small again would take three times as long."""
+"""Level of compression: half the size would take three times as long."""
 
 GZIP_WINDOW = 31
-"""Makes zlib write what gzip reads."""
+"""Makes zlib write the format of gzip."""
 
 
 class Store:
-    """One call in a folder of captured calls.
+    """Represent one call in a folder of captured calls.
 
-    Files are readable for their owner only.  Each appears whole under its name, or not at
-    all; other files of the folder are let alone.
+    Only the owner can read the files. Each file appears completely under its name, or not at all.
+    Other files of the folder are not touched.
 
     Parameters
     ----------
     folder:
-        Must exist.
+        An existing folder.
     keep:
-        How many calls are kept at most, this one among them.
+        Most calls that are kept, including this one.
     days:
-        How old calls become at most.
+        Most days that a call is kept.
     """
 
     def __init__(self, folder: str, keep: int, days: float) -> None:
@@ -270,12 +260,12 @@ class Store:
         self.number = 0
 
     def begin(self, arguments: str) -> None:
-        """Take the next number, and keep the arguments under it.
+        """Take the next number, and write the arguments under it.
 
         Raises
         ------
         OSError
-            As all methods, if that cannot be written; nothing is left of it then.
+            As all methods, if a file cannot be written; no part of it remains then.
         """
         number = next_number(numbered(self._folder))
         while True:
@@ -293,13 +283,13 @@ class Store:
             raise
 
     def drop(self) -> None:
-        """Delete what there is of this call, as far as that goes."""
+        """Delete the files of this call, if that is possible."""
         with suppress(OSError):
             for name in numbered(self._folder).get(self.number, ()):
                 os.unlink(os.path.join(self._folder, name))
 
     def put(self, kind: str, raw: bytes) -> None:
-        """Write one file of the call; compressed, if its name says so."""
+        """Write one file of the call; compressed, if its name ends so."""
         if kind.endswith(".gz"):
             packer = zlib.compressobj(LEVEL, zlib.DEFLATED, GZIP_WINDOW)
             raw = packer.compress(raw) + packer.flush()
@@ -314,14 +304,14 @@ class Store:
             raise
 
     def rotate(self) -> None:
-        """Delete the calls that are too many or too old; never this one."""
+        """Delete the calls that are too many or too old, except this one."""
         calls = numbered(self._folder)
         oldest_first = sorted(calls)
         limit = time() - self._days * DAY
         for position, number in enumerate(oldest_first):
             if number >= self.number:
                 return
-            newest = 0.0  # when the last of its files was written
+            newest = 0.0  # the time of its newest file
             for name in calls[number]:
                 with suppress(FileNotFoundError):
                     path = os.path.join(self._folder, name)
@@ -330,7 +320,7 @@ class Store:
             if not many and newest > limit:
                 return
             for name in calls[number]:
-                # another process deletes, too; a folder is nobody's call
+                # another process deletes, too; a folder is not a call
                 with suppress(FileNotFoundError, IsADirectoryError):
                     os.unlink(os.path.join(self._folder, name))
 
@@ -343,23 +333,18 @@ def _fill(handle: int, raw: bytes) -> None:
 def logged(
     arguments: Sequence[str], settings: Settings, commands: Collection[str]
 ) -> AbstractContextManager[object]:
-    """A ``with`` block that logs what ends it, where `arguments` or the file say that calls are.
+    """Return a ``with`` block that logs the error in it, if `arguments` or the file name a log.
 
-    `settings` are as far as they could be understood.
+    `settings` are those that were understood so far.
     """
-    settings.log = last_value(arguments, "log") or settings.log or _of_file(arguments, commands)
+    settings.log = last_value(arguments, "log") or settings.log
+    if not settings.log:
+        from iallocator.configuration import Configuration
+
+        named = Settings()
+        named.config = last_value(arguments, "config") or ""
+        named.no_config = last_value(arguments, "no_config") in ("", "yes")
+        path = configuration_path(named)
+        with suppress(UsageError):
+            settings.log = Configuration(path, commands).text("log") if path else ""
     return Call(settings) if settings.log else nullcontext()
-
-
-def _of_file(arguments: Sequence[str], commands: Collection[str]) -> str:
-    """Where the configuration file says that calls are logged; "" if it does not."""
-    from iallocator.configuration import Configuration
-
-    named = Settings()
-    named.config = last_value(arguments, "config") or ""
-    named.no_config = last_value(arguments, "no_config") in ("", "yes")
-    path = configuration_path(named)
-    try:
-        return Configuration(path, commands).text("log") if path else ""
-    except UsageError:
-        return ""

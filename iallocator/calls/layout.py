@@ -38,24 +38,24 @@ ARGS, CONF, REQUEST, RESPONSE, CALL = KINDS = (
 )  # fmt: skip
 
 LONGEST = 18
-"""Digits of a number, at most."""
+"""Most digits of a number."""
 
 DIGITS = 6
-"""Of a number, at least; names are in the order of numbers up to a million calls."""
+"""Fewest digits of a number; up to a million calls, names have the order of the numbers."""
 
 
 def file_of(folder: str, number: int, kind: str) -> str:
-    """The path of one file of a call."""
+    """Return the path of one file of a call."""
     return os.path.join(folder, f"{number:0{DIGITS}}.{kind}")
 
 
 def numbered(folder: str) -> dict[int, list[str]]:
-    """The calls in `folder`: number -> the names of its files, half-written ones too.
+    """Return the calls in `folder`: number -> the names of its files, incomplete ones too.
 
     Raises
     ------
     OSError
-        If it cannot be read.
+        If the folder cannot be read.
     """
     found: dict[int, list[str]] = {}
     for name in os.listdir(folder):
@@ -71,8 +71,8 @@ def numbered(folder: str) -> dict[int, list[str]]:
 def next_number(taken: Collection[int]) -> int:
     """Return the number of the next call after those that are `taken`.
 
-    A file of someone else may have the largest number there is.  Calls then continue after
-    the largest one that is followed by a free number.
+    A file of another program may have the largest possible number. Then calls continue after the
+    largest number that is followed by a free one.
     """
     number = max(taken, default=0) + 1
     while len(str(number)) > LONGEST or number in taken:
@@ -81,7 +81,7 @@ def next_number(taken: Collection[int]) -> int:
 
 
 def referred(text: str) -> tuple[str, int] | None:
-    """``FOLDER#7`` as folder and number; None if `text` is none, or the name of a file."""
+    """Return ``FOLDER#7`` as folder and number; None for another `text`, or the name of a file."""
     folder, sign, digits = text.rpartition("#")
     known = digits.isascii() and digits.isdigit() and len(digits) <= LONGEST
     if not sign or not known or os.path.exists(text):
@@ -90,7 +90,7 @@ def referred(text: str) -> tuple[str, int] | None:
 
 
 def request_path(text: str) -> str:
-    """The file with the request of ``FOLDER#7``; any other `text` as it is.
+    """Return the path of the request of ``FOLDER#7``; any other `text` is returned unchanged.
 
     Raises
     ------
@@ -101,6 +101,6 @@ def request_path(text: str) -> str:
     if reference is None:
         return text
     path = file_of(*reference, REQUEST)
-    if not os.path.isfile(path):  # a pipe of somebody else's would be waited for
+    if not os.path.isfile(path):  # reading a pipe of another program would block
         raise UsageError(f"{text}: no such call; iallocator history {reference[0]} lists them")
     return path

@@ -30,7 +30,7 @@ LEAVING = (kinds.OFFLINE, kinds.POWER_OFF)
 
 @dataclass
 class Places:
-    """Where everything is.
+    """Represent the present places of instances and flags of nodes.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ class Places:
     running: set[str] = field(default_factory=set)
 
     def carry_out(self, step: Json) -> None:
-        """Note the places that are known once the step has been done."""
+        """Update the places after a step."""
         if "instance" in step:
             self.instances[step["instance"]] = tuple(step["to"])
         elif step["kind"] == kinds.ONLINE:
@@ -67,7 +67,7 @@ class Places:
 
 
 class ClusterCheck(Protocol):
-    """The cluster as it is now."""
+    """Checks jobs on the present cluster."""
 
     def look(self, jobs: Sequence[Job], waiting: Sequence[Job]) -> dict[int, str]:
         """Return job -> why it cannot be done now; nothing for those that can be.
@@ -83,7 +83,7 @@ class ClusterCheck(Protocol):
         """
 
     def places(self) -> Places:
-        """Where everything is."""
+        """Return the present places."""
 
 
 def expectations(transition: Json, before: Places) -> Json:
@@ -114,7 +114,7 @@ class LiveClusterCheck:
         self._expected = expected
 
     def places(self) -> Places:
-        """Where everything is."""
+        """Return the present places."""
         return places_of(self._load())
 
     def look(self, jobs: Sequence[Job], waiting: Sequence[Job]) -> dict[int, str]:
@@ -151,7 +151,7 @@ def rejections(
 def _hindrance(step: Json, places: Places, expected: Json) -> str:
     """Return what prevents a step if everything is at `places`; "" if nothing does."""
     if "node" in step:
-        return _of_node(step, places, expected.get(step["node"], {}))
+        return _node_hindrance(step, places, expected.get(step["node"], {}))
     name, begins, ends = step["instance"], tuple(step["from"]), tuple(step["to"])
     there = places.instances.get(name)
     if there is None and step["kind"] != kinds.CREATE:
@@ -169,7 +169,7 @@ def _hindrance(step: Json, places: Places, expected: Json) -> str:
     return ""
 
 
-def _of_node(step: Json, places: Places, expected: Json) -> str:
+def _node_hindrance(step: Json, places: Places, expected: Json) -> str:
     """Return what prevents a step of a node; "" if nothing does."""
     name, kind = step["node"], step["kind"]
     if name not in places.nodes:
@@ -187,7 +187,7 @@ def _of_node(step: Json, places: Places, expected: Json) -> str:
 
 
 def places_of(cluster: Cluster) -> Places:
-    """Where everything is on `cluster`."""
+    """Return all places on `cluster`."""
     nodes = cluster.nodes
     return Places(
         {one.name: tuple(cluster.node_names(one.nodes)) for one in cluster.instances},
@@ -199,7 +199,7 @@ def places_of(cluster: Cluster) -> Places:
 
 
 class _Model:
-    """Carries steps out on the model of a cluster, against all hard limits."""
+    """Executes steps on the model of a cluster, with all hard limits."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -210,10 +210,10 @@ class _Model:
         self._node = {node.name: node for node in cluster.nodes}
 
     def carry_out(self, step: Json) -> str:
-        """What is wrong with it; "" if nothing is.
+        """Execute the step; return what is wrong with it, or "".
 
-        Nodes that are offline do not say what room they have: of those that are to be switched
-        on first, Ganeti itself will ask.
+        Offline nodes do not report their free capacity. For those that are powered on first, Ganeti
+        itself checks it.
         """
         problems = self._execution.carry_out(self._step(step))
         unknown = any(self._node[name].offline for name in step.get("to", ()))
@@ -240,7 +240,7 @@ class _Model:
         return Place(tuple(node.index for node in nodes), running) if names else None
 
     def _made(self, step: Json) -> Instance:
-        """A new instance, as its opcode describes it."""
+        """Return a new instance, as its opcode describes it."""
         name = step["instance"]
         if name not in self._new:
             opcode = step["opcodes"][0]

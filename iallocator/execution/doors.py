@@ -38,12 +38,12 @@ STORED = "file:"
 
 
 def runs(settings: Settings) -> bool:
-    """Whether the cluster that `settings` name is a running one."""
+    """Return whether the cluster that `settings` name is a running one."""
     return settings.luxi is not None or bool(settings.rapi and not settings.rapi.startswith(STORED))
 
 
 def open_queue(settings: Settings) -> tuple[JobQueue, str]:
-    """The queue, and the name of the cluster.
+    """Return the queue, and the name of the cluster.
 
     Raises
     ------
@@ -67,7 +67,7 @@ def open_queue(settings: Settings) -> tuple[JobQueue, str]:
 
 
 def _name_in(info: Any, where: str) -> str:
-    """The name of the cluster, by which executions on it are kept apart."""
+    """Return the name of the cluster, which distinguishes the executions on it."""
     name = info.get("name") if isinstance(info, dict) else None
     if not isinstance(name, str) or not name:
         raise LiveError(where, "the cluster does not say its name")
@@ -78,7 +78,7 @@ SUBMIT_SECONDS = 300.0
 
 
 class LuxiJobs:
-    """Jobs of the cluster that `client` speaks to; see `JobQueue`."""
+    """Represent the jobs of the cluster of `client`; see `JobQueue`."""
 
     singly = False
 
@@ -87,11 +87,11 @@ class LuxiJobs:
         self._last: dict[int, Any] = {}
 
     def able(self, opcode: Json) -> bool:
-        """LUXI takes every opcode."""
+        """Return true: LUXI accepts every opcode."""
         return True
 
     def submit(self, jobs: Sequence[Sequence[Json]]) -> list[int | str]:
-        """Submit all at once, on a new connection: an old one may have been closed meanwhile."""
+        """Submit all jobs at once, on a new connection: an old one may have been closed."""
         self._client.close()
         try:
             answer = self._client.call(
@@ -103,7 +103,7 @@ class LuxiJobs:
         except LiveError as error:
             raise UnknownOutcomeError(str(error)) from None
         try:
-            found = [_id_or_reason(*one) for one in answer]
+            found = [int(value) if accepted else str(value) for accepted, value in answer]
         except (TypeError, ValueError):
             found = []
         if len(found) != len(jobs):
@@ -111,15 +111,17 @@ class LuxiJobs:
         return found
 
     def statuses(self, ids: Sequence[int]) -> dict[int, JobStatus]:
-        """How these jobs are; archived ones are found, too."""
+        """Return the status of these jobs, also of archived ones."""
         rows = self._client.call("QueryJobs", [list(ids), ["status", "opstatus", "opresult"]])
         with expecting("QueryJobs"):
-            found = {job_id: row or (None, None, None) for job_id, row in _pairs(ids, rows)}
+            if len(rows) != len(ids):
+                raise ValueError
+            found = {job_id: row or (None, None, None) for job_id, row in zip(ids, rows)}
             self._last |= {job_id: row[0] for job_id, row in found.items()}
             return {job_id: job_status(*row) for job_id, row in found.items()}
 
     def wait(self, ids: Sequence[int], seconds: float) -> None:
-        """Until the first of these changes its status, or `seconds` have passed."""
+        """Wait until the first of these jobs changes its status, or for `seconds`."""
         last = [self._last.get(ids[0])]
         arguments = [ids[0], ["status"], last, None, int(seconds)]
         try:
@@ -136,13 +138,13 @@ class LuxiJobs:
         self._client.call("CancelJob", [number, False])
 
     def unfinished(self) -> list[tuple[int, list[Json]]]:
-        """The jobs of anybody that have not ended."""
+        """Return all jobs of the cluster that have not ended."""
         rows = self._client.call("QueryJobs", [[], ["id", "status", "ops"]])
         with expecting("QueryJobs"):
             return [(int(number), codes) for number, status, codes in rows if status not in ENDED]
 
     def answering(self, nodes: Collection[str]) -> set[str]:
-        """Return those of `nodes` that say how much memory they have."""
+        """Return the `nodes` that report their memory."""
         wanted = ["|", *(["=", "name", node] for node in nodes)]
         answer = self._client.call("Query", ["node", ["name", "mtotal"], wanted])
         with expecting("Query"):
@@ -150,7 +152,7 @@ class LuxiJobs:
         return found & set(nodes)
 
     def find(self, run: str) -> Mapping[str, int]:
-        """The jobs of an execution; where there are none, among the archived ones."""
+        """Return the jobs of an execution; if there are none, those among the archived jobs."""
         rows = self._client.call("QueryJobs", [[], ["id", "ops"]])
         with expecting("QueryJobs"):
             found = _marked(rows, run)
@@ -162,25 +164,8 @@ class LuxiJobs:
 
 
 def _marked(rows: Any, run: str) -> dict[str, int]:
-    """The marks in rows of id and opcodes."""
+    """Return the marks in rows of id and opcodes."""
     return {mark: int(job_id) for job_id, codes in rows for mark in marks_in(codes or (), run)}
-
-
-def _pairs(ids: Sequence[int], rows: Any) -> list[tuple[int, Any]]:
-    """Each id with its row.
-
-    Raises
-    ------
-    ValueError
-        If there are not as many.
-    """
-    if len(ids) != len(rows):
-        raise ValueError
-    return list(zip(ids, rows))
-
-
-def _id_or_reason(accepted: Any, value: Any) -> int | str:
-    return int(value) if accepted else str(value)
 
 
 if TYPE_CHECKING:
@@ -190,13 +175,13 @@ if TYPE_CHECKING:
 
 
 FEW = 8
-"""Up to so many jobs are asked for one by one."""
+"""Up to this many jobs are queried one by one."""
 
 NOT_HEARD = (401, 403, 502, 503)
-"""HTTP statuses with which RAPI says that it takes no job at all at the moment."""
+"""HTTP statuses with which RAPI accepts no job at all at the moment."""
 
 DRAINED = "Queue drained"
-"""What RAPI says, with HTTP status 500, of a job queue that is drained: it takes no job."""
+"""The error of RAPI, with HTTP status 500, if the job queue is drained: it accepts no job."""
 
 WITH_BODY = {
     "OP_INSTANCE_MIGRATE": ("PUT", "/2/instances/{}/migrate", "instance_name"),
@@ -206,7 +191,7 @@ WITH_BODY = {
     "OP_INSTANCE_CREATE": ("POST", "/2/instances", ""),
     "OP_NODE_SET_PARAMS": ("POST", "/2/nodes/{}/modify", "node_name"),
 }
-"""Opcode -> method, path, and the member that stands in the path; the others are the body."""
+"""Opcode -> method, path, and the member that is a part of the path; the others are the body."""
 
 TAGGED = {"node": "/2/nodes/{}/tags", "instance": "/2/instances/{}/tags", "cluster": "/2/tags"}
 
@@ -214,7 +199,7 @@ OUR_OWN = ("OP_ID", "reason")
 
 
 class RapiJobs:
-    """Jobs of the cluster that `client` speaks to; see `JobQueue`."""
+    """Represent the jobs of the cluster of `client`; see `JobQueue`."""
 
     singly = True
 
@@ -222,29 +207,31 @@ class RapiJobs:
         self._client = client
 
     def able(self, opcode: Json) -> bool:
-        """Whether there is a resource for it; for out-of-band commands there is none."""
+        """Return whether RAPI has a resource for it; out-of-band commands have none."""
         return call_of({**opcode, "reason": [["", "", 0]]}) is not None
 
     def submit(self, jobs: Sequence[Sequence[Json]]) -> list[int | str]:
         """Submit jobs of one opcode each."""
-        return [self._submit(opcode) for (opcode,) in jobs]
-
-    def _submit(self, opcode: Json) -> int | str:
-        call = call_of(opcode)
-        assert call is not None
-        try:
-            return _job_id(self._client.call(*call))
-        except ServerError as error:
-            if error.status in NOT_HEARD or DRAINED in error.problem:
-                raise
-            if error.status < 500:
-                return error.problem
-            raise UnknownOutcomeError(str(error)) from None
-        except LiveError as error:
-            raise UnknownOutcomeError(str(error)) from None
+        found: list[int | str] = []
+        for (opcode,) in jobs:
+            call = call_of(opcode)
+            assert call is not None
+            try:
+                found.append(int(self._client.call(*call)))
+            except ServerError as error:
+                if error.status in NOT_HEARD or DRAINED in error.problem:
+                    raise
+                if error.status >= 500:
+                    raise UnknownOutcomeError(str(error)) from None
+                found.append(error.problem)
+            except LiveError as error:
+                raise UnknownOutcomeError(str(error)) from None
+            except (TypeError, ValueError):
+                raise UnknownOutcomeError("RAPI answers with no job id") from None
+        return found
 
     def statuses(self, ids: Sequence[int]) -> dict[int, JobStatus]:
-        """How these jobs are."""
+        """Return the status of these jobs."""
         if len(ids) <= FEW:
             return {job_id: self._status(job_id) for job_id in ids}
         jobs = self._client.get("/2/jobs?bulk=1")
@@ -264,11 +251,11 @@ class RapiJobs:
             raise
 
     def wait(self, ids: Sequence[int], seconds: float) -> None:
-        """RAPI's own way of waiting asks for a body in a GET: look every now and then."""
+        """Wait for at most a second: RAPI's own way of waiting requires a body in a GET."""
         pause(min(seconds, 1.0))
 
     def hurry(self, number: int, priority: int) -> None:
-        """RAPI cannot."""
+        """Raise an error: RAPI cannot change priorities."""
         raise UsageError("RAPI takes jobs of priority low, normal and high only")
 
     def cancel(self, number: int) -> None:
@@ -276,23 +263,23 @@ class RapiJobs:
         self._client.delete(f"/2/jobs/{number}")
 
     def unfinished(self) -> list[tuple[int, list[Json]]]:
-        """The jobs of anybody that have not ended."""
+        """Return all jobs of the cluster that have not ended."""
         jobs = self._client.get("/2/jobs?bulk=1")
         with expecting("/2/jobs"):
             return [(int(job["id"]), job["ops"]) for job in jobs if job["status"] not in ENDED]
 
     def answering(self, nodes: Collection[str]) -> set[str]:
-        """Return those of `nodes` that say how much memory they have."""
+        """Return the `nodes` that report their memory."""
         found = set()
         for node in nodes:
-            told = self._client.get(f"/2/nodes/{_quoted(node)}")
+            known = self._client.get(f"/2/nodes/{_quoted(node)}")
             with expecting("/2/nodes"):
-                if isinstance(told["mtotal"], int):
+                if isinstance(known["mtotal"], int):
                     found.add(node)
         return found
 
     def find(self, run: str) -> Mapping[str, int]:
-        """The jobs of an execution."""
+        """Return the jobs of an execution."""
         jobs = self._client.get("/2/jobs?bulk=1")
         with expecting("/2/jobs"):
             return {
@@ -301,7 +288,7 @@ class RapiJobs:
 
 
 def call_of(opcode: Json) -> Call | None:
-    """How RAPI is asked to carry an opcode out; None if it cannot be."""
+    """Return the call of RAPI for an opcode; None if there is none."""
     kind = opcode["OP_ID"]
     query: Json = {"reason": " ".join(text for _, text, _ in opcode["reason"])}
     if kind in WITH_BODY:
@@ -331,13 +318,6 @@ def call_of(opcode: Json) -> Call | None:
 
 def _quoted(name: str) -> str:
     return quote(name, safe="")
-
-
-def _job_id(answer: Any) -> int:
-    try:
-        return int(answer)
-    except (TypeError, ValueError):
-        raise UnknownOutcomeError("RAPI answers with no job id") from None
 
 
 def _status(job: Any) -> JobStatus:

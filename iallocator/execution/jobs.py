@@ -1,4 +1,4 @@
-"""The jobs of a plan's transition, made of its document alone."""
+"""Make the jobs of a plan from the document of its transition."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ __all__ = ["ExecutionError", "Job", "describe", "jobs_of", "only_steps", "withou
 
 
 class ExecutionError(IallocatorError):
-    """The execution cannot start or continue; the journal says how far it has come."""
+    """The execution cannot start or continue; the journal has its progress."""
 
     exit_status = 1
 
 
 @dataclass(frozen=True)
 class Job:
-    """What is submitted at once.
+    """Represent the steps that are submitted as one job.
 
     Attributes
     ----------
     number:
         Its position in the plan, from 1 on.
     steps:
-        The steps that it carries out, in order, as plain data.
+        Its steps, in order, as plain data.
     opcodes:
-        In order; none if somebody has to do it by hand.
+        Its opcodes, in order; empty if a person has to do it by hand.
     after:
-        Numbers of the jobs that must have succeeded before, all lower than its own.
+        Numbers of the jobs that must have succeeded before; all are lower than its own.
     """
 
     number: int
@@ -45,24 +45,24 @@ class Job:
 
     @property
     def by_hand(self) -> bool:
-        """Whether no job does it."""
+        """Return whether a person has to do it."""
         return not self.opcodes
 
     @property
     def instance(self) -> str:
-        """The one that it moves, starts or stops; "" if it is about a node."""
+        """Return the instance that it moves, starts or stops; "" for a job about a node."""
         return str(self.steps[0].get("instance", ""))
 
 
 def jobs_of(transition: Json, able: Callable[[Json], bool], singly: bool = False) -> list[Job]:
-    """The jobs in an order in which each comes after those that it waits for.
+    """Return the jobs in an order in which each follows the jobs that it waits for.
 
     Parameters
     ----------
     transition
-        As plan documents have it.
+        The transition in a plan's document.
     able
-        Whether an opcode can be submitted; what cannot be is to be done by hand.
+        Returns whether an opcode can be submitted; other opcodes are to be done by hand.
     singly
         Whether a job has one opcode only.
     """
@@ -86,7 +86,7 @@ def jobs_of(transition: Json, able: Callable[[Json], bool], singly: bool = False
 
 
 def without_first(job: Job, count: int) -> Job:
-    """What is left of a job when `count` opcodes, those of whole steps, have been done."""
+    """Return a job without its first `count` opcodes, those of whole steps, which are done."""
     steps = list(job.steps)
     left = count
     while steps and left >= len(steps[0]["opcodes"]):
@@ -95,14 +95,14 @@ def without_first(job: Job, count: int) -> Job:
 
 
 def only_steps(job: Job, numbers: Sequence[int]) -> Job:
-    """Return what is left of a job if only the steps with these `numbers` are still to be done."""
+    """Return a job with only the steps that have these `numbers`."""
     steps = tuple(step for step in job.steps if step["number"] in numbers)
     opcodes = () if job.by_hand else tuple(code for step in steps for code in step["opcodes"])
     return replace(job, steps=steps, opcodes=opcodes)
 
 
 def describe(job: Job) -> str:
-    """``migrate, replace-disks web1 (node1:node2 -> node2:node3)``."""
+    """Return a job as text: ``migrate, replace-disks web1 (node1:node2 -> node2:node3)``."""
     kinds = ", ".join(step["kind"] for step in job.steps)
     first, last = job.steps[0], job.steps[-1]
     if "node" in first:

@@ -1,11 +1,11 @@
 """The journal of an execution: a file with one JSON object per line, flushed to the disk.
 
-Its first line says what is carried out; each further one what is about to happen, or has
-happened.  A last line without its end was never finished: whatever it announced did not happen.
-So a journal without a whole first line announces nothing: it may be written anew.
+The first line describes the execution. Each further line is an event that is about to happen, or
+has happened. A last line without its end was not written completely: its event has not happened. A
+journal without a complete first line has no content, and may be written again.
 
-A journal that is read is checked member by member: who uses it afterwards finds every member
-that the code names, with the right type.
+A journal that is read is checked member by member, so that callers find every member that the code
+names, with the right type.
 """
 
 from __future__ import annotations
@@ -44,13 +44,14 @@ FORMAT = 1
 BEGIN = "begin"
 
 HEAD_BEGINS = dumps({"event": BEGIN}).encode()[:-1]
-"""How the first line of every journal begins."""
+"""The beginning of the first line of every journal."""
 
 
 class Journal:
-    """Appends events to the file at `path`, which is made, or continued after its last whole line.
+    """Appends events to the file at `path`, which is created, or continued after its last complete
+    line.
 
-    `sync` brings a file to the disk; by default `os.fsync`.
+    `sync` flushes a file to the disk; by default `os.fsync`.
     """
 
     def __init__(self, path: str, sync: Callable[[int], None] | None = None) -> None:
@@ -60,22 +61,28 @@ class Journal:
 
     @classmethod
     def create(cls, path: str, head: Json, sync: Callable[[int], None] | None = None) -> Journal:
-        """Return a new journal that begins with `head`; it is on the disk whole, or not at all.
+        """Return a new journal that begins with `head`; it is on the disk completely, or not at
+        all.
 
-        A file at `path` that holds no more than the beginning of a first line is replaced.
+        A file at `path` that has no more than the beginning of a first line is replaced.
 
         Raises
         ------
         UsageError
-            If the file exists, or cannot be made.
+            If the file exists, or cannot be created.
         ExecutionError
             If it cannot be written.
         """
         journal = cls(path, sync)
         try:
             os.makedirs(os.path.dirname(path) or ".", mode=0o700, exist_ok=True)
-            if _announces_nothing(path):
-                os.unlink(path)
+            if os.path.isfile(path):
+                # What a killed process left of a first line
+                with open(path, "rb") as file:
+                    begun = file.read(len(HEAD_BEGINS))
+                    incomplete = b"\n" not in begun + file.read()
+                if HEAD_BEGINS.startswith(begun) and incomplete:
+                    os.unlink(path)
             handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
         except FileExistsError:
             raise UsageError(f"{path}: exists; --resume continues it") from None
@@ -89,12 +96,17 @@ class Journal:
             with suppress(OSError):
                 os.unlink(path)
             raise
-        _sync_directory(path, journal._sync)
+        with suppress(OSError):  # not all file systems support it; the file itself is on the disk
+            folder = os.open(os.path.dirname(path) or ".", os.O_RDONLY)
+            try:
+                journal._sync(folder)
+            finally:
+                os.close(folder)
         return journal
 
     @classmethod
     def reopen(cls, path: str, sync: Callable[[int], None] | None = None) -> Journal:
-        """A journal to be continued; what a crash left of its last line is cut off."""
+        """Return a journal to be continued; an incomplete last line is removed."""
         journal = cls(path, sync)
         try:
             with open(path, "rb") as file:
@@ -111,7 +123,7 @@ class Journal:
         Raises
         ------
         ExecutionError
-            If that cannot be: nothing more may be done then.
+            If it cannot be written; no further action is allowed then.
         """
         assert self._file is not None
         line = dumps({**event, "time": round(time(), 3)}).encode() + b"\n"
@@ -130,31 +142,13 @@ class Journal:
             self._file.close()
 
 
-def _announces_nothing(path: str) -> bool:
-    """Whether a file holds no more than what a process that was killed left of a first line."""
-    if not os.path.isfile(path):
-        return False
-    with open(path, "rb") as file:
-        begun = file.read(len(HEAD_BEGINS))
-        return HEAD_BEGINS.startswith(begun) and b"\n" not in begun + file.read()
-
-
-def _sync_directory(path: str, sync: Callable[[int], None]) -> None:
-    with suppress(OSError):  # some file systems do not know it; the file itself is on the disk
-        handle = os.open(os.path.dirname(path) or ".", os.O_RDONLY)
-        try:
-            sync(handle)
-        finally:
-            os.close(handle)
-
-
 def read_journal(path: str) -> tuple[Json, list[Json]]:
     """Return the head of a journal, and its events, all checked.
 
     Raises
     ------
     UsageError
-        If the file is no journal, or damaged: names the line.
+        If the file is no journal, or is damaged; the error names the line.
     """
     try:
         with open(path, "rb") as file:
@@ -217,7 +211,7 @@ def _check_head(head: Json) -> None:
 
 
 def _check_step(step: Json) -> None:
-    """Check one step: of an instance with its nodes before and after, or of a node."""
+    """Check a step of an instance, with its nodes before and after, or of a node."""
     _integer(step, "number")
     name_of(step, "kind")
     for position, opcode in enumerate(objects(step, "opcodes")):
@@ -233,10 +227,10 @@ def _check_step(step: Json) -> None:
         raise RequestError("to", "expected at least one node, got an empty array")
     if "repair" in step:
         with _below("repair"):
-            told = child(step, "repair")
-            name_of(told, "type")
-            name_of(told, "id")
-            _integer(told, "seconds")
+            repair = child(step, "repair")
+            name_of(repair, "type")
+            name_of(repair, "id")
+            _integer(repair, "seconds")
 
 
 def _integer(raw: Json, key: str) -> int:
@@ -263,7 +257,7 @@ def _pairs(raw: Json, key: str) -> None:
 
 @contextmanager
 def _below(prefix: str) -> Iterator[None]:
-    """Put `prefix` before the place of what is wrong inside."""
+    """Prepend `prefix` to the place of an error in the block."""
     try:
         yield
     except RequestError as error:
@@ -271,7 +265,7 @@ def _below(prefix: str) -> Iterator[None]:
 
 
 def default_path(command: str, run: str) -> str:
-    """Where the journal of an execution is if nobody says."""
+    """Return the default path of the journal of an execution."""
     base = "/var/lib"
     if os.geteuid() != 0:
         base = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
@@ -292,4 +286,4 @@ EVENTS: dict[str, dict[str, Callable[[Json, str], Any]]] = {
     "away": {"job": _integer, "done": _integer, "why": text},
     "retry": {"job": _integer, "steps": _integers},
 }  # fmt: skip
-"""Event -> its members, and what checks each; what they mean is said in `Records.apply`."""
+"""Event -> its members, each with its check; `Records.apply` has their meaning."""

@@ -1,7 +1,7 @@
 """One execution at a time on a cluster: a lock on a file in the run directory.
 
-The lock is worth as much as its directory: only its owner may change what is in it.  So a
-directory of another user, or a link, is rejected, and one that others can enter is closed.
+The lock is only reliable if no other user can change its directory. Therefore a directory of
+another user, or a link, is rejected, and a directory that others can enter is closed.
 """
 
 from __future__ import annotations

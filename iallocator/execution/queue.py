@@ -43,12 +43,12 @@ __all__ = [
 SUCCESS, ERROR, CANCELED = "success", "error", "canceled"
 
 LOST = "lost"
-"""What we say of a job that the queue does not know, or no more."""
+"""The status of a job that the queue does not have, or no longer has."""
 
 RUNNING = "running"
 
 WAITING = ("queued", "waiting")
-"""Not begun: it can be cancelled."""
+"""The status of jobs that have not begun, and can be cancelled."""
 
 ENDED = (SUCCESS, ERROR, CANCELED, LOST)
 
@@ -59,20 +59,20 @@ class UnknownOutcomeError(Exception):
 
 @dataclass(frozen=True)
 class JobStatus:
-    """How a job is.
+    """Represent the status of a job.
 
     Attributes
     ----------
     status:
         One of Ganeti's words, or `LOST`.
     why:
-        What went wrong, for people.
+        The reason of a failure, as text.
     begun:
         Whether an opcode of it runs or has succeeded.
     done:
         How many opcodes have succeeded.
     results:
-        What each opcode returned, as the queue has it.
+        The result of each opcode, as in the queue.
     """
 
     status: str
@@ -85,7 +85,7 @@ class JobStatus:
 class JobQueue(Protocol):
     """A job queue.
 
-    Any method raises `iallocator.live.stream.LiveError` where the cluster is not reached.
+    Each method raises `iallocator.live.stream.LiveError` if the cluster is not reached.
 
     Attributes
     ----------
@@ -96,21 +96,21 @@ class JobQueue(Protocol):
     singly: bool
 
     def able(self, opcode: Json) -> bool:
-        """Whether the queue takes such an opcode."""
+        """Return whether the queue accepts such an opcode."""
 
     def submit(self, jobs: Sequence[Sequence[Json]]) -> list[int | str]:
-        """Submit jobs, lists of opcodes; per job its id, or why it was rejected.
+        """Submit jobs, lists of opcodes; return for each its id, or the reason of its rejection.
 
         Raises
         ------
         UnknownOutcomeError
             If no answer came.
         ServerError
-            If the cluster takes none of them.
+            If the cluster accepts none of them.
         """
 
     def statuses(self, ids: Sequence[int]) -> dict[int, JobStatus]:
-        """How these jobs are."""
+        """Return the status of each of these jobs."""
 
     def wait(self, ids: Sequence[int], seconds: float) -> None:
         """Return when one of these jobs may have changed, at the latest after `seconds`."""
@@ -122,23 +122,23 @@ class JobQueue(Protocol):
         """Cancel a job that has not begun; if it has, nothing happens."""
 
     def unfinished(self) -> Sequence[tuple[int, Sequence[Json]]]:
-        """The jobs of anybody that have not ended: id and opcodes."""
+        """Return all jobs of the cluster that have not ended: id and opcodes."""
 
     def answering(self, nodes: Collection[str]) -> set[str]:
-        """Return those of these online nodes whose daemon answers Ganeti now."""
+        """Return the online nodes among `nodes` with a daemon that answers Ganeti now."""
 
     def find(self, run: str) -> Mapping[str, int]:
-        """The jobs in the queue that an execution has marked: mark -> id."""
+        """Return the jobs in the queue that an execution has marked: mark -> id."""
 
 
 @contextmanager
 def expecting(where: str) -> Iterator[None]:
-    """Report an answer that has another form than Ganeti's.
+    """Report an answer that does not have the form of Ganeti's answers.
 
     Raises
     ------
     LiveError
-        Instead of what goes wrong inside.
+        Instead of an error in the block.
     """
     try:
         yield
@@ -147,16 +147,24 @@ def expecting(where: str) -> Iterator[None]:
 
 
 def job_status(status: Any, opstatus: Any, opresult: Any) -> JobStatus:
-    """Return how a job is, from its status and those of its opcodes.
+    """Return the status of a job, from its status and those of its opcodes.
 
-    A job of several opcodes that waits for its locks counts as begun: cancelled a moment
-    too late it would end after the first of them.
+    A job of several opcodes that waits for its locks counts as begun: if it is cancelled too late,
+    it ends after the first opcode.
     """
     if not isinstance(status, str):
         return JobStatus(LOST)
     codes = opstatus if isinstance(opstatus, list) else []
     begun = SUCCESS in codes or RUNNING in codes or (status == "waiting" and len(codes) > 1)
-    why = _why(opresult) if status == ERROR else ""
+    why = ""
+    if status == ERROR:
+        # ``[class, [words]]`` of the opcode that failed
+        why = "failed without a reason"
+        for result in opresult if isinstance(opresult, list) else ():
+            if isinstance(result, list) and len(result) == 2 and isinstance(result[0], str):
+                words = result[1] if isinstance(result[1], list) else [result[1]]
+                why = f"{result[0]}: {' '.join(', '.join(map(str, words)).split())}"
+                break
     done = codes.count(SUCCESS)
     if status == "canceled" and begun:
         why = f"cancelled when {done} of {len(codes)} opcodes were done"
@@ -178,28 +186,19 @@ def failed_out_of_band(results: Sequence[Any]) -> str:
     return ""
 
 
-def _why(results: Any) -> str:
-    """The reason in the results of opcodes: ``[class, [words]]`` of the one that failed."""
-    for result in results if isinstance(results, list) else ():
-        if isinstance(result, list) and len(result) == 2 and isinstance(result[0], str):
-            words = result[1] if isinstance(result[1], list) else [result[1]]
-            return f"{result[0]}: {' '.join(', '.join(map(str, words)).split())}"
-    return "failed without a reason"
-
-
 SOURCE = "iallocator"
 
 MARK = re.compile(r"\(([0-9a-z-]+)/(\d+)/(\d+)\)$")
 
 
 def reason_trail(text: str, mark: str, now: int) -> list[list[Any]]:
-    """The entries of an opcode; `mark`: ``RUN/JOB/ATTEMPT``, `now`: nanoseconds since 1970."""
+    """Return the reason trail of an opcode; `mark`: ``RUN/JOB/ATTEMPT``, `now`: ns since 1970."""
     texts = [text, f"({mark})"] if text else [f"({mark})"]
     return [[SOURCE, one, now] for one in texts]
 
 
 def marks_in(opcodes: Iterable[Any], run: str) -> set[str]:
-    """The marks ``JOB/ATTEMPT`` of `run` in the reason trails of opcodes as the queue has them."""
+    """Return the marks ``JOB/ATTEMPT`` of `run` in the reason trails of opcodes in the queue."""
     found = set()
     for opcode in opcodes:
         trail = opcode.get("reason") if isinstance(opcode, dict) else None

@@ -49,22 +49,22 @@ REJECTED = "refused"
 RETURNING = "returning"
 
 OPEN = (PENDING, SENDING, SENT)
-"""Neither done nor given up."""
+"""States of jobs that are neither done nor given up."""
 
 
 @dataclass
 class Record:
-    """One job.
+    """Represent the progress of one job.
 
     Attributes
     ----------
     state:
-        `PENDING`: not submitted.  `SENDING`: it was being submitted; whether it arrived is not
-        known.  `SENT`: it is in the queue.  `DONE`, `FAILED`: it has ended.  `REJECTED`: it is not
-        submitted, or was cancelled, for what it relies on has changed.  `RETURNING`: a person
-        has rebooted the node; the execution waits for it.
+        `PENDING`: not submitted. `SENDING`: being submitted; it is unknown whether it arrived.
+        `SENT`: in the queue. `DONE`, `FAILED`: ended. `REJECTED`: not submitted, or cancelled,
+        because a condition that it relies on has changed. `RETURNING`: a person has rebooted the
+        node; the execution waits for it.
     id:
-        Of the job in the queue; None if it was never there.
+        The id of the job in the queue; None if it was never there.
     attempt:
         How often it was submitted.
     begun:
@@ -72,9 +72,10 @@ class Record:
     done:
         How many opcodes of the last attempt succeeded, if that failed.
     why:
-        It failed, or is rejected.
+        Why it failed or was rejected.
     withdrawn:
-        We wanted to cancel it; "" if not, else why: `PENDING` or `REJECTED` is what it becomes.
+        The state that it gets when it is cancelled, `PENDING` or `REJECTED`; "" if it is not to be
+        cancelled.
     """
 
     state: str = PENDING
@@ -88,14 +89,14 @@ class Record:
 
 
 class Records:
-    """All jobs of an execution, by number.
+    """Represent all jobs of an execution, by number.
 
     Attributes
     ----------
     jobs:
-        What is left of each to be done, or was when it ended.
+        The remaining part of each job, or its part when it ended.
     whole:
-        What each was at first.
+        Each job as it was at first.
     """
 
     def __init__(self, jobs: Sequence[Job]) -> None:
@@ -155,11 +156,11 @@ class Records:
                 self.jobs[event["job"]] = only_steps(self.whole[event["job"]], event["steps"])
 
     def in_state(self, *states: str) -> list[Job]:
-        """The jobs in one of these states, in the order of numbers."""
+        """Return the jobs in one of these states, in the order of numbers."""
         return [job for number, job in self.jobs.items() if self.of[number].state in states]
 
     def free(self, job: Job) -> bool:
-        """Whether all that the job waits for has been done."""
+        """Return whether all jobs that this job waits for are done."""
         return all(self.of[number].state == DONE for number in job.after)
 
     def waiting(self) -> list[Job]:
@@ -193,9 +194,9 @@ class Records:
             moving |= {self.jobs[n].instance for n in found} - {""}
 
     def blocked(self) -> dict[int, int]:
-        """Job that waits in vain -> the failed or rejected one that it waits for, by way of others.
+        """Return job -> the failed or rejected job that it waits for, directly or not.
 
-        Only jobs that have not ended themselves.
+        Jobs that have ended are left out.
         """
         found: dict[int, int] = {}
         for number, job in self.jobs.items():
@@ -237,7 +238,7 @@ def retries(records: Records, places: Places) -> Iterator[tuple[str, Json]]:
 def _of_instance(
     jobs: Sequence[Job], records: Records, places: Places
 ) -> Iterator[tuple[str, Json]]:
-    """Return the events of one instance, whose jobs that are left are `jobs`."""
+    """Yield the events of one instance; `jobs`: its remaining jobs."""
     first = records.of[jobs[0].number]
     why = off_its_way(jobs, places)
     if why:

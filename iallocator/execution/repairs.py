@@ -1,4 +1,4 @@
-"""Repairs on a running cluster: what tags say of them, changed by jobs that are waited for."""
+"""Repairs on a running cluster: change the tags that record them, by jobs."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 __all__ = ["RepairJobs", "RepairTags"]
 
 PATIENCE = 10.0
-"""Seconds between two looks at a job that is waited for."""
+"""Seconds between two queries of a job that is waited for."""
 
 
 class RepairJobs:
-    """The queue, as repairs need it; `reason`: what administrators say in every trail."""
+    """Represent the queue for repairs; `reason`: the administrator's text in every reason trail."""
 
     def __init__(self, queue: JobQueue, reason: str = "") -> None:
         self._queue = queue
@@ -38,11 +38,11 @@ class RepairJobs:
         self._busy: dict[str, int] | None = None
 
     def possible(self, opcodes: Sequence[Json]) -> bool:
-        """Whether all `opcodes` can be submitted here: RAPI does not take each."""
+        """Return whether all `opcodes` can be submitted; RAPI does not accept each."""
         return all(map(self._queue.able, opcodes))
 
     def busy_with(self, instance: str) -> int | None:
-        """A job in the queue, when it was first asked, that has not ended and is about it."""
+        """Return an unfinished job about the instance, as of the first call, or None."""
         if self._busy is None:
             self._busy = {
                 code["instance_name"]: number
@@ -53,7 +53,7 @@ class RepairJobs:
         return self._busy.get(instance)
 
     def ended(self, jobs: Iterable[int]) -> bool | None:
-        """Whether all `jobs` succeeded; None as long as one of them has not ended."""
+        """Return whether all `jobs` succeeded; None as long as one of them has not ended."""
         found = self._queue.statuses(list(jobs)).values()
         if any(status.status not in ENDED for status in found):
             return None
@@ -65,7 +65,7 @@ class RepairJobs:
         Raises
         ------
         ExecutionError
-            If a job is rejected or fails, or it is not known whether the job arrived.
+            If a job is rejected or fails, or if it is unknown whether it was accepted.
         """
         for kind, tags in (("OP_TAGS_SET", added), ("OP_TAGS_DEL", removed)):
             if not tags:
@@ -85,17 +85,14 @@ class RepairJobs:
 
 
 class RepairTags:
-    """Keeps the tags of instances in step with how far their repairs are.
-
-    `load` reads the cluster anew.
-    """
+    """Updates the tags of instances as their repairs proceed; `load` reads the cluster."""
 
     def __init__(self, jobs: RepairJobs, load: Callable[[], Cluster]) -> None:
         self._jobs = jobs
         self._load = load
 
     def follow(self, records: Records) -> None:
-        """Let the tags say how far the repairs are; what they say already is left as it is.
+        """Write the progress of the repairs to the tags; tags that are up to date are not changed.
 
         Raises
         ------
@@ -105,10 +102,23 @@ class RepairTags:
         chains: dict[str, list[Job]] = {}
         for job in records.whole.values():
             chains.setdefault(job.instance, []).append(job)
-        told = {name: _record_of(chain, records) for name, chain in chains.items()}
-        here = {one.name: one for one in self._load().instances} if any(told.values()) else {}
-        for name, record in told.items():
-            if record is None or name not in here:
+        # Instance -> the tag for its repair; no tag as long as no job was accepted
+        wanted: dict[str, Record] = {}
+        for name, chain in chains.items():
+            repair = chain[0].steps[0]["repair"]
+            ids = [records.of[job.number].id for job in chain]
+            numbers = tuple(number for number in ids if number is not None)
+            record = Record(repair["type"], repair["id"], repair["seconds"], numbers)
+            states = {records.of[job.number].state for job in chain}
+            if states == {DONE}:
+                wanted[name] = record.ended(SUCCEEDED, int(time()))
+            elif FAILED in states:
+                wanted[name] = record.ended(FAILURE, int(time()))
+            elif numbers:
+                wanted[name] = record
+        here = {one.name: one for one in self._load().instances} if wanted else {}
+        for name, record in wanted.items():
+            if name not in here:
                 continue
             known = state_of(here[name])
             said = known.record
@@ -117,17 +127,3 @@ class RepairTags:
             )
             if said != record and not (same and record.result):
                 self._jobs.retag(name, [record.tag], known.changed("", record).outdated)
-
-
-def _record_of(chain: Sequence[Job], records: Records) -> Record | None:
-    """Return the tag for the repair that these jobs make; None as long as no job was taken."""
-    told = chain[0].steps[0]["repair"]
-    ids = [records.of[job.number].id for job in chain]
-    numbers = tuple(number for number in ids if number is not None)
-    record = Record(told["type"], told["id"], told["seconds"], numbers)
-    states = {records.of[job.number].state for job in chain}
-    if states == {DONE}:
-        return record.ended(SUCCEEDED, int(time()))
-    if FAILED in states:
-        return record.ended(FAILURE, int(time()))
-    return record if numbers else None

@@ -1,4 +1,4 @@
-"""What was done, what was not and why, and where everything is now."""
+"""Report an execution: jobs that are done, other jobs with the reason, present places."""
 
 from __future__ import annotations
 
@@ -45,20 +45,20 @@ WORDS = {
 
 
 def complete(records: Records) -> bool:
-    """Whether every job has been done, but for what is to be done by hand in the end."""
+    """Return whether every job is done, except those at the end that are due by hand."""
     open_jobs = [job for job in records.jobs.values() if records.of[job.number].state != DONE]
     return all(due_by_hand(job, records) for job in open_jobs)
 
 
 def due_by_hand(job: Job, records: Records) -> bool:
-    """Return whether it is the turn of a job that a person must do."""
+    """Return whether a job that a person must do is due now."""
     return job.by_hand and records.of[job.number].state == PENDING and records.free(job)
 
 
 def execution_document(head: Json, records: Records, places: Places | None) -> Json:
-    """An execution as plain data; see ``schemas/plan.schema.json``.
+    """Return an execution as plain data; see ``schemas/plan.schema.json``.
 
-    `head`: of its journal.  `places`: where everything is now; None if nobody can say.
+    `head`: the head of its journal. `places`: the present places; None if they are unknown.
     """
     jobs = list(records.whole.values())
     found: Json = {
@@ -71,15 +71,54 @@ def execution_document(head: Json, records: Records, places: Places | None) -> J
     if rebooted:
         found["rebooted"] = rebooted
     if places is not None:
-        found["instances"] = list(_instances(jobs, places))
+        chains: dict[str, list[Json]] = {}
+        for job in jobs:
+            for step in job.steps:
+                if "instance" in step:
+                    chains.setdefault(step["instance"], []).append(step)
+        found["instances"] = []
+        for name, chain in chains.items():
+            chain.sort(key=lambda step: int(step["number"]))
+            now, runs = list(places.instances.get(name, ())), name in places.running
+            found["instances"].append(
+                {
+                    "instance": name,
+                    "from": chain[0]["from"],
+                    "to": chain[-1]["to"],
+                    "now": now,
+                    "state": _progress(now, runs, chain),
+                    "runs": runs,
+                }
+            )
         nodes = {step["node"]: None for job in jobs for step in job.steps if "node" in step}
         found["nodes"] = [
             {"node": name, "offline": name in places.offline, "drained": name in places.drained}
             for name in nodes
         ]
-    to_do = list(_to_do(head, records, places))
-    if to_do:
-        found["to_do"] = to_do
+    # Work for a person: jobs that failed or were rejected
+    stuck = [job for job in records.jobs.values() if records.of[job.number].state in STUCK]
+    if not stuck:
+        return found
+    of_instance: dict[str, list[Job]] = {}
+    for job in records.jobs.values():
+        if job.instance and records.of[job.number].state != DONE:
+            of_instance.setdefault(job.instance, []).append(job)
+    to_do, off_way = [], 0
+    planner = "--undo" if head["command"] == "undo" else head["command"]
+    for job in stuck:
+        why = places and off_its_way(of_instance.get(job.instance, [job]), places)
+        if why:
+            off_way += 1
+            to_do.append(
+                f"{why}: make a new plan with iallocator {planner}, "
+                f"or bring {job.instance} to {':'.join(job.steps[0]['from'])}"
+            )
+    if off_way < len(stuck):
+        to_do.append(
+            "remove the causes of the failures, then repeat the command with -X and --resume: "
+            "each job goes on from where its instance is then"
+        )
+    found["to_do"] = to_do
     return found
 
 
@@ -91,31 +130,6 @@ def rebooted_nodes(records: Records) -> list[str]:
         for step in job.steps
         if step["kind"] == REBOOT and records.of[number].state == DONE
     ]
-
-
-def _to_do(head: Json, records: Records, places: Places | None) -> Iterator[str]:
-    """What a person must do about jobs that failed or were rejected."""
-    stuck = [job for job in records.jobs.values() if records.of[job.number].state in STUCK]
-    if not stuck:
-        return
-    of_instance: dict[str, list[Job]] = {}
-    for job in records.jobs.values():
-        if job.instance and records.of[job.number].state != DONE:
-            of_instance.setdefault(job.instance, []).append(job)
-    lost, planner = [], "--undo" if head["command"] == "undo" else head["command"]
-    for job in stuck:
-        why = places and off_its_way(of_instance.get(job.instance, [job]), places)
-        if why:
-            lost.append(job)
-            yield (
-                f"{why}: make a new plan with iallocator {planner}, "
-                f"or bring {job.instance} to {':'.join(job.steps[0]['from'])}"
-            )
-    if len(lost) < len(stuck):
-        yield (
-            "remove the causes of the failures, then repeat the command with -X and --resume: "
-            "each job goes on from where its instance is then"
-        )
 
 
 def _job_entry(job: Job, records: Records) -> Json:
@@ -140,30 +154,8 @@ def _job_entry(job: Job, records: Records) -> Json:
     return found
 
 
-def _instances(jobs: Sequence[Job], places: Places) -> Iterator[Json]:
-    """Where each instance of the plan was, was to go, and is."""
-    steps: dict[str, list[Json]] = {}
-    for job in jobs:
-        for step in job.steps:
-            if "instance" in step:
-                steps.setdefault(step["instance"], []).append(step)
-    for name, chain in steps.items():
-        chain.sort(key=lambda step: int(step["number"]))
-        before, after = chain[0]["from"], chain[-1]["to"]
-        now = list(places.instances.get(name, ()))
-        runs = name in places.running
-        yield {
-            "instance": name,
-            "from": before,
-            "to": after,
-            "now": now,
-            "state": _progress(now, runs, chain),
-            "runs": runs,
-        }
-
-
 def _progress(now: Sequence[str], runs: bool, chain: Sequence[Json]) -> str:
-    """Return how far an instance has come that is on the nodes `now`; `chain`: all of its steps."""
+    """Return the state of an instance on the nodes `now`; `chain`: all of its steps."""
     before, after = chain[0]["from"], chain[-1]["to"]
     switches = [step["kind"] == START for step in chain if step["kind"] in (START, STOP)]
     if now == after and (not switches or runs is switches[-1]):
@@ -176,7 +168,7 @@ def _progress(now: Sequence[str], runs: bool, chain: Sequence[Json]) -> str:
 
 
 def report_lines(found: Json) -> Iterator[str]:
-    """Return the lines of an execution document for people."""
+    """Yield the lines of an execution document for people."""
     by_state: dict[str, list[Json]] = {}
     for job in found["jobs"]:
         by_state.setdefault(job["state"], []).append(job)
@@ -212,9 +204,9 @@ def report_lines(found: Json) -> Iterator[str]:
 
 
 def moved_away(records: Records, now: dict[str, list[str]]) -> dict[str, list[str]]:
-    """Return the instances that jobs have moved, and that are not back, with their first nodes.
+    """Return the instances that jobs have moved and that are not back -> their initial nodes.
 
-    An instance that is gone counts, too; one that a job created does not.
+    An instance that is gone is included; one that a job created is not.
     """
     found: dict[str, list[str]] = {}
     for number, job in records.whole.items():

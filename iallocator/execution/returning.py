@@ -1,13 +1,13 @@
-"""Nodes that come back: powered on, or rebooted.
+"""Wait for nodes that were powered on or rebooted.
 
 Two facts about Ganeti decide how a node is waited for.
 
-* Ganeti asks an offline node nothing.  Only the job that sets the node online asks the node daemon,
-  for its version, and fails while there is no answer.  So this job is submitted again until it
-  succeeds.
-* A rebooted node is not offline: a query of its memory says whether the node daemon answers.  The
-  drbd disks on the node stay inactive until `ganeti-watcher` activates them, which may be paused.
-  So the disks are activated here, and the jobs that follow wait until the disks are in sync.
+* Ganeti queries no offline node. Only the job that sets the node online asks the node daemon, for
+its version, and fails while there is no answer. Therefore this job is submitted again until it
+succeeds.
+* A rebooted node is not offline: a query of its memory shows whether the node daemon answers. The
+drbd disks on the node stay inactive until `ganeti-watcher` activates them, which may be paused.
+Therefore the disks are activated here, and the jobs that follow wait until the disks are in sync.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 __all__ = ["Returning"]
 
 NO_VERSION = "fails to report its version"
-"""Ganeti's words where a node is to be set online, and its daemon does not answer."""
+"""Ganeti's error when a node is to be set online and its daemon does not answer."""
 
 SHORTEST, LONGEST = 5.0, 60.0
-"""Seconds between two looks at a node or its disks."""
+"""Seconds between two queries of a node or its disks."""
 
 NAP = 1.0
-"""Seconds between two looks at whether the execution is to stop."""
+"""Seconds between two tests of whether the execution is to stop."""
 
 REMINDER = 60.0
 """Seconds between two messages about the same wait."""
@@ -52,7 +52,7 @@ class Returning:
     Attributes
     ----------
     trouble:
-        What did not come back within `Orders.boot_timeout`; "" if everything did.
+        The nodes or disks that were not ready within `Orders.boot_timeout`; "" if all were.
     """
 
     def __init__(self, session: Session) -> None:
@@ -93,21 +93,21 @@ class Returning:
         return later or number in self._given_up
 
     def waits(self) -> bool:
-        """Return whether something is still waited for."""
+        """Return whether a node or disk is still waited for."""
         return any(number not in self._given_up for number in (*self._due, *self._rebooted()))
 
     def wait(self) -> None:
-        """Wait a moment, short enough for Ctrl-C to be noticed."""
+        """Wait a short time, so that Ctrl-C is noticed."""
         self._session.orders.pause(NAP)
 
     def wait_for_all(self) -> None:
-        """Wait until nothing is waited for any more, or the execution is to stop."""
+        """Wait until all nodes and disks are ready, or the execution is to stop."""
         while self.waits() and not self._session.orders.stopping():
             if not self.look():
                 self.wait()
 
     def look(self) -> bool:
-        """Look at what is due now; return whether a job can go on."""
+        """Query the nodes and disks that are due; return whether a job can continue."""
         for number in [
             n for n in self._due if self._records.of[n].state not in (PENDING, RETURNING)
         ]:
@@ -134,7 +134,7 @@ class Returning:
             return bool(over)
         self._session.event("by hand", jobs=rebooted)
         for number in rebooted:
-            self._session.tell(number, "done: the node answers, its disks are in sync")
+            self._session.report_state(number, "done: the node answers, its disks are in sync")
         return True
 
     def _rebooted(self) -> list[int]:
@@ -143,7 +143,7 @@ class Returning:
     def _wait_for(
         self, jobs: Sequence[int], why: str, what: str = "", seconds: float = 0.0
     ) -> None:
-        """Look at these jobs again later, or give them up; `what`: the wait is as old as others."""
+        """Query these jobs again later, or give them up; `what`: the wait that they belong to."""
         orders, what = self._session.orders, what or why
         now = orders.clock()
         waited = now - self._since.setdefault(what, now)
@@ -159,10 +159,10 @@ class Returning:
             orders.say(f"waiting: {why}{limit}")
 
     def _out_of_sync(self, nodes: Collection[str]) -> tuple[str, float, bool] | None:
-        """Return what is wrong with the drbd disks on `nodes`; None if all are in sync.
+        """Return the problem of the drbd disks on `nodes`; None if all are in sync.
 
-        The reason, the seconds that the sync takes yet, and whether there is progress.  Disks that
-        are not active, or not connected, are activated once.
+        The result is the reason, the seconds that the sync still takes, and whether there is
+        progress. Disks that are not active, or not connected, are activated once.
         """
         places = self._session.patiently(self._session.cluster_check.places)
         names = [
@@ -185,7 +185,7 @@ class Returning:
         return why, max(seconds for seconds, *_ in found), any(syncs for *_, syncs in found)
 
     def _disk_problems(self, names: Sequence[str]) -> Iterator[tuple[float, str, str, bool]]:
-        """Yield, per disk that is not in sync: seconds left, instance, words, whether it syncs."""
+        """Yield for each disk that is not in sync: seconds left, instance, words, if it syncs."""
         query: Json = {"OP_ID": "OP_INSTANCE_QUERY_DATA", "static": False, "use_locking": False}
         singly = self._session.queue.singly
         groups = [[name] for name in names] if singly else [list(names)]
@@ -201,19 +201,19 @@ class Returning:
             if not open_jobs or self._session.orders.stopping():
                 break
             self._session.patiently(partial(queue.wait, open_jobs, NAP))
-        told: dict[str, Any] = {}
+        known: dict[str, Any] = {}
         for status in now.values():
             if status.status == SUCCESS and status.results and isinstance(status.results[0], dict):
-                told |= status.results[0]
+                known |= status.results[0]
         for name in names:
-            if name not in told:
+            if name not in known:
                 yield 0.0, name, f"the disks of {name} are not known", False
                 continue
             with expecting("OP_INSTANCE_QUERY_DATA"):
-                yield from _problems(name, told[name])
+                yield from _problems(name, known[name])
 
     def _submit(self, opcodes: Sequence[Json]) -> int | None:
-        """Submit a job that is no step of the plan; None if nobody knows whether it arrived."""
+        """Submit a job that is no step of the plan; None if it is unknown whether it arrived."""
         orders = self._session.orders
         trail = [[SOURCE, orders.reason or "disks after a reboot", orders.now()]]
         try:
@@ -227,14 +227,14 @@ class Returning:
         return found
 
 
-def _problems(name: str, told: Any) -> Iterator[tuple[float, str, str, bool]]:
-    """Yield what is wrong with the drbd disks of an instance, as OP_INSTANCE_QUERY_DATA has them.
+def _problems(name: str, reported: Any) -> Iterator[tuple[float, str, str, bool]]:
+    """Yield the problems of the drbd disks of an instance, from OP_INSTANCE_QUERY_DATA.
 
-    Nothing of an instance that does not run: its disks are not active.
+    An instance that does not run has none: its disks are not active.
     """
-    if told.get("run_state") != "up":
+    if reported.get("run_state") != "up":
         return
-    for position, disk in enumerate(told["disks"]):
+    for position, disk in enumerate(reported["disks"]):
         if not disk["dev_type"].startswith("drbd"):
             continue
         nodes = disk.get("drbd_info") or {}

@@ -1,9 +1,9 @@
-"""Carry out the jobs of a plan: submit a few at a time, check each again before, follow the rest.
+"""Execute the jobs of a plan: submit a few at a time, check each again before, follow the others.
 
-A job is submitted once all jobs that it depends on are done.  Only a few jobs are submitted ahead
-of those that run, so that Ctrl-C or a change of the cluster stops nearly everything that has not
-begun.  When other jobs have ended, each job that waits in the queue is checked again, and is
-cancelled if a condition that it relies on has changed.
+A job is submitted once all jobs that it depends on are done. Only a few jobs are submitted ahead of
+those that run, so that Ctrl-C or a change of the cluster stops nearly all jobs that have not begun.
+When other jobs have ended, each job that waits in the queue is checked again. It is cancelled if a
+condition that it relies on has changed.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ class Watch:
     def wait(self) -> None:
         """Wait until a job may have changed.
 
-        The jobs that wait come first where others could take their place, else those that run.
+        If other jobs could take their place, the jobs that wait are queried first, otherwise those
+        that run.
         """
         records = self._records
         behind = bool(ready(records))
@@ -64,7 +65,7 @@ class Watch:
         self._session.patiently(lambda: queue.wait(ids, POLL_SECONDS))
 
     def collect(self) -> bool:
-        """Write down which jobs have ended; return whether some have."""
+        """Record the jobs that have ended; return whether there are any."""
         session = self._session
         sent = self._records.in_state(SENT)
         ids = [self._id(job.number) for job in sent]
@@ -74,27 +75,27 @@ class Watch:
             record = self._records.of[job.number]
             status = now.get(self._id(job.number), JobStatus(LOST))
             if status.status in ENDED:
-                status = self._judged(job, status)
+                status = self._final_status(job, status)
                 ended = True
                 if self._returning.put_off(job, status):
                     continue
                 members = {"status": status.status, "why": status.why, "begun": status.begun}
                 session.event("ended", job=job.number, **members, done=status.done)
                 word = WORDS.get(record.state, "failed")
-                session.tell(job.number, word + (f": {record.why}" if record.why else ""))
+                session.report_state(job.number, word + (f": {record.why}" if record.why else ""))
             elif (status.begun or status.status == RUNNING) and not record.begun:
                 record.begun = True
-                session.tell(job.number, "running")
+                session.report_state(job.number, "running")
         return ended
 
     def _id(self, number: int) -> int:
         return self._session.id_of(number)
 
-    def _judged(self, job: Job, status: JobStatus) -> JobStatus:
+    def _final_status(self, job: Job, status: JobStatus) -> JobStatus:
         """Return the status that counts.
 
-        A job that vanished has succeeded if everything is as it was to make it.  Ganeti calls an
-        out-of-band command a success even if the program failed.
+        A job that vanished has succeeded if its effect can be seen. Ganeti reports the success of
+        an out-of-band command even if the program failed.
         """
         if status.status == SUCCESS and job.opcodes[-1]["OP_ID"] == "OP_OOB_COMMAND":
             why = failed_out_of_band(status.results)
@@ -106,7 +107,7 @@ class Watch:
         if "instance" in last:
             here = list(places.instances.get(last["instance"], ()))
             made = here != first["from"] and here == list(last["to"])
-        else:  # of power and tags nothing can be seen
+        else:  # the effect on power and tags cannot be seen
             flagged = {DRAIN: places.drained, OFFLINE: places.offline}
             made = last["node"] in flagged.get(last["kind"], ())
         if made:
@@ -126,23 +127,23 @@ class Watch:
 
 
 SETTLE_SECONDS = 5.0
-"""After so long, a submission that nobody answered has arrived, or never will."""
+"""Seconds after which a submission without an answer has arrived, or never will."""
 
 MOST_UNANSWERED = 3
-"""So many submissions without an answer, and something is wrong with the cluster."""
+"""Submissions without an answer after which the execution ends with an error."""
 
 
 SUBMITTED = (-10, 0, 10)
-"""The priorities with which Ganeti takes new jobs; to others they are changed afterwards."""
+"""The priorities with which Ganeti accepts new jobs; others are set afterwards."""
 
 
 class Waves:
-    """Submits the jobs of a session, each once everything that it waits for has been done.
+    """Submits the jobs of a session, each once all jobs that it waits for are done.
 
     Attributes
     ----------
     trouble:
-        The cluster's reason to take nothing more; "" if it did not reject.
+        The reason of the cluster to accept no more jobs; "" if it has accepted all.
     """
 
     def __init__(self, session: Session, returning: Returning) -> None:
@@ -193,7 +194,7 @@ class Waves:
         return not stopping and self._first is None and self.done_by_hand()
 
     def done_by_hand(self) -> bool:
-        """Ask whether what must be done by hand has been; return whether something has."""
+        """Ask whether work by hand is done; return whether some is."""
         records = self._records
         if records.in_state(SENT, SENDING):
             return False
@@ -208,7 +209,7 @@ class Waves:
         return bool(done)
 
     def _send(self, wave: Sequence[Job]) -> None:
-        """Write down that jobs are being submitted, and submit them."""
+        """Record that jobs are being submitted, and submit them."""
         if self._session.queue.singly and len(wave) > 1:
             for job in wave:
                 if not self.trouble:
@@ -250,9 +251,9 @@ class Waves:
                     self._session.event(
                         "ended", job=number, status=ERROR, why=why, begun=False, done=0
                     )
-                    self._session.tell(number, why)
+                    self._session.report_state(number, why)
                     continue
-                self._session.tell(number, "submitted")
+                self._session.report_state(number, "submitted")
                 priority = self._session.orders.priority
                 if priority is not None and priority not in SUBMITTED:
                     self._session.patiently(partial(self._session.queue.hurry, answer, priority))
@@ -260,7 +261,7 @@ class Waves:
                 self._session.follow()
 
     def find_again(self) -> None:
-        """Find out what became of submissions that nobody answered."""
+        """Find out which submissions without an answer have arrived."""
         session = self._session
         missing = self._records.in_state(SENDING)
         if not missing:
@@ -283,30 +284,30 @@ class Waves:
 
 
 def ready(records: Records) -> list[Job]:
-    """Return the jobs that can be submitted now: everything that they wait for has been done."""
+    """Return the jobs that can be submitted now: all that they wait for is done."""
     return [job for job in records.in_state(PENDING) if not job.by_hand and records.free(job)]
 
 
 def carry_out(session: Session, again: bool = False) -> str:
-    """Do what can be done; the records say how far it came.
+    """Execute the jobs as far as possible; the records have the progress.
 
     Parameters
     ----------
     session
-        Its jobs, the queue, the cluster, and the journal.
+        The jobs, the queue, the cluster, and the journal.
     again
-        Whether to retry what failed, or was rejected, in an earlier run.
+        Whether to retry jobs that failed, or were rejected, in an earlier run.
 
     Returns
     -------
     str
-        Why the cluster took nothing more at some moment, or what did not come back in time; ""
-        if neither happened.
+        Why the cluster accepted no more jobs, or which nodes were not ready in time; "" if neither
+        happened.
 
     Raises
     ------
     ExecutionError
-        If it cannot go on.
+        If the execution cannot continue.
     """
     returning = Returning(session)
     waves, watch = Waves(session, returning), Watch(session, returning)
@@ -314,7 +315,7 @@ def carry_out(session: Session, again: bool = False) -> str:
     if again:
         watch.collect()
         waves.done_by_hand()
-        returning.wait_for_all()  # a cluster whose nodes do not answer cannot be read
+        returning.wait_for_all()  # while nodes do not answer, the cluster cannot be read
         if not (returning.trouble or session.orders.stopping()):
             # Let the jobs that failed begin again, each where its instance is now
             places = session.patiently(session.cluster_check.places)

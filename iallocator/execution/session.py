@@ -1,4 +1,6 @@
-"""What all parts of an execution share: the options of the administrator, and the session."""
+"""The parts that all modules of an execution share: the options of the administrator, and the
+session.
+"""
 
 from __future__ import annotations
 
@@ -35,9 +37,9 @@ PAUSES = (1, 2, 4, 8, 15, 30)
 
 @dataclass
 class Session:
-    """One execution; `run` is its name, which marks its jobs in the queue.
+    """Represent one execution; `run` is its name, which marks its jobs in the queue.
 
-    `follower` is told when jobs were taken, and in the end, as often as that takes.
+    `follower` is called when jobs were accepted, and at the end.
     """
 
     run: str
@@ -49,46 +51,47 @@ class Session:
     follower: Callable[[Records], None] = lambda records: None
 
     def follow(self) -> None:
-        """Tell the follower how far the jobs are.
+        """Call the follower with the progress of the jobs.
 
         Raises
         ------
         ExecutionError
-            If it cannot do what it has to do then.
+            If the follower fails.
         """
         self.patiently(lambda: self.follower(self.records))
 
     def event(self, kind: str, **members: Any) -> None:
-        """Write an event to the journal, then let it count."""
+        """Write an event to the journal, then apply it to the records."""
         event = {"event": kind, **members}
         self.journal.write(event)
         self.records.apply(event)
 
     def id_of(self, number: int) -> int:
-        """Return the id that a job has in the queue."""
+        """Return the id of a job in the queue."""
         job_id = self.records.of[number].id
         assert job_id is not None
         return job_id
 
     def withdraw(self, numbers: Sequence[int], becomes: str, why: str) -> None:
-        """Cancel jobs; one that has not begun then is `becomes`: `PENDING` or `REJECTED`."""
+        """Cancel jobs; one that has not begun becomes `becomes`: `PENDING` or `REJECTED`."""
         self.event("withdraw", jobs=list(numbers), becomes=becomes, why=why)
         for number in numbers:
             self.patiently(partial(self.queue.cancel, self.id_of(number)))
 
-    def tell(self, number: int, word: str) -> None:
-        """Say how a job is."""
+    def report_state(self, number: int, word: str) -> None:
+        """Print the state of a job."""
         record = self.records.of[number]
         job_id = "" if record.id is None else f"job {record.id}: "
         self.orders.say(f"{job_id}{describe(self.records.jobs[number])}: {word}")
 
     def patiently(self, ask: Callable[[], T]) -> T:
-        """What `ask` answers; where the cluster is not reached, it is asked again for a minute.
+        """Return the result of `ask`; if the cluster is not reached, `ask` is repeated for a
+        minute.
 
         Raises
         ------
         ExecutionError
-            If that does not help, or the cluster refuses to answer.
+            If the cluster is still not reached, or rejects the question.
         """
         for seconds in PAUSES:
             try:
@@ -106,32 +109,32 @@ class Session:
 
 @dataclass
 class Orders:
-    """How a person wants a plan to be carried out.
+    """Represent how an administrator wants a plan to be executed.
 
     Attributes
     ----------
     reason:
-        For the reason trail.
+        Text for the reason trail.
     priority:
-        Of every opcode, -20 to 19; None for Ganeti's own default.
+        Priority of every opcode, -20 to 19; None for Ganeti's own default.
     first_group:
-        Submit only what waits for nothing.
+        Whether only jobs without dependencies are submitted.
     ahead:
-        How many jobs may wait in the queue beyond those that run, at least 1.
+        How many jobs may wait in the queue in addition to those that run, at least 1.
     boot_timeout:
         Seconds that a node may take to answer after power-on or a reboot.
     say, complain:
-        Take a line about what happens, and about what is wrong.
+        Print a line about progress, and about an error.
     stopping:
-        Whether nothing more is to be begun.
+        Returns whether no further job may begin.
     confirmed:
-        Whether somebody says that a job has been done by hand.
+        Returns whether a person confirms that a job has been done by hand.
     pause:
-        Waits so many seconds.
+        Waits for a number of seconds.
     now:
-        Nanoseconds since 1970.
+        Returns nanoseconds since 1970.
     clock:
-        Seconds since any moment, never turned back.
+        Returns seconds since a fixed moment; it never goes back.
     """
 
     reason: str = ""

@@ -1,4 +1,4 @@
-"""Steps of a transition as the ``gnt-*`` commands that carry them out."""
+"""Express steps of a transition as ``gnt-*`` commands."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ _UNTIL = {
     kinds.REBOOT: ", and wait until it answers and its drbd disks are in sync",
     kinds.POWER_ON: ", and wait until it answers",
 }
-"""What a person must wait for before the next command can succeed."""
+"""The condition that a person must wait for before the next command can succeed."""
 
 
 def step_command(step: Step, cluster: Cluster) -> str:
-    """The command that carries out one step; where it takes a hand, one that waits for that.
+    """Return the command that executes one step, or one that waits for work by hand.
 
-    So it does for a name that cannot be shown in one line: no Ganeti has such names.
+    A name that cannot be shown in one line is left to a person, too: Ganeti has no such names.
     """
     line = _command_of(step, cluster)
     return line if line.isprintable() else _by_hand(line)
@@ -75,12 +75,12 @@ def _command_of(step: Step, cluster: Cluster) -> str:
 
 
 def _by_hand(what: str) -> str:
-    """Says what is to be done, and goes on only when somebody has pressed Enter."""
+    """Return a command that prints the work for a person, and continues when Enter is pressed."""
     return f"echo {_line([shown(f'by hand, then press Enter: {what}')])} && read -r answer"
 
 
 def _command(words: str, names: Sequence[str]) -> str:
-    """A command line; names that look like options are told apart from them."""
+    """Return a command line; names that look like options follow ``--``."""
     apart = " --" if any(name.startswith("-") for name in names) else ""
     return f"{words}{apart} {_line(names)}"
 
@@ -92,7 +92,7 @@ def _line(names: Iterable[str]) -> str:
 
 
 def script(cluster: Cluster, sets: JobSets) -> list[str]:
-    """Lines for a shell: the job sets in order, the jobs of each, the commands of each job."""
+    """Return lines for a shell: job sets in order, the jobs of each, the commands of a job."""
     lines: list[str] = []
     for number, jobs in enumerate(sets, start=1):
         lines.append(f"echo jobset {number}, {len(jobs)} jobs")
@@ -103,7 +103,7 @@ def script(cluster: Cluster, sets: JobSets) -> list[str]:
 
 
 def job_sets_of_steps(transition: Transition) -> JobSets:
-    """Every job as early as the waits allow: as soon as a set has all that it waits for."""
+    """Return sets of jobs: each job is in the first set after the sets of its dependencies."""
     by_number = {step.number: step for step in transition.steps}
     level: dict[int, int] = {}
     sets: list[list[list[ScheduledStep]]] = []
@@ -118,7 +118,10 @@ def job_sets_of_steps(transition: Transition) -> JobSets:
 def job_sets_of_moves(
     transition: Transition, moves: Sequence[tuple[str, int]], sets: Sequence[Sequence[int]]
 ) -> JobSets:
-    """The same steps in given `sets` of positions in `moves`: (instance, number of steps)."""
+    """Return the jobs of moves in given `sets` of positions in `moves`.
+
+    A move is (instance, number of steps).
+    """
     steps: dict[str, list[ScheduledStep]] = {}
     for step in transition.steps:
         steps.setdefault(step.action.name, []).append(step)

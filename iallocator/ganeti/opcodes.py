@@ -27,17 +27,17 @@ def job(
     steps: Sequence[ElementaryMove],
     migrates_stopped: bool = False,
 ) -> list[Opcode]:
-    """The opcodes of one job that carries out `steps` in order.
+    """Return the opcodes of one job that executes `steps` in order.
 
-    Running instances migrate, others fail over; with `migrates_stopped` all migrate but
-    forthcoming ones.
+    Running instances migrate, others fail over. With `migrates_stopped`, all instances except
+    forthcoming ones migrate.
     """
     live = instance.running or (migrates_stopped and not instance.forthcoming)
     return [opcode(cluster, instance, step, live) for step in steps]
 
 
 def opcode(cluster: Cluster, instance: Instance, step: ElementaryMove, live: bool) -> Opcode:
-    """The opcode of one step; `live`: a running instance is migrated."""
+    """Return the opcode of one step; `live`: a running instance is migrated."""
     kind, target = step
     name = cluster.nodes[target].name
     if kind == REPLACE_SECONDARY:
@@ -94,18 +94,18 @@ _FLAGS = {
 
 
 def opcodes_of(cluster: Cluster, step: Step) -> list[Opcode]:
-    """The opcodes that carry out one step.
+    """Return the opcodes that execute one step; empty if a person must execute it.
 
-    Empty where someone must do it by hand: reboots; power of a node that is known to have no
-    program for that, and fencing of one that is not known to have it.  A new instance has the
-    members that placement decides; of the rest what the request says.
+    A person must reboot nodes. A person must power a node that is known to have no program for
+    that, and fence a node that is not known to have one. A new instance has the members that
+    placement decides, and those of the request.
     """
     instance = step.instance
     if instance is None:
         assert step.node is not None
         node = cluster.nodes[step.node]
         if step.kind == kinds.REBOOT:
-            return []  # nobody but a person knows when it is up again
+            return []  # only a person knows when it is up again
         if step.kind in _FLAGS:
             flags = _FLAGS[step.kind]
             return [{"OP_ID": "OP_NODE_SET_PARAMS", "node_name": node.name, **flags}]
@@ -134,7 +134,7 @@ def opcodes_of(cluster: Cluster, step: Step) -> list[Opcode]:
     if made["OP_ID"] == "OP_INSTANCE_FAILOVER" and any(
         before.kind == kinds.FENCE for before in step.needs
     ):
-        made["ignore_consistency"] = True  # the other side cannot be asked
+        made["ignore_consistency"] = True  # the fenced node cannot be queried
     return [made]
 
 
@@ -166,7 +166,7 @@ def _creation(cluster: Cluster, instance: Instance, nodes: tuple[int, ...]) -> O
 
 
 def _nic(nic: Mapping[str, Any]) -> dict[str, str]:
-    """A network interface as asked; a network brings its own mode and link."""
+    """Return a network interface of the request; a network has its own mode and link."""
     names: tuple[str, ...] = ("mac", "ip", "network", "name", "vlan")
     if nic.get("network") is None:
         names += ("mode", "link")

@@ -1,4 +1,4 @@
-"""Stored requests and commands on disk, and what belongs to each.
+"""Stored requests and commands, and the files of each.
 
 ==================  =====================  ==========  =============  =============  ============
 what is read        response               args        on stderr      on stdout      exit status
@@ -11,17 +11,17 @@ NAME.cluster.data   NAME.response.json     NAME.args   NAME.stderr    NAME.stdou
 NAME.json           NAME.response.json     NAME.args   NAME.stderr    NAME.stdout    NAME.status
 ==================  =====================  ==========  =============  =============  ============
 
-A captured call (see `iallocator.calls`) has ``NUMBER.request.json.gz``,
-``NUMBER.response.json.gz`` and ``NUMBER.args``, and is named ``FOLDER#7``.  ``conf``
-or ``NAME.conf`` beside a request is its configuration file.
+A captured call (see `iallocator.calls`) has ``NUMBER.request.json.gz``, ``NUMBER.response.json.gz``
+and ``NUMBER.args``, and is named ``FOLDER#7``. ``conf`` or ``NAME.conf`` beside a request is its
+configuration file.
 
-All but what is read may be absent.  The last form must be named; the others are found
-in folders, each the first that is there.
+All files except the one that is read may be absent. A case of the last form must be named. The
+others are found in folders; of several forms in a folder, the first one counts.
 
-Where the first word of ``args`` is a command, that is run in the folder of the case,
-with ``request.json`` as its file, or ``cluster.data`` as its ``--text-data``; with
-neither, ``args`` says everything.  With ``--json`` among its words what it prints is
-``response.json``, without it is the text ``stdout``.  ``status`` is absent for 0.
+If the first word of ``args`` is a command, it is run in the folder of the case, with
+``request.json`` as its file, or ``cluster.data`` as its ``--text-data``. Without either file,
+``args`` has all arguments. With ``--json`` among them, the output is ``response.json``, otherwise
+the text ``stdout``. ``status`` is absent for 0.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ REQUEST, CLUSTER, ARGS, RESPONSE = "request.json", "cluster.data", "args", "resp
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One stored request or command: its name as shown, and the paths of its files.
+    """Represent one stored request or command: its name as shown, and the paths of its files.
 
-    `request` is what is read: the request, the cluster as text, or `args`.
+    `request` is the file that is read: the request, the cluster as text, or `args`.
     """
 
     name: str
@@ -61,28 +61,28 @@ class Case:
 
     @property
     def configured(self) -> bool:
-        """Whether it has a configuration file; that of this machine never counts."""
+        """Return whether it has a configuration file; the machine's own one is never used."""
         return os.path.exists(self.conf)
 
     @property
     def captured(self) -> bool:
-        """Whether it is a captured call, which stays as it is."""
+        """Return whether it is a captured call, which is never changed."""
         return self.request.endswith("." + layout.REQUEST)
 
     def source(self) -> list[str]:
-        """What is read, as words for a command that runs in its folder."""
+        """Return the file that is read, as words for a command that runs in its folder."""
         if self.request == self.args:
             return []
         name = os.path.basename(self.request)
         return ["--text-data", name] if name.endswith(CLUSTER) else [name]
 
     def options(self) -> list[str]:
-        """The options stored with the request: one a line, or as words of a shell.
+        """Return the options stored with the request: one a line, or as words of a shell.
 
         Raises
         ------
         UsageError
-            If they cannot be told apart.
+            If their quotes are invalid.
         """
         try:
             return shlex.split(read_text(self.args) or "", comments=True)
@@ -91,10 +91,10 @@ class Case:
 
 
 def find_cases(paths: Sequence[str]) -> list[Case]:
-    """The cases in `paths`, each once; those of a folder in the order of their names.
+    """Return the cases in `paths`, each once; those of a folder in the order of their names.
 
-    Folders are searched recursively.  A stored response that is named is passed over, so
-    that ``*.json`` may be written.
+    Folders are searched recursively. A stored response among `paths` is ignored, so that ``*.json``
+    can be given.
 
     Raises
     ------
@@ -122,7 +122,7 @@ def _requests_in(folder: str) -> Iterator[str]:
         folders.sort()
         for name in sorted(files):
             if not os.path.isfile(os.path.join(where, name)):
-                continue  # a pipe would be waited for
+                continue  # reading a pipe would block
             if name == REQUEST or name.endswith(("." + REQUEST, "." + layout.REQUEST)):
                 yield os.path.join(where, name)
             elif name == CLUSTER or name.endswith("." + CLUSTER):
@@ -133,7 +133,7 @@ def _requests_in(folder: str) -> Iterator[str]:
 
 
 def case_of(request: str) -> Case:
-    """The case of a request in the file `request`."""
+    """Return the case of a request in the file `request`."""
     folder, name = os.path.split(request)
     if name.endswith("." + layout.REQUEST):
         return _captured(request, folder, name.removesuffix(layout.REQUEST))
@@ -157,7 +157,7 @@ def case_of(request: str) -> Case:
 
 
 def _captured(request: str, folder: str, stem: str) -> Case:
-    """The case of a captured call."""
+    """Return the case of a captured call."""
     path = os.path.join(folder, stem)
     digits = stem[:-1]
     shown = f"{folder or '.'}#{int(digits)}" if digits.isdecimal() else request
@@ -166,12 +166,12 @@ def _captured(request: str, folder: str, stem: str) -> Case:
 
 
 def read_text(path: str) -> str | None:
-    """What the file at `path` says, or None if there is none.
+    """Return the text of the file at `path`; None if there is none.
 
     Raises
     ------
     UsageError
-        If it cannot be read, or holds no text.
+        If it cannot be read, or is not text.
     """
     if os.path.exists(path) and not os.path.isfile(path):
         raise UsageError(f"{path}: not a file")

@@ -43,9 +43,9 @@ ABSENT = object()
 
 
 class Difference:
-    """One place where two documents differ; both values as text.
+    """Represent one place where two documents differ; both values as text.
 
-    ``path`` leads there, keys and positions joined by ``/``; empty for the whole.
+    ``path`` is its place, keys and positions joined by ``/``; empty for the whole document.
     """
 
     __slots__ = ("now", "path", "stored")
@@ -64,7 +64,7 @@ class Difference:
 
 
 def differences(stored: object, now: object, path: str = "") -> Iterator[Difference]:
-    """Every place where `now` differs from `stored`, in the order of `stored`.
+    """Yield every place where `now` differs from `stored`, in the order of `stored`.
 
     Lists are compared position by position, numbers to `DECIMALS` decimals.
     """
@@ -108,14 +108,14 @@ DIFFERS, MISSING, ERROR = "DIFFERS", "no stored response", "error"
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """What the program says.
+    """Represent the output of the program.
 
     Attributes
     ----------
     document:
         The response, or ``{"error": ...}``; None for a command that prints text.
     stderr, stdout:
-        As text; of a document only the first.
+        Text; for a document only `stderr`.
     status:
         The exit status of a command as a line; "" for 0, and for requests.
     """
@@ -128,7 +128,7 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of one case; `details` are lines for people."""
+    """Represent the outcome of one case; `details` are lines for people."""
 
     case: Case
     status: str
@@ -137,17 +137,17 @@ class Outcome:
 
     @property
     def passed(self) -> bool:
-        """Whether nothing is wrong with it."""
+        """Return whether the case has passed."""
         return self.status in (OK, UPDATED, WRITTEN)
 
 
 def pretty(document: object) -> str:
-    """A response as it is stored: indented, members in their order."""
+    """Return a response as it is stored: indented, members in their order."""
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
 
 def compare(case: Case, answered: Answered, keys: Sequence[str]) -> tuple[str, list[str]]:
-    """The status of a case, and what differs from what is stored, if only of the members `keys`."""
+    """Return the status of a case, and the differences, if given only in the members `keys`."""
     expected = case.stdout if answered.document is None else case.response
     text = read_text(expected)
     if text is None and (expected == case.response or answered.stdout):
@@ -182,7 +182,7 @@ def _changes(case: Case, stored: object, answered: Answered, keys: Sequence[str]
 
 
 def _texts(case: Case, answered: Answered) -> tuple[tuple[str, str], ...]:
-    """What is stored as text, and where."""
+    """Return the files with text, and their new content."""
     return (
         (case.stderr, answered.stderr),
         (case.stdout, answered.stdout),
@@ -197,7 +197,7 @@ def _only(document: object, keys: Sequence[str]) -> object:
 
 
 def store(case: Case, answered: Answered) -> tuple[str, list[str]]:
-    """Write what is new, and say what that changes."""
+    """Write the new answers; return the status and the differences."""
     if case.captured:
         raise UsageError(f"{case.name}: a captured call stays as it was answered")
     new = [(case.response, "" if answered.document is None else pretty(answered.document))]
@@ -223,7 +223,7 @@ def _updated(case: Case, old: str | None, answered: Answered) -> list[str]:
 
 
 def _write(path: str, text: str) -> None:
-    """Make the file at `path` say `text`; no file for no text."""
+    """Write `text` to the file at `path`; without text, remove the file."""
     if text:
         write_file(path, text)
         return

@@ -37,18 +37,18 @@ FAILED = 2
 
 @dataclass(frozen=True, slots=True)
 class Commands:
-    """The commands that cases may begin with.
+    """Represent the commands that cases may begin with.
 
     Attributes
     ----------
     names:
-        What they are called.
+        Their names.
     run:
         Runs one: name, words to exit status.
     accepted:
-        Which of some options act in one: name, options to options.
+        Returns the options that have effect in one: name, options to options.
 
-    Both must be functions of a module, for processes to share them.
+    Both must be functions of a module, so that processes can share them.
     """
 
     names: frozenset[str] = frozenset()
@@ -61,19 +61,19 @@ NO_COMMANDS = Commands()
 
 @dataclass(frozen=True, slots=True)
 class How:
-    """How cases are run.
+    """Represent how cases are run.
 
     Attributes
     ----------
     options:
-        Given to every request, and to commands in which they act, before its own.
+        Options of every request, and of commands in which they have effect, before their own.
     keys:
-        The members of the response that are compared, besides ``error``; empty: all,
-        and what was written on stderr and stdout, and the exit status.
+        The members of the response that are compared, in addition to ``error``. Without any, all
+        members, stderr, stdout and the exit status are compared.
     update:
-        Whether to store the answers instead of comparing.
+        Whether to store the answers instead of comparing them.
     commands:
-        What stands behind cases that are no requests.
+        The commands of cases that are no requests.
     """
 
     options: tuple[str, ...] = ()
@@ -83,7 +83,7 @@ class How:
 
 
 def run(cases: Sequence[Case], how: How, jobs: int = 1) -> Iterator[Outcome]:
-    """Run `cases` in `jobs` processes; outcomes come in the order of the cases."""
+    """Run `cases` in `jobs` processes; outcomes have the order of the cases."""
     work = partial(run_case, how=how)
     if jobs == 1:
         yield from map(work, cases)
@@ -100,7 +100,7 @@ def run(cases: Sequence[Case], how: How, jobs: int = 1) -> Iterator[Outcome]:
 
 
 def run_case(case: Case, how: How) -> Outcome:
-    """Run one case; whatever goes wrong is its outcome."""
+    """Run one case; an error is its outcome."""
     started = perf_counter()
     try:
         with Running():
@@ -118,12 +118,12 @@ def run_case(case: Case, how: How) -> Outcome:
 def answer_case(
     case: Case, options: Sequence[str] = (), commands: Commands = NO_COMMANDS
 ) -> Answered:
-    """The answer to the request of `case`, or its command's, with `options` and its own.
+    """Return the answer to the request or command of `case`, with `options` and its own.
 
     Raises
     ------
     UsageError
-        If the request or the options cannot be used at all.
+        If the request or the options are invalid.
     """
     words = case.options()
     if words and words[0] in commands.names and commands.run is not None:
@@ -165,12 +165,12 @@ def _run_command(
             status, error = FAILED, str(found)
     printed.seek(0)
     said = printed.read()
-    told = f"{status}\n" if status else ""
+    status_line = f"{status}\n" if status else ""
     if as_json:
         document = {"error": error} if error else json.loads(said)
-        return Answered(document, complaints.getvalue(), status=told)
+        return Answered(document, complaints.getvalue(), status=status_line)
     stderr = complaints.getvalue() + (f"iallocator: {error}\n" if error else "")
-    return Answered(None, stderr, said, told)
+    return Answered(None, stderr, said, status_line)
 
 
 HEAD = "<?xml version='1.0' encoding='utf-8'?>\n"
@@ -208,13 +208,13 @@ def write_junit(path: str, outcomes: Sequence[Outcome]) -> None:
         case = SubElement(suite, "testcase", attributes)
         if not outcome.passed:
             kind = "error" if outcome.status == ERROR else "failure"
-            verdict = SubElement(case, kind, {"message": outcome.status, "type": kind})
-            verdict.text = _clean("\n".join(outcome.details))
+            result = SubElement(case, kind, {"message": outcome.status, "type": kind})
+            result.text = _clean("\n".join(outcome.details))
     indent(root)
     write_file(path, HEAD + tostring(root, encoding="unicode"))
 
 
 def _clean(text: str) -> str:
-    """`text` without the characters that XML cannot hold."""
+    """Return `text` without the characters that XML cannot contain."""
     unknown = "\N{REPLACEMENT CHARACTER}"
     return "".join(c if c.isprintable() or c in "\n\t" else unknown for c in text)

@@ -1,10 +1,11 @@
 """Load the state of a cluster from its source, for planning and dry runs.
 
 ======================  =============================================================
-a file, ``-``, nothing  a captured request document, compressed or not ``-t FILE``
-htools' text format ``-L``                  a running cluster, through LUXI on its master ``-m
-ADDRESS``          a running cluster, through RAPI; or a folder with its answers ``--simulate SPEC``
-an empty simulated cluster
+a file, ``-``, nothing  a captured request document, compressed or not
+``-t FILE``             htools' text format
+``-L``                  a running cluster, through LUXI on its master
+``-m ADDRESS``          a running cluster, through RAPI; or a folder with its answers
+``--simulate SPEC``     an empty simulated cluster
 ======================  =============================================================
 
 Each source is loaded only if it is requested.
@@ -79,9 +80,11 @@ def load(
         If the document is invalid.
     """
     path = document_path(settings, positional, bool(named(settings)))
-    return substitute(settings, reading, in_run) or _document(
-        read_file(path, settings.max_input), reading
-    )
+    other = substitute(settings, reading, in_run)
+    if other is not None:
+        return other
+    document = decode(read_file(path, settings.max_input))
+    return Source(read_cluster(document, reading), cluster_policy(document), "", document)
 
 
 def document_path(settings: Settings, positional: Sequence[str], elsewhere: bool = False) -> str:
@@ -99,17 +102,14 @@ def document_path(settings: Settings, positional: Sequence[str], elsewhere: bool
             "one cluster at most: a file, --text-data, --luxi, --rapi or --simulate, got "
             + " ".join(given)
         )
-    return "" if elsewhere else request_path(files[0] if files else _piped())
-
-
-def _piped() -> str:
-    """Return the default path: ``-`` if input is piped; an error is raised at a terminal."""
-    if sys.stdin is not None and sys.stdin.isatty():
+    if elsewhere:
+        return ""
+    if not files and sys.stdin is not None and sys.stdin.isatty():
         raise UsageError(
             "no file is given and nothing is piped in; usage: iallocator COMMAND [OPTIONS] FILE "
             "(- for the terminal), iallocator help COMMAND"
         )
-    return "-"
+    return request_path(files[0] if files else "-")
 
 
 def substitute(settings: Settings, reading: Reading, in_run: bool = True) -> Source | None:
@@ -166,9 +166,3 @@ def _words(settings: Settings, target: str) -> list[str]:
     """Return the option that sets `target`, with its value, if it was given."""
     value = getattr(settings, target)
     return [f"--{target.replace('_', '-')}={value}"] if value else []
-
-
-def _document(raw: bytes, reading: Reading) -> Source:
-
-    document = decode(raw)
-    return Source(read_cluster(document, reading), cluster_policy(document), "", document)

@@ -25,10 +25,10 @@ __all__ = ["Line", "default_policy", "policy_line", "read_policies", "sections"]
 
 
 class Line:
-    """One line, and where it stands.
+    """Represent one line of a file, with its number.
 
-    Fields are asked for by position and by the name that they have in messages; one
-    that an older file does not have yet takes its default.
+    Fields are read by position, with the name that messages use. A field that an older file lacks
+    has its default.
     """
 
     __slots__ = ("fields", "number", "path")
@@ -39,41 +39,41 @@ class Line:
         self.fields = text.split("|")
 
     def fail(self, name: str, problem: str) -> NoReturn:
-        """Complain about the field called `name`."""
+        """Raise an error about the field called `name`."""
         raise RequestError(f"{self.path}:{self.number}", f"{name}: {problem}")
 
     def require(self, what: str, fewest: int) -> None:
-        """Complain unless there are `fewest` fields; `what` is what the line describes."""
+        """Raise an error unless there are `fewest` fields; `what` is what the line describes."""
         if len(self.fields) < fewest:
             problem = f"expected at least {fewest} fields, got {len(self.fields)}"
             self.fail(what, problem)
 
     def text(self, position: int, default: str = "") -> str:
-        """A field as it stands there."""
+        """Return a field as text."""
         return self.fields[position] if position < len(self.fields) else default
 
     def name(self, position: int, what: str) -> str:
-        """A field that must not be empty."""
+        """Return a field that must not be empty."""
         value = self.text(position)
         if not value:
             self.fail(what, "expected a name, got an empty field")
         return value
 
     def one_of(self, position: int, what: str, choices: tuple[str, ...], default: str) -> str:
-        """A field that is one of `choices`."""
+        """Return a field that is one of `choices`."""
         value = self.text(position, default)
         if value not in choices:
             self.fail(what, f"expected one of {', '.join(choices)}, got {describe(value)}")
         return value
 
     def flag(self, position: int, what: str, default: bool) -> bool:
-        """Y or N."""
+        """Return whether a field is Y; it must be Y or N."""
         return self.one_of(position, what, ("Y", "N"), "Y" if default else "N") == "Y"
 
     def integer(
         self, position: int, what: str, default: int | None = None, negative: bool = False
     ) -> int:
-        """A whole number, `negative` only where that can happen to what is left over."""
+        """Return a whole number; `negative`: negative numbers are allowed."""
         if position >= len(self.fields) and default is not None:
             return default
         value = whole(self.text(position), negative)
@@ -83,7 +83,7 @@ class Line:
         return value
 
     def number_of(self, position: int, what: str, default: float) -> float:
-        """A number that is not negative."""
+        """Return a number that is not negative."""
         text = self.text(position, str(default))
         try:
             value = float(text) if text.isascii() and "_" not in text else -1.0
@@ -94,7 +94,7 @@ class Line:
         return value
 
     def factor_of(self, position: int, what: str, default: float) -> float:
-        """A number that something is divided by: 0 (unknown), or not too small for that."""
+        """Return a divisor: 0 (unknown), or a number that is large enough to divide by."""
         value = self.number_of(position, what, default)
         if not is_factor(value):
             self.fail(
@@ -103,13 +103,13 @@ class Line:
         return value
 
     def names(self, position: int) -> list[str]:
-        """Names with commas between them."""
+        """Return the names in a field, which are separated by commas."""
         text = self.text(position)
         return text.split(",") if text else []
 
 
 def whole(text: str, negative: bool = False) -> int | None:
-    """The number that `text` is, None if it is none or too large."""
+    """Return `text` as a number; None if it is none or too large."""
     digits = text[1:] if negative and text.startswith("-") else text
     if not (digits.isascii() and digits.isdigit() and len(digits.lstrip("0")) <= len(str(LARGEST))):
         return None
@@ -120,16 +120,15 @@ def whole(text: str, negative: bool = False) -> int | None:
 
 
 def sections(path: str, raw: bytes, kinds: Sequence[tuple[str, int]]) -> list[list[Line]]:
-    """The sections of the text `raw`, in their order; what follows them is left alone.
+    """Return the sections of the text `raw`, in their order; further sections are ignored.
 
-    Every blank line ends a section, so two of them enclose an empty one.  `kinds`:
-    what a line of each describes, and how many fields it has at least.  The last
-    section may be missing.
+    Every blank line ends a section, so that two of them enclose an empty one. `kinds`: what a line
+    of each section describes, and how many fields it has at least. The last section may be missing.
 
     Raises
     ------
     RequestError
-        If it is no UTF-8, a line is too short, or the file ends too early.
+        If it is not UTF-8, a line is too short, or the file ends too early.
     """
     try:
         lines = raw.decode("utf-8").removeprefix("\ufeff").removesuffix("\n").split("\n")
@@ -163,16 +162,16 @@ PARTS = ("memory", "cpus", "disk", "disks", "nics", "spindles")
 DEFAULT_TEMPLATES = (
     DISKLESS, "file", "sharedfile", PLAIN, "blockdev", DRBD, "rbd", "ext", "gluster",
 )  # fmt: skip
-"""Templates of a policy that the file does not have, in the order in which they are tried."""
+"""Disk templates of a policy that the file lacks, in the order in which they are tried."""
 
 
 def default_policy() -> Policy:
-    """The policy of groups of which the file says nothing."""
+    """Return the policy of groups without a policy in the file."""
     return Policy(templates=DEFAULT_TEMPLATES)
 
 
 def read_policies(lines: Sequence[Line]) -> dict[str, tuple[Policy, Line]]:
-    """Name of a group, "" for the cluster -> its policy and the line; the last one counts."""
+    """Return group name -> its policy and its last line; "" for the cluster."""
     found: dict[str, tuple[Policy, Line]] = {}
     for line in lines:
         texts = line.text(2).split(";")
@@ -180,10 +179,16 @@ def read_policies(lines: Sequence[Line]) -> dict[str, tuple[Policy, Line]]:
             line.fail("sizes", f"expected pairs of minimum and maximum, got {len(texts)} sizes")
         specs = [_spec(line, "size", text) for text in texts]
         intervals = [Interval(low, high) for low, high in zip(specs[::2], specs[1::2])]
+        standard = _spec(line, "standard size", line.text(1))
+        templates = line.names(3)
+        unknown = next((one for one in templates if one not in TEMPLATES), None)
+        if unknown is not None:
+            expected = f"expected names out of {', '.join(TEMPLATES)}"
+            line.fail("disk templates", f"{expected}, got {unknown!r}")
         policy = Policy(
             intervals,
-            _spec(line, "standard size", line.text(1)),
-            _templates(line),
+            standard,
+            templates,
             line.factor_of(4, "vcpu ratio", 0),
             line.factor_of(5, "spindle ratio", 0),
         )
@@ -199,19 +204,8 @@ def _spec(line: Line, what: str, text: str) -> Spec:
     return Spec(memory, cpus, disk, disks, nics, spindles)
 
 
-def _templates(line: Line) -> list[str]:
-    templates = line.names(3)
-    for template in templates:
-        if template not in TEMPLATES:
-            line.fail(
-                "disk templates", f"expected names out of {', '.join(TEMPLATES)}, "
-                f"got {template!r}",
-            )  # fmt: skip
-    return templates
-
-
 def policy_line(name: str, policy: Policy) -> str:
-    """The line of the group called `name`, "" for the cluster."""
+    """Return the line of the group called `name`; "" for the cluster."""
     bounds = [bound for pair in policy.intervals for bound in (pair.low, pair.high)]
     return "|".join(
         (

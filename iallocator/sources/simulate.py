@@ -1,4 +1,4 @@
-"""Empty clusters from ``--simulate``: ``POLICY,NODES,DISK,MEMORY,CPUS[,SPINDLES]``."""
+"""Make empty clusters from ``--simulate``: ``POLICY,NODES,DISK,MEMORY,CPUS[,SPINDLES]``."""
 
 from __future__ import annotations
 
@@ -34,19 +34,20 @@ UNITS = {
     "g": 1024**3, "gib": 1024**3, "G": 1000**3, "gb": 1000**3,
     "t": 1024**4, "tib": 1024**4, "T": 1000**4, "tb": 1000**4,
 }  # fmt: skip
-"""Unit -> bytes.  Longer ones in any case; of single letters the small ones are binary."""
+"""Unit -> bytes. Units of several letters may have any case; of single letters, small ones are
+binary."""
 
 LONGEST = 80
-"""Characters of a spec that are shown in a message."""
+"""Characters of a specification that a message shows."""
 
 MOST = 100_000
-"""Nodes, cpus or spindles."""
+"""Most nodes, cpus or spindles."""
 
 
 def parse_size(text: str) -> int | None:
-    """MiB, rounded down, from ``100``, ``16g``, ``1TiB``, or None.
+    """Return a size like ``100``, ``16g`` or ``1TiB`` in MiB, rounded down; None if it is invalid.
 
-    As htools reads sizes: ``g`` and ``GiB`` are 1024^3 bytes, ``G`` and ``GB`` 1000^3.
+    Sizes are read as by htools: ``g`` and ``GiB`` are 1024^3 bytes, ``G`` and ``GB`` 1000^3.
     """
     match = re.fullmatch(r"([0-9]{1,15})\s*([A-Za-z]{0,3})", text)
     if not match:
@@ -57,22 +58,46 @@ def parse_size(text: str) -> int | None:
 
 
 def simulate(specs: Sequence[str], reading: Reading) -> TextCluster:
-    """A cluster with one group per spec, and no instances.
+    """Return a cluster with one group for each specification, and without instances.
 
-    Groups are ``group-01``, ... with the nodes ``node-01-001``, ...; as with htools the
-    spec given last is the first group.
+    Groups are ``group-01``, ... with the nodes ``node-01-001``, ...; as in htools, the last
+    specification is the first group.
 
     Raises
     ------
     UsageError
-        If a spec is not understood.
+        If a specification is invalid.
     """
     groups: list[Group] = []
     nodes: list[Node] = []
     for number, spec in enumerate(reversed(specs), 1):
-        group, members = _group(number, spec)
+        fields = spec.split(",")
+        if len(fields) not in (5, 6):
+            raise _error(spec, "5 or 6 fields: policy,nodes,disk,memory,cpus[,spindles]")
+        if fields[0] not in POLICIES:
+            raise _error(spec, f"a policy out of {', '.join(POLICIES)}, got {describe(fields[0])}")
+        count, cpus = _count(spec, "nodes", fields[1]), _count(spec, "cpus", fields[4])
+        disk, memory = _size(spec, "disk", fields[2]), _size(spec, "memory", fields[3])
+        spindles = _count(spec, "spindles", fields[5]) if len(fields) > 5 else 1
+        group = Group(
+            number - 1,
+            f"fake-uuid-{number:02}",
+            f"group-{number:02}",
+            default_policy(),
+            POLICIES[fields[0]],
+        )
         groups.append(group)
-        nodes += members
+        nodes += (
+            Node(
+                f"node-{number:02}-{position:03}",
+                group,
+                memory=NodeMemory(memory, free=memory),
+                disk=NodeDisk(disk, free=disk),
+                cpus=NodeCpus(cpus, reserved=1),
+                spindles=NodeSpindles(spindles),
+            )
+            for position in range(1, count + 1)
+        )
     master = nodes[0].name if nodes else ""
     if not reading.behaviour.orders_by_name:
         nodes.reverse()
@@ -80,33 +105,6 @@ def simulate(specs: Sequence[str], reading: Reading) -> TextCluster:
         nodes.sort(key=lambda node: node.name)
     cluster = Cluster("", [], groups, nodes, [])
     return TextCluster(cluster, default_policy(), master)
-
-
-def _group(number: int, spec: str) -> tuple[Group, list[Node]]:
-    fields = spec.split(",")
-    if len(fields) not in (5, 6):
-        raise _error(spec, "5 or 6 fields: policy,nodes,disk,memory,cpus[,spindles]")
-    if fields[0] not in POLICIES:
-        raise _error(spec, f"a policy out of {', '.join(POLICIES)}, got {describe(fields[0])}")
-    count, cpus = _count(spec, "nodes", fields[1]), _count(spec, "cpus", fields[4])
-    disk, memory = _size(spec, "disk", fields[2]), _size(spec, "memory", fields[3])
-    spindles = _count(spec, "spindles", fields[5]) if len(fields) > 5 else 1
-    policy = POLICIES[fields[0]]
-    group = Group(
-        number - 1, f"fake-uuid-{number:02}", f"group-{number:02}", default_policy(), policy
-    )
-    nodes = [
-        Node(
-            f"node-{number:02}-{position:03}",
-            group,
-            memory=NodeMemory(memory, free=memory),
-            disk=NodeDisk(disk, free=disk),
-            cpus=NodeCpus(cpus, reserved=1),
-            spindles=NodeSpindles(spindles),
-        )
-        for position in range(1, count + 1)
-    ]
-    return group, nodes
 
 
 def _count(spec: str, what: str, text: str) -> int:

@@ -1,7 +1,7 @@
-"""Reading htools' text format, which ``hscan`` and ``hbal -S`` write.
+"""Read htools' text format, which ``hscan`` and ``hbal -S`` write.
 
-Five sections with a blank line between them; fields in brackets are missing in older
-files and have the defaults after the colon:
+It has five sections with a blank line between them. Older files lack the fields in brackets; these
+have the defaults after the colon:
 
 =========  ==========================================================================
 groups     name, uuid, alloc policy, tags, [networks]
@@ -15,8 +15,8 @@ tags       those of the cluster, one a line
 policies   see `iallocator.sources.lines`
 =========  ==========================================================================
 
-A node that has ``?`` instead of a number is offline.  Unlike a document, the file
-knows the memory of hypervisors for sure, and whether an instance is auto-balanced.
+A node that has ``?`` instead of a number is offline. Unlike a document, the file has the memory
+that a node itself uses, and whether an instance is auto-balanced.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 __all__ = ["STATUS", "TextCluster", "read_text"]
 
 SECTIONS = (("group", 4), ("node", 9), ("instance", 10), ("tag", 1), ("policy", 6))
-"""What the lines of each section describe, and how many fields they have at least."""
+"""What a line of each section describes, and how many fields it has at least."""
 
 POLICIES = {
     "preferred": "preferred", "last_resort": "last_resort", "unallocable": "unallocable",
@@ -68,11 +68,11 @@ STATUS = {
     "ERROR_nodedown": "up",
     "ERROR_nodeoffline": "up",
 }
-"""Status of an instance -> the state that decides what it takes."""
+"""Status of an instance -> the state that decides which resources it takes."""
 
 
 class TextCluster:
-    """A cluster as a text file has it: with the policy of the whole, and the master node."""
+    """Represent the cluster in a text file, with its policy and its master node."""
 
     __slots__ = ("cluster", "master", "policy")
 
@@ -83,12 +83,12 @@ class TextCluster:
 
 
 def read_text(raw: bytes, path: str, reading: Reading) -> TextCluster:
-    """The cluster in the text `raw`, which stands in the file at `path`.
+    """Return the cluster in the text `raw` of the file at `path`.
 
     Raises
     ------
     RequestError
-        At the first line that is not understood; it names the file and the line.
+        At the first invalid line; the error names the file and the line.
     """
     group_lines, node_lines, instance_lines, tag_lines, policy_lines = sections(path, raw, SECTIONS)
     policies = read_policies(policy_lines)
@@ -106,26 +106,22 @@ def read_text(raw: bytes, path: str, reading: Reading) -> TextCluster:
         instances.append(instance)
     tags = ["|".join(line.fields) for line in tag_lines]
     cluster = Cluster("", tags, list(groups.values()), nodes, instances)
-    read_facts(_tagged(cluster), cluster, reading)
+    document: Raw = {  # the tags and disk templates, as a document has them
+        "nodegroups": {group.uuid: {"tags": group.tags} for group in cluster.groups},
+        "nodes": {node.name: {"tags": node.tags} for node in nodes},
+        "instances": {
+            one.name: {"disk_template": one.template, "tags": one.tags} for one in instances
+        },
+    }
+    read_facts(document, cluster, reading)
     policy = policies[""][0] if "" in policies else default_policy()
     return TextCluster(
         cluster, policy, next((line.text(0) for line in node_lines if line.text(7) == "M"), "")
     )
 
 
-def _tagged(cluster: Cluster) -> Raw:
-    """Return the tags of `cluster`, and its disk templates, as a document has them."""
-    return {
-        "nodegroups": {group.uuid: {"tags": group.tags} for group in cluster.groups},
-        "nodes": {node.name: {"tags": node.tags} for node in cluster.nodes},
-        "instances": {
-            one.name: {"disk_template": one.template, "tags": one.tags} for one in cluster.instances
-        },
-    }
-
-
 def _ordered(lines: Sequence[Line], what: str, reading: Reading) -> list[Line]:
-    """The lines in the order in which ties are broken, see `Behaviour.orders_by_name`."""
+    """Return the lines in the order in which ties are broken, see `Behaviour.orders_by_name`."""
     seen: set[str] = set()
     for line in lines:
         name = line.name(0, what)
@@ -222,7 +218,7 @@ def _instance(line: Line, index: dict[str, int], reading: Reading) -> Instance:
         tags=line.names(9),
         load=reading.load,
     )
-    # Indices of the nodes an instance lives on
+    # Indices of the nodes of the instance
     names = [line.text(6), line.text(7)] if line.text(7) else [line.text(6)]
     for name, what in zip(names, ("primary", "secondary")):
         if name not in index:

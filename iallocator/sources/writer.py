@@ -44,8 +44,10 @@ def write_text(
     UsageError
         If a name contains characters that the format cannot represent.
 
-    Notes ----- The format has the sum of an instance's disks only, one word for all reasons why a
-    node is not online, and no name of the cluster.
+    Notes
+    -----
+    The format has the sum of an instance's disks only, one word for all reasons why a node is not
+    online, and no name of the cluster.
     """
     step = -1 if backwards else 1
     instances = {name: i for held in state.primaries for name, i in held.items()}.values()

@@ -1,5 +1,5 @@
-"""Clusters that run: what LUXI, RAPI and the monitoring daemons say of them.
+"""Read running clusters: the answers of LUXI, RAPI and the monitoring daemons.
 
-Whatever door is asked, the answers become `Answers`, and those a captured document, as
-Ganeti writes for its allocators; from there on nothing knows where it came from.
+The answers of each source become `Answers`, and these a document, as Ganeti writes for its
+allocators. Other code does not depend on the source.
 """

@@ -115,16 +115,28 @@ def captured(answers: Answers) -> Record:
     default = info.get("default_hypervisor")
     others = [other for other in info.get("enabled_hypervisors") or () if other != default]
     pools = _pool_names(info.get("diskparams"))
+    differ = any(_pool_names(raw.get("diskparams")) != pools for raw in answers.groups)
+    networks = _networks_of_groups(answers)
+    groups: Record = {}
+    for raw in answers.groups:
+        uuid = _name(raw, "nodegroups", "uuid")
+        groups[uuid] = {
+            "name": raw.get("name"),
+            "alloc_policy": raw.get("alloc_policy"),
+            "networks": networks.get(uuid, []),
+            "ipolicy": raw.get("ipolicy"),
+            "tags": raw.get("tags") or [],
+        } | ({"diskparams": _pool_names(raw.get("diskparams"))} if differ else {})
     return {
         "version": VERSION,
         "cluster_name": info.get("name") or "",
         "cluster_tags": info.get("tags") or [],
         "enabled_hypervisors": [default, *others] if default else others,
         "ipolicy": info.get("ipolicy"),
-        "nodegroups": _groups(answers, pools),
+        "nodegroups": groups,
         "nodes": {_name(raw, "nodes"): _node(raw) for raw in answers.nodes},
         "instances": {_name(raw, "instances"): _instance(raw) for raw in answers.instances},
-    } | ({"diskparams": pools} if _pools_differ(answers, pools) else {})
+    } | ({"diskparams": pools} if differ else {})
 
 
 def silent_nodes(answers: Answers) -> list[str]:
@@ -151,22 +163,6 @@ def _name(raw: Record, what: str, key: str = "name") -> str:
     if not isinstance(name, str) or not name:
         raise RequestError(what, f"expected a {key} for each, got {describe(name)}")
     return name
-
-
-def _groups(answers: Answers, pools: Record) -> Record:
-    networks = _networks_of_groups(answers)
-    differ = _pools_differ(answers, pools)
-    found: Record = {}
-    for raw in answers.groups:
-        uuid = _name(raw, "nodegroups", "uuid")
-        found[uuid] = {
-            "name": raw.get("name"),
-            "alloc_policy": raw.get("alloc_policy"),
-            "networks": networks.get(uuid, []),
-            "ipolicy": raw.get("ipolicy"),
-            "tags": raw.get("tags") or [],
-        } | ({"diskparams": _pool_names(raw.get("diskparams"))} if differ else {})
-    return found
 
 
 def _networks_of_groups(answers: Answers) -> dict[str, list[str]]:
@@ -197,11 +193,6 @@ def _pool_names(parameters: Any) -> Record:
         and isinstance(known.get(name), dict)
         and key in known[name]
     }
-
-
-def _pools_differ(answers: Answers, pools: Record) -> bool:
-    """Return whether some group uses other storage pools than the cluster."""
-    return any(_pool_names(raw.get("diskparams")) != pools for raw in answers.groups)
 
 
 def _node(raw: Record) -> Record:

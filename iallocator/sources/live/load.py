@@ -195,7 +195,7 @@ FIELDS = {
     ),
     "network": "uuid name group_list",
 }
-"""Type of object -> the fields to query."""
+"""Type of object, in the order of `Answers` -> the fields to query."""
 
 NORMAL = 0
 """Status of a field that has a value."""
@@ -215,26 +215,22 @@ def ask_luxi(path: str, deadline: Deadline, limit: int) -> Answers:
         info = client.call("QueryClusterInfo", (), deadline)
         if not isinstance(info, dict):
             raise LiveError(f"{client.path}: QueryClusterInfo", "expected an object")
-        groups, nodes, instances, networks = (
-            _records(client, what, deadline) for what in ("group", "node", "instance", "network")
-        )
-        return Answers(client.path, info, groups, nodes, instances, networks)
-
-
-def _records(client: LuxiClient, what: str, deadline: Deadline) -> list[Record]:
-    fields = FIELDS[what].split()
-    result = client.call("Query", [what, fields, None], deadline)
-    try:
-        return [
-            {
-                field: value if status == NORMAL else None
-                for field, (status, value) in zip(fields, row, strict=True)
-            }
-            for row in result["data"]
-        ]
-    except (TypeError, KeyError, ValueError):
-        problem = f"expected rows of {len(fields)} fields, each a status and a value"
-        raise LiveError(f"{client.path}: Query {what}", problem) from None
+        found: dict[str, list[Record]] = {}
+        for what, words in FIELDS.items():
+            fields = words.split()
+            result = client.call("Query", [what, fields, None], deadline)
+            try:
+                found[what] = [
+                    {
+                        field: value if status == NORMAL else None
+                        for field, (status, value) in zip(fields, row, strict=True)
+                    }
+                    for row in result["data"]
+                ]
+            except (TypeError, KeyError, ValueError):
+                problem = f"expected rows of {len(fields)} fields, each a status and a value"
+                raise LiveError(f"{client.path}: Query {what}", problem) from None
+        return Answers(client.path, info, *found.values())
 
 
 FILE = "file://"
@@ -300,23 +296,13 @@ def ask_rapi(door: Door, deadline: Deadline) -> Answers:
     for name, records in said.items():
         if not isinstance(records, list) or not all(isinstance(one, dict) for one in records):
             raise LiveError(f"{door.base}: {QUESTIONS[name]}", "expected a list of objects")
-    return Answers(
-        door.base,
-        info,
-        said["groups"],
-        [{**raw, **_named("ndp/", raw.get("ndparams"))} for raw in said["nodes"]],
-        [_instance(raw) for raw in said["instances"]],
-        said["networks"],
-    )
-
-
-def _instance(raw: Record) -> Record:
-    """Return the fields of an instance; its memory is the memory in use now, if that is known."""
-    record = {**raw, **_named("be/", raw.get("beparams"))}
-    used = raw.get("oper_ram")
-    if isinstance(used, int | float) and not isinstance(used, bool):
-        record["be/memory"] = used
-    return record
+    nodes = [{**raw, **_named("ndp/", raw.get("ndparams"))} for raw in said["nodes"]]
+    instances = [{**raw, **_named("be/", raw.get("beparams"))} for raw in said["instances"]]
+    for record in instances:  # the memory in use now, if it is known
+        used = record.get("oper_ram")
+        if isinstance(used, int | float) and not isinstance(used, bool):
+            record["be/memory"] = used
+    return Answers(door.base, info, said["groups"], nodes, instances, said["networks"])
 
 
 def _named(prefix: str, parameters: Any) -> Record:
