@@ -252,26 +252,22 @@ class BondCosts:
         share[list(scope)] = 0.5
         inside = counts * (share == 0.5)
         total = float((inside * arrays.costs(counts * share)[1]).sum())
-        # an instance is no pair with itself
-        return total - 0.5 * (arrays.own(inside) + self._between_own(rule, scope))
-
-    def _between_own(self, rule: Rule, scope: Mapping[int, int]) -> float:
-        """Return the penalties between several tags of one instance in the same rule."""
+        # An instance is no pair with itself, nor are several tags of one instance in the rule
+        between = 0.0
         several: dict[str, None] = {}
         seen: set[str] = set()
         for member in rule.members:
             if member.instance in seen:
                 several[member.instance] = None
             seen.add(member.instance)
-        total = 0.0
         for name in several:
             home = self.rule_counts.homes.get(name)
             members = self.relations.members_of[name][rule]
             for one, other in permutations(members, 2) if home in scope else ():
                 weight = weight_between(one.weight, other.weight)
-                broken = self.rule(rule).broken_between(one.domain, other.domain)
-                total += weight * float(broken[home, home]) if weight != ALWAYS else 0.0
-        return total
+                broken = arrays.broken_between(one.domain, other.domain)
+                between += weight * float(broken[home, home]) if weight != ALWAYS else 0.0
+        return total - 0.5 * (arrays.own(inside) + between)
 
 
 class MoveBonds:
@@ -384,7 +380,17 @@ class _Entries:
         self.rows: Whole = np.array([rows[m.instance] for m in members], dtype=np.intp)
         self._shapes: Whole = np.array([arrays.row[m.shape] for m in members], dtype=np.intp)
         self._members = members
-        self._pairs = self._own_pairs(bonds)
+        # Two members of one instance, and each member with itself: domains -> positions in `rows`,
+        # and the weights of the pairs
+        pairs: dict[tuple[str, str], list[tuple[int, float]]] = {}
+        for number, member in enumerate(members):
+            for other in bonds.relations.members_of[member.instance][rule]:
+                weight = weight_between(member.weight, other.weight)
+                pairs.setdefault((member.domain, other.domain), []).append((number, weight))
+        self._pairs: dict[tuple[str, str], tuple[Whole, Floats]] = {
+            domains: (np.array([n for n, _ in some], np.intp), np.array([w for _, w in some]))
+            for domains, some in pairs.items()
+        }
 
     def add_to(self, musts: Floats, costs: Floats, wanted: Truths) -> None:
         """Add what the `wanted` rows violate on each node of the cluster."""
@@ -395,33 +401,15 @@ class _Entries:
         rows, shapes = self.rows[chosen], self._shapes[chosen]
         np.add.at(musts, rows, more[shapes])
         np.add.at(costs, rows, dearer[shapes])
-        self._leave_out_own(musts, costs, wanted)
-
-    def _own_pairs(self, bonds: BondCosts) -> dict[tuple[str, str], tuple[Whole, Floats]]:
-        """Return domains of two members -> positions in `rows`, and the weights of the pairs.
-
-        The two members belong to one instance; a member makes a pair with itself, too.
-        """
-        pairs: dict[tuple[str, str], list[tuple[int, float]]] = {}
-        for number, member in enumerate(self._members):
-            for other in bonds.relations.members_of[member.instance][self.rule]:
-                weight = weight_between(member.weight, other.weight)
-                pairs.setdefault((member.domain, other.domain), []).append((number, weight))
-        return {
-            domains: (np.array([n for n, _ in some], np.intp), np.array([w for _, w in some]))
-            for domains, some in pairs.items()
-        }
-
-    def _leave_out_own(self, musts: Floats, costs: Floats, wanted: Truths) -> None:
-        """Subtract what each of the `wanted` rows violates with itself."""
+        # Subtract what each instance violates with itself
         arrays, homes = self._bonds.rule(self.rule), self._bonds.rule_counts.homes
         home: Whole = np.array([homes.get(m.instance, -1) for m in self._members], np.intp)
         counts = wanted[self.rows] & (home >= 0)
         for domains, (numbers, weights) in self._pairs.items():
             some = counts[numbers]
-            chosen, prices = numbers[some], weights[some]
-            broken = arrays.broken_between(*domains)[home[chosen]]
+            own, prices = numbers[some], weights[some]
+            broken = arrays.broken_between(*domains)[home[own]]
             must = prices == ALWAYS
-            rows = self.rows[chosen]
+            rows = self.rows[own]
             np.subtract.at(musts, rows[must], broken[must])
             np.subtract.at(costs, rows[~must], prices[~must][:, None] * broken[~must])

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from iallocator.aliases import Floats, Truths
     from iallocator.model.instance import Instance
     from iallocator.model.moves import Move
-    from iallocator.planners.balance.move_kinds import MoveKind, MoveRules
     from iallocator.planners.balance.scan.affinity import BondCosts
     from iallocator.planners.balance.scan.arrays import InstanceBatch, NodeTable, Whole
     from iallocator.planners.balance.scan.blocks import ScanSetting
@@ -63,33 +62,26 @@ class BatchScan:
         self._tags: MoveTags | None = None
         count = len(batch.instances)
         self._targets: Whole = np.flatnonzero(table.online)
-        self._condition = _conditions(table, rules)
+        width = self._targets.size
+        closed = [OFFLINE if table.state.cluster.nodes[i].offline else CLOSED for i in table.nodes]
+        self._condition: Whole = np.where(table.online, ONLINE, closed).astype(np.intp)
+        leaving = [table.position[index] for index in rules.leaving if index in table.position]
+        self._condition[leaving] = LEAVING
         self._primary: Whole = np.zeros(count, dtype=np.intp)
         self._secondary: Whole = np.zeros(count, dtype=np.intp)
         self._left: Floats = np.zeros(count)
         self._breakable = RelevantChecks(table, batch, setting.tagged)
-        self.stores: list[MoveStore] = self._stores()
+        # A store for each kind of moves, which keeps the moves, or makes them when needed
+        self.stores: list[MoveStore] = [
+            MoveStore(kind, setting.statistics, (count, width if kind.targeted else 1))
+            if setting.keep or not kind.targeted
+            else RemadeMoves(kind, setting.statistics, (count, width), self._make)
+            for kind in KINDS
+            if kind.drbd == batch.drbd and (width or not kind.targeted)
+        ]
         everyone = np.arange(count, dtype=np.intp)
         self._locate(everyone)
         self._evaluate_rows(everyone, ground)
-
-    def _stores(self) -> list[MoveStore]:
-        """A store for each kind of moves, which keeps them, or makes them anew."""
-        count, width = len(self._batch.instances), self._targets.size
-        return [
-            MoveStore(kind, self._setting.statistics, (count, width if kind.targeted else 1))
-            if self._setting.keep or not kind.targeted
-            else RemadeMoves(kind, self._setting.statistics, (count, width), self._make)
-            for kind in self._kinds()
-        ]
-
-    def _kinds(self) -> list[MoveKind]:
-        """The kinds of moves that there are."""
-        return [
-            kind
-            for kind in KINDS
-            if kind.drbd == self._batch.drbd and (self._targets.size or not kind.targeted)
-        ]
 
     def bar(self, move: Move) -> None:
         """Forbid `move`, if it moves an instance of the batch."""
@@ -201,8 +193,9 @@ class BatchScan:
             if allowed:
                 self._write(allowed, rows[part], columns)
 
-    def _block(self, rows: Whole, targets: Whole) -> Block:
-        """Return the moves of `rows` to `targets`; all rows have nodes in equal condition."""
+    def _write(self, stores: list[MoveStore], rows: Whole, columns: Whole | None) -> None:
+        """Write the moves of `rows` to `stores`; all rows have nodes in equal condition."""
+        targets = self._targets if columns is None else self._targets[columns]
         where = MoveNodes(
             rows,
             targets,
@@ -211,11 +204,8 @@ class BatchScan:
             self._left[rows],
             self._condition > CLOSED,
         )
-        return Block(self._setting, self._batch.take(rows), self._tags, self._breakable, where)
-
-    def _write(self, stores: list[MoveStore], rows: Whole, columns: Whole | None) -> None:
-        targets = self._targets if columns is None else self._targets[columns]
-        block = self._block(rows, targets)
+        batch = self._batch.take(rows)
+        block = Block(self._setting, batch, self._tags, self._breakable, where)
         targeted = [store for store in stores if store.kind.targeted]
         for store in stores:
             check()
@@ -223,11 +213,11 @@ class BatchScan:
                 write_moves([store], rows, slice(None), [block.failovers()])
                 self._bind(store, rows, slice(None), targets)
         if targeted:
-            where = slice(None) if columns is None else columns
+            places = slice(None) if columns is None else columns
             found = block.moves([store.kind for store in targeted])
-            write_moves(targeted, rows, where, found)
+            write_moves(targeted, rows, places, found)
             for store in targeted:
-                self._bind(store, rows, where, targets)
+                self._bind(store, rows, places, targets)
 
     def _bind(self, store: MoveStore, rows: Whole, columns: Whole | slice, targets: Whole) -> None:
         """Add the affinity constraints of the instances in `rows`."""
@@ -287,12 +277,3 @@ def moves_of(table: NodeTable, batch: InstanceBatch) -> int:
     """Return how many moves with a target the instances of `batch` have."""
     kinds = sum(kind.targeted and kind.drbd == batch.drbd for kind in KINDS)
     return len(batch.instances) * int(table.online.sum()) * kinds
-
-
-def _conditions(table: NodeTable, rules: MoveRules) -> Whole:
-    """Return the condition of each node of the table."""
-    nodes = table.state.cluster.nodes
-    closed = [OFFLINE if nodes[index].offline else CLOSED for index in table.nodes]
-    found: Whole = np.where(table.online, ONLINE, closed).astype(np.intp)
-    found[[table.position[index] for index in rules.leaving if index in table.position]] = LEAVING
-    return found

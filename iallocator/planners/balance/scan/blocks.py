@@ -321,9 +321,6 @@ class Sides:
         shared = self._tags.shared
         return {LOCATION: (shared[primary, secondary] - shared[self.p, self.s], 0.0)}
 
-    def _old_primary_checks(self) -> RoleLimits:
-        return SECONDARY if self._primary_up else ABANDONED
-
     @cached_property
     def _led(self) -> BatchView:
         """Return the targets as primaries."""
@@ -347,9 +344,6 @@ class Sides:
         if self._rules.ignore_soft or not self._rules.behaviour.copies_from_offline:
             return self._barred_led
         return self._forbidden(PRIMARY, ALL_LIMITS, self._at_n, self._led)
-
-    def _barred_anywhere(self) -> Quantity:
-        return self._may_not_receive(self.p, self.n) | self._barred_led | (self.n == self.p)
 
     def _barred_mirror(self, mirror: BatchView, limits: LimitSet | None = None) -> Quantity:
         limits = limits or self._off_secondary
@@ -423,7 +417,7 @@ class Block(Sides):
         leads, stays = self._lead(), self._stay()
         with_peer = self._as_secondary(self._p0, self.p, self.s)
         forbidden = leads.forbidden | self._forbidden(
-            self._old_primary_checks(), self._off_primary, self._p0, with_peer
+            SECONDARY if self._primary_up else ABANDONED, self._off_primary, self._p0, with_peer
         )
         shifts = [leads.shift, self._shift(with_peer, self.p), self._shared(self.s, self.p)]
         return MoveEffects(forbidden, [leads.stack, stays], shifts)
@@ -447,7 +441,7 @@ class Block(Sides):
     def _to_anywhere(self) -> MoveEffects:
         comes = self._led
         return MoveEffects(
-            self._barred_anywhere(),
+            self._may_not_receive(self.p, self.n) | self._barred_led | (self.n == self.p),
             [self._stack(self._p0, self.p), self._stack(comes, self.n)],
             [self._shift(self._p0, self.p), self._shift(comes, self.n)],
         )

@@ -112,7 +112,14 @@ def proportional_statistics(
                 groups[k] = {k: 1.0}
         else:
             groups[k] = {k: 1.0}
-    return ProportionalStatistics(groups, _changed_by_secondaries(batches), even)
+    columns = {
+        column
+        for batch in batches
+        for column, amounts in zip(COLUMNS, batch.as_secondary)
+        if amounts is not None
+    }
+    by_secondaries = {k for k, statistic in enumerate(STATISTICS) if columns & statistic.reads}
+    return ProportionalStatistics(groups, by_secondaries, even)
 
 
 def _alike(table: NodeTable, k: int, leader: int, factor: float) -> bool:
@@ -132,7 +139,11 @@ def _sources(table: NodeTable, batches: Sequence[InstanceBatch]) -> list[dict[st
     """
     leaders: list[tuple[Floats, dict[str, float]]] = []
     for k, column in enumerate(COLUMNS):
-        amounts = np.concatenate([_amounts(batch, k) for batch in batches] or [np.zeros(1)])
+        parts = [np.zeros(1)]  # what instances add as primaries, then as secondaries
+        for batch in batches:
+            both = (batch.as_primary[k], batch.as_secondary[k])
+            parts += [np.zeros(len(batch.instances)) if v is None else v[:, 0] for v in both]
+        amounts = np.concatenate(parts[1:] or parts)
         if not amounts.any():
             continue
         for leader, source in leaders:
@@ -145,13 +156,6 @@ def _sources(table: NodeTable, batches: Sequence[InstanceBatch]) -> list[dict[st
     return [{"reserved": 1.0}, *(source for _, source in leaders)]
 
 
-def _amounts(batch: InstanceBatch, k: int) -> Floats:
-    """Return what instances of a batch add to column `k` as primaries, then as secondaries."""
-    zeros = np.zeros(len(batch.instances))
-    both = (batch.as_primary[k], batch.as_secondary[k])
-    return np.concatenate([zeros if v is None else v[:, 0] for v in both])
-
-
 def _factor(one: Floats, other: Floats) -> float:
     """Return by which factor `one` is `other`; 0 if it is not a multiple."""
     place = int(np.abs(other).argmax())
@@ -162,14 +166,3 @@ def _factor(one: Floats, other: Floats) -> float:
         factor = 1.0
     far = np.abs(one - factor * other).max()
     return factor if far <= VARIANCE * np.abs(one).max() else 0.0
-
-
-def _changed_by_secondaries(batches: Sequence[InstanceBatch]) -> set[int]:
-    """Return the statistics of a node that depend on a column which secondaries change."""
-    columns = {
-        column
-        for batch in batches
-        for column, amounts in zip(COLUMNS, batch.as_secondary)
-        if amounts is not None
-    }
-    return {k for k, statistic in enumerate(STATISTICS) if columns & statistic.reads}

@@ -131,7 +131,11 @@ class RowSearch:
 
     def lowest(self, limit: float) -> Keyed | None:
         """Return the best move with a bound up to `limit`; None if there is none."""
-        moves = self._moves(limit)
+        places: list[Whole] = [np.zeros(0, dtype=np.intp)]  # flat positions in the store
+        for rows, bounds in self._looked if limit < np.inf else ():
+            row, column = np.nonzero(bounds <= self._within(limit))
+            places.append(rows[row] * self.store.shape[1] + column)
+        moves = np.sort(np.concatenate(places))
         if not moves.size:
             return None
         unknown = np.array([m for m in moves.tolist() if m not in self._known], dtype=np.intp)
@@ -140,14 +144,6 @@ class RowSearch:
             self._known.update(zip(unknown.tolist(), found.tolist()))
         scores = np.array([self._known[move] for move in moves.tolist()])
         return self.scan.lowest(self.store, moves, scores, self._measure)
-
-    def _moves(self, limit: float) -> Whole:
-        """Return the flat positions of moves that can have a measure up to `limit`."""
-        found: list[Whole] = [np.zeros(0, dtype=np.intp)]
-        for rows, bounds in self._looked if limit < np.inf else ():
-            row, column = np.nonzero(bounds <= self._within(limit))
-            found.append(rows[row] * self.store.shape[1] + column)
-        return np.sort(np.concatenate(found))
 
 
 KEPT = 50_000_000
@@ -189,15 +185,16 @@ class MoveScan:
         setting = ScanSetting(
             self.table, statistics, rules, _migration(self.table), order, tagged, keep
         )
+        bound = relations.binds if relations is not None else lambda name: False
         self._scans = [
-            BatchScan(setting, batch, self._bonds_of(batch), self._ground) for batch in batches
+            BatchScan(
+                setting,
+                batch,
+                self._bonds if any(bound(i.name) for i in batch.instances) else None,
+                self._ground,
+            )
+            for batch in batches
         ]
-
-    def _bonds_of(self, batch: InstanceBatch) -> BondCosts | None:
-        """Return the affinity penalties, if any instance of `batch` has affinity; else None."""
-        bonds = self._bonds
-        bound = bonds and any(bonds.relations.binds(i.name) for i in batch.instances)
-        return bonds if bound else None
 
     def score(self) -> float:
         """Return the present score."""
