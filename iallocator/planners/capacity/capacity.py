@@ -22,7 +22,7 @@ from iallocator.placement.limit_policy import LimitPolicy
 from iallocator.placement.nearest import RolesTested, closest
 from iallocator.placement.what_if import WhatIf
 from iallocator.planners.capacity.fill import FillResult, fill
-from iallocator.planners.capacity.group_tolerances import GroupTolerances
+from iallocator.planners.capacity.next_place import GroupTolerances
 from iallocator.planners.capacity.site import CapacityState
 from iallocator.planners.capacity.tiered import fill_tiered
 from iallocator.planners.capacity.usage import Figures, Totals

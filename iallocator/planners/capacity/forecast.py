@@ -17,6 +17,7 @@ from iallocator.handlers.allocate import allocation_request
 from iallocator.placement.context import Context
 from iallocator.placement.groups import collect_offers
 from iallocator.planners.capacity.fill import likely_reason
+from iallocator.planners.capacity.site import added
 from iallocator.requests import Allocate
 from iallocator.scoring import Kernels
 
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
     from iallocator.options.settings import Settings
-    from iallocator.placement.results import RankedGroups
 
     Past = tuple[Allocate, Settings]
     """A request for a new instance, and its settings."""
@@ -194,7 +194,7 @@ class _Filling:
         return len(self._placed)
 
     def next(self) -> str:
-        """Place one more instance; return why it has no place, or ""."""
+        """Place one more instance; return what rejected most placements of it, or ""."""
         if self.count == len(self._coming):
             self._look_ahead()
         self.rejected = request, settings = self._coming[self.count]
@@ -209,7 +209,12 @@ class _Filling:
         allocation.counted = False
         offers = collect_offers(context, allocation)
         if offers.best is None:
-            return _reason(offers)
+            failures = added(offer.failures for offer in offers.ranked)
+            if not failures:
+                return offers.line or "no group has nodes"
+            unlisted = [reason for reason in failures if reason not in REASONS]
+            reasons = [likely_reason(failures), *unlisted]
+            return max(reasons, key=lambda reason: failures.get(reason, 0))
         nodes = offers.best.nodes[0]
         for each in self._contexts.values():
             each.state.place(request.instance, nodes)
@@ -230,16 +235,3 @@ class _Filling:
         for context in self._contexts.values():
             for instance, nodes in self._placed:
                 context.state.place(instance, nodes)
-
-
-def _reason(offers: RankedGroups) -> str:
-    """Return what rejected most placements, or the obstacles if no group was asked."""
-    failures: dict[str, int] = {}
-    for offer in offers.ranked:
-        for reason, count in offer.failures.items():
-            failures[reason] = failures.get(reason, 0) + count
-    if not failures:
-        return offers.line or "no group has nodes"
-    known = [reason for reason in failures if reason not in REASONS]
-    best = likely_reason(failures)
-    return max([best, *known], key=lambda reason: failures.get(reason, 0))

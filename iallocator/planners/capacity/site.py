@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from iallocator.constraints.table import INSTANCE_POLICY
+from iallocator.limits.node import ALL_LIMITS
 from iallocator.model.instance import Instance
 from iallocator.model.state import derived
 from iallocator.model.templates import DISKLESS, DRBD
-from iallocator.planners.capacity.next_place import next_place_for
+from iallocator.planners.capacity.next_place import NextPlace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,9 +18,8 @@ if TYPE_CHECKING:
     from iallocator.limits.node import LimitSet
     from iallocator.model.cluster import Group
     from iallocator.model.state import Kept, State
-    from iallocator.planners.capacity.group_tolerances import GroupTolerances
     from iallocator.planners.capacity.instance_size import Size
-    from iallocator.planners.capacity.next_place import NextPlace
+    from iallocator.planners.capacity.next_place import GroupTolerances
     from iallocator.scoring import Kernel, Kernels
     from iallocator.scoring.arrays import ArrayKernel
     from iallocator.scoring.candidates import Candidates, Placement
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     Failures = dict[str, int]
     """Reason -> placements that it rejected at the last attempt; see `REASONS`."""
 
-__all__ = ["CapacityState"]
+__all__ = ["CapacityState", "added"]
 
 
 class CapacityState:
@@ -116,15 +116,13 @@ class CapacityState:
         if barred:
             return (), barred
         # Any node will do, whatever its score
-        failures: Failures = {}
+        rejected: list[Failures] = []
         for taking, counts in self._taking(instance):
             for nodes in taking:
                 if self._n1.accepts(instance, nodes, every):
                     return nodes, {}
-            counts["FailN1"] = counts.get("FailN1", 0) + len(taking)
-            for reason, count in counts.items():
-                failures[reason] = failures.get(reason, 0) + count
-        return (), {reason: count for reason, count in failures.items() if count}
+            rejected += counts, {"FailN1": len(taking)}
+        return (), {reason: count for reason, count in added(rejected).items() if count}
 
     def failures_shown(self, instance: Instance) -> Failures:
         """Return what rejects `instance`; the policy has a reason of its own here."""
@@ -141,10 +139,7 @@ class CapacityState:
         if barred:
             return (), barred
         offers = list(self._offers(instance, kernel))
-        failures: Failures = {}
-        for candidates in offers:
-            for reason, count in candidates.failures.items():
-                failures[reason] = failures.get(reason, 0) + count
+        failures = added(candidates.failures for candidates in offers)
         best: Placement | None = None
         rejected = 0
         if self._n1.rejects_pairs(instance, every):
@@ -207,23 +202,20 @@ class CapacityState:
         barred = self._barred(instance)
         if barred:
             return barred, []
-        failures: Failures = {}
         open_to: list[tuple[int, ...]] = []
+        rejected: list[Failures] = []
         if self._arrays and instance.required_nodes == 1:
-            told = self._taking(instance)
+            found = self._taking(instance)
         else:
-            told = map(_open_to, self._offers(instance, self._probing_kernel))
-        for taking, counts in told:
+            found = map(_open_to, self._offers(instance, self._probing_kernel))
+        for taking, counts in found:
             open_to += taking
-            for reason, count in counts.items():
-                failures[reason] = failures.get(reason, 0) + count
-        return {reason: count for reason, count in failures.items() if count}, open_to
+            rejected.append(counts)
+        return {reason: count for reason, count in added(rejected).items() if count}, open_to
 
     def _taking(self, instance: Instance) -> Iterator[tuple[list[tuple[int, ...]], Failures]]:
         """Return the nodes that limits and policies allow, and what rejects the others."""
-        rejected: dict[int, str] = {}
-        for group, _ in self.groups:
-            rejected.update(self._rejected(group, instance))
+        rejected = self._rejected_by_policies(instance)
         for limits, nodes in self._by_limits():
             taking, counts = self._probing_arrays.taking(instance, nodes, rejected, limits)
             yield [(node,) for node in taking], counts
@@ -274,11 +266,16 @@ class CapacityState:
                         kernel, instance, group, nodes, self._rejected(group, instance)
                     )
             return
+        rejected = self._rejected_by_policies(instance)
+        for limits, nodes in self._by_limits():
+            yield kernel.singles(instance, nodes, rejected, limits)
+
+    def _rejected_by_policies(self, instance: Instance) -> dict[int, str]:
+        """Return the nodes of all groups where the policy rejects `instance`."""
         rejected: dict[int, str] = {}
         for group, _ in self.groups:
             rejected.update(self._rejected(group, instance))
-        for limits, nodes in self._by_limits():
-            yield kernel.singles(instance, nodes, rejected, limits)
+        return rejected
 
     def _rejected(self, group: Group, instance: Instance) -> dict[int, str]:
         """Return the nodes where the policy rejects `instance`; for hspace it has a disk."""
@@ -327,15 +324,22 @@ class CapacityState:
         """
         pair = instance.required_nodes == 2
         self._arrays = True
-        groups = []
+        groups: dict[int, list[int]] = {}
         for group, nodes in self.groups:
             rejected = self._rejected(group, instance)
             taking = [node for node in nodes if node not in rejected]
             if taking and (len(nodes) > 1 or not pair):
-                groups.append((group, taking))
-        return next_place_for(
-            instance, self.state, self.kernels, self._n1, groups, self._limits_of, newcomers
-        )
+                groups[group.index] = taking
+        if any(self._limits_of[group] is not ALL_LIMITS for group in groups):
+            return None
+        from iallocator.scoring.incremental import IncrementalSingles
+        from iallocator.scoring.incremental_pairs import IncrementalPairs
+
+        scores = (IncrementalPairs if pair else IncrementalSingles)(
+            self.state, self.kernels.fixed, self.kernels.matrix(), instance,
+            [*groups.values()], ALL_LIMITS,
+        )  # fmt: skip
+        return NextPlace(self.state, scores, self._n1, [*groups], newcomers)
 
     def newcomer(self, size: Size, number: int, name: str) -> Instance:
         """Return new instance number `number`."""
@@ -360,3 +364,12 @@ def _open_to(candidates: Candidates) -> tuple[list[tuple[int, ...]], Failures]:
     found = ((*prefix, last) for prefix, lasts in rows for last in lasts)
     first = next(found)
     return ([first] if len(first) > 1 else [first, *found]), candidates.failures
+
+
+def added(counts: Iterable[Failures]) -> Failures:
+    """Return how many placements each reason rejected in all of `counts` together."""
+    found: Failures = {}
+    for one in counts:
+        for reason, count in one.items():
+            found[reason] = found.get(reason, 0) + count
+    return found
