@@ -304,6 +304,18 @@ def items_of(instances: Iterable[Instance], units: Units) -> list[list[Instance]
     return list(items.values())
 
 
+def as_one(item: Sequence[Instance]) -> Instance:
+    """Return one instance with the sums of the amounts of all of `item`, to score it as a whole."""
+    if len(item) == 1:
+        return item[0]
+    whole = item[0].as_template(item[0].template)
+    whole.as_primary = tuple(map(sum, zip(*(one.as_primary for one in item))))
+    whole.exclusion = tuple(dict.fromkeys(tag for one in item for tag in one.exclusion))
+    whole.local = any(one.local for one in item)
+    whole.desired = frozenset().union(*(one.desired for one in item))
+    return whole
+
+
 class TagFinding:
     """Represent something about a tag that an administrator should know.
 

@@ -25,18 +25,11 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 
-from iallocator.constraints.table import (
-    DISK_SPACE,
-    FREE_MEMORY,
-    MIGRATION_TAGS,
-    OWN_SPINDLES,
-    POOL_SPACE,
-    SPINDLES_OF_DISKS,
-)
+from iallocator.constraints.table import MIGRATION_TAGS
 from iallocator.limits.node import other_limits
 from iallocator.model.columns import DISK, MEMORY
 from iallocator.model.state import derived
-from iallocator.n1.rules import INFINITE, LOST, SAFE, UNKNOWN, sum_of_shares
+from iallocator.n1.rules import INFINITE, LOST, SAFE, SUMMED_LIMITS, UNKNOWN, sum_of_shares
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,8 +48,6 @@ if TYPE_CHECKING:
     """Index of a group -> the free memory of its nodes that may take over."""
 
 __all__ = [
-    "PACKED_LIMITS",
-    "SUMMED_LIMITS",
     "Demand",
     "SpareMemory",
     "TargetCapacity",
@@ -67,13 +58,6 @@ __all__ = [
     "known_demand",
     "takes_over",
 ]
-
-
-SUMMED_LIMITS = (FREE_MEMORY, DISK_SPACE, POOL_SPACE)
-"""The limits that sums know."""
-
-PACKED_LIMITS = (*SUMMED_LIMITS, OWN_SPINDLES, SPINDLES_OF_DISKS)
-"""The limits that counting and packings know, or that they leave undecided."""
 
 
 class Demand:

@@ -23,8 +23,8 @@ from iallocator.limits.node import other_limits
 from iallocator.model.columns import DISK, MEMORY
 from iallocator.model.state import derived
 from iallocator.n1.batched_simulation import BatchedSimulation
-from iallocator.n1.bounds import PACKED_LIMITS
 from iallocator.n1.queues import Queue, fits_into
+from iallocator.n1.rules import PACKED_LIMITS
 from iallocator.n1.slot_counts import SpareSlots, UndecidedFailures, slots_of_node, slots_of_nodes
 
 TYPE_CHECKING = False

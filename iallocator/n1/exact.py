@@ -11,25 +11,33 @@ Cost: bounded by the packing's limit of work, about 20 ms for a failure.
 from __future__ import annotations
 
 from iallocator.constraints.table import INSTANCE_POLICY, MIGRATION_TAGS
-from iallocator.limits.node import FORCED_LIMITS, PRIMARY, checks_for, other_limits
+from iallocator.limits.node import FORCED_LIMITS, PRIMARY, checks_for, failover_checks, other_limits
 from iallocator.model.columns import DISK, MEMORY
 from iallocator.model.node_view import NodeView
 from iallocator.model.state import derived
-from iallocator.n1.bounds import PACKED_LIMITS
-from iallocator.n1.simulation import failover_rejection
+from iallocator.n1.rules import PACKED_LIMITS
 from iallocator.packing import Bins, Item, Packing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
+    from typing import Protocol
 
     from iallocator.aliases import Nodes
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.model.state import Kept, State
     from iallocator.n1.rules import Failure, Rules
-    from iallocator.n1.simulation import Simulation
     from iallocator.scoring import Kernels
+
+    class Simulation(Protocol):
+        """What restarts instances one by one."""
+
+        def items(self, failure: Failure) -> list[tuple[int, list[Instance]]]:
+            """Return all items that leave after `failure`, and the failed node of each."""
+
+        def lost(self, failing: Sequence[Failure]) -> list[Failure]:
+            """Return those of `failing` after which an instance is not restarted."""
 
     Leaver = tuple[Sequence[Instance], Item, frozenset[int]]
     """Instances that restart on one node together, what they need, and the nodes they can use."""
@@ -364,7 +372,8 @@ class EvacuationPart:
                     nodes = state.where[one.name]
                     if one.needs_secondary:
                         state.remove(one, nodes)
-                        if failover_rejection(state, kernels, one, target):
+                        checks = failover_checks(one)
+                        if kernels.checker(state).primary_rejection(one, target, checks):
                             return False
                         state.place(one, (target, nodes[0]))
                         continue

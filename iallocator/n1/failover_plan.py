@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from iallocator.limits.node import other_limits
 from iallocator.model.columns import MEMORY
-from iallocator.n1.bounds import PACKED_LIMITS
 from iallocator.n1.exact import Evacuation
+from iallocator.n1.rules import PACKED_LIMITS
 from iallocator.n1.simulation import Simulation
 from iallocator.packing import Bins, Packing
 

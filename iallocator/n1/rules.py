@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+from iallocator.constraints.table import (
+    DISK_SPACE,
+    FREE_MEMORY,
+    OWN_SPINDLES,
+    POOL_SPACE,
+    SPINDLES_OF_DISKS,
+)
 from iallocator.deadline import SIMULATIONS, Deadline
 from iallocator.model.state import LAST
 
@@ -21,8 +28,8 @@ if TYPE_CHECKING:
 
 
 __all__ = [
-    "CAME", "INFINITE", "LEFT", "LOST", "MODES", "MOVED", "SAFE", "UNKNOWN", "WORK", "Failure",
-    "Rules", "UndecidedError", "plan_rules", "sum_of_shares",
+    "CAME", "INFINITE", "LEFT", "LOST", "MODES", "MOVED", "PACKED_LIMITS", "SAFE", "SUMMED_LIMITS",
+    "UNKNOWN", "WORK", "Failure", "Rules", "UndecidedError", "plan_rules", "sum_of_shares",
 ]  # fmt: skip
 
 
@@ -33,6 +40,12 @@ SAFE, UNKNOWN, LOST = 0, 1, 2
 """What bounds prove of a failure: it is tolerated, nothing, or it is not tolerated."""
 
 INFINITE = float("inf")
+
+SUMMED_LIMITS = (FREE_MEMORY, DISK_SPACE, POOL_SPACE)
+"""The limits that sums know."""
+
+PACKED_LIMITS = (*SUMMED_LIMITS, OWN_SPINDLES, SPINDLES_OF_DISKS)
+"""The limits that counting and packings know, or that they leave undecided."""
 
 
 def sum_of_shares(

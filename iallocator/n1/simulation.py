@@ -22,6 +22,7 @@ from iallocator.limits.node import (
     checks_for,
     failover_checks,
 )
+from iallocator.model.constraints import as_one
 from iallocator.n1.rules import SCALAR
 from iallocator.scoring import Kernels
 from iallocator.scoring.candidates import DECIMALS
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from iallocator.model.state import State
     from iallocator.n1.rules import Failure, Rules
 
-__all__ = ["Simulation", "UnrestartedInstance", "failover_rejection"]
+__all__ = ["Simulation", "UnrestartedInstance"]
 
 WORTH_ARRAYS = 1_000
 """From so many moves × nodes on, arrays are loaded: without them, a move costs 50 µs per node."""
@@ -280,7 +281,9 @@ class Simulation:
             rejection = self._swap_rejection(instance, secondary, old)
             if rejection is not None:
                 return f"its secondary {name} refuses it: {rejection}"
-        rejection = failover_rejection(state, self.kernels, instance, secondary)
+        rejection = self.kernels.checker(state).primary_rejection(
+            instance, secondary, failover_checks(instance)
+        )
         if rejection == "FailMem":
             return f"its secondary {name} has not enough memory"
         if rejection is not None:
@@ -318,7 +321,7 @@ class Simulation:
                 rejections |= INSTANCE_POLICY.rejected(state.cluster, group, one)
         else:
             rejections = MIGRATION_TAGS.rejected(state.cluster, source, targets)
-        found = kernel.singles(_whole(item), targets, rejections, FORCED_LIMITS).row(0)
+        found = kernel.singles(as_one(item), targets, rejections, FORCED_LIMITS).row(0)
         if len(item) == 1:
             best = next(found, None)
         else:
@@ -365,32 +368,9 @@ class Simulation:
         return True
 
 
-def failover_rejection(
-    state: State, kernels: Kernels, instance: Instance, secondary: int
-) -> str | None:
-    """Return why `instance`, which is off `state`, cannot fail over to its secondary, or None.
-
-    The reason is one of `iallocator.constraints.table.REASONS`.
-    """
-    checks = failover_checks(instance)
-    return kernels.checker(state).primary_rejection(instance, secondary, checks)
-
-
 def _order(instance: Instance) -> float:
     return instance.order
 
 
 def _memory(instance: Instance) -> float:
     return -instance.memory
-
-
-def _whole(item: Sequence[Instance]) -> Instance:
-    """Return `item` as one instance to score: itself, or the sum of its members."""
-    if len(item) == 1:
-        return item[0]
-    whole = item[0].as_template(item[0].template)
-    whole.as_primary = tuple(map(sum, zip(*(one.as_primary for one in item))))
-    whole.exclusion = tuple(dict.fromkeys(tag for one in item for tag in one.exclusion))
-    whole.local = any(one.local for one in item)
-    whole.desired = frozenset().union(*(one.desired for one in item))
-    return whole

@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from iallocator.constraints.table import DISK_SPACE, FREE_MEMORY, MIGRATION_TAGS, POOL_SPACE
+from iallocator.constraints.table import MIGRATION_TAGS
 from iallocator.limits.node import other_limits
 from iallocator.model.columns import COLUMNS, MEMORY
 from iallocator.model.node_view import CAPACITIES, NodeView
+from iallocator.n1.rules import SUMMED_LIMITS
 from iallocator.scoring.candidates import DECIMALS
 from iallocator.scoring.metrics import STATISTICS, Totals, node_counts, terms, values
 
@@ -62,7 +63,7 @@ def suits(state: State, group: Group, rules: Rules, failing: Sequence[Failure]) 
     nodes = state.cluster.nodes
     if any(nodes[i].migration for one in failing if len(one) > 1 for i in one):
         return False  # the nodes of one failure may have different targets
-    others = other_limits(group, FREE_MEMORY, DISK_SPACE, POOL_SPACE)
+    others = other_limits(group, *SUMMED_LIMITS)
     if others or rules.namesake is not None:
         return False
     primaries = [i for index in group.nodes for i in state.primaries[index].values()]

@@ -15,19 +15,12 @@ from itertools import chain
 from operator import itemgetter
 
 from iallocator.constraints.table import MIGRATION_TAGS
-from iallocator.limits.node import other_limits
+from iallocator.limits.node import failover_checks, other_limits
 from iallocator.model.columns import DISK, MEMORY
-from iallocator.n1.bounds import (
-    PACKED_LIMITS,
-    SUMMED_LIMITS,
-    Demand,
-    TargetCapacity,
-    check_movers,
-    demand_of,
-)
+from iallocator.n1.bounds import Demand, TargetCapacity, check_movers, demand_of
 from iallocator.n1.exact import Evacuation
-from iallocator.n1.rules import SAFE
-from iallocator.n1.simulation import Simulation, failover_rejection
+from iallocator.n1.rules import PACKED_LIMITS, SAFE, SUMMED_LIMITS
+from iallocator.n1.simulation import Simulation
 from iallocator.packing import LIMIT, Bins, Item, Packing
 
 TYPE_CHECKING = False
@@ -258,9 +251,8 @@ class UnrestartedSearch:
                 for secondary, some in need.failovers.items():
                     for one in sorted(some, key=lambda one: (_memory(one), one.name)):
                         state.remove(one, state.where[one.name])
-                        if secondary in failed or failover_rejection(
-                            state, kernels, one, secondary
-                        ):
+                        checks, checker = failover_checks(one), kernels.checker(state)
+                        if secondary in failed or checker.primary_rejection(one, secondary, checks):
                             lost.append(one)
                         else:
                             state.place(one, (secondary, need.node))

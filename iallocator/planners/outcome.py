@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from iallocator.limits.node import ALL_LIMITS, PRIMARY, SECONDARY, checks_for
+from iallocator.n1.initial import OfflineInstances
 from iallocator.n1.rules import CAME, LEFT, MOVED, plan_rules
-from iallocator.n1.tolerance import FailureTolerance
 from iallocator.planners.power_state import Switched
+from iallocator.planners.restarts import Restarts
 from iallocator.transition.execution import view_of
 
 TYPE_CHECKING = False
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
+    from iallocator.n1.exact import Loss
     from iallocator.n1.rules import Failure
     from iallocator.planners.plan_limits import PlanLimits
 
@@ -25,43 +27,120 @@ __all__ = ["Failures", "Outcome"]
 
 
 class Failures:
-    """Which failures are survived where a plan begins, and where it ends: asked once.
+    """The failures that are not tolerated where a plan ends, compared with where it begins.
 
-    For all who carry out what begins at the same state, one after the other: the moves, the
-    steps made of them.  Where both end alike, with the same instances in the same places,
-    the same failures are lost.
+    One object serves all checks of moves and steps that begin in one state.  What was simulated at
+    one end is kept for the next end, as far as the nodes concerned hold the same instances.
     """
 
-    __slots__ = ("_first", "_found", "_limits", "_primaries", "_where")
+    __slots__ = (
+        "_before", "_begin", "_contents", "_first", "_kept", "_limits", "_losses", "_where",
+    )  # fmt: skip
 
     def __init__(self, limits: PlanLimits) -> None:
         self._limits = limits
-        self._first: dict[int, FailureTolerance] = {}
+        self._begin: State | None = None
+        self._first: dict[int, Restarts] = {}  # index of a group -> restarts in the first state
+        self._before: dict[Failure, bool | Loss] = {}  # tolerated, or with exact search the loss
         self._where: dict[str, tuple[int, ...]] = {}
-        self._primaries: list[dict[str, Instance]] = []
-        self._found: dict[tuple[int, int], list[Failure]] = {}
+        self._contents: list[dict[str, Instance]] = []
+        self._kept: dict[Failure, frozenset[int] | None] = {}  # nodes that the restarts use
+        self._losses: dict[Failure, Loss] = {}
 
-    def of_group(self, state: State, group: Group) -> FailureTolerance:
-        """Return the failures of `group`, measured in `state`, which is as at the beginning."""
-        found = self._first.get(group.index)
-        if found is None:
-            mode = self._limits.settings.plan_n1(group.index)
-            rules = plan_rules(mode, self._limits.relations)
-            found = self._first[group.index] = FailureTolerance(state, rules, group=group)
-            found.measure()
-        return found
+    def begin(self, state: State) -> None:
+        """Keep a copy of `state`, in which the plan begins."""
+        if self._begin is None:
+            self._begin = state.copy()
 
     def lost(self, state: State, group: Group, change: int) -> list[Failure]:
-        """Return the failures that should be tolerated at the end, and are not."""
-        if state.where != self._where or state.primaries != self._primaries:
-            self._where = dict(state.where)
-            self._primaries = [dict(here) for here in state.primaries]
-            self._found = {}
-        asked = group.index, change
-        if asked not in self._found:
-            failures = self.of_group(state, group).on(state)
-            self._found[asked] = failures.broken(change, rescues=True)
-        return self._found[asked]
+        """Return the failures that must be tolerated at the end, which is `state`, and are not.
+
+        `change`: LEFT, MOVED or CAME.
+        """
+        assert self._begin is not None
+        limits, nodes = self._limits, state.cluster.nodes
+        mode = limits.settings.plan_n1(group.index)
+        if mode == "off":
+            return []
+        rules = plan_rules(mode, limits.relations)
+        with Switched(state.cluster, off=limits.leaving, on=limits.coming):
+            self._drop_changed(state)
+            restarts = Restarts(state, rules, group.nodes)
+            failing = rules.of_online(state.cluster, group)
+            for failure in failing:
+                if failure not in self._kept:
+                    self._kept[failure] = restarts.succeed(failure)
+            lost = [failure for failure in failing if self._kept[failure] is None]
+            if rules.exact:
+                for failure in lost:
+                    if failure not in self._losses:
+                        self._losses[failure] = restarts.loss(failure)
+                lost = [failure for failure in lost if self._losses[failure].instances]
+        if not lost or (rules.requires_all and change != LEFT):
+            return lost
+
+        # Compare with the first state, in which nodes are on or off as they are now
+        first = self._first.get(group.index)
+        if first is None:
+            own = plan_rules(mode, limits.relations)
+            first = self._first[group.index] = Restarts(self._begin, own, group.nodes)
+        offline = [index for index in group.nodes if not nodes[index].online]
+        several = len(group.nodes) - len(offline) > 1
+        comparable = set(rules.of_online(state.cluster, group))
+        back = (0, 0.0)
+        if rules.exact:
+            with Switched(state.cluster, off=limits.leaving, on=limits.coming):
+                back = OfflineInstances(state.cluster, group, rules, offline).back(state)
+        broken = []
+        for failure in lost:
+            if failure not in comparable or not (several or change == CAME):
+                continue
+            if failure not in self._before:
+                self._before[failure] = (
+                    first.loss(failure)
+                    if rules.exact
+                    else first.succeed(failure, by_score_only=True) is not None
+                )
+            before = self._before[failure]
+            if isinstance(before, bool):
+                if before:
+                    broken.append(failure)
+                continue
+            count = self._losses[failure].instances - before.instances_least
+            memory = self._losses[failure].memory - before.memory_least
+            worse = not before.instances or (several and (count > 0 or memory > 0))
+            if worse and (not back[0] or count > back[0] or memory > back[1]):
+                broken.append(failure)
+        return broken
+
+    def _drop_changed(self, state: State) -> None:
+        """Forget the failures of which a node holds other instances than at the last end."""
+        if not self._contents:
+            self._contents = [{} for _ in state.primaries]
+        changed = {
+            index for index, held in enumerate(state.primaries) if held != self._contents[index]
+        }
+        if state.where != self._where:
+            names = state.where.keys() | self._where.keys()
+            for name in names:
+                before, after = self._where.get(name, ()), state.where.get(name, ())
+                if before != after:
+                    changed.update(before, after)
+        if not changed:
+            return
+        self._where = dict(state.where)
+        for index in changed:
+            self._contents[index] = dict(state.primaries[index])
+        shared = state.pools is not None  # nodes that hold the same instances may share a pool
+        self._losses = {}
+        self._kept = {
+            failure: used
+            for failure, used in self._kept.items()
+            if used is not None
+            and not shared
+            and changed.isdisjoint(failure)
+            and changed.isdisjoint(used)
+        }
 
 
 class Outcome:
@@ -93,8 +172,7 @@ class Outcome:
             for index in group.nodes
         }
         self._groups = groups
-        for group in groups:
-            self._failures.of_group(state, group)
+        self._failures.begin(state)
 
     def of_instances(self, state: State) -> Iterator[Found]:
         """Groups and policy of those that moved; musts that held at first and do not in the end."""
@@ -195,16 +273,15 @@ class Outcome:
                     text = check.numbers(first, last, instance)
                     yield instance.name, f"{instance.name}: {self._nodes[index].name}: {text}"
 
-    def lost(self, state: State) -> dict[int, str]:
-        """Nodes whose failure must be survivable in the end, and is not; with the reason."""
-        found: dict[int, str] = {}
-        with Switched(state.cluster, off=self._limits.leaving, on=self._limits.coming):
-            for group in self._groups:
-                change = self._change(state, group)
-                for failure in sorted(set(self._failures.lost(state, group, change))):
-                    if self._limits.hopeless.isdisjoint(failure):
-                        names = " and ".join(state.cluster.node_names(failure))
-                        found[failure[0]] = f"the failure of {names} would not be survived"
+    def lost(self, state: State) -> dict[Failure, str]:
+        """Return the failures that must be tolerated in the end and are not, with the reason."""
+        found: dict[Failure, str] = {}
+        for group in self._groups:
+            change = self._change(state, group)
+            for failure in sorted(self._failures.lost(state, group, change)):
+                if self._limits.hopeless.isdisjoint(failure):
+                    names = " and ".join(state.cluster.node_names(failure))
+                    found[failure] = f"the failure of {names} would not be survived"
         return found
 
     def _change(self, state: State, group: Group) -> int:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Group
     from iallocator.model.moves import Move
     from iallocator.model.state import State
+    from iallocator.n1.rules import Failure
     from iallocator.planners.outcome import Failures
     from iallocator.planners.plan import PlanEntry
     from iallocator.planners.plan_limits import PlanLimits
@@ -178,14 +179,14 @@ def _losses(state: State, moves: Sequence[Move], outcome: Outcome) -> list[Probl
         lost = outcome.lost(state)
     if not lost:
         return []
-    first: dict[int, int] = {}
+    first: dict[Failure, int] = {}
     with state.trial():
         for number, move in enumerate(moves, start=1):
             _carry(state, [move])
-            for node in outcome.lost(state):
-                if node in lost:
-                    first.setdefault(node, number)
-    return [Problem("move", first[node], text) for node, text in lost.items()]
+            for failure in outcome.lost(state):
+                if failure in lost:
+                    first.setdefault(failure, number)
+    return [Problem("move", first[failure], text) for failure, text in lost.items()]
 
 
 def _carry(state: State, moves: Sequence[Move]) -> None:

@@ -14,9 +14,13 @@ from iallocator.limits import node as node_limits
 from iallocator.limits.node import PRIMARY
 from iallocator.model.columns import COLUMNS, MEMORY
 from iallocator.model.moves import Move
-from iallocator.n1.rules import Rules, plan_rules
+from iallocator.n1.rules import MOVED, Rules, plan_rules
 from iallocator.n1.tolerance import FailureTolerance
 from iallocator.n1.unrestarted import UnrestartedSearch
+from iallocator.options.settings import Settings
+from iallocator.planners.outcome import Failures
+from iallocator.planners.plan_limits import PlanLimits
+from iallocator.planners.restarts import Restarts
 from tests.builders import Json, allocate, cluster, instance
 
 from .tight import Case, alone, context_of
@@ -205,6 +209,42 @@ def test_plan_keeps_n1_as_brute_force_says(kind: str, mode: str) -> None:
             assert kept is not bool(left) or mode == "strict", (seed, nodes)
             told[bool(left)] += 1
     assert min(told[True], told[False]) > 1, told
+
+
+@pytest.mark.parametrize("kind", ["rbd", "drbd", "plain", "mixed"])
+@pytest.mark.parametrize("mode", ["strict", "no-new", "no-worse"])
+def test_verifier_rejects_the_failures_that_brute_force_rejects(kind: str, mode: str) -> None:
+    """It may accept a failure that hail's order does not restart, if brute force restarts it."""
+    found: Counter[bool] = Counter()
+    for seed in range(20):
+        case = world(Random(f"verifier/{kind}/{seed}"), kind)
+        group, rules = case.cluster.groups[0], plan_rules("no-new")
+        settings = Settings()
+        settings.n1 = mode
+        failures = Failures(PlanLimits(settings))
+        failures.begin(case.state)
+        before = survived(case, rules)
+        first = Restarts(case.state, rules, group.nodes)
+        for index in range(4):
+            assert (first.succeed((index,), by_score_only=True) is not None) is before[index]
+        lost = [least_lost(case, (index,)) for index in range(4)]
+        for nodes in candidates(case):
+            with case.state.trial():
+                case.state.place(case.new, nodes)
+                broken = failures.lost(case.state, group, MOVED)
+                after = survived(case, rules)
+                more = [least_lost(case, (index,)) for index in range(4)]
+            for index in range(4):
+                rejected = (index,) in broken
+                if mode == "no-worse":
+                    grown = any(b > a for b, a in zip(more[index], lost[index]))
+                    assert rejected is grown, (seed, nodes, index)
+                    continue
+                required = before[index] or mode == "strict"
+                assert not rejected or (required and not after[index]), (seed, nodes, index)
+                assert rejected or not required or more[index] == (0, 0), (seed, nodes, index)
+            found[bool(broken)] += 1
+    assert min(found[True], found[False]) > 1, found
 
 
 @pytest.mark.parametrize("kind", ["rbd", "drbd"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -12,11 +12,11 @@ from iallocator.model.cluster import Cluster
 from iallocator.model.moves import FAILOVER, FAILOVER_TO, REPLACE_SECONDARY, Move
 from iallocator.model.state import State
 from iallocator.n1.rules import Failure
-from iallocator.n1.tolerance import FailureTolerance
 from iallocator.options.settings import Settings
 from iallocator.planners.outcome import Failures
 from iallocator.planners.plan import PlanEntry
 from iallocator.planners.plan_limits import PlanLimits
+from iallocator.planners.restarts import Restarts
 from iallocator.planners.verify import verify_moves, verify_transition
 from iallocator.transition.assemble import plan_transition, transition_of_moves
 from iallocator.transition.requirements import Demands, NodeChanges
@@ -371,24 +371,25 @@ def test_transition_that_starts_something_too_early_is_rejected() -> None:
     assert "b starts, and must start after a" in plan.of_steps()
 
 
-def test_failures_known_from_the_moves_are_not_asked_of_the_steps_again(
+def test_failures_known_from_the_moves_are_not_simulated_again_for_the_steps(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Both begin and end equally; if the steps end elsewhere, the end is checked again."""
-    asked: list[int] = []
+    """Both ends are equal; at another end, only failures of changed nodes are simulated."""
+    simulated: list[Failure] = []
+    succeed = Restarts.succeed
 
-    def not_tolerated(tolerance: object, failing: Sequence[Failure]) -> list[Failure]:
-        asked.append(len(failing))
-        return []
+    def counted(restarts: Restarts, failure: Failure, by_score_only: bool = False) -> object:
+        simulated.append(failure)
+        return succeed(restarts, failure, by_score_only)
 
-    monkeypatch.setattr(FailureTolerance, "not_tolerated", not_tolerated)
-    residents = {f"i{k}": rbd("node1") for k in range(3)}
+    monkeypatch.setattr(Restarts, "succeed", counted)
+    residents = {f"i{k}": rbd("node1") for k in range(3)} | {"far": rbd("node4")}
     moves = ("i0", "fa:node2"), ("i1", "fa:node3")
-    plan = Plan(builders.cluster(3, instances=residents), *moves, n1="no-new")
+    plan = Plan(builders.cluster(5, instances=residents), *moves, n1="no-new")
     held = PlanLimits(plan.settings, None)
     known = Failures(held)
-    for count, some in ((2, plan.entries), (3, plan.entries[:1])):
+    for count, some in ((5, plan.entries), (7, plan.entries[:1])):
         made = transition_of_moves(plan.cluster, room(plan.state), [entry.move for entry in some])
         verify_moves(plan.state, some, held, known)
         verify_transition(plan.state, made, held, failures=known)
-        assert asked == [3] * count
+        assert len(simulated) == count, simulated

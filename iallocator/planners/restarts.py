@@ -1,0 +1,238 @@
+"""The verifier's own simulation of failures: whether the instances of failed nodes restart.
+
+A failure is tolerated if one order of restarts succeeds in which each node accepts each instance
+by all hard limits.  Drbd primaries fail over to their secondaries.  Then two orders are tried: the
+largest item first, on the node with most free memory; and hail's order, on the node with the best
+score.  An item is an instance, or all members of a colocation group on the failed node.
+
+This module shares no code with the checks that planners make (`iallocator.n1.tolerance`), so that
+an error in their bounds, counting or arrays cannot pass a plan.  Exact search, which decides with
+``no-worse`` where both orders fail, only proposes restarts; the limits on the state accept them.
+
+Cost: O(m log n) for a failure with *m* instances and *n* targets, and O(m n) if the first order
+fails.
+"""
+
+from __future__ import annotations
+
+from heapq import heapify, heappop, heappush
+from itertools import chain
+
+from iallocator.constraints.table import INSTANCE_POLICY, MIGRATION_TAGS
+from iallocator.limits.node import FORCED_LIMITS, PRIMARY, checks_for, failover_checks
+from iallocator.model.columns import MEMORY
+from iallocator.model.constraints import as_one, items_of
+from iallocator.scoring import Kernels
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from iallocator.model.instance import Instance
+    from iallocator.model.state import State
+    from iallocator.n1.exact import Loss
+    from iallocator.n1.rules import Failure, Rules
+
+    FailedItem = tuple[int, list[Instance]]
+    """A failed node, and instances of it that restart together."""
+
+__all__ = ["Restarts"]
+
+SCORED = 50
+"""About so many failures are simulated by score; it decides whether arrays of scores pay."""
+
+
+class Restarts:
+    """Restarts of instances after failures on `state`, which every method leaves as it is.
+
+    `rules` must be those of a plan: only online nodes take over. `scope`: the nodes of the scores.
+    """
+
+    def __init__(self, state: State, rules: Rules, scope: Sequence[int]) -> None:
+        self._state = state
+        self._rules = rules
+        self._scope = scope
+        self.kernels = Kernels(state, [(len(scope), 0)] * SCORED)
+        self._checker = self.kernels.checker(state)
+
+    def succeed(self, failure: Failure, by_score_only: bool = False) -> frozenset[int] | None:
+        """Return the nodes on which all instances of `failure` restart; None if one cannot.
+
+        `by_score_only`: try only hail's order, which is the one that planners simulate.
+        """
+        with self._state.trial():
+            secondaries = self._fail_over(failure)
+            if secondaries is None:
+                return None
+            leaving = [one for one in self.items(failure) if not one[1][0].needs_secondary]
+            targets = self._targets(failure)
+            chosen = None
+            if not by_score_only:
+                with self._state.trial():
+                    chosen = self._largest_first(leaving, targets)
+            if chosen is None and not self._certainly_fail(leaving, targets):
+                chosen = self._best_score(leaving, targets)
+            return None if chosen is None else secondaries | chosen
+
+    def lost(self, failing: Sequence[Failure]) -> list[Failure]:
+        """Return those of `failing` after which an instance does not restart."""
+        return [failure for failure in failing if self.succeed(failure) is None]
+
+    def loss(self, failure: Failure) -> Loss:
+        """Return what `failure` loses at least, and at most, by exact search."""
+        from iallocator.n1.exact import NO_LOSS, ExactSearch
+
+        if self.succeed(failure, by_score_only=True) is not None:
+            return NO_LOSS
+        return ExactSearch(self._state, self.kernels, self._rules, self).loss(failure)
+
+    def items(self, failure: Failure) -> list[FailedItem]:
+        """Return what leaves the nodes of `failure`; of each node the recreated instances last."""
+        found: list[FailedItem] = []
+        for node in failure:
+            here = sorted(
+                (
+                    one
+                    for one in self._state.primaries[node].values()
+                    if not one.forthcoming and self._state.where[one.name][0] == node
+                ),
+                key=lambda one: one.order,
+            )
+            drbd = [[one] for one in here if one.needs_secondary]
+            rest = [one for one in here if not one.needs_secondary]
+            moved = items_of((i for i in rest if not self._rules.recreates(i)), self._rules.units)
+            created = sorted(filter(self._rules.recreates, rest), key=lambda one: -one.memory)
+            for item in chain(drbd, moved, items_of(created, self._rules.units)):
+                found.append((node, item))
+        return found
+
+    def _fail_over(self, failure: Failure) -> frozenset[int] | None:
+        """Let drbd primaries fail over; return their secondaries, or None if one refuses."""
+        state = self._state
+        used: set[int] = set()
+        for node in failure:
+            for one in list(state.primaries[node].values()):
+                nodes = state.where[one.name]
+                if one.forthcoming or not one.needs_secondary or nodes[0] != node:
+                    continue
+                secondary = nodes[1] if len(nodes) > 1 else None
+                if (
+                    secondary is None
+                    or secondary in failure
+                    or not state.cluster.nodes[secondary].online
+                    or MIGRATION_TAGS.rejected(state.cluster, node, (secondary,))
+                ):
+                    return None
+                state.remove(one, nodes)
+                if self._checker.primary_rejection(one, secondary, failover_checks(one)):
+                    return None
+                state.place(one, (secondary, node))
+                used.add(secondary)
+        return frozenset(used)
+
+    def _targets(self, failure: Failure) -> dict[int, list[int]]:
+        """Return, for each failed node, the online nodes of its group that have not failed."""
+        nodes = self._state.cluster.nodes
+        return {
+            node: [t for t in nodes[node].group.nodes if nodes[t].online and t not in failure]
+            for node in failure
+        }
+
+    def _rejections(self, node: int, item: Sequence[Instance], targets: Sequence[int]) -> set[int]:
+        """Return the targets that migration tags or the policy bar for an item of a node."""
+        cluster = self._state.cluster
+        if not self._rules.recreates(item[0]):
+            return set(MIGRATION_TAGS.rejected(cluster, node, targets))
+        group = cluster.nodes[node].group
+        return {t for one in item for t in INSTANCE_POLICY.rejected(cluster, group, one)}
+
+    def _largest_first(
+        self, leaving: Sequence[FailedItem], targets: dict[int, list[int]]
+    ) -> frozenset[int] | None:
+        """Restart the largest item first, each on the node with most free memory that accepts it.
+
+        Return the nodes used, or None. Changes the state: call it in a trial.
+        """
+        free = self._state.columns[MEMORY]
+        queues: dict[int, list[tuple[float, int]]] = {}  # index of a group -> -MiB free, node
+        used: set[int] = set()
+        for node, item in sorted(leaving, key=lambda one: -sum(i.memory for i in one[1])):
+            group = self._state.cluster.nodes[node].group
+            if group.index not in queues:
+                queues[group.index] = [(-free[t], t) for t in targets[node]]
+                heapify(queues[group.index])
+            queue = queues[group.index]
+            barred = self._rejections(node, item, targets[node])
+            refused: list[tuple[float, int]] = []
+            chosen = None
+            while queue and chosen is None:
+                entry = heappop(queue)
+                if entry[1] not in barred and self._go(item, entry[1]):
+                    chosen = entry[1]
+                    heappush(queue, (-free[chosen], chosen))
+                else:
+                    refused.append(entry)
+            if chosen is None:
+                return None
+            for entry in refused:
+                heappush(queue, entry)
+            used.add(chosen)
+        return frozenset(used)
+
+    def _certainly_fail(self, leaving: Sequence[FailedItem], targets: dict[int, list[int]]) -> bool:
+        """Return whether an item fits nowhere even before the others, or all need too much."""
+        free = self._state.columns[MEMORY]
+        if len(targets) == 1:
+            (where,) = targets.values()
+            needed = sum(i.memory for _, item in leaving for i in item if i.uses_memory)
+            if needed > sum(max(0, free[t]) for t in where):
+                return True
+        for node, item in leaving:
+            barred = self._rejections(node, item, targets[node])
+            with self._state.trial():
+                if not any(t not in barred and self._go(item, t) for t in targets[node]):
+                    return True
+        return False
+
+    def _best_score(
+        self, leaving: Sequence[FailedItem], targets: dict[int, list[int]]
+    ) -> frozenset[int] | None:
+        """Restart the items in hail's order, each on the node with the best score.
+
+        Return the nodes used, or None. Changes the state: call it in a trial.
+        """
+        state = self._state
+        used: set[int] = set()
+        created = [one for one in leaving if self._rules.recreates(one[1][0])]
+        moved = [one for one in leaving if not self._rules.recreates(one[1][0])]
+        for node, item in (*moved, *created):
+            where = targets[node]
+            barred = dict.fromkeys(self._rejections(node, item, where), "FailMig")
+            with state.trial():
+                for one in item:
+                    state.remove(one, state.where[one.name][:1])
+                kernel = self.kernels.make(state, self._scope)
+                ranked = kernel.singles(as_one(item), where, barred, FORCED_LIMITS).row(0)
+                order: Iterator[int] = iter([place[1][0] for place in ranked])
+            chosen = next((t for t in order if self._go(item, t)), None)
+            if chosen is None:
+                return None
+            used.add(chosen)
+        return frozenset(used)
+
+    def _go(self, item: Sequence[Instance], target: int) -> bool:
+        """Move all of `item` to `target`, if it accepts them; return whether it does."""
+        state = self._state
+        if len(item) > 1:
+            with state.trial():
+                if not all(self._go([one], target) for one in item):
+                    return False
+        for one in item:
+            checks = checks_for(PRIMARY, one, FORCED_LIMITS)
+            source = state.where[one.name][:1]
+            state.remove(one, source)
+            if self._checker.primary_rejection(one, target, checks):
+                state.place(one, source)
+                return False
+            state.place(one, (target,))
+        return True

@@ -1,0 +1,35 @@
+"""The verifier decides N+1 without the stages that planners decide it with."""
+
+from __future__ import annotations
+
+from .imports import imports, sources
+
+VERIFIER = ("planners.verify", "planners.outcome", "planners.restarts")
+
+STAGES = {
+    "bounds", "batched_simulation", "counting", "failure_watch", "headroom", "pools", "queues",
+    "simulation", "simulation_arrays", "slot_counts", "speculation", "tolerance", "unrestarted",
+}  # fmt: skip
+"""The modules of `n1` in which planners check N+1; an error in one of them must not pass a plan."""
+
+
+def test_verifier_imports_no_stage_of_the_planners_checks() -> None:
+    """Neither its modules nor the modules of `n1` that they need import one, not even late."""
+    modules = sources()
+    waiting = [f"iallocator.{name}" for name in VERIFIER]
+    assert set(waiting) <= modules.keys()
+    stages = {f"iallocator.n1.{name}" for name in STAGES}
+    wrong = []
+    seen = set(waiting)
+    while waiting:
+        module = waiting.pop()
+        for found in imports():
+            if found.module != module or found.typing:
+                continue
+            if found.imported in stages:
+                wrong.append(str(found))
+            elif found.imported.startswith("iallocator.n1.") and found.imported not in seen:
+                seen.add(found.imported)
+                waiting.append(found.imported)
+    assert "iallocator.n1.exact" in seen
+    assert not wrong, "\n".join(wrong)
