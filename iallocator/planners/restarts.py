@@ -107,7 +107,7 @@ class Restarts:
         return found
 
     def _fail_over(self, failure: Failure) -> frozenset[int] | None:
-        """Let drbd primaries fail over; return their secondaries, or None if one rejects its instance."""
+        """Let drbd primaries fail over; return their secondaries, or None if one cannot."""
         state = self._state
         used: set[int] = set()
         for node in failure:
