@@ -20,6 +20,7 @@ MAY_CHOOSE_LIMITS = {
     "transition.execution": "holds every step to the hard ones",
     "planners.verify": "the verifier: shares the table, and nothing else, with what found the plan",
     "planners.outcome": "likewise",
+    "planners.restarts": "the simulation of the verifier: tests each node that takes over",
     "planners.balance.scan": "approximates; what it proposes the evaluator confirms",
     "planners.squeeze.headroom": "asks whether a reserve is free, which goes nowhere",
 }

@@ -24,6 +24,7 @@ MAY_ASK = {
     "placement": "the evaluator, and what makes kernels for it",
     "planners.balance.colocation_groups": "asks for scores only, of states after several moves",
     "planners.capacity": "fills a cluster with equal instances, thousands at a time",
+    "planners.restarts": "the simulation of the verifier, by hard limits; scores order the nodes",
 }
 """Package or module -> why it may use the kernel."""
 
