@@ -131,7 +131,7 @@ class Failures:
         self._where = dict(state.where)
         for index in changed:
             self._contents[index] = dict(state.primaries[index])
-        shared = state.pools is not None  # nodes that hold the same instances may share a pool
+        shared = state.access is not None  # nodes that hold the same instances may share a pool
         self._losses = {}
         self._kept = {
             failure: used
