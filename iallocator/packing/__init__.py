@@ -10,7 +10,7 @@ than the bounds prove, it is tried again with the items first that cost most for
 with the largest items first, whatever bins they may go to.  Of bins that the same items may go to,
 only the largest are looked at, as many as there are items.
 `dual_feasible_functions` has stronger bounds for proofs, `patterns` an exact solution by integer
-programming for many items of few sizes, `kept_order` bins in an order that is updated.
+programming for many items of few sizes.
 
 Cost for *m* items, *n* bins and *s* different sets of bins: best fit O(s n log n + m n), where the
 last factor is the shift of a list; a bound O(s (m + n)); a step of branch and bound O(n log n).

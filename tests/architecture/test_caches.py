@@ -23,7 +23,6 @@ UNMEASURED = {
     "n1/failover_plan.py",
     "n1/failure_watch.py",
     "n1/tolerance.py",
-    "planners/squeeze/emptying.py",
 }
 """Files with caches renewed by hand that have no measurement yet. The list may only shrink."""
 

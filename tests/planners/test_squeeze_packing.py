@@ -12,8 +12,8 @@ from benchmarks.clusters import Shape, document, first_nodes_offline
 from iallocator.deadline import SIGNALLED, Stopped
 from iallocator.model.state import State
 from iallocator.planners.balance.descent import Descent
+from iallocator.planners.node_orders import WorstFitBesideReserve
 from iallocator.planners.squeeze import feasibility
-from iallocator.planners.squeeze.emptying import Rooms
 from iallocator.planners.squeeze.feasibility import Attempt
 from iallocator.planners.squeeze.headroom import Headroom
 from iallocator.wire.document import read_cluster
@@ -82,7 +82,7 @@ def test_rooms_are_what_the_reserve_leaves_at_any_time() -> None:
     cluster = read_cluster(document(Shape(6, "drbd", per_node=4, crowding=0.3)), Reading())
     state, nodes = State(cluster), [node.index for node in cluster.nodes][1:]
     reserve = Headroom(cluster.groups[0].policy.standard, 2.0, local=True)
-    rooms = Rooms(state, nodes, reserve)
+    rooms = WorstFitBesideReserve(state, nodes, reserve.instance)
 
     def plain(index: int) -> float:
         node = cluster.nodes[index]
@@ -110,9 +110,9 @@ def test_packing_asks_nodes_in_the_order_of_their_room_at_any_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Each move takes room from a node, which comes later then."""
-    in_order, asked = Rooms.in_order, 0
+    in_order, asked = WorstFitBesideReserve.in_order, 0
 
-    def checked(self: Rooms, least: float = float("-inf")) -> Iterator[int]:
+    def checked(self: WorstFitBesideReserve, least: float = float("-inf")) -> Iterator[int]:
         nonlocal asked
         asked += 1
         found = list(in_order(self, least))
@@ -120,7 +120,7 @@ def test_packing_asks_nodes_in_the_order_of_their_room_at_any_time(
         assert rooms == sorted(rooms, reverse=True)
         return iter(found)
 
-    monkeypatch.setattr(Rooms, "in_order", checked)
+    monkeypatch.setattr(WorstFitBesideReserve, "in_order", checked)
     assert _squeeze(Shape(6, "rbd"))["nodes"]
     assert asked > 9
 

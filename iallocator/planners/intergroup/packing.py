@@ -4,12 +4,9 @@ Instances are placed one after the other, each on the first node of an order tha
 comparing scores.  An answer costs about as much as its moves.  Which of several places is best
 matters only for the group that is emptied in the end; of the others only whether they can be.
 
-The orders are worst fit, best fit beside spare nodes, and two that keep N+1 by construction:
-
-* `ReserveFirst` (drbd): no instance takes the memory that a node keeps for failovers.
-* `FailoverSafe` (shared storage): no instance takes memory that a failover plan needs.
-
-Both are checked against the failures of the initial state at the end.
+The orders (`iallocator.planners.node_orders`) are worst fit, best fit beside spare nodes, and two
+that keep N+1 by construction.  The result of these two is checked against the failures of the
+initial state at the end.
 
 Where few instances fill a node, best fit wastes memory: then an integer program fills the nodes
 exactly (`iallocator.packing.patterns`).
@@ -17,22 +14,28 @@ exactly (`iallocator.packing.patterns`).
 
 from __future__ import annotations
 
-from collections import deque
 from heapq import nsmallest
 from itertools import islice
 
 from iallocator.constraints.table import FREE_MEMORY, POOL_SPACE
 from iallocator.deadline import check
 from iallocator.limits.node import other_limits
-from iallocator.model.columns import CPUS, DISK, MEMORY
+from iallocator.model.columns import MEMORY
 from iallocator.n1.rules import CAME, plan_rules
 from iallocator.n1.tolerance import FailureTolerance
 from iallocator.packing.patterns import fill_exactly
-from iallocator.planners.kept_order import KeptOrder
+from iallocator.planners.node_orders import (
+    BestFit,
+    ExactFill,
+    FailoverSafe,
+    NodeOrder,
+    ReserveFirst,
+    WorstFit,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from iallocator.aliases import Nodes
     from iallocator.model.cluster import Group
@@ -46,10 +49,7 @@ if TYPE_CHECKING:
     Targets = Callable[[Instance], Sequence[Group]]
 
 
-__all__ = [
-    "BestFit", "ExactFill", "FailoverSafe", "NodeOrder", "ReserveFirst", "WorstFit",
-    "pack",
-]  # fmt: skip
+__all__ = ["pack"]
 
 WASTES = (1, 0.5, 0)
 """The part of a spare node that is taken to stay empty, in sizes of the largest instance."""
@@ -87,159 +87,6 @@ def pack(
             nodes = next(islice(_orders(mover, instances, targets), order, None))
             made = _place_in_turn(mover, instances, targets, nodes, careful=True)
     return made if made is not None else _reserve_first(mover, instances, targets)
-
-
-# Orders of nodes
-
-
-class NodeOrder(KeptOrder):
-    """Nodes of `state` in the order in which instances try them; all nodes by default."""
-
-    __slots__ = ("_state",)
-
-    def __init__(self, state: State, nodes: Iterable[int] | None = None) -> None:
-        self._state = state
-        super().__init__(range(len(state.cluster.nodes)) if nodes is None else nodes)
-
-    def _memory(self, index: int) -> float:
-        """Return the free MiB beside the reserve; a node with less than its reserve keeps none."""
-        free, reserved = self._state.columns[MEMORY][index], self._state.reserved[index]
-        return free - reserved if free > reserved else free
-
-    def ranked(self, instance: Instance) -> Iterator[int]:
-        """Return the nodes that `instance` tries, in this order."""
-        return self.in_order()
-
-    def came(self, instance: Instance, before: Nodes, nodes: Nodes) -> None:
-        """Note that `instance` has moved from the nodes `before` to `nodes`."""
-        self.renew((*before, *nodes))
-
-
-class WorstFit(NodeOrder):
-    """The nodes with most free capacity first, as a share of the scarcest resource there.
-
-    The resources are memory beside the reserve, cpus, and disk if `local`.
-    """
-
-    __slots__ = ("_local",)
-
-    def __init__(self, state: State, local: bool) -> None:
-        self._local = local
-        super().__init__(state)
-
-    def key(self, index: int) -> float:
-        state, node = self._state, self._state.cluster.nodes[index]
-        columns = state.columns
-        memory = self._memory(index) / (node.total_memory or 1)
-        size = node.vcpu_ratio * node.total_cpus or 1
-        room = min(memory, 1 - columns[CPUS][index] / size)
-        return -(min(room, columns[DISK][index] / (node.total_disk or 1)) if self._local else room)
-
-
-class BestFit(NodeOrder):
-    """The nodes with least memory beside their reserve first, without those in `spare`.
-
-    Large free capacities stay for large instances.
-    """
-
-    __slots__ = ("_spare",)
-
-    def __init__(self, state: State, spare: Collection[int]) -> None:
-        self._spare = spare
-        super().__init__(state)
-
-    def key(self, index: int) -> float:
-        return self._memory(index)
-
-    def ranked(self, instance: Instance) -> Iterator[int]:
-        """Return the nodes that have the memory of `instance`, in this order."""
-        return (index for index in self.in_order(instance.memory) if index not in self._spare)
-
-
-class ReserveFirst(NodeOrder):
-    """The nodes with least memory beside what the worst failure of a peer asks of them first.
-
-    Nodes that could not keep that memory with the instance are left out.  The failures of the
-    nodes in `lost` are not counted.
-    """
-
-    __slots__ = ("lost",)
-
-    def __init__(self, state: State, lost: Collection[int]) -> None:
-        self.lost = lost
-        super().__init__(state)
-
-    def kept(self, index: int) -> float:
-        """Return the MiB that the worst failure of a peer asks of a node."""
-        if not self.lost:
-            return self._state.reserved[index]
-        peers = self._state.peers[index].items()
-        return max((amount for peer, amount in peers if peer not in self.lost), default=0)
-
-    def _memory(self, index: int) -> float:
-        return self._state.columns[MEMORY][index] - self.kept(index)
-
-    def key(self, index: int) -> float:
-        return self._memory(index)
-
-    def ranked(self, instance: Instance) -> Iterator[int]:
-        """Return the nodes that have the memory of `instance`, in this order."""
-        return self.in_order(instance.memory + 1)
-
-
-class ExactFill(ReserveFirst):
-    """First the nodes that `places` has for the memory of an instance, then `ReserveFirst`."""
-
-    __slots__ = ("_places",)
-
-    def __init__(
-        self, state: State, lost: Collection[int], places: Mapping[int, deque[int]]
-    ) -> None:
-        self._places = places
-        super().__init__(state, lost)
-
-    def ranked(self, instance: Instance) -> Iterator[int]:
-        yield from list(self._places.get(instance.memory, ()))
-        yield from super().ranked(instance)
-
-    def came(self, instance: Instance, before: Nodes, nodes: Nodes) -> None:
-        super().came(instance, before, nodes)
-        mine = self._places.get(instance.memory, deque())
-        if nodes[0] in mine:
-            mine.remove(nodes[0])
-
-
-class FailoverSafe(NodeOrder):
-    """The nodes with least memory beside what failover plans (`plans`, by group) need first.
-
-    Nodes are left out if a failure would lose an instance because of the move.
-    """
-
-    __slots__ = ("_plans",)
-
-    def __init__(self, state: State, plans: Mapping[int, FailoverPlan]) -> None:
-        self._plans = plans
-        super().__init__(state, [k for own in plans.values() for k in own.nodes])
-
-    def key(self, index: int) -> float:
-        return self._state.columns[MEMORY][index] - self._of(index).kept.get(index, 0)
-
-    def ranked(self, instance: Instance) -> Iterator[int]:
-        memory, reach = _used(instance), self._state.cluster.reach(instance)
-        return (k for k in self.in_order(memory) if self._of(k).allows(k, memory, reach))
-
-    def came(self, instance: Instance, before: Nodes, nodes: Nodes) -> None:
-        reach = self._state.cluster.reach(instance)
-        moved = [k for node in nodes for k in self._of(node).add(node, _used(instance), reach)]
-        self.renew((*before, *nodes, *moved))
-
-    def _of(self, index: int) -> FailoverPlan:
-        return self._plans[self._state.cluster.nodes[index].group.index]
-
-
-def _used(instance: Instance) -> int:
-    """Return the MiB that `instance` uses on its primary."""
-    return instance.memory if instance.uses_memory else 0
 
 
 # Placing one after the other

@@ -16,14 +16,13 @@ from itertools import islice
 from iallocator.constraints.rows import ConstraintRows
 from iallocator.constraints.table import MIGRATION_TAGS
 from iallocator.deadline import Deadline, check
-from iallocator.model.columns import CPUS, MEMORY, MEMORY_LATER
 from iallocator.model.moves import FAILOVER_TO, Move, places_after, replay
 from iallocator.model.node_view import Capacities
 from iallocator.model.state import State
 from iallocator.placement.move_limits import MoveLimits
 from iallocator.planners.balance.colocation_groups import possible
 from iallocator.planners.balance.move_kinds import KINDS
-from iallocator.planners.kept_order import KeptOrder
+from iallocator.planners.node_orders import WorstFitBesideReserve
 from iallocator.planners.plan import PlanEntry, mark_colocation_groups
 from iallocator.scoring.scalar import score_of
 from iallocator.solver.highs import search
@@ -46,7 +45,7 @@ if TYPE_CHECKING:
     from iallocator.planners.squeeze.headroom import Headroom
     from iallocator.solver.problem import Problem
 
-__all__ = ["PROVED", "Arrangement", "Rooms", "pack"]
+__all__ = ["PROVED", "Arrangement", "pack"]
 
 if TYPE_CHECKING:
     Place = tuple[MoveKind, int, Nodes]
@@ -57,9 +56,6 @@ TARGETS = 6
 """How many new secondaries of a drbd instance are compared, those with most free capacity."""
 
 INFINITE = float("inf")
-
-NOTHING: Sequence[float] = (0,) * (max(CPUS, MEMORY, MEMORY_LATER) + 1)
-"""Amounts that change nothing on a node."""
 
 
 def pack(
@@ -87,39 +83,6 @@ def pack(
     return made
 
 
-class Rooms(KeptOrder):
-    """The free capacity of nodes beside the reserve: the least share of any resource.
-
-    The `nodes` are kept sorted, those with most free capacity first.
-    """
-
-    __slots__ = ("_cpus", "_memory", "_sizes", "_state")
-
-    def __init__(self, state: State, nodes: Sequence[int], reserve: Headroom) -> None:
-        self._state = state
-        self._memory, self._cpus = reserve.instance.memory, reserve.instance.vcpus
-        self._sizes = [
-            (node.total_memory or 1, node.vcpu_ratio * node.total_cpus)
-            for node in state.cluster.nodes
-        ]
-        super().__init__(nodes)
-
-    def key(self, index: int) -> float:
-        """Return the key of the order: nodes with most free capacity come first."""
-        return -self.of(index)
-
-    def of(self, index: int, more: Sequence[float] = NOTHING, reserved: float = 0) -> float:
-        """Return the free capacity of a node with `more` added and `reserved` MiB reserved."""
-        columns, kept = self._state.columns, self._state.reserved[index]
-        total, size = self._sizes[index]
-        memory = columns[MEMORY][index] + more[MEMORY] - (kept if kept > reserved else reserved)
-        later = columns[MEMORY_LATER][index] + more[MEMORY_LATER]
-        memory = min(memory, later)
-        rest = (memory - self._memory - 1) / total
-        cpus = (size - columns[CPUS][index] - more[CPUS] - self._cpus) / (size or 1)
-        return cpus if cpus < rest else rest
-
-
 class _Packing:
     """The search for the next move of one instance."""
 
@@ -135,7 +98,7 @@ class _Packing:
         self._down = frozenset(problem.scope).difference(online)
         self._off = off | self._down
         self._limits = MoveLimits(problem.state, problem.fixed, problem.rules.limit_policies)
-        self._rooms = Rooms(problem.state, online, reserve)
+        self._order = WorstFitBesideReserve(problem.state, online, reserve.instance)
         self._known: dict[tuple[bool, ...], list[tuple[MoveKind, Nodes]]] = {}
 
     def is_left(self, nodes: Sequence[int]) -> bool:
@@ -156,7 +119,7 @@ class _Packing:
         kind, target, after = place
         move = kind.move(instance, before, target)
         move.apply(self._state)
-        self._rooms.renew((*before, *after))
+        self._order.renew((*before, *after))
         return move
 
     def _first_allowed(self, instance: Instance, before: Nodes) -> Place | None:
@@ -165,7 +128,7 @@ class _Packing:
         if len(before) > 1:
             places = self._pairs(instance, before)
         else:  # on shared storage
-            places = ((KINDS[-1], index, (index,)) for index in self._rooms.in_order())
+            places = ((KINDS[-1], index, (index,)) for index in self._order.in_order())
         return next((place for place in places if self._allows(instance, before, place)), None)
 
     def _allows(self, instance: Instance, before: Nodes, place: Place) -> bool:
@@ -191,7 +154,7 @@ class _Packing:
         Places where migration tags forbid a failover come last: no failure of the primary is
         tolerated there.
         """
-        others = (index for index in self._rooms.in_order() if index not in before)
+        others = (index for index in self._order.in_order() if index not in before)
         targets = list(islice(others, TARGETS))
         as_primary: dict[int, float] = {}
         found: list[tuple[bool, float, Place]] = []
@@ -235,13 +198,13 @@ class _Packing:
         room = INFINITE
         if primary not in self._off:
             if primary not in as_primary:
-                as_primary[primary] = self._rooms.of(primary, instance.as_primary)
+                as_primary[primary] = self._order.of(primary, instance.as_primary)
             room = as_primary[primary]
         if secondary not in self._off:
             reserved = 0.0
             if instance.reserves:
                 reserved = self._state.peers[secondary].get(primary, 0) + instance.memory
-            room = min(room, self._rooms.of(secondary, instance.as_secondary, reserved))
+            room = min(room, self._order.of(secondary, instance.as_secondary, reserved))
         return room
 
 

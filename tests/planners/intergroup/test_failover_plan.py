@@ -11,7 +11,8 @@ from iallocator.model.moves import replay
 from iallocator.options.settings import Settings
 from iallocator.planners.intergroup.context import IntergroupContext, Peers
 from iallocator.planners.intergroup.moving import Mover
-from iallocator.planners.intergroup.packing import FailoverSafe, pack
+from iallocator.planners.intergroup.packing import pack
+from iallocator.planners.node_orders import FailoverSafe
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
 from tests.seeds import seeds

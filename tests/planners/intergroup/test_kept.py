@@ -14,7 +14,7 @@ from iallocator.options.settings import Settings
 from iallocator.planners.intergroup.context import IntergroupContext, Peers
 from iallocator.planners.intergroup.infeasibility_proofs import Proofs
 from iallocator.planners.intergroup.moving import Mover
-from iallocator.planners.intergroup.packing import BestFit, NodeOrder, WorstFit
+from iallocator.planners.node_orders import BestFit, NodeOrder, WorstFit
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
 

@@ -12,7 +12,8 @@ from iallocator.n1.tolerance import FailureTolerance
 from iallocator.options.settings import Settings
 from iallocator.planners.intergroup.context import IntergroupContext, Peers
 from iallocator.planners.intergroup.moving import Mover
-from iallocator.planners.intergroup.packing import BestFit, NodeOrder, ReserveFirst, WorstFit, pack
+from iallocator.planners.intergroup.packing import pack
+from iallocator.planners.node_orders import BestFit, NodeOrder, ReserveFirst, WorstFit
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
 from tests.seeds import seeds

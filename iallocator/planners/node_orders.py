@@ -1,0 +1,238 @@
+"""Orders in which greedy packing tries nodes: worst fit, best fit, and two that keep N+1.
+
+An order is updated as instances move: a node that has changed is sorted again.  Cost: a key, a
+search and two shifts of a list for each node that has changed.
+
+Squeeze empties nodes by `WorstFitBesideReserve`.  The planners between groups try several orders,
+two of which keep N+1 by construction:
+
+* `ReserveFirst` (drbd): no instance takes the memory that a node keeps for failovers.
+* `FailoverSafe` (shared storage): no instance takes memory that a failover plan needs.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections import deque
+
+from iallocator.model.columns import CPUS, DISK, MEMORY, MEMORY_LATER
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+    from iallocator.aliases import Nodes
+    from iallocator.model.instance import Instance
+    from iallocator.model.state import State
+    from iallocator.n1.failover_plan import FailoverPlan
+
+__all__ = [
+    "BestFit", "ExactFill", "FailoverSafe", "NodeOrder", "ReserveFirst", "WorstFit",
+    "WorstFitBesideReserve", "memory_used",
+]  # fmt: skip
+
+NOTHING: Sequence[float] = (0,) * (max(CPUS, MEMORY, MEMORY_LATER) + 1)
+"""Amounts that change nothing on a node."""
+
+
+class NodeOrder:
+    """Nodes by increasing `key`, equal nodes in the order given; by default all nodes."""
+
+    __slots__ = ("_entries", "_order", "_state")
+
+    def __init__(self, state: State, nodes: Iterable[int] | None = None) -> None:
+        self._state = state
+        indices = range(len(state.cluster.nodes)) if nodes is None else nodes
+        self._entries = {index: (self.key(index), k, index) for k, index in enumerate(indices)}
+        self._order = sorted(self._entries.values())
+
+    def key(self, index: int) -> float:
+        """Return the value by which a node is sorted, in the present state."""
+        raise NotImplementedError
+
+    def renew(self, nodes: Iterable[int]) -> None:
+        """Sort those of `nodes` again that are in the order: they have changed."""
+        for index in self._entries.keys() & nodes:
+            entry = self._entries[index]
+            del self._order[bisect_left(self._order, entry)]
+            entry = self._entries[index] = (self.key(index), *entry[1:])
+            insort(self._order, entry)
+
+    def in_order(self, least: float = float("-inf")) -> Iterator[int]:
+        """Return the nodes in order, from the first one with a key of at least `least`."""
+        start = bisect_left(self._order, (least,))
+        return (index for _, _, index in self._order[start:])
+
+    def ranked(self, instance: Instance) -> Iterator[int]:
+        """Return the nodes that `instance` tries, in this order."""
+        return self.in_order()
+
+    def came(self, instance: Instance, before: Nodes, nodes: Nodes) -> None:
+        """Note that `instance` has moved from the nodes `before` to `nodes`."""
+        self.renew((*before, *nodes))
+
+    def _memory(self, index: int) -> float:
+        """Return the free MiB beside the reserve; a node with less than its reserve keeps none."""
+        free, reserved = self._state.columns[MEMORY][index], self._state.reserved[index]
+        return free - reserved if free > reserved else free
+
+
+class WorstFitBesideReserve(NodeOrder):
+    """The nodes with most free capacity beside a reserve first: the share of the scarcest resource.
+
+    The resources are memory now, memory with all instances running, and virtual cpus. `reserve`:
+    the instance that each of the `nodes` must be able to take in the end.
+    """
+
+    __slots__ = ("_cpus", "_needed", "_sizes")
+
+    def __init__(self, state: State, nodes: Sequence[int], reserve: Instance) -> None:
+        self._needed, self._cpus = reserve.memory, reserve.vcpus
+        self._sizes = [
+            (node.total_memory or 1, node.vcpu_ratio * node.total_cpus)
+            for node in state.cluster.nodes
+        ]
+        super().__init__(state, nodes)
+
+    def key(self, index: int) -> float:
+        return -self.of(index)
+
+    def of(self, index: int, more: Sequence[float] = NOTHING, reserved: float = 0) -> float:
+        """Return the free capacity of a node with `more` added and `reserved` MiB reserved."""
+        columns, kept = self._state.columns, self._state.reserved[index]
+        total, size = self._sizes[index]
+        memory = columns[MEMORY][index] + more[MEMORY] - (kept if kept > reserved else reserved)
+        later = columns[MEMORY_LATER][index] + more[MEMORY_LATER]
+        memory = min(memory, later)
+        rest = (memory - self._needed - 1) / total
+        cpus = (size - columns[CPUS][index] - more[CPUS] - self._cpus) / (size or 1)
+        return cpus if cpus < rest else rest
+
+
+class WorstFit(NodeOrder):
+    """The nodes with most free capacity first, as a share of the scarcest resource there.
+
+    The resources are memory beside the reserve, cpus, and disk if `local`.
+    """
+
+    __slots__ = ("_local",)
+
+    def __init__(self, state: State, local: bool) -> None:
+        self._local = local
+        super().__init__(state)
+
+    def key(self, index: int) -> float:
+        state, node = self._state, self._state.cluster.nodes[index]
+        columns = state.columns
+        memory = self._memory(index) / (node.total_memory or 1)
+        size = node.vcpu_ratio * node.total_cpus or 1
+        room = min(memory, 1 - columns[CPUS][index] / size)
+        return -(min(room, columns[DISK][index] / (node.total_disk or 1)) if self._local else room)
+
+
+class BestFit(NodeOrder):
+    """The nodes with least memory beside their reserve first, without those in `spare`.
+
+    Large free capacities stay for large instances.
+    """
+
+    __slots__ = ("_spare",)
+
+    def __init__(self, state: State, spare: Collection[int]) -> None:
+        self._spare = spare
+        super().__init__(state)
+
+    def key(self, index: int) -> float:
+        return self._memory(index)
+
+    def ranked(self, instance: Instance) -> Iterator[int]:
+        """Return the nodes that have the memory of `instance`, in this order."""
+        return (index for index in self.in_order(instance.memory) if index not in self._spare)
+
+
+class ReserveFirst(NodeOrder):
+    """The nodes with least memory beside what the worst failure of a peer asks of them first.
+
+    Nodes that could not keep that memory with the instance are left out.  The failures of the
+    nodes in `lost` are not counted.
+    """
+
+    __slots__ = ("lost",)
+
+    def __init__(self, state: State, lost: Collection[int]) -> None:
+        self.lost = lost
+        super().__init__(state)
+
+    def kept(self, index: int) -> float:
+        """Return the MiB that the worst failure of a peer asks of a node."""
+        if not self.lost:
+            return self._state.reserved[index]
+        peers = self._state.peers[index].items()
+        return max((amount for peer, amount in peers if peer not in self.lost), default=0)
+
+    def _memory(self, index: int) -> float:
+        return self._state.columns[MEMORY][index] - self.kept(index)
+
+    def key(self, index: int) -> float:
+        return self._memory(index)
+
+    def ranked(self, instance: Instance) -> Iterator[int]:
+        """Return the nodes that have the memory of `instance`, in this order."""
+        return self.in_order(instance.memory + 1)
+
+
+class ExactFill(ReserveFirst):
+    """First the nodes that `places` has for the memory of an instance, then `ReserveFirst`."""
+
+    __slots__ = ("_places",)
+
+    def __init__(
+        self, state: State, lost: Collection[int], places: Mapping[int, deque[int]]
+    ) -> None:
+        self._places = places
+        super().__init__(state, lost)
+
+    def ranked(self, instance: Instance) -> Iterator[int]:
+        yield from list(self._places.get(instance.memory, ()))
+        yield from super().ranked(instance)
+
+    def came(self, instance: Instance, before: Nodes, nodes: Nodes) -> None:
+        super().came(instance, before, nodes)
+        mine = self._places.get(instance.memory, deque())
+        if nodes[0] in mine:
+            mine.remove(nodes[0])
+
+
+class FailoverSafe(NodeOrder):
+    """The nodes with least memory beside what failover plans (`plans`, by group) need first.
+
+    Nodes are left out if a failure would lose an instance because of the move.
+    """
+
+    __slots__ = ("_plans",)
+
+    def __init__(self, state: State, plans: Mapping[int, FailoverPlan]) -> None:
+        self._plans = plans
+        super().__init__(state, [k for own in plans.values() for k in own.nodes])
+
+    def key(self, index: int) -> float:
+        return self._state.columns[MEMORY][index] - self._of(index).kept.get(index, 0)
+
+    def ranked(self, instance: Instance) -> Iterator[int]:
+        memory, reach = memory_used(instance), self._state.cluster.reach(instance)
+        return (k for k in self.in_order(memory) if self._of(k).allows(k, memory, reach))
+
+    def came(self, instance: Instance, before: Nodes, nodes: Nodes) -> None:
+        reach = self._state.cluster.reach(instance)
+        moved = [
+            k for node in nodes for k in self._of(node).add(node, memory_used(instance), reach)
+        ]
+        self.renew((*before, *nodes, *moved))
+
+    def _of(self, index: int) -> FailoverPlan:
+        return self._plans[self._state.cluster.nodes[index].group.index]
+
+
+def memory_used(instance: Instance) -> int:
+    """Return the MiB that `instance` uses on its primary."""
+    return instance.memory if instance.uses_memory else 0
