@@ -234,14 +234,6 @@ class NodeReport:
         """Whether some placement with the node passes every limit."""
         return any(role.placements for role in self.roles)
 
-    def document(self) -> Json:
-        """The node as JSON."""
-        return {
-            "name": self.name,
-            "excluded": self.excluded,
-            "roles": [role.document for role in self.roles],
-        }
-
 
 @dataclass(frozen=True, slots=True)
 class Unsurvived:
@@ -304,19 +296,19 @@ class Standing:
         self._told = told
         self._unchecked = unchecked
 
-    @property
-    def nodes(self) -> list[str]:
-        """The names of its nodes, primary first."""
-        return self._cluster.node_names(self._nodes)
-
-    @property
-    def told(self) -> str:
-        """What it was ranked by, in words."""
+    def words(self, node: str) -> str:
+        """Return what it was ranked by, and the role of the node called `node` in it."""
         told = self._told
         if self.score is not None:
             told = f"score {scored(self.score, self.penalty)}"
             told += " for violated soft constraints" if self.penalty else ""
-        return told + ("; N+1 not checked" if self._unchecked else "")
+        if self._unchecked:
+            told += "; N+1 not checked"
+        if len(self._nodes) > 1:
+            primary, secondary = self._cluster.node_names(self._nodes)
+            first = node == primary
+            told += f", as primary, with {secondary}" if first else f", as secondary of {primary}"
+        return told
 
 
 @dataclass(slots=True)

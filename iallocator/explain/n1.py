@@ -10,7 +10,7 @@ from iallocator.tolerances import SCORE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
     from typing import Any
 
     from iallocator.aliases import Nodes
@@ -74,10 +74,11 @@ class RecordingN1Check(FailureTolerance):
         for nodes in self.cleared(Move(instance, before, nodes) for nodes in placements):
             self._verdicts[instance.name, nodes] = True
 
-    def knows(self, instance: Instance, nodes: tuple[int, ...]) -> bool:
-        """Return whether the placement of `instance` on `nodes` has been checked."""
+    def unknown(self, instance: Instance, placements: Collection[Nodes]) -> list[Nodes]:
+        """Return those of the `placements` of `instance` that have not been checked, in order."""
         self._renew()
-        return (instance.name, nodes) in self._verdicts
+        verdicts, name = self._verdicts, instance.name
+        return sorted(nodes for nodes in placements if (name, nodes) not in verdicts)
 
     def decides(self, instance: Instance, nodes: tuple[int, ...]) -> bool:
         """Check the placement; return whether there was enough effort left to decide it.

@@ -204,7 +204,7 @@ class Recorder:
             best = best_of_nodes(candidates, rejected)
             asked = {nodes for lost, _, nodes in best.values() if not lost}
             unchecked = set()
-            unknown = [nodes for nodes in sorted(asked) if not check.knows(instance, nodes)]
+            unknown = check.unknown(instance, asked)
             if not effort.spent:
                 check.clear(instance, unknown[:left])
             for nodes in unknown:

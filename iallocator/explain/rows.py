@@ -73,16 +73,19 @@ class NodeRow:
             lost = (o for o in group.unsurvived if node.name in o.nodes)
             first = next((failure_words(one, self._instance) for one in lost), None)
             return [*rejected, first or "FailN1: a failure could not be survived"]
-        told, nodes = standing.told, standing.nodes
-        if len(nodes) > 1:
-            position = nodes.index(node.name)
-            other = nodes[1 - position]
-            told += f", as {'secondary of' if position else 'primary, with'} {other}"
+        told = standing.words(node.name)
         return [told] if self.verdict == ANSWER else [told, *rejected]
 
     def document(self) -> Json:
         """The node and the row as JSON."""
-        found: Json = {**self.node.document(), "verdict": self.verdict, "why": self.why}
+        node = self.node
+        found: Json = {
+            "name": node.name,
+            "excluded": node.excluded,
+            "roles": [role.document for role in node.roles],
+            "verdict": self.verdict,
+            "why": self.why,
+        }
         if self.score is not None:
             found["score"] = round(self.score, 10)
         if self.penalty:

@@ -67,7 +67,7 @@ class Table:
         rows = [([short(cell) for cell in row], tone) for row, tone in self._rows]
         rows.insert(0, (titles, "head"))
         widths = [max(columns_of(row[k]) for row, _ in rows) for k in range(len(titles))]
-        if most:
+        if most and sum(widths) + len(GAP) * (len(widths) - 1) > most:
             columns = list(zip(*(row for row, _ in rows)))
             widths = self._narrowed(widths, columns, most)
             rows = [(row, tone) for cells, tone in rows for row in _wrapped(cells, widths)]

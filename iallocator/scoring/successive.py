@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SuccessiveKernels"]
 
-MANY_NODES = 100
+MANY_NODES = 20
 """From so many nodes on, sums over all nodes are faster with the array library."""
 
 

@@ -268,7 +268,8 @@ def pretty(document: object, finite: bool = False) -> str:
             begin -= 1
         parts += text[end:begin], repr(float(text[begin : form.end()])).encode()
         end = form.end()
-    text = b"".join([*parts, text[end:]])
+    if parts:
+        text = b"".join([*parts, text[end:]])
     if text.isascii() and b"\x7f" not in text:
         return text.decode()
     return _printable(text.decode())
