@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from iallocator.calls.layout import referred
 from iallocator.commands.command import Result
-from iallocator.commands.earlier_requests import as_then, case_named, since_then
 from iallocator.commands.other_options import words_of_question
-from iallocator.commands.questions import request_of
 from iallocator.engine import read, reading_for
 from iallocator.errors import UsageError
 from iallocator.explain.explain import explain_request
@@ -27,7 +26,12 @@ __all__ = ["ask", "explain"]
 def explain(command: Command) -> Result:
     """Explain the answer to the request in the file (- or none: stdin), or to a captured call."""
     path = document_path(command.settings, command.positional)
-    case = case_named([*command.positional, command.settings.ialloc_src])
+    named = [*command.positional, command.settings.ialloc_src]
+    case = None
+    if any(map(referred, named)):
+        from iallocator.commands.earlier_requests import as_then, case_named, since_then
+
+        case = case_named(named)
     if case is not None:
         command.settings = as_then(case, command.settings, "explain")
     raw = read_file(path, command.settings.max_input)
@@ -39,6 +43,8 @@ def explain(command: Command) -> Result:
 
 def ask(command: Command) -> Result:
     """Answer the question about the cluster in the file (- or none: stdin), or elsewhere."""
+    from iallocator.commands.questions import request_of
+
     kind, names, command.positional = words_of_question(command.positional)
     source = command.read()
     raw = request_of(kind, names, command.settings, source)

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
-from iallocator.explain.facts import PENALTY, Placed, Standing, Term
+from iallocator.explain.facts import PENALTY, GroupReport, Placed, Standing, Term
 from iallocator.placement.results import penalty_in
 from iallocator.ranking.lost_allocations import shown
 from iallocator.scoring.candidates import keep_best
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from iallocator.aliases import Nodes
     from iallocator.explain.contributions import Contributions
-    from iallocator.explain.facts import GroupReport
     from iallocator.explain.survey import Survey
     from iallocator.model.cluster import Cluster, Group
-    from iallocator.model.instance import Instance
     from iallocator.placement.results import (
         AllocationRequest,
         GroupPlacements,
         MoveResult,
+        NodeQuery,
         RankedGroups,
         RankedMoves,
     )
@@ -42,7 +40,6 @@ __all__ = [
 ]
 
 
-@dataclass(slots=True)
 class Asked:
     """What a group said when it was asked to take an instance.
 
@@ -50,15 +47,16 @@ class Asked:
     `penalty_before` is what the instance violates where it was.
     """
 
-    turn: int
-    kind: str
-    instance: Instance
-    group: Group
-    report: GroupReport
-    scores: Contributions | None = None
-    best: Nodes = ()
-    penalty_before: float = 0.0
-    survey: Survey | None = None
+    def __init__(self, turn: int, query: NodeQuery, group: Group) -> None:
+        self.turn = turn
+        self.kind = query.kind
+        self.instance = query.instance
+        self.group = group
+        self.report = GroupReport(group.name, group.uuid, group.alloc_policy)
+        self.scores: Contributions | None = None
+        self.best: Nodes = ()
+        self.penalty_before = 0.0
+        self.survey: Survey | None = None
 
     def note(
         self,
@@ -104,8 +102,9 @@ class Asked:
                 cluster.node_names(nodes),
                 score,
                 terms,
+                {},
                 ranks[nodes] if ranks else "",
-                penalty=penalty,
+                penalty,
             )
             for (nodes, score, terms), penalty in zip(scored, penalties)
         ]
@@ -119,8 +118,7 @@ class Asked:
         return self.report.failures == outcome.failures
 
 
-@dataclass(slots=True)
-class Choice:
+class Choice(NamedTuple):
     """The groups that were compared for an instance, each with what it said, best first."""
 
     turn: int
@@ -208,8 +206,8 @@ def placed_by(
             cluster.node_names(nodes),
             score,
             terms,
-            ", ".join(f"{name} {value}" for name, value in order.criteria(nodes)),
             over if k == 0 else {},
+            ", ".join(f"{name} {value}" for name, value in order.criteria(nodes)),
         )
         for k, (nodes, score, terms) in enumerate(found)
     ]

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import sqrt
+from typing import TYPE_CHECKING, NamedTuple
 
 from iallocator.aliases import Json
 from iallocator.explain.facts import DECIMALS, PENALTY, Placed, Term
 from iallocator.scoring.metrics import STATISTICS, terms
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.scoring.scalar import ScalarKernel
@@ -55,8 +54,7 @@ class Contributions:
         return float(sum(self._kernel.terms_of(self._instance, nodes)))
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(NamedTuple):
     """One statistic in two placements."""
 
     mine: Term

@@ -6,22 +6,20 @@ that it is made of are in `iallocator.explain.facts`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
 
 from iallocator.aliases import Json
 from iallocator.explain.contributions import difference_document
 from iallocator.explain.facts import GroupReport, Placed
 from iallocator.explain.rows import node_rows
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 __all__ = ["Decision", "Explanation", "StepReport"]
 
 
-@dataclass(frozen=True, slots=True)
-class StepReport:
+class StepReport(NamedTuple):
     """One step of a move: what kind it is, its target node, and both in words."""
 
     move: str
@@ -33,7 +31,6 @@ class StepReport:
         return {"move": self.move, "node": self.node, "words": self.words}
 
 
-@dataclass(slots=True)
 class Decision:
     """Where one instance goes, and why.
 
@@ -55,16 +52,25 @@ class Decision:
         What the other groups offered because its own cannot take it.
     """
 
-    instance: str
-    subject: str
-    answer: Placed | None
-    groups: list[GroupReport]
-    notes: list[str] = field(default_factory=list)
-    present: list[str] = field(default_factory=list)
-    steps: list[StepReport] = field(default_factory=list)
-    reason: str = ""
-    choice: Decision | None = None
-    elsewhere: Decision | None = None
+    def __init__(
+        self,
+        instance: str,
+        subject: str,
+        answer: Placed | None,
+        groups: list[GroupReport],
+        notes: list[str] | None = None,
+        reason: str = "",
+    ) -> None:
+        self.instance = instance
+        self.subject = subject
+        self.answer = answer
+        self.groups = groups
+        self.notes = [] if notes is None else notes
+        self.present: list[str] = []
+        self.steps: list[StepReport] = []
+        self.reason = reason
+        self.choice: Decision | None = None
+        self.elsewhere: Decision | None = None
 
     @property
     def moves(self) -> bool:
@@ -168,18 +174,25 @@ def _group_document(group: GroupReport, answer: Placed | None, instance: str, sc
     return found
 
 
-@dataclass(slots=True)
 class Explanation:
     """Why the answer to a request is what it is.
 
     ``response`` is the answer itself, unchanged; ``remarks`` are for people.
     """
 
-    kind: str
-    response: Json
-    settings: Json
-    decisions: list[Decision]
-    remarks: list[str] = field(default_factory=list)
+    def __init__(
+        self,
+        kind: str,
+        response: Json,
+        settings: Json,
+        decisions: list[Decision],
+        remarks: list[str],
+    ) -> None:
+        self.kind = kind
+        self.response = response
+        self.settings = settings
+        self.decisions = decisions
+        self.remarks = remarks
 
     def document(self, brief: bool = False) -> Json:
         """The explanation as JSON; `brief`: only what was decided."""

@@ -6,11 +6,10 @@ contributions: lower is better.  Memory and disk are in MiB.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
 
 from iallocator.aliases import Json, Nodes
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Protocol
@@ -48,8 +47,7 @@ DECIMALS = 10
 """Figures in JSON are rounded to this many decimals."""
 
 
-@dataclass(frozen=True, slots=True)
-class Term:
+class Term(NamedTuple):
     """One statistic of the score, before and after a placement.
 
     ``before`` and ``after`` are the statistic itself; its contribution to the score
@@ -83,8 +81,7 @@ class Term:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Placed:
+class Placed(NamedTuple):
     """A possible placement and what its score is made of.
 
     ``penalty`` is what violated soft constraints add to the score; it is one of the ``terms``
@@ -96,8 +93,8 @@ class Placed:
     nodes: list[str]
     score: float
     terms: list[Term]
+    over: dict[str, str]
     rank: str = ""
-    over: dict[str, str] = field(default_factory=dict)
     penalty: float = 0.0
 
     @property
@@ -134,8 +131,7 @@ def scored(score: float, penalty: float) -> str:
     return f"{score:.8f}" + (f" + {penalty:.12g}" if penalty else "")
 
 
-@dataclass(frozen=True, slots=True)
-class RoleRejection:
+class RoleRejection(NamedTuple):
     """Why a node cannot take a role: what it is counted as, and the numbers.
 
     ``beside`` names the primary for which alone it holds; "" if it holds for any.
@@ -235,8 +231,7 @@ class NodeReport:
         return any(role.placements for role in self.roles)
 
 
-@dataclass(frozen=True, slots=True)
-class Unsurvived:
+class Unsurvived(NamedTuple):
     """A placement rejected by global N+1.
 
     If ``failing`` failed, ``instance`` would find no place, and ``why``.  ``already``
@@ -311,7 +306,6 @@ class Standing:
         return told
 
 
-@dataclass(slots=True)
 class GroupReport:
     """A node group: what it offers, and what stands in the way.
 
@@ -339,23 +333,24 @@ class GroupReport:
         Node -> how it stands, of those that could take the instance by their limits.
     """
 
-    name: str
-    uuid: str
-    alloc_policy: str
-    obstacle: str = ""
-    by_losses: bool = False
-    strategy: str = ""
-    ranking: list[tuple[str, list[tuple[str, str]]]] = field(default_factory=list)
-    rejected_by_strategy: dict[str, str] = field(default_factory=dict)
-    placements: list[Placed] = field(default_factory=list)
-    successes: int = 0
-    failures: dict[str, int] = field(default_factory=dict)
-    unsurvived: list[Unsurvived] = field(default_factory=list)
-    closest: str = ""
-    verdict: str = ""
-    standings: dict[str, Standing] = field(default_factory=dict)
-    survey: Survey | None = None
-    _nodes: list[NodeReport] | None = None
+    def __init__(self, name: str, uuid: str, alloc_policy: str, obstacle: str = "") -> None:
+        self.name = name
+        self.uuid = uuid
+        self.alloc_policy = alloc_policy
+        self.obstacle = obstacle
+        self.by_losses = False
+        self.strategy = ""
+        self.ranking: list[tuple[str, list[tuple[str, str]]]] = []
+        self.rejected_by_strategy: dict[str, str] = {}
+        self.placements: list[Placed] = []
+        self.successes = 0
+        self.failures: dict[str, int] = {}
+        self.unsurvived: list[Unsurvived] = []
+        self.closest = ""
+        self.verdict = ""
+        self.standings: dict[str, Standing] = {}
+        self.survey: Survey | None = None
+        self._nodes: list[NodeReport] | None = None
 
     @property
     def nodes(self) -> list[NodeReport]:

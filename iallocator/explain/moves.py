@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
 from iallocator.explain.choices import (
     CHOSEN_AS_NEW,
@@ -25,7 +25,6 @@ from iallocator.explain.survey import LEFT, exclusions
 from iallocator.ganeti.opcodes import job
 from iallocator.model.moves import places_after
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -45,8 +44,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Decided:
+class Decided(NamedTuple):
     """What became of an instance that was to move, and what the group said that decided it."""
 
     instance: Instance

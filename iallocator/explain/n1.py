@@ -70,8 +70,8 @@ class RecordingN1Check(FailureTolerance):
 
     def clear(self, instance: Instance, placements: Sequence[Nodes]) -> None:
         """Note those of `placements`, of one group, that sums allow; the others stay unknown."""
-        before = self._before.get(instance.name, ())
-        for nodes in self.cleared(Move(instance, before, nodes) for nodes in placements):
+        first = self._move(instance, placements[0]) if placements else None
+        for nodes in self.cleared(first, placements) if first else ():
             self._verdicts[instance.name, nodes] = True
 
     def unknown(self, instance: Instance, placements: Collection[Nodes]) -> list[Nodes]:

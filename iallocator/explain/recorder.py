@@ -8,7 +8,6 @@ asked for again afterwards.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from functools import wraps
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -82,27 +81,27 @@ def aside(note: Note) -> Note:
     return cast("Note", noted)
 
 
-@dataclass(slots=True)
 class Recorder:
     """The trace of one request; `left` are the nodes that it takes instances off.
 
     `late`: time was up before there was an answer.
     """
 
-    left: Collection[int] = ()
-    asked_of: dict[str, list[Asked]] = field(default_factory=dict)
-    choices: dict[str, list[Choice]] = field(default_factory=dict)
-    outcomes: list[tuple[Instance, MoveResult]] = field(default_factory=list)
-    late: bool = False
-    _context: Context | None = None
-    _open: Asked | None = None
-    _turn: int = 0
-    _indices: dict[str, int] | None = None
-    _as_read: dict[str, Instance] | None = None
-    _statistics: dict[int, SuccessiveKernels] = field(default_factory=dict)
-    _kernels: Kept[None, dict[tuple[int, str], ScalarKernel]] = field(default_factory=dict)
-    _standings: Kept[None, dict[tuple[int, str], list[Term]]] = field(default_factory=dict)
-    _nodes: NodeHistory = field(default_factory=NodeHistory)
+    def __init__(self, left: Collection[int] = ()) -> None:
+        self.left = left
+        self.asked_of: dict[str, list[Asked]] = {}
+        self.choices: dict[str, list[Choice]] = {}
+        self.outcomes: list[tuple[Instance, MoveResult]] = []
+        self.late = False
+        self._context: Context | None = None
+        self._open: Asked | None = None
+        self._turn = 0
+        self._indices: dict[str, int] | None = None
+        self._as_read: dict[str, Instance] | None = None
+        self._statistics: dict[int, SuccessiveKernels] = {}
+        self._kernels: Kept[None, dict[tuple[int, str], ScalarKernel]] = {}
+        self._standings: Kept[None, dict[tuple[int, str], list[Term]]] = {}
+        self._nodes = NodeHistory()
 
     @property
     def n1_check(self) -> type[RecordingN1Check]:
@@ -280,7 +279,7 @@ class Recorder:
                 terms = [Term(a.name, a.weight, a.before, b.after) for a, b in zip(before, after)]
                 score = sum(term.contribution_after for term in terms)
                 names = self.context.cluster.node_names(said.best)
-                said.report.placements = [Placed(said.group.name, names, score, terms)]
+                said.report.placements = [Placed(said.group.name, names, score, terms, {})]
                 said.report.successes = 1
             else:
                 said.report.failures = {found.reason: 1}
@@ -328,9 +327,7 @@ class Recorder:
         return self._open
 
     def _begin(self, evaluator: TracedEvaluator, query: NodeQuery) -> Asked:
-        group = evaluator.group
-        report = GroupReport(group.name, group.uuid, group.alloc_policy)
-        said = Asked(self._next(), query.kind, query.instance, group, report)
+        said = Asked(self._next(), query, evaluator.group)
         self.asked_of.setdefault(query.instance.name, []).append(said)
         return said
 

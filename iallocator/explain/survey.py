@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cached_property
 
 from iallocator.explain.facts import NodeReport, RoleRejection, RoleReport
@@ -182,7 +181,7 @@ class Survey:
                 assert rejection is not None
                 found.append(
                     RoleReport(
-                        "only" if alone else "primary", 0, [replace(rejection, placements=others)]
+                        "only" if alone else "primary", 0, [rejection._replace(placements=others)]
                     )
                 )
         if index in self._secondaries:
@@ -246,14 +245,14 @@ class Survey:
         number = takers - len(special)
         rejections = []
         if usual is not None and (number or not takers):
-            rejections.append(replace(usual, placements=number))
+            rejections.append(usual._replace(placements=number))
         possible = number if usual is None else 0
         for primary, rejection in special.items():
             if rejection is None:
                 possible += 1
             else:
                 name = self._cluster.nodes[primary].name
-                rejections.append(replace(rejection, beside=name, placements=1))
+                rejections.append(rejection._replace(beside=name, placements=1))
         return RoleReport("secondary", possible, rejections)
 
 

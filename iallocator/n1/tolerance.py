@@ -353,25 +353,24 @@ class FailureTolerance:
         effort.undecided += 1
         return False
 
-    def cleared(self, moves: Iterable[Move]) -> list[Nodes]:
-        """Return the new nodes of those of `moves` that sums allow; others may be allowed, too.
+    def cleared(self, first: Move, placements: Sequence[Nodes]) -> list[Nodes]:
+        """Return those of `placements` that sums allow; others may be allowed, too.
 
-        All are moves of one instance from the same nodes into one group.  Cost: as one check, and
-        a few comparisons for each move.
+        All are placements in one group of the instance of `first`, from where that moves it.
+        Cost: as one check, and a few comparisons for each placement.
         """
-        moves = list(moves)
-        if not moves or self.rules.requires_all or self.rules.namesake is not None:
+        if self.rules.requires_all or self.rules.namesake is not None:
             return []
-        instance, first = moves[0].instance, moves[0].after
+        instance = first.instance
         self._renew()
-        self._leave(moves[0])
-        watch = self._watch(self._state.cluster.nodes[first[0]].group)
+        self._leave(first)
+        watch = self._watch(self._state.cluster.nodes[first.after[0]].group)
         taken = instance.memory if instance.uses_memory else 0
         if watch.movers(taken, self.rules):
             return []
         return [
             nodes
-            for nodes in (move.after for move in moves)
+            for nodes in placements
             if next(self._overloaded(watch, taken, nodes[0]), None) is None
             and not watch.endangered(self.rules, instance, nodes)
         ]
