@@ -157,7 +157,8 @@ def test_placement_that_sums_clear_breaks_no_failure(mode: str) -> None:
             online = [index for index in group.nodes if case.cluster.nodes[index].online]
             before = {index for index in online if survives(case, index)}
             tolerance = case.context.tolerance(case.context.all_nodes())
-            for nodes in tolerance.cleared(Move(case.new, (), (online[0],)), [(index,) for index in online]):
+            first = Move(case.new, (), tuple(online[:1]))
+            for nodes in tolerance.cleared(first, [(index,) for index in online]):
                 cleared += 1
                 with case.state.trial():
                     case.state.place(case.new, nodes)
