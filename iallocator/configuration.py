@@ -1,9 +1,9 @@
 """Read option defaults from the configuration file.
 
-TOML.  What stands at the top counts for requests, and in every command in which that option
-acts; the table of a command, ``[balance]``, for that command, and more than the top.  Keys are
-the long names of options without their dashes.  A file that is wrong is an error, for requests
-of Ganeti too: to answer by other settings than somebody wrote down would be a wrong answer.
+The file is TOML.  Keys are the long names of options without their dashes.  Values at the top apply
+to requests, and to every command in which the option has an effect.  The table of a command,
+``[balance]``, applies to that command, and overrides the top.  An invalid file is an error, for
+requests of Ganeti too: an answer by other settings than those in the file would be wrong.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from iallocator.options.table import Option
 
     Found = dict[str, tuple[Any, str]]
-    """Attribute of the settings -> value, and where it came from."""
+    """Attribute of the settings -> value, and its origin."""
 
 __all__ = ["Configuration", "configure"]
 
@@ -38,28 +38,28 @@ BY_HAND = {
         ("execute", "resume", "done_by_hand"), "what changes a cluster is asked for each time"
     ),
 }
-"""What stands on a command line only, and why."""
+"""Attributes that only the command line can set -> the reason."""
 
 CLUSTERS = ("text_data", "simulate", "luxi", "rapi")
-"""Where a cluster may come from instead of a document."""
+"""Attributes that name another source of the cluster than a document."""
 
 REACHING = ("cacert", "insecure", "credentials")
-"""How a cluster at a distance is reached."""
+"""Attributes for the connection to a remote cluster."""
 
 OF_COMMANDS = (*CLUSTERS, *REACHING, "ialloc_src")
-"""What stands in tables of commands only: at the top it would replace what Ganeti asks about."""
+"""Attributes for tables of commands only: at the top they replace the cluster of a request."""
 
 ASKING = ("", "explain")
-"""Who reads a request from a file even if the cluster comes from elsewhere."""
+"""Commands that read a request from a file even if the cluster comes from another source."""
 
 
 class Configuration:
-    """What the file at `path` says; `commands` are the names of the tables that it may have.
+    """The contents of the file at `path`; `commands` are the names of possible tables.
 
     Raises
     ------
     UsageError
-        If it cannot be read, is no TOML, or has another table.
+        If the file cannot be read, is not TOML, or has another table.
     """
 
     def __init__(self, path: str, commands: Collection[str]) -> None:
@@ -78,29 +78,31 @@ class Configuration:
             raise UsageError(f"{path}: [{name}]: no such command{near}")
 
     def text(self, key: str) -> str:
-        """What stands at the top under `key`, whatever else is wrong; "" if that is no text."""
+        """Return the value of `key` at the top, even if other values are invalid; "" if no text."""
         value = self._top.get(key)
         return value if isinstance(value, str) else ""
 
     @property
     def commands(self) -> Collection[str]:
-        """The commands that have a table."""
+        """Return the commands that have a table."""
         return self._tables.keys()
 
     def top(self) -> Found:
-        """What stands at the top.
+        """Return the values at the top.
 
         Raises
         ------
         UsageError
-            If something of it is no common option, or makes no sense.
+            If a key is not a common option, or a value is invalid.
         """
         return self._read(self._top, "", COMMON, unknown)
 
     def of(
         self, command: str, table: Sequence[Option], rejection: Callable[[str], str] = unknown
     ) -> Found:
-        """What the table of `command` says; `table` are its options, `rejection` is as in `parse`.
+        """Return the values in the table of `command`; `table` has the options of the command.
+
+        `rejection` is as in `parse`.
 
         Raises
         ------
@@ -155,7 +157,7 @@ def configure(
 ) -> None:
     """Complete `settings` of the command line, of `command` or a request, from the file at `path`.
 
-    Stored cases say themselves what they were answered with: `replay` takes its own table only.
+    `replay` uses its own table only, because stored cases contain the options of their requests.
 
     Raises
     ------
@@ -171,7 +173,7 @@ def configure(
 
 
 def apply(settings: Settings, found: Found) -> None:
-    """Let `found` count in `settings`, and note where it came from."""
+    """Apply `found` to `settings`, and record the origins."""
     for target, (value, _) in found.items():
         setattr(settings, target, value)
     settings.origins = {target: origin for target, (_, origin) in found.items()}
@@ -184,7 +186,7 @@ def _not_overridden(
 ) -> Found:
     """Return the settings in `found` that the command line does not override."""
     gone = set(settings.chosen)
-    if gone & {"n1_off", "compat"}:  # who asks for hail's ways asks for its N+1
+    if gone & {"n1_off", "compat"}:  # --compat hail includes the N+1 of hail
         gone.add("n1")
     if positional or "ialloc_src" in gone:
         gone |= {"ialloc_src", *(CLUSTERS if command not in ASKING else ())}
@@ -192,7 +194,7 @@ def _not_overridden(
         gone |= {*CLUSTERS, *(("ialloc_src",) if command not in ASKING else ())}
     left = {target: what for target, what in found.items() if target not in gone}
     address = left["rapi"][0] if "rapi" in left else settings.rapi
-    if not address or address.startswith("file:"):  # nobody is to be reached
+    if not address or address.startswith("file:"):  # there is no connection
         left = {target: what for target, what in left.items() if target not in REACHING}
     return left
 
@@ -219,7 +221,7 @@ def _value(option: Option, given: Any) -> Any:
 
 
 def _one(option: Option, given: Any) -> Any:
-    """Read `given` as on the command line, where everything is text; a number is no name."""
+    """Read `given` as on the command line, where each value is text; reject a number for a name."""
     assert option.read is not None
     if isinstance(given, bool):
         return option.read("yes" if given else "no")

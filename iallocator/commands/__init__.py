@@ -1,4 +1,4 @@
-"""The table of commands: what a person can ask for besides the answer to a request.
+"""The table of commands, which an administrator runs.
 
 A row names the modules with the options of a command and with the function that does its work. They
 are loaded when its help is shown, or when it is run. `iallocator.commands.runner.run` runs every
@@ -133,9 +133,8 @@ def settings_of(name: str) -> type[CommandSettings]:
 def find_command(arguments: Sequence[str]) -> str:
     """Return the command among `arguments`, or "".
 
-    Options may stand before it; the value of an option that takes one is no command.  Which
-    take one, the options of the command itself included, is known only once it is found: a
-    word is the command if its own options leave it where it stands.
+    Options may precede it; the value of an option is not a command.  Which options take a value
+    depends on the command: a word is the command if, with its own options, it is no value.
     """
     if not any(word in COMMANDS for word in arguments):
         return ""
@@ -150,12 +149,12 @@ def find_command(arguments: Sequence[str]) -> str:
 
 
 def check_command(arguments: Sequence[str]) -> None:
-    """Complain if the first word of `arguments`, among which is no command, looks like one.
+    """Check the first word of `arguments`, which contain no command.
 
     Raises
     ------
     UsageError
-        If it is neither a file nor written like one, with a slash or a dot.
+        If the word is not a file, and has no slash and no dot: it is probably a mistyped command.
     """
     import os
 
@@ -171,7 +170,7 @@ def check_command(arguments: Sequence[str]) -> None:
 
 
 def options_of(name: str) -> Sequence[Option]:
-    """Return the options that act in the command `name`: its own, then the common ones."""
+    """Return the options that have an effect on the command `name`: its own, then common ones."""
     from iallocator.commands.common_options import table_of
 
     own = settings_of(name).options
@@ -184,7 +183,7 @@ def run_command(name: str, arguments: Sequence[str]) -> int:
     Raises
     ------
     IallocatorError
-        Where the program would end with exit status 2.
+        If the program would end with exit status 2.
     """
     from iallocator.commands.common_options import rejection_of
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from iallocator.sources import Source
 
     Follower = Callable[[Records], None]
-    """Told how far an execution is."""
+    """Is called with the records of an execution whenever they change."""
 
     Followed = Callable[[JobQueue], Follower]
 

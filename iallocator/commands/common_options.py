@@ -1,9 +1,9 @@
-"""Which options of all commands act in which command, and why the others do not.
+"""Which common options have an effect on which command, and why not on the others.
 
-A command accepts what acts there; `--help` lists that and no more.  Everything else is
-rejected with its reason: an option that is accepted and does nothing looks as if it did.
-Requests (the plugin's call, which has no command) take every common option: Ganeti
-passes one set of parameters to requests of every type.
+A command accepts the options that have an effect on it, and `--help` lists only these. It rejects
+every other option with the reason, because an option without an effect misleads. Requests (the
+call of Ganeti, without a command) take every common option: Ganeti passes the same parameters to
+requests of every type.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["REQUESTS", "WHERE", "accepted", "only_accepted", "rejection_of", "table_of"]
 
 REQUESTS = frozenset({"ask", "config", "explain", "replay"})
-"""The commands that are about requests: what acts in a request acts there."""
+"""The commands that answer requests: options of requests have an effect on them."""
 
 BALANCERS = frozenset({"balance", "check"})
 
@@ -29,18 +29,18 @@ PLANNERS = (
 )
 
 LISTS = frozenset({"show", "snapshot"})
-"""The commands that say what there is, and decide nothing."""
+"""The commands that show data, and decide nothing."""
 
 SHOWN = PLANNERS | LISTS | {"ask", "config", "constraints", "explain", "repair", "report"}
 """The commands that read one document and write about it."""
 
 LIKE_HTOOLS = frozenset({"balance", "capacity", "check", "squeeze"})
-"""The planners that one of htools' programs is like."""
+"""The planners that correspond to a program of htools."""
 
 EVERY = SHOWN | {"replay"}
 
 BY_SCORE = "it goes by the score"
-"""Why a planner has no other rank."""
+"""Why a planner has no other ranking."""
 
 RANKS = "it ranks what fits, and changes nothing about whether it does"
 
@@ -121,7 +121,7 @@ WHERE: dict[str, tuple[frozenset[str], Reasons]] = {
     "stickiness": (
         REQUESTS | {"compress", "constraints", "place", "redistribute"},
         {
-            "balance-groups": "who moves has left its node, and nobody else chooses",
+            "balance-groups": "an instance that moves leaves its node, and no other one chooses",
             "make-room": RANKS,
             "": BY_SCORE,
         },
@@ -165,16 +165,17 @@ WHERE: dict[str, tuple[frozenset[str], Reasons]] = {
     "version": (EVERY | {"history"}, {}),
     "help": (EVERY | {"history"}, {}),
 }
-"""Attribute of the settings -> the commands where it acts, and the reasons of the others.
+"""Attribute of the settings -> the commands on which it has an effect, and reasons for others.
 
-An option without an entry acts only in requests, by `IN_REQUESTS`.
+The reasons map a command, or "" for all other commands, to the reason. An option without an entry
+has an effect only on requests, by `IN_REQUESTS`.
 """
 
 IN_REQUESTS: tuple[frozenset[str], Reasons] = (
     REQUESTS,
     {"": "it affects only the answer to a request"},
 )
-"""The entry of an option that `WHERE` does not list."""
+"""The entry of an option that is not in `WHERE`."""
 
 WHERE["affinity_overhead"] = (
     REQUESTS | INTERGROUP | {"constraints", "make-room"},
@@ -219,7 +220,7 @@ for _commands, _reasons in WHERE.values():
 
 
 def table_of(command: str, own: Sequence[Option] = ()) -> tuple[Option, ...]:
-    """The common options that act in `command`, without names that its `own` ones have."""
+    """Return the common options with an effect on `command`, without names of its `own` options."""
     taken = {name for option in own for name in option.names}
     found = [
         option
@@ -230,7 +231,7 @@ def table_of(command: str, own: Sequence[Option] = ()) -> tuple[Option, ...]:
 
 
 def _without(option: Option, taken: set[str]) -> Option:
-    """`option` under those of its names that are not `taken`."""
+    """Return `option` with those of its names that are not `taken`."""
     if taken.isdisjoint(option.names):
         return option
     names = " ".join(name for name in option.names if name not in taken)
@@ -244,18 +245,18 @@ ELSEWHERE = {
         "--undo": "a journal of repair is undone by iallocator balance -L --undo JOURNAL",
     },
 }
-"""Commands -> options of other planners that they do not have, and what to do instead."""
+"""Command -> an option of other planners that it does not have -> what to use instead."""
 
 
 def accepted(command: str, option: Option) -> bool:
-    """Whether the common `option` acts in `command`."""
+    """Return whether the common `option` has an effect on `command`."""
     return command in WHERE.get(option.target, IN_REQUESTS)[0]
 
 
 def rejection_of(command: str, table: Sequence[Option]) -> Callable[[str], str]:
-    """Says of the name of an option that `command` does not have why that is so.
+    """Return a function that says why `command` does not have the option with a name.
 
-    `table`: the options that it has.
+    `table`: the options of the command.
     """
     rejected = {
         name: option for option in COMMON if not accepted(command, option) for name in option.names
@@ -279,6 +280,6 @@ def rejection_of(command: str, table: Sequence[Option]) -> Callable[[str], str]:
 
 
 def only_accepted(command: str, words: Sequence[str]) -> list[str]:
-    """Those of `words`, options with their values attached, that act in `command`."""
+    """Return those of `words`, options with attached values, that have an effect on `command`."""
     names = {name for option in table_of(command) for name in option.names}
     return [word for word in words if word.partition("=")[0] in names]

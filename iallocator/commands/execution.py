@@ -1,8 +1,8 @@
-"""Carrying a plan out, showing its jobs, or going on where an execution was interrupted.
+"""Execute a plan, show its jobs, or resume an interrupted execution.
 
-Exit status 0: everything was done that can be done now; the rest waits for a person (a reboot, for
-example), and the report says for what.  1: something failed, was rejected, or did not come back in
-time.  128 and the number of the signal: interrupted.
+Exit status 0: everything was done that can be done now; the rest waits for an administrator (a
+reboot, for example), and the report says for what.  1: a job failed or was rejected, or a node did
+not answer in time.  128 plus the number of the signal: interrupted.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ if TYPE_CHECKING:
 
     Load = Callable[[], Cluster]
 
-__all__ = ["begin", "resume", "show_report", "told_by"]
+__all__ = ["begin", "records_in", "resume", "show_report"]
 
 FOLLOWED = ("repair",)
-"""Commands whose executions somebody follows: none goes on without."""
+"""Commands with a follower of their executions, which cannot be resumed without it."""
 
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -67,7 +67,7 @@ TWICE = b"iallocator: left at once; what is in the queue goes on, --resume shows
 
 
 class _Execution:
-    """One execution: its journal's head, its jobs, and how far they are."""
+    """One execution: the head of its journal, its jobs, and their states."""
 
     def __init__(
         self,
@@ -82,13 +82,13 @@ class _Execution:
         self.records = records or _new_records(head)
 
     def report(self, load: Load | None) -> Json:
-        """What was done, and where everything is now, if the cluster can be asked."""
+        """Return what was done, and where all instances are now, if the cluster can be read."""
         places: Places | None = None
         if load is not None:
             try:
                 places = places_of(load())
             except IallocatorError as error:
-                _complain(f"where everything is now is not known: {error}")
+                _complain(f"the current places of instances are not known: {error}")
         return execution_document(self.head, self.records, places)
 
 
@@ -107,10 +107,10 @@ def begin(
     load: Load,
     followed: Followed | None = None,
 ) -> tuple[Json, int]:
-    """Carry the transition of a plan out; the report as plain data, and the exit status.
+    """Execute the transition of a plan; return the report as plain data, and the exit status.
 
-    `cluster`: as it was when the plan was made; `load` reads it anew.  `followed`: makes who
-    follows it on a queue; without, nobody does.
+    `cluster`: as it was when the plan was made; `load` reads it again.  `followed`: makes the
+    follower of the execution on a queue; None for no follower.
 
     Raises
     ------
@@ -147,7 +147,7 @@ def begin(
 
 
 def resume(settings: Execution, load: Load, followed: Followed | None = None) -> int:
-    """Go on with an execution, or show it; the exit status.
+    """Resume an execution, or show it; return the exit status.
 
     `load`, `followed`: as of `begin`.
     """
@@ -178,17 +178,17 @@ def resume(settings: Execution, load: Load, followed: Followed | None = None) ->
 
 
 def _read(settings: Execution, head: Json, queue: JobQueue | None) -> _Execution:
-    """The execution that a journal tells of, as far as it came."""
-    return _Execution(settings, head, queue, told_by(settings.resume)[1])
+    """Return the execution in a journal, as far as it got."""
+    return _Execution(settings, head, queue, records_in(settings.resume)[1])
 
 
-def told_by(path: str) -> tuple[Json, Records]:
-    """Return the head of the journal at `path`, and how far its jobs are.
+def records_in(path: str) -> tuple[Json, Records]:
+    """Return the head of the journal at `path`, and the states of its jobs.
 
     Raises
     ------
     UsageError
-        If it is no journal, or damaged.
+        If the file is not a journal, or is damaged.
     """
     head, events = read_journal(path)
     records = _new_records(head)
@@ -207,7 +207,7 @@ def _carry_out(
     followed: Followed | None,
     again: bool = False,
 ) -> tuple[Json, int]:
-    """Carry out what is left; `again`: what failed in an earlier run, too."""
+    """Execute what is left; `again`: also what failed in an earlier run."""
     assert execution.queue is not None
     settings, head, trouble = execution.settings, execution.head, ""
     with Interrupts() as interrupts:
@@ -244,7 +244,7 @@ def _carry_out(
 
 
 def _status(execution: _Execution, trouble: str, interrupts: Interrupts) -> int:
-    """The exit status; a planned stop, by hand or after the first group, is no failure."""
+    """Return the exit status; a planned stop, by hand or after the first group, is no failure."""
     records = execution.records
     stuck = records.in_state(FAILED, REJECTED) or records.blocked()
     left = execution.settings.first_job_group and not stuck
@@ -255,18 +255,18 @@ def _status(execution: _Execution, trouble: str, interrupts: Interrupts) -> int:
 
 
 def _stopped_as_planned(records: Records) -> bool:
-    """Return whether nothing is left to do but what a person must do first."""
+    """Return whether an administrator must do something before the execution can continue."""
     stuck = records.in_state(FAILED, REJECTED) or records.blocked()
     return bool(_by_hand(records)) and not stuck and not records.in_state(SENDING, SENT, RETURNING)
 
 
 def _by_hand(records: Records) -> list[Job]:
-    """Return the jobs that a person must do now."""
+    """Return the jobs that an administrator must do now."""
     return [job for job in records.jobs.values() if due_by_hand(job, records)]
 
 
 def _shown(execution: _Execution) -> Json:
-    """Print the jobs that would be submitted, and what each waits for; the report as it is."""
+    """Print the jobs that would be submitted, with their dependencies; return the report."""
     records, settings = execution.records, execution.settings
     assert execution.queue is not None
     first = {job.number for job in ready(records)}
@@ -292,26 +292,26 @@ def _print(found: Json, settings: Execution) -> None:
 
 
 def show_report(found: Json, settings: Execution) -> None:
-    """What came of an execution, for people."""
+    """Print the result of an execution as text for people."""
     if not settings.dry_run:
         for line in report_lines(found):
             print(shown(line))
 
 
 def _complain(line: str) -> None:
-    """Say what is wrong, quiet or not."""
+    """Print a problem on stderr, also with ``--quiet``."""
     _say(f"iallocator: {one_line(line)}")
 
 
 def _say(line: str) -> None:
-    with suppress(OSError):  # that nobody reads it is no reason to leave jobs alone
+    with suppress(OSError):  # if stderr is closed, the jobs continue
         tell(line)
 
 
 class Confirmation:
-    """Whether something has been done by hand: as the options say, or the person at the terminal.
+    """Find out whether a job has been done by hand: from options, or by a question.
 
-    Each is asked for once.  The options speak of what was to be done when it was resumed.
+    Each job is asked for once.  The option applies to the jobs that were due at the resumption.
     """
 
     def __init__(self, records: Records, done: bool) -> None:
@@ -335,12 +335,12 @@ class Confirmation:
 
 
 class Interrupts:
-    """A ``with`` block in which a signal wakes waits, but ends none; the second ends the process.
+    """A ``with`` block in which a signal wakes waits; the second signal ends the process.
 
     Attributes
     ----------
     number:
-        The signal that came; 0: none did.
+        The first signal; 0: there was none.
     """
 
     def __init__(self) -> None:
@@ -366,12 +366,12 @@ class Interrupts:
 
     @property
     def came(self) -> bool:
-        """Whether somebody wants it to stop."""
+        """Return whether there was a signal."""
         return self.number != 0
 
     @property
     def status(self) -> int:
-        """The exit status of a program that such a signal ended."""
+        """Return the exit status of a program that the signal ended."""
         return 128 + self.number
 
     def _note(self, number: int, frame: FrameType | None) -> None:

@@ -1,6 +1,7 @@
 """The commands that ask, show and operate, with the options of each.
 
-The class of a command is named as the command.  Its docstring is the text of the manual page.
+The class of a command is named as the command.  `iallocator.commands.usage` has the text of its
+manual page, with the exit statuses.
 """
 
 from __future__ import annotations
@@ -98,7 +99,7 @@ def words_of_question(positional: Sequence[str]) -> tuple[str, list[str], Sequen
 
 
 class Explain(CommandSettings):
-    """``iallocator explain``: why the answer to a request is what it is."""
+    """The options of ``iallocator explain``."""
 
     usage = "[OPTIONS] [FILE|FOLDER#CALL]"
 
@@ -122,10 +123,7 @@ class Explain(CommandSettings):
 
 
 class Ask(Question, Explain):
-    """``iallocator ask``: what the answer to a question would be, and why; nothing is touched.
-
-    Exit status 0 whether the request can be satisfied or not.
-    """
+    """The options of ``iallocator ask``."""
 
     usage = (
         "allocate|evacuate NODE,...|relocate INSTANCE|change-group INSTANCE,... "
@@ -144,15 +142,13 @@ class Ask(Question, Explain):
 
 
 class Config(CommandSettings):
-    """``iallocator config``: the settings that count for a document, and where each came from."""
+    """The options of ``iallocator config``."""
 
     json: bool = option("--json", "write the settings as one JSON document")
 
 
 class Constraints(CommandSettings):
-    """``iallocator constraints``: what binds the placements of a document, and where it comes
-    from.
-    """
+    """The options of ``iallocator constraints``."""
 
     json: bool = option("--json", "write the constraints as one JSON document")
     instance: str = option("--instance", "only those of this instance", str, "NAME", "")
@@ -167,7 +163,7 @@ class Constraints(CommandSettings):
 
 
 class History(CommandSettings):
-    """``iallocator history``: the captured calls of a folder, as a table."""
+    """The options of ``iallocator history``."""
 
     usage = "[OPTIONS] FOLDER"
 
@@ -203,12 +199,11 @@ class RepairForms(CommandSettings):
 
 
 class Repair(RepairForms, Execution):
-    """``iallocator repair``: repair instances of offline nodes, as far as tags allow.
+    """The options of ``iallocator repair``.
 
-    Run regularly, as harep: each time it looks at the jobs of pending repairs, then at what is
-    broken, and keeps what it knows in tags of the instances.  With ``-X`` repairs are carried out
-    as every plan is, with a journal, and waited for.  Exit status 0: nothing is left that takes a
-    hand; 1: something is: a repair failed, is not allowed, or is impossible.
+    Run the command regularly, as harep: each time it looks at the jobs of pending repairs, then at
+    what is broken, and stores the state of repairs in tags of the instances.  With ``-X`` it
+    executes repairs as every plan, with a journal, and waits for them.
     """
 
     allow: str = option(
@@ -243,13 +238,7 @@ def members(text: str) -> list[str]:
 
 
 class Replay(CommandSettings):
-    """``iallocator replay``: run stored requests and commands again, compare with the stored
-    answers.
-
-    Exit status 0: every answer is as stored; 1: some is not, or has nothing to be
-    compared with; 2: the command line cannot be understood, or a path does not exist; 130:
-    interrupted, what was found until then is printed.
-    """
+    """The options of ``iallocator replay``."""
 
     usage = "[OPTIONS] PATH..."
 
@@ -270,27 +259,21 @@ class Replay(CommandSettings):
 
 
 class Report(CommandSettings):
-    """``iallocator report``: a cluster as it is, as a page for a browser.
-
-    Exit status 0, whatever is wrong with the cluster: the page says so.
-    """
+    """The options of ``iallocator report``."""
 
     html: str = option("--html", "write the page to this file (default: stdout)", str, "FILE", "-")
     offline: Sequence[str] = OFFLINE
 
 
 class Show(CommandSettings):
-    """``iallocator show``: a cluster as it is: groups, networks, statistics, nodes, instances."""
+    """The options of ``iallocator show``."""
 
     json: bool = option("--json", "write everything as one JSON document")
     offline: Sequence[str] = OFFLINE
 
 
 class Snapshot(CommandSettings):
-    """``iallocator snapshot``: clusters as files that every planner, and every htool, reads.
-
-    Exit status 0: all are written; 2: some are not, and why is on stderr.
-    """
+    """The options of ``iallocator snapshot``; exit status 2: some clusters could not be written."""
 
     usage = "[OPTIONS] [FILE|-t FILE|-L|-m ADDRESS...]"
 

@@ -1,6 +1,7 @@
 """The commands that plan, with the options of each.
 
-The class of a command is named as the command.  Its docstring is the text of the manual page.
+The class of a command is named as the command.  `iallocator.commands.usage` has the text of its
+manual page, with the exit statuses.
 """
 
 from __future__ import annotations
@@ -91,12 +92,7 @@ class Balancing(CommandSettings):
 
 
 class Balance(Planning, Balancing):
-    """``iallocator balance``: which instances to move: violated constraints first, then the score.
-
-    Exit status 0: there is a plan, if only an empty one; 130: interrupted, what was found
-    until then is printed; 1: the plan failed the check that every plan goes through before it is
-    printed; stderr says which limits it breaks.
-    """
+    """The options of ``iallocator balance``."""
 
     group: str = option("--group -G", "balance this group (name or uuid)", str, "GROUP", "")
     all_groups: bool = option("--all-groups", "balance every group, not only the worst")
@@ -115,12 +111,7 @@ class BetweenGroups(Planning):
 
 
 class BalanceGroups(BetweenGroups):
-    """``iallocator balance-groups``: which instances to move so that groups carry their share.
-
-    Exit status 0: there is a plan, if only an empty one; 130: interrupted, what was found
-    until then is printed; 1: the plan failed the check that every plan goes through before it is
-    printed; stderr says which limits it breaks.
-    """
+    """The options of ``iallocator balance-groups``."""
 
     dynu_file: str = DYNU
     max_length: int | None = option("--max-length -l", "moves at most", whole, "N")
@@ -131,21 +122,11 @@ class BalanceGroups(BetweenGroups):
 
 
 class Compress(BetweenGroups):
-    """``iallocator compress``: which whole groups could be emptied, and the moves that empty one.
-
-    Exit status 0: there is a plan, if only an empty one; 130: interrupted, what was found
-    until then is printed; 1: the plan failed the check that every plan goes through before it is
-    printed; stderr says which limits it breaks.
-    """
+    """The options of ``iallocator compress``."""
 
 
 class Redistribute(BetweenGroups):
-    """``iallocator redistribute``: which instances to move to other groups so that all are healthy.
-
-    Exit status 0: there is a plan, if only an empty one; 130: interrupted, what was found
-    until then is printed; 1: the plan failed the check that every plan goes through before it is
-    printed.  Groups are left out then if their repair breaks a limit; stderr says which, and why.
-    """
+    """The options of ``iallocator redistribute``."""
 
 
 class CheckForms(CommandSettings):
@@ -172,11 +153,7 @@ OF_CLUSTERS = ("dynu_file", "max_cpu", "min_disk", "offline")
 
 
 class Check(CheckForms, Balancing):
-    """``iallocator check``: what is wrong with the cluster, and whether balancing would help.
-
-    Exit status 0: nothing is wrong; 1: something is wrong; 3: nothing wrong was found, but time did
-    not suffice to analyse all failures; 130: interrupted, what was found until then is printed.
-    """
+    """The options of ``iallocator check``."""
 
     all_groups = True
 
@@ -205,11 +182,7 @@ class Check(CheckForms, Balancing):
 
 
 class Capacity(CommandSettings):
-    """``iallocator capacity``: how many more instances fit, with N+1 kept.
-
-    Exit status 0: the answer is printed; 1: no online node may take instances; 130:
-    interrupted, what was found until then is printed.
-    """
+    """The options of ``iallocator capacity``."""
 
     json: bool = option("--json", "write the answer as one JSON document")
     html: str | None = HTML
@@ -271,11 +244,7 @@ class RequestInWords(CommandSettings):
 
 
 class MakeRoom(RequestInWords, Planning):
-    """``iallocator make-room``: the few moves of others after which a request can be satisfied.
-
-    Exit status 0: there are such moves, or none are needed; 1: there are none, or the plan failed
-    the check that every plan goes through before it is printed; stderr says which limits it breaks.
-    """
+    """The options of ``iallocator make-room``."""
 
     make_room: int = 3
 
@@ -289,20 +258,13 @@ class MakeRoom(RequestInWords, Planning):
 
 
 class Place(Planning):
-    """``iallocator place``: the whole cluster placed anew by one of Pacemaker's strategies.
-
-    Exit status 0: there is an answer, even if instances stay out; 1: the plan failed
-    the check that every plan goes through before it is printed; stderr says which limits it breaks.
-    """
+    """The options of ``iallocator place``."""
 
 
 class Reboot(Planning):
-    """``iallocator reboot``: which nodes can be rebooted together, and what moves away and back.
+    """The options of ``iallocator reboot``.
 
-    Without ``--json`` or ``-C`` the groups are written as hroller writes them.  Exit status 0:
-    every node is in a group; 1: some are in none, stderr says why; or the plan failed the check
-    that every plan goes through before it is printed.  Nodes are left out then if their reboot
-    breaks a limit; stderr says which, and why.
+    Without ``--json`` or ``-C`` the groups are written as hroller writes them.
     """
 
     boot_timeout: float = BOOT
@@ -343,12 +305,7 @@ class Reboot(Planning):
 
 
 class Squeeze(Planning):
-    """``iallocator squeeze``: which nodes to power down, or which standby nodes to power on.
-
-    Exit status 0: there is a plan, if only to do nothing; 130: interrupted, what was found
-    until then is printed; 1: the plan failed the check that every plan goes through before it is
-    printed; stderr says which limits it breaks.
-    """
+    """The options of ``iallocator squeeze``."""
 
     boot_timeout: float = BOOT
     dynu_file: str = DYNU

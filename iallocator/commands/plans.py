@@ -228,12 +228,12 @@ def squeeze(command: Command, deadline: Deadline) -> PlanResult:
 
 def undo(command: Command, deadline: Deadline) -> PlanResult:
     """Plan to move back the instances that the journal has moved, as far as the limits allow."""
-    from iallocator.commands.execution import told_by
+    from iallocator.commands.execution import records_in
     from iallocator.execution.report import moved_away
     from iallocator.planners.undo import plan_undo
 
     cluster = command.source.cluster
-    _, records = told_by(command.settings.undo)
+    _, records = records_in(command.settings.undo)
     now = {one.name: cluster.node_names(one.nodes) for one in cluster.instances}
     moved = moved_away(records, now)
     done = plan_undo(cluster, command.effective, moved, deadline)

@@ -1,8 +1,7 @@
-"""How far a command is: one line on the terminal, for what takes more than a moment.
+"""Show the progress of a command in one line on the terminal.
 
-Nothing is loaded and nothing shown before a second is over, nor where stderr is no terminal,
-nor for who wants quiet.  The line is drawn by a thread of its own, so that it moves while
-the work is in the middle of something.
+Nothing is loaded or shown in the first second, if stderr is not a terminal, or with ``--quiet``.  A
+thread draws the line, so that it moves during a long computation.
 """
 
 from __future__ import annotations
@@ -32,14 +31,14 @@ HINT = "Ctrl-C ends it"
 
 
 def new_event() -> Event:
-    """What a line waits for; threads are loaded only where there is one."""
+    """Return the event that ends a line; `threading` is loaded only if there is a line."""
     from threading import Event
 
     return Event()
 
 
 class _Line:
-    """What the line says now; `part` is how much is done, 0 to 1, None if nobody knows."""
+    """The text of the line; `part` is the share that is done, 0 to 1, or None if it is unknown."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -48,7 +47,7 @@ class _Line:
         self._since = monotonic()
 
     def draw(self) -> None:
-        """Show it until it is over."""
+        """Show the line until it is over."""
         if self.over.wait(SOON):
             return
         try:
@@ -65,7 +64,7 @@ class _Line:
         from rich.progress import BarColumn, SpinnerColumn, TextColumn
 
         class Terminal(Console):
-            """One whose cursor nobody has to bring back, however the program ends."""
+            """A terminal with a cursor that is never hidden, because the program may be killed."""
 
             def show_cursor(self, show: bool = True) -> bool:
                 return False
@@ -91,11 +90,11 @@ class _Line:
 
 
 _lines: list[_Line] = []
-"""The one that is shown is the last."""
+"""The lines that are active; the last one is shown."""
 
 
-class progress_line:  # noqa: N801  # used like a function, and needs no more than this
-    """A ``with`` block that shows how far it is; at its end the line is gone."""
+class progress_line:  # noqa: N801  # it is used like a function
+    """Show a line during a ``with`` block, and remove it at the end."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -129,22 +128,22 @@ def _wanted() -> bool:
 
 
 def say_progress(text: str) -> None:
-    """Let the line say `text`, if there is one."""
+    """Change the text of the line, if there is one."""
     if _lines:
         _lines[-1].text, _lines[-1].part = text, None
 
 
 def say_share(what: str) -> Callable[[int, int], None]:
-    """Tells how many of how many are done: ``12 of 40 nodes``."""
+    """Return a function that shows how many are done: ``12 of 40 nodes``."""
 
-    def tell(done: int, total: int) -> None:
+    def show(done: int, total: int) -> None:
         if _lines:
             _lines[-1].text, _lines[-1].part = f"{done} of {total} {what}", done / max(total, 1)
 
-    return tell
+    return show
 
 
 def say_plan(plan: Plan) -> None:
-    """Tell how far a plan is that grows move by move."""
+    """Show the number of moves of a plan, and its score."""
     if _lines:
         say_progress(f"{len(plan.entries)} moves, score {plan.after:.8f}")

@@ -1,14 +1,13 @@
-"""Questions as a person puts them: words and options that become a request of Ganeti's.
+"""Convert questions in words and options to requests as Ganeti sends them.
 
 =====================  ==============================================================
 ``allocate``           new instances, as ``--memory``, ``--disk`` and the like say
-``evacuate NODES``     who is on these nodes (``--mode``: in which role)
-``relocate NAME``      its secondary, or where its disks are shared its primary
+``evacuate NODES``     the instances on these nodes (``--mode``: in which role)
+``relocate NAME``      its secondary node; its primary, if its disks are shared
 ``change-group NAMES`` to ``--to`` groups, or any other
 =====================  ==============================================================
 
-Names stand with commas between them; what comes before the first dot is enough where it
-is unique.
+Commas separate names.  The part of a name before the first dot is enough if it is unique.
 """
 
 from __future__ import annotations
@@ -34,16 +33,16 @@ if TYPE_CHECKING:
 __all__ = ["request_in_words", "request_of"]
 
 BELONGS = {option.target: option.help.partition(":")[0] for option in Question.options}
-"""Attribute -> the kind of question that it is for."""
+"""Attribute -> the kind of question to which it belongs."""
 
 
 def request_of(kind: str, names: Sequence[str], settings: Question, source: Source) -> Json:
-    """The request that Ganeti would send.
+    """Return the request that Ganeti would send.
 
     Raises
     ------
     UsageError
-        If an option belongs to another question, or something is missing.
+        If an option belongs to another question, or a necessary option is missing.
     NotFoundError
         If the cluster has no such node, instance or group.
     """
@@ -61,12 +60,12 @@ def request_of(kind: str, names: Sequence[str], settings: Question, source: Sour
 
 
 def request_in_words(text: str, source: Source) -> Json:
-    """The request that `text` asks for: words and options as ``ask`` takes them.
+    """Return the request for `text`: words and options as of ``ask``.
 
     Raises
     ------
     UsageError, NotFoundError
-        As `request_of`, and if there are files among the words.
+        As `request_of`, and if one of the words is a file.
     """
     question = Question()
     try:

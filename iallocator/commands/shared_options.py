@@ -1,4 +1,4 @@
-"""Options that several commands have: forms of the result, limits, and how a plan is executed."""
+"""Options that several commands have: forms of the result, limits, and the execution of a plan."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ PRIORITIES = {"low": 10, "normal": 0, "high": -10}
 
 
 def job_priority(text: str) -> int:
-    """One of Ganeti's words for priorities, or a number from -20 to 19."""
+    """Return the priority of a job: from a word of Ganeti, or a number from -20 to 19."""
     if text in PRIORITIES:
         return PRIORITIES[text]
     try:
@@ -72,7 +72,7 @@ WRITTEN = {
     "allow": "--allow",
     "undo": "--undo",
 }
-"""What is told of a plan when it is made -> how that is asked for."""
+"""Attribute for an output of a new plan -> its option."""
 
 IDLE = frozenset({
     "restrict_allocation_to", "compat", "exact_search", "optimal", "strategy", "stickiness",
@@ -80,7 +80,7 @@ IDLE = frozenset({
     "exit_on_missing_mond_data", "affinity_overhead", "initial_msav", "final_msav", "msav_steps",
     "seed",
 })  # fmt: skip
-"""Common options of planners that search; with ``--undo`` the goal of each instance is known."""
+"""Common options that only a search needs; with ``--undo`` the target of each instance is known."""
 
 
 class Execution(CommandSettings):

@@ -32,7 +32,7 @@ ROUNDS = 10
 
 
 def limits_of_plan(done: PlanResult, settings: Settings, min_disk: float) -> PlanLimits:
-    """What the plan is held to."""
+    """Return the limits against which the plan is checked."""
     return PlanLimits(
         settings,
         enforced_relations(done.cluster, settings, done.new_instances),
@@ -49,14 +49,14 @@ def limits_of_plan(done: PlanResult, settings: Settings, min_disk: float) -> Pla
 def verified(
     done: PlanResult, limits_of: Callable[[PlanResult], PlanLimits], rounds: int
 ) -> tuple[list[str], bool]:
-    """Return what is wrong with a plan, and whether what is left of it may be printed.
+    """Verify a plan; return its problems, and whether what is left of it may be printed.
 
-    Moves that are wrong are left out, as often as it takes, if the rest of the plan is of use:
-    a group whose plan is wrong does not discard the plans of other groups.  If the parts of a
-    plan are correct alone and wrong together, the last part is left out.  When time is up, only
-    one more order of the steps is tried, and that is reported.
+    Parts that break a limit are left out, one after the other, while the rest is of use: a problem
+    of one group does not discard the plans of other groups.  If each part of a plan is correct
+    alone, but all together are not, the last part is left out.  When time is up, only one more
+    order of the steps is tried, and that is reported.
     """
-    told: list[str] = []
+    problems_found: list[str] = []
     late: list[bool] = []
     deadline = Deadline.of_run(limits_of(done).settings.planning_seconds)
 
@@ -73,18 +73,18 @@ def verified(
         failures = Failures(limits)
         problems = verify_moves(done.before, done.entries, limits, failures) if done.in_turn else []
         if problems:
-            told += map(str, problems)
+            problems_found += map(str, problems)
             first = problems[0]
             cut = done.without(first, f"move {first.number} breaks a limit: {first.text}")
             if not cut:
-                return told, False
-            told.append(f"left out: {cut}")
+                return problems_found, False
+            problems_found.append(f"left out: {cut}")
             continue
         checked = partial(check, limits, failures)
         direct = without_needless_copies(done, limits, failures, over, checked)
         wrong = [] if direct else checked()
         if wrong:
-            told += wrong
+            problems_found += wrong
             parts = done.parts()
             faults: dict[object, str] = {}
             for part, alone in parts if len(parts) > 1 else ():
@@ -92,21 +92,21 @@ def verified(
                 if text := next(iter(verify_transition(done.before, alone.transition, own)), ""):
                     faults[part] = text
             if len(parts) < 2 or len(faults) == len(parts):
-                return told, False
+                return problems_found, False
         else:
             failed = done.failed_parts()
-            told += (text for _, text in failed)
+            problems_found += (text for _, text in failed)
             parts, faults = [], dict(failed)
             if not faults:
                 break
         for part, text in (faults or {parts[-1][0]: wrong[0]}).items():
             cut = done.leave_out(part, text)
             if not cut:
-                return told, False
-            told.append(f"left out: {cut}")
+                return problems_found, False
+            problems_found.append(f"left out: {cut}")
     if late and rounds:
         tell(f"iallocator: {TIME_IS_UP} before all {rounds} other orders of the steps were tried")
-    return told, True
+    return problems_found, True
 
 
 def without_needless_copies(

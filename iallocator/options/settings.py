@@ -1,4 +1,4 @@
-"""What a person, Ganeti or a document may choose, and which file completes it."""
+"""Define the settings of requests and commands with their defaults, and find the file for more."""
 
 from __future__ import annotations
 
@@ -19,28 +19,26 @@ __all__ = [
 ]  # fmt: skip
 
 CONFIGURATION = "/etc/iallocator.conf"
-"""Where settings are taken from if nobody names another file; it need not be there."""
+"""The default configuration file; it need not exist."""
 
 NAMED_BY = "IALLOCATOR_CONFIG"
-"""The environment variable that names another one; empty: none is read."""
+"""The environment variable with another configuration file; empty: no file is read."""
 
 SEARCH_SECONDS = 5.0
 """The work of an exact search, in seconds of a quiet machine, without a longer time limit."""
 
-
 PLANNING_SECONDS = 600.0
-"""How long a planner may take where nothing else is asked for."""
-
+"""The default time limit of a planner, in seconds."""
 
 REQUEST_SETTINGS = (
     "strategy", "stickiness", "n1", "ignore-soft-errors", "inter-group", "exact-search",
     "time-limit", "top", "affinity-overhead", "initial-msav", "final-msav", "msav-steps", "seed",
 )  # fmt: skip
-"""Options that keys of a request, and tags of the cluster and its groups, may set."""
+"""Options that keys of a request, and tags of the cluster and its groups, can set."""
 
 
 class Settings:
-    """What a person, Ganeti or the document may choose; attributes are the defaults."""
+    """The values of all options; the attributes of the class are the defaults."""
 
     ignore_soft_errors: bool = False
     ignore_dynu: bool = False
@@ -97,16 +95,16 @@ class Settings:
     """The attributes that were set on the command line."""
 
     origins: Mapping[str, str] = {}
-    """Attribute -> where it came from, of those that a file, a request or a tag set."""
+    """Attribute that a file, a request or a tag set -> its origin."""
 
     of_table: frozenset[str] = frozenset()
     """The attributes that the command's own table in the configuration file set."""
 
     by_group: Mapping[int, Settings] = {}
-    """Index of a group -> settings, for groups whose tags ask for other ones."""
+    """Index of a group -> settings, for groups with tags that change a setting."""
 
     def says(self, *targets: str) -> bool:
-        """Whether somebody chose one of these attributes, wherever."""
+        """Return whether any source sets one of these attributes; a default does not."""
         return not (self.chosen | self.origins.keys()).isdisjoint(targets)
 
     def plan_n1(self, group: int) -> str:
@@ -118,30 +116,30 @@ class Settings:
     def asks_here(self, target: str) -> bool:
         """Return whether the command line, or the table of the command in a file, set `target`.
 
-        What stands at the top of a file is for requests and every command: a command in which it
-        cannot act skips it, but rejects it from these two.
+        The top of a file is for requests and every command. A command ignores an option there that
+        has no effect on it, and rejects it from the command line and from its own table.
         """
         return target in self.chosen or target in self.of_table
 
     @property
     def behaviour(self) -> Behaviour:
-        """How to answer where programs differ."""
+        """Return the behaviour in cases in which programs differ."""
         return behaviour_of(self.compat)
 
     @property
     def measures(self) -> bool:
-        """Whether monitoring daemons are to say how busy nodes are."""
+        """Return whether the load of nodes is read from monitoring daemons."""
         return self.mond == "yes" or (bool(self.mond_data) and self.mond != "no")
 
     @property
     def asks_servers(self) -> bool:
-        """Whether a running cluster, or its monitoring daemons, are asked for anything."""
+        """Return whether data is read from a running cluster, or from its monitoring daemons."""
         running = self.luxi is not None or bool(self.rapi and not self.rapi.startswith("file:"))
         return running or (self.mond == "yes" and not self.mond_data)
 
     @property
     def names_another_cluster(self) -> bool:
-        """Whether an option says where the cluster comes from, or how to reach it."""
+        """Return whether an option names another source of the cluster, or the connection to it."""
         return bool(
             self.text_data
             or self.simulate
@@ -154,17 +152,17 @@ class Settings:
 
     @property
     def searches(self) -> bool:
-        """Whether an exact search may follow where placing greedily failed."""
+        """Return whether exact search may follow if greedy placement fails."""
         return self.exact_search == "yes" and self.behaviour.searches
 
     @property
     def planning_seconds(self) -> float:
-        """How long a planner may take."""
+        """Return the time limit of a planner, in seconds."""
         return PLANNING_SECONDS if self.time_limit is None else self.time_limit
 
     @property
     def optimum_seconds(self) -> float:
-        """Return the seconds whose work an exact search may do, whatever the clock says.
+        """Return the work that an exact search may do, in seconds of a quiet machine.
 
         A time limit below the default ends a search by the clock only: where the limit is not
         reached, it changes no answer. A longer limit gives more work, in the same proportion;
@@ -176,7 +174,7 @@ class Settings:
 
 
 def configuration_path(settings: Settings) -> str:
-    """The file that completes these settings of the command line; "": none does."""
+    """Return the configuration file for these settings of the command line; "": none."""
     if settings.no_config:
         return ""
     named = settings.config or os.environ.get(NAMED_BY)

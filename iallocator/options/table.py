@@ -1,4 +1,4 @@
-"""The one table of options: parser, help text, papers, manuals and their tests follow from it."""
+"""The table of all options: parser, help, man pages, manual and their tests follow from it."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 __all__ = ["COMMON", "CommandSettings", "Option", "help_lines", "option", "request_options"]
 
 MOST_STEPS = 10_000
-"""System rounds of the placement keys; more than one a hundredth of a point apart."""
+"""System rounds of the placement keys; with more, rounds are less than 0.01 points apart."""
 
 MOST_ROOM = 20
-"""Moves of others to make room: more are a plan of their own."""
+"""Moves of other instances that make room: with more, use a planner."""
 
 
 class Option:
@@ -88,7 +88,7 @@ class Option:
 
     @property
     def takes_next(self) -> bool:
-        """Whether the next word is its value if none is attached."""
+        """Return whether the next word is its value if none is attached."""
         return self.read is not None and self.bare is None
 
 
@@ -114,7 +114,7 @@ def option(
 class CommandSettings(Settings):
     """The settings of a command: those of all commands, and those of its own options.
 
-    An attribute of a subclass whose value is an `option` declares that option. The value becomes
+    An attribute of a subclass with a value made by `option` declares that option. The value becomes
     its default.
 
     Attributes
@@ -266,7 +266,7 @@ COMMON = (
     Option("--version -V", "version", "show the version and stop"),
     Option("--help -h", "help", "show this help and stop"),
 )  # fmt: skip
-"""Options of requests; commands take those that act there."""
+"""The options of requests; a command takes those that have an effect on it."""
 
 
 def request_options() -> dict[str, Option]:
@@ -276,11 +276,11 @@ def request_options() -> dict[str, Option]:
 
 
 COLUMNS = 100
-"""How long the lines of a help are at most."""
+"""The width of a help, in columns."""
 
 
 def help_lines(table: Sequence[Option]) -> list[str]:
-    """The options of `table`, aligned, each on a line of its own or on several of at most 100."""
+    """Return the help of the options of `table`: aligned, in lines of at most `COLUMNS`."""
     from textwrap import wrap
 
     left = [

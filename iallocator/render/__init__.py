@@ -1,1 +1,1 @@
-"""What people read: tables, lists and drawings.  Loaded only when somebody asks for them."""
+"""Show documents as text, pages for a browser, and drawings."""

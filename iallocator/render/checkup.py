@@ -20,10 +20,10 @@ GROUPS = 4
 """More groups have no columns of their own in the table of counts."""
 
 STATES = {True: "Healthy", False: "Something is wrong", None: "Not analysed"}
-"""Whether the cluster is healthy, in words."""
+"""The health of the cluster in words."""
 
 DECIMALS = range(2, 9)
-"""Digits behind the point of a score in a sentence: the fewest that show the difference."""
+"""Decimals of a score in a sentence: the fewest that show the difference are used."""
 
 
 def check(document: Json, facts: Json, page: Page) -> None:
@@ -45,7 +45,7 @@ def check(document: Json, facts: Json, page: Page) -> None:
 
 
 def verdict_of(document: Json, kinds: Mapping[str, str]) -> str:
-    """One sentence: how it is, and what balancing would do; `kinds`: the words of findings."""
+    """Return the health and the effect of balancing in one sentence; `kinds`: words of findings."""
     state, rebalancing = STATES[document["healthy"]], document["rebalancing"]
     if not rebalancing["tried"]:
         return f"{state}; balancing was not tried"
@@ -74,7 +74,7 @@ def verdict_of(document: Json, kinds: Mapping[str, str]) -> str:
 
 
 def _counts(document: Json, facts: Json, page: Page) -> None:
-    """How many nodes and instances there are of each trouble; nothing of troubles without any."""
+    """Add the number of nodes and instances with each problem; nothing for problems without any."""
     now, then, late = document["problems"], document["problems_after"], document["not_analysed"]
     present = [kind for kind in now if now[kind] or then[kind]]
     if not (present or late):
@@ -130,13 +130,13 @@ def _some(names: Sequence[str], noun: str = "instances") -> str:
 
 
 NAMED = 3
-"""How many of those that are lost are named."""
+"""So many instances that cannot be restarted are named."""
 
 WORDS = {1: "node", 2: "pair of nodes"}
 
 
 def _show_failures(found: Json, page: Page) -> None:
-    """For people: one line per domain, then all sets in numbers, the worst of them named."""
+    """Add one line per domain, then the numbers of all sets of nodes, and the worst sets."""
     sets, domains, size = found["sets"], found["domains"], found["size"]
     if domains is not None:
         page.heading("Failure domains")

@@ -71,7 +71,7 @@ def explanation(document: Json, facts: Json, page: Page) -> None:
 
 
 def _body(page: Page, decision: Decision, word: str) -> None:
-    """All but the name; the answer is called `word`."""
+    """Add all but the name; the answer is called `word`."""
     for note in decision.notes:
         page.say(note)
     page.blank()
@@ -129,7 +129,7 @@ def _answer(page: Page, decision: Decision, word: str) -> None:
 
 
 def _groups(page: Page, decision: Decision) -> None:
-    """One line for every group: what it offers and why it is where it is."""
+    """Add one line for every group: its offer, and the reason of its rank."""
     page.heading("Groups")
     scored = decision.by_score
     titles = ["group", "policy", "best placement", "score", "possible", "refused", "verdict"]
@@ -155,16 +155,16 @@ def _groups(page: Page, decision: Decision) -> None:
 
 
 SHOWN = 12
-"""How many nodes of one verdict are listed at most."""
+"""How many nodes with one result are listed at most."""
 
 BEST = 2
-"""How many placements are told of elsewhere: the best and the runner-up."""
+"""How many placements are described elsewhere: the best and the runner-up."""
 
 TONES = {ANSWER: "good", POSSIBLE: "", NOT_ASKED: "faint"}
 
 
 def tell_nodes(page: Page, group: GroupReport, answer: Placed | None, instance: str) -> None:
-    """Who could take `instance`, who could not and why, who was not asked."""
+    """Add the nodes that accept `instance`, those that do not and why, and those not tried."""
     page.heading(f"Nodes of group {group.name}")
     if group.obstacle:
         page.say(f"Out: {group.obstacle}", tone="bad")
@@ -212,7 +212,7 @@ SHARE = "contribution = weight × value"
 
 
 def tell_comparison(page: Page, answer: Placed, rival: Placed, label: str) -> None:
-    """What speaks for the answer and against `rival`."""
+    """Add why the answer is better than `rival`."""
     page.heading(f"Answer {answer.where} and {label} {rival.where}")
     decided = answer.over.get(rival.where)
     if decided:
@@ -283,7 +283,7 @@ def tell_comparison(page: Page, answer: Placed, rival: Placed, label: str) -> No
 
 
 def _named(found: Sequence[Difference]) -> str:
-    """The statistics that make most of the sum, in words."""
+    """Return the statistics that make most of the sum, in words."""
     total = sum(abs(one.amount) for one in found)
     telling = [one for one in found if abs(one.amount) >= TELLING * total][:3]
     return "; ".join(

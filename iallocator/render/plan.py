@@ -27,7 +27,7 @@ SUMS = {
     "compress": "Instances in the chosen group",
     "balance-groups": "Standard deviations of the groups' relative load, added up",
 }
-"""Command -> what is lowered instead of a score of nodes."""
+"""Command -> the sum that it lowers, if that is not the score."""
 
 COUNTED = frozenset({"redistribute", "compress"})
 """The commands that lower a number of instances."""
@@ -120,7 +120,7 @@ def switched_nodes(plan: Json) -> list[str]:
 
 
 def _places(page: Page, plan: Json) -> None:
-    """Where every instance goes, and why."""
+    """Add the target of every instance, and the reason."""
     if "instances" not in plan:
         return
     count = len(plan["instances"])
@@ -170,7 +170,7 @@ COLUMNS: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
     ("out", "out", str),
     ("in", "in", str),
 )
-"""Members of groups that are shown, if they are there: name, title, value to text."""
+"""Facts of groups, each shown if it is there: name, title, value to text."""
 
 
 def _groups(page: Page, plan: Json) -> None:
@@ -188,7 +188,7 @@ def _groups(page: Page, plan: Json) -> None:
 
 
 def _group_cells(one: Json, parts: Mapping[str, list[str]]) -> list[tuple[Column, str]]:
-    """Column and text of everything that is shown of a group but its name and the reason."""
+    """Return column and text of each fact of a group, without its name and the reason."""
     found: list[tuple[Column, str]] = []
     for name, title, text in COLUMNS:
         if name in parts:
@@ -204,7 +204,7 @@ def _group_cells(one: Json, parts: Mapping[str, list[str]]) -> list[tuple[Column
 
 
 def _moves(page: Page, plan: Json, group_of: Mapping[str, str]) -> None:
-    """A line per move, with the groups where it changes the group; then the wishes it breaks."""
+    """Add a line per move, with groups if the group changes; then violated soft constraints."""
     moves = plan["moves"]
     if not moves:
         return
@@ -240,7 +240,7 @@ MOVE_COLUMNS: tuple[tuple[Column, Callable[[Json], str]], ...] = (
 
 
 def tell_transition(page: Page, transition: Json) -> None:
-    """Number, kind, instance or node, way and waits of every step; `transition` is plain data."""
+    """Add number, kind, subject, nodes and dependencies of every step of `transition`."""
     steps = transition["steps"]
     if not steps and not transition["left"]:
         return

@@ -26,16 +26,16 @@ GAP = "  "
 
 
 def wants_colour(stream: Any) -> bool:
-    """Whether `stream` is a terminal and nobody objects to colours (``NO_COLOR``)."""
+    """Return whether `stream` is a terminal, and ``NO_COLOR`` does not forbid colours."""
     if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return False
     return bool(stream.isatty())
 
 
 class Column:
-    """A column: its title, and whether it holds numbers, which stand to the right.
+    """A column: its title, and whether it has numbers, which are aligned to the right.
 
-    Neighbours with the same ``above`` share that word as a common title.
+    Neighbours with equal ``above`` share that word as a common title.
     """
 
     __slots__ = ("above", "number", "title")
@@ -58,10 +58,10 @@ class Table:
         self._rows.append(([shown(cell) for cell in cells], tone))
 
     def lines(self, short: Callable[[str], str] = str, most: int = 0) -> list[tuple[str, str]]:
-        """(text, tone) of every line, titles first; `short` is applied to every cell.
+        """Return (text, tone) of every line, titles first; `short` is applied to every cell.
 
-        Where a line would be wider than `most` (0: any width), cells go on below themselves:
-        those of the last column first, then those of the widest columns of text.
+        If a line is wider than `most` (0: any width), cells are wrapped: those of the last column
+        first, then those of the widest columns of text.
         """
         titles = [shown(column.title) for column in self._columns]
         rows = [([short(cell) for cell in row], tone) for row, tone in self._rows]
@@ -77,9 +77,9 @@ class Table:
     def _narrowed(
         self, widths: Sequence[int], cells: Sequence[Sequence[str]], most: int
     ) -> list[int]:
-        """`widths` that come to `most` with the gaps, as far as texts and titles give way.
+        """Return `widths` reduced to a total of `most`, as far as texts and titles can be wrapped.
 
-        `cells` are those of each column, its title first.  A number stays in one piece.
+        `cells` are those of each column, its title first.  Numbers are never wrapped.
         """
         found, last = list(widths), len(widths) - 1
         whole = [
@@ -110,7 +110,7 @@ class Table:
         return GAP.join(padded).rstrip()
 
     def _above(self, widths: Sequence[int]) -> list[tuple[str, str]]:
-        """The line of common titles, each over its columns; none if there are none."""
+        """Return the line of common titles, each over its columns; nothing without titles."""
         from itertools import groupby
 
         parts = []
@@ -124,12 +124,11 @@ class Table:
 
 
 NARROW = (24, 0, 12, 8)
-"""No column of text is wrapped to less than the first; where that is not enough, to less than its
-longest word (0), and so on."""
+"""The least widths of a column of text, tried in this order; 0 is its longest word."""
 
 
 def columns_of(text: str) -> int:
-    """How many columns of a terminal `text` takes: letters of East Asia two, accents none."""
+    """Return the width of `text` on a terminal: letters of East Asia take two columns."""
     if text.isascii():
         return len(text)
     from unicodedata import combining, east_asian_width
@@ -138,7 +137,7 @@ def columns_of(text: str) -> int:
 
 
 def _padded(text: str, width: int, right: bool) -> str:
-    """`text` with blanks up to `width` columns behind it, or before it."""
+    """Return `text` with blanks up to `width` columns after it, or with `right` before it."""
     if text.isascii():
         return text.rjust(width) if right else text.ljust(width)
     blank = " " * (width - columns_of(text))
@@ -146,7 +145,7 @@ def _padded(text: str, width: int, right: bool) -> str:
 
 
 def _wrapped(cells: Sequence[str], widths: Sequence[int]) -> list[list[str]]:
-    """The cells in lines below each other, none wider than its column."""
+    """Return the lines of a row; no cell is wider than its column."""
     parts = [
         [cell] if columns_of(cell) <= width else _broken(cell, width)
         for cell, width in zip(cells, widths)
@@ -156,19 +155,19 @@ def _wrapped(cells: Sequence[str], widths: Sequence[int]) -> list[list[str]]:
 
 
 def _pieces(text: str) -> list[str]:
-    """`text` in parts between which a line may end, each with the blanks before it."""
+    """Return the parts of `text` between which a line may end, each with the blanks before it."""
     import re
 
     return re.findall(r"\s*\S+?(?:(?<=[:,/.-])(?=\w)|(?=\s)|$)", text)
 
 
 def _piece(title: str) -> int:
-    """The width of the longest part of a title."""
+    """Return the width of the longest part of a title."""
     return max((columns_of(part.strip()) for part in _pieces(title)), default=0)
 
 
 def _broken(cell: str, width: int) -> list[str]:
-    """`cell` in lines: broken at blanks, else after a mark in or between names."""
+    """Return the lines of `cell`, broken at blanks, or else after a mark in or between names."""
     lines = [""]
     for word in _pieces(cell):
         piece = word
@@ -184,9 +183,9 @@ def _broken(cell: str, width: int) -> list[str]:
 
 
 class Page:
-    """Lines for a person, wrapped where they are prose, coloured where that is wanted.
+    """Lines of text for people; prose is wrapped, and lines are coloured if `colour`.
 
-    `domains` are what names end with (``.example.com``): they are left out.
+    `domains` are endings of names (``.example.com``), which are left out.
     """
 
     def __init__(self, colour: bool = False, width: int = 100, domains: Sequence[str] = ()) -> None:
@@ -210,7 +209,7 @@ class Page:
         self._lines.append(text)
 
     def short(self, text: str) -> str:
-        """`text` with names as they are shown."""
+        """Return `text` with names as they are shown."""
         if not any(domain in text for domain in self._domains):
             return text
         if self._pattern is None:
@@ -221,7 +220,7 @@ class Page:
         return self._pattern.sub("", text)
 
     def blank(self) -> None:
-        """Leave a line empty, unless the last one is."""
+        """Add an empty line, unless the last one is empty."""
         if self._lines and self._lines[-1]:
             self._lines.append("")
 
@@ -231,7 +230,7 @@ class Page:
         self.say(text, tone="head", indent=0)
 
     def say(self, text: str, tone: str = "", indent: int = 2) -> None:
-        """Add a sentence, continued below itself a little to the right."""
+        """Add a sentence, wrapped with a deeper indent."""
         line = self.short(shown(text))
         fits = indent + columns_of(line) <= self._width
         if line and fits and line == line.strip() and line.isprintable():
@@ -255,7 +254,7 @@ class Page:
         self._lines += [self._paint(line, tone) for line in wrapped]
 
     def say_left_out(self) -> None:
-        """Say at the end what is left out of names, if something is."""
+        """Add the endings that are left out of names, if there are any."""
         if self._left_out:
             self.blank()
             ends = " and ".join(self._left_out)
@@ -274,10 +273,10 @@ class Page:
 
 
 KEYS = 2
-"""So many columns say which row it is."""
+"""The first columns, which are repeated in each part of a list that is cut."""
 
 WIDEST = 100
-"""Columns of a terminal that a list takes where it need not be as htools print it."""
+"""The width of a list that need not be as htools print it, in columns of a terminal."""
 
 
 def listed(table: Json) -> str:
@@ -290,10 +289,10 @@ def listed(table: Json) -> str:
 def aligned(
     titles: Sequence[str], rows: Iterable[Sequence[str]], left: Sequence[bool], most: int = 0
 ) -> str:
-    """The rows under their titles, each line begun with a blank; `left` ones left-aligned.
+    """Return rows under titles; a line begins with a blank, `left` columns are to the left.
 
-    Lines wider than `most` (0: any width) are cut: what is beyond stands in further lists
-    below, each with the first two columns again.
+    Lines wider than `most` (0: any width) are cut: the other columns are in further lists below,
+    each with the first two columns again.
     """
     cells = [list(titles), *([shown(cell) for cell in row] for row in rows)]
     widths = [max(columns_of(row[k]) for row in cells) for k in range(len(titles))]
@@ -314,7 +313,7 @@ def _line(
 
 
 def _parts(widths: Sequence[int], most: int) -> list[list[int]]:
-    """Which columns stand beside each other in lines of `most`; the first two in each list."""
+    """Return the columns of each part of a list of lines of `most`; each has the first two."""
     first = list(range(min(KEYS, len(widths))))
     parts = [list(first)]
     for k in range(len(first), len(widths)):

@@ -1,4 +1,4 @@
-"""The page of an answer: where instances go and why, and what spoke against other nodes."""
+"""The page of an answer: where instances go and why, and what is against other nodes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MOMENTS = ("before", "answer", "other")
 """The moments at which contributions to the score are compared."""
 
 TONES = {"answer": "good", "refused": "bad", "not asked": "faint"}
-"""Verdict of a node -> how it is meant."""
+"""Result for a node -> the tone of its cell."""
 
 
 def explanation(brief: Json, facts: Json, page: PageView) -> None:
@@ -48,7 +48,7 @@ def explanation(brief: Json, facts: Json, page: PageView) -> None:
             grids += [_comparison(other, page) for other in part["comparisons"]]
             grids += [_nodes(group, page) for group in part["groups"]]
 
-        # What is asked, where the instance is, and where it goes, in one line
+        # The question, the place of the instance now, and its target, in one line
         said = [one["subject"]]
         if one["present"]:
             said.append(f"now on {_where(one['present'], page)}")
@@ -67,7 +67,7 @@ def explanation(brief: Json, facts: Json, page: PageView) -> None:
 
 
 def _verdict(document: Json, page: PageView) -> str:
-    """The sentence at the top: who goes where."""
+    """Return the sentence at the top: where the instance goes."""
     decisions = document["decisions"]
     placed = [one for one in decisions if one["answer"]]
     if len(decisions) != 1:
@@ -79,7 +79,7 @@ def _verdict(document: Json, page: PageView) -> str:
 
 
 def _tiles(document: Json, page: PageView) -> list[Tile]:
-    """The answer to one instance; of several, how many there are."""
+    """Return the answer for one instance; for several, how many have a place."""
     decisions = document["decisions"]
     settings = document["settings"]
     tiles = [Tile("Strategy", settings["strategy"], f"N+1: {settings['n1']}")]
@@ -108,7 +108,7 @@ def _parts(decision: Json) -> Iterator[Json]:
 
 
 def _comparison(other: Json, page: PageView) -> Grid:
-    """The answer beside another placement, by what made the difference."""
+    """Return the answer beside another placement, with the statistics that make the difference."""
     title = f"Answer against {other['with']} {_where(other['nodes'], page)}"
     if "statistics" not in other:
         return Grid(shown(title), (), (), "", shown(f"Decided: {other['decided_by']}."))
@@ -137,7 +137,7 @@ def _comparison(other: Json, page: PageView) -> Grid:
 
 
 def _nodes(group: Json, page: PageView) -> Grid:
-    """A row per node of the group: its verdict, and why."""
+    """Return a row per node of the group: its result, and the reasons."""
     columns = [Column("Node"), Column("Verdict"), Column("Why")]
     scored = any("score" in node for node in group["nodes"])
     if scored:

@@ -1,4 +1,4 @@
-"""Nodes as bars, at several moments: before and after a plan, or after each filling."""
+"""Show nodes as bars, at several moments: before and after a plan, or after each filling."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RESOURCES = ("Memory", "Disk", "Virtual cpus", "Spindles")
 
 @dataclass(frozen=True, slots=True)
 class Meter:
-    """One resource of a node at one moment: a bar, and the same in words."""
+    """One resource of a node at one moment: a bar, and its numbers in words."""
 
     bar: Bar
     text: str
@@ -33,9 +33,9 @@ class Meter:
 
 @dataclass(frozen=True, slots=True)
 class NodeLine:
-    """A node: for each resource its meters, one per moment, or one alone where nothing changes.
+    """A node: for each resource one meter per moment, or only one if nothing changes.
 
-    A resource that the node does not have, or of which nobody knows, has none.
+    A resource that the node does not have, or with an unknown total, has no meter.
     """
 
     name: str
@@ -61,7 +61,7 @@ def add_nodes(
 ) -> None:
     """Add the nodes of the cluster at `moments`.
 
-    `marks`: what is to be said of nodes besides, by name.
+    `marks`: name of a node -> a word that is shown beside it.
     """
     rows = sorted(
         zip(*(moment["nodes"] for moment in moments)), key=lambda row: natural(row[0]["name"])
@@ -101,12 +101,12 @@ def _line(moments: Sequence[Json], mark: str, page: PageView) -> NodeLine:
 
 
 def _once(values: list[T]) -> list[T]:
-    """One alone where all are the same."""
+    """Return the values; only one if all are equal."""
     return values[:1] if all(value == values[0] for value in values) else values
 
 
 def _meter(used: float, reserved: float, total: float, unit: str) -> Meter | None:
-    """`used` and `reserved` of `total`; None if nothing is known of the total."""
+    """Return the meter of `used` and `reserved`; None if the total is unknown."""
     if not 0 < total < float("inf"):
         return None
     short = used + reserved > total
@@ -121,5 +121,5 @@ def _meter(used: float, reserved: float, total: float, unit: str) -> Meter | Non
 
 
 def _plain(amount: float, unit: str) -> str:
-    """A number without its unit: GiB of amounts in MiB."""
+    """Return a number without its unit; amounts in MiB as GiB."""
     return f"{amount / 1024:.1f}" if unit == "MiB" else f"{amount:.4g}"

@@ -1,4 +1,4 @@
-"""A transition as a timeline by node: who leaves and who comes in which wave, and the steps."""
+"""Show a transition as a timeline: which instances leave and reach each node in which wave."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Chip:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """A node, and per wave its steps."""
+    """A node, and its steps in each wave."""
 
     node: str
     cells: Sequence[Sequence[Chip]]
@@ -89,7 +89,7 @@ def add_transition(page: PageView, transition: Json, intro: str = "", count: str
 
 
 def _ends(step: Json) -> list[tuple[str, str]]:
-    """The nodes that a step concerns, and how."""
+    """Return the nodes that a step concerns, each with the `Chip.side`."""
     if "node" in step:
         return [(step["node"], "here")]
     before, after = step["from"], step["to"]
