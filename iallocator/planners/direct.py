@@ -10,7 +10,7 @@ until nothing changes. Cost: one pass over the moves for each way and time, as l
 lasts.
 
 Algorithm of `merge_moves`, for two plans that follow each other: pass over the instances that are
-not at their last place, and move each one whose way there is legal now. If a pass moves none, make
+not at their last place, and move each one that can go there legally now. If a pass moves none, make
 the next legal move of the two plans instead. The first plan may move instances to nodes that the
 second one frees; such nodes are drained before anything moves, so that no instance may come there.
 Cost: a check of the limits for each instance and pass.

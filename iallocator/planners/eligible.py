@@ -1,4 +1,4 @@
-"""What a planner may change: the nodes, the groups, and the instances that can move."""
+"""The nodes, groups and instances that a planner may change, by the options of its command."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ __all__ = [
     "worst_first",
 ]  # fmt: skip
 
-GROUPS_TOLD = 5
-"""So many groups are named where a name is wrong."""
+GROUPS_SHOWN = 5
+"""The number of groups that the message about an unknown group names."""
 
 
 def nodes_named(cluster: Cluster, words: Collection[str], option: str) -> list[str]:
@@ -34,17 +34,17 @@ def nodes_named(cluster: Cluster, words: Collection[str], option: str) -> list[s
 
 
 def group_named(cluster: Cluster, word: str, option: str = "--group") -> Group:
-    """Return the group whose name or uuid is `word`.
+    """Return the group with the name or uuid `word`.
 
     Raises
     ------
     NotFoundError
-        If there is none.
+        If there is no such group.
     """
     for group in cluster.groups:
         if word in (group.name, group.uuid):
             return group
-    known = ", ".join(cut(group.name) for group in cluster.groups[:GROUPS_TOLD])
+    known = ", ".join(cut(group.name) for group in cluster.groups[:GROUPS_SHOWN])
     raise NotFoundError(f"{option}: unknown group {cut(word)}; there is {known}")
 
 
@@ -54,7 +54,7 @@ def set_offline(cluster: Cluster, words: Collection[str]) -> None:
     Raises
     ------
     NotFoundError
-        As `nodes_named`.
+        If a word means no node.
     """
     if not words:
         return
@@ -66,7 +66,7 @@ def set_offline(cluster: Cluster, words: Collection[str]) -> None:
 
 
 def set_vcpu_ratio(cluster: Cluster, ratio: float) -> None:
-    """Allow `ratio` virtual cpus per cpu on every node, whatever the policies allow."""
+    """Allow `ratio` virtual cpus per cpu on every node, in place of the ratio of its policy."""
     for node in cluster.nodes:
         node.vcpu_ratio = ratio
 
@@ -79,11 +79,11 @@ def movable(
     unbalanced: bool = False,
     behaviour: Behaviour = OURS,
 ) -> list[Instance]:
-    """Return the instances of `group` that a planner may move, in the order that breaks ties.
+    """Return the instances of `group` that a planner may move, in the order that decides ties.
 
-    Left out are instances that cannot move, are not auto-balanced, or are split over two groups;
-    hbal leaves out diskless ones, too.  `selected` None means all; `unbalanced` includes those that
-    are not auto-balanced.
+    An instance may not be moved if its disks cannot be, if it is not auto-balanced, or if its nodes
+    are in two groups. hbal also leaves out diskless instances. `selected` None: all instances.
+    `unbalanced`: include instances that are not auto-balanced.
     """
     chosen = [
         i
@@ -100,9 +100,9 @@ def movable(
 
 
 def in_order(things: Sequence[Thing], behaviour: Behaviour) -> list[Thing]:
-    """Return nodes or instances in the order in which the first of equals wins.
+    """Return nodes or instances in the order that decides ties: the first of equals is used.
 
-    hail's order is the reverse of the document's; hbal takes the first of the document.
+    hbal uses the first of the document. This program and hail use the last.
     """
     return list(things)[::-1] if behaviour.plans_by_document else list(things)
 

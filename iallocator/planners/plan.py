@@ -1,7 +1,7 @@
 """A plan as data: moves in order, and what the planner knows of each.
 
-Attributes of a move that only a plan needs (score, colocation group, violated constraints) lie
-beside the move in its `PlanEntry`.
+`PlanEntry` holds a move with the attributes that only a plan needs: score, colocation group and
+violated constraints.
 """
 
 from __future__ import annotations
@@ -30,16 +30,15 @@ class PlanEntry:
     move:
         The move.
     score:
-        Of the group or cluster that is balanced, after the move; lower is better.
+        The score of the balanced group or cluster after the move; lower is better.
     colocated:
         The names of all instances of its colocation group that move together, itself among
-        them; () if it moves alone.  Their moves are consecutive, and all hard constraints hold
-        only after the last of them.
+        them; () if it moves alone. Their moves are consecutive. Only after the last of them are all
+        hard constraints satisfied.
     repairs:
-        Whether it is made because a hard constraint is violated, whatever the score.
+        Whether the move satisfies a violated hard constraint, whatever the score.
     broken:
-        The soft constraints that the instance violates after the move, for people; see
-        `note_broken`.
+        The soft constraints that the instance violates after the move, in words; see `note_broken`.
     """
 
     __slots__ = ("broken", "colocated", "move", "repairs", "score")
@@ -81,13 +80,13 @@ class Plan:
     Attributes
     ----------
     command:
-        The planner.
+        The name of the planner.
     before, after:
-        Scores, lower is better.
+        The scores before and after the plan; lower is better.
     entries:
-        The moves in the order in which they are to be made.
+        The moves in the order in which they must be made.
     reason:
-        Why the plan ends where it ends, for people.
+        Why the plan has no more moves, in words.
     stop:
         What ended the planner early: a signal, or the deadline; None if nothing did.
     """
@@ -108,15 +107,15 @@ class Plan:
 
     @property
     def interrupted(self) -> bool:
-        """Whether a person interrupted the planner."""
+        """Return whether a person interrupted the planner."""
         return self.stop is not None and self.stop.interrupted
 
     def end(self, stop: Stopped) -> None:
-        """Note that the planner was interrupted: the moves found until then are the plan."""
+        """Record that `stop` ended the planner; the moves found until then are the plan."""
         self.stop, self.reason = stop, stop.reason
 
     def stop_at_best(self, stop: Stopped) -> None:
-        """Keep the moves up to the lowest score that were found before an interruption.
+        """Record that `stop` ended the planner, and keep the moves up to the lowest score.
 
         Moves that satisfy a violated hard constraint stay, and colocation groups stay whole.
         """
@@ -140,17 +139,17 @@ class Plan:
 
     @property
     def copied(self) -> int:
-        """MiB that travel between nodes if all moves are made."""
+        """The amount that all moves copy between nodes, in MiB."""
         return sum(entry.move.copied for entry in self.entries)
 
 
 def mark_colocation_groups(
     entries: Sequence[PlanEntry], groups: Mapping[str, Sequence[str]]
 ) -> None:
-    """Note at the moves of a colocation group which instances move together.
+    """Record at the moves of a colocation group which instances move together.
 
-    `groups`: name of an instance -> the names in its colocation group.  Moves of other instances
-    that lie between these, because they make room, belong to the group, too.
+    `groups`: name of an instance -> the names in its colocation group. Moves of other instances
+    between them, which make room, count as members.
     """
     last = {entry.move.instance.name: position for position, entry in enumerate(entries)}
     start = 0
@@ -169,9 +168,9 @@ def mark_colocation_groups(
 
 
 def ends_of_colocation_groups(entries: Sequence[PlanEntry]) -> list[bool]:
-    """Return per move whether all hard constraints hold after it.
+    """Return for each move whether it is the last of its colocation group, or moves alone.
 
-    They do, but for the moves within a colocation group.
+    All hard constraints are satisfied only after such moves.
     """
     ends = []
     seen: set[str] = set()
@@ -187,9 +186,9 @@ def ends_of_colocation_groups(entries: Sequence[PlanEntry]) -> list[bool]:
 
 
 def note_broken(state: State, entries: Iterable[PlanEntry], relations: Relations | None) -> None:
-    """Note at each move the soft constraints that its instance violates after it.
+    """Record at each move the soft constraints that its instance violates after it.
 
-    The moves begin at `state`, which is left as it is.
+    The moves begin in `state`, which is not changed.
     """
     if relations is None:
         return

@@ -1,4 +1,4 @@
-"""What a plan is held to, and when a balancing stops, whoever makes it."""
+"""The limits against which every plan is checked, and the criteria by which a balancing stops."""
 
 from __future__ import annotations
 
@@ -22,28 +22,27 @@ __all__ = ["PlanLimits", "StopCriteria", "lowest_score"]
 
 @dataclass(slots=True)
 class PlanLimits:
-    """What a plan is held to.
+    """The limits against which a plan is checked.
 
     Attributes
     ----------
     settings:
-        Those that count, with the groups' own: N+1, soft limits.
+        The settings of the run and of each group: N+1, soft limits.
     relations:
-        What binds instances to each other; None if nothing does.
+        The affinity constraints; None if there are none.
     between_groups:
         Whether instances may change their group.
     leaving, coming:
-        Indices of nodes that are empty and off in the end, and that are powered on at first.
+        Indices of nodes that are empty and off in the end, and of nodes that are powered on first.
     hopeless:
-        Indices of nodes whose failure is lost whatever the plan does; ``strict`` forgives it.
+        Indices of nodes. No plan can make their failures tolerated, so ``strict`` ignores them.
     left_out:
-        Names of instances that do not run in the end, wherever they are: nothing is judged
-        by them.
+        Names of instances that do not run in the end. No limit is checked for them.
     returns:
-        Whether everybody comes back in the end: soft limits hold nobody who goes to its mirror, or
-        home again.
+        Whether every instance returns in the end. Soft limits are not checked for an instance that
+        fails over to its secondary or returns.
     min_disk:
-        Share of every node's disk that stays free.
+        The share of the disk of every node that stays free, from 0 to 1.
     """
 
     settings: Settings
@@ -58,36 +57,36 @@ class PlanLimits:
     returns: bool = False
 
     def of(self, group: Group) -> Settings:
-        """The settings of a group."""
+        """Return the settings of a group."""
         return self.settings.by_group.get(group.index, self.settings)
 
     def forced(self, state: State, before: Sequence[int], target: int) -> bool:
-        """Whether soft limits do not hold a move from the nodes `before` to the node `target`."""
+        """Return whether a move from the nodes `before` to `target` may exceed soft limits."""
         nodes = state.cluster.nodes
         if self.of(nodes[target].group).ignore_soft_errors:
             return True
         if not (self.settings.behaviour.frees_online_nodes or self.leaving.isdisjoint(before)):
-            return True  # hsqueeze takes nodes that it frees for dead
+            return True  # hsqueeze treats nodes that it frees as dead
         return any(not nodes[index].online for index in before)
 
 
 class StopCriteria:
-    """When to stop.
+    """When a balancing stops, and which moves are worth making.
 
     Attributes
     ----------
     min_score:
-        Above the lowest score that the cluster can have: good enough.
+        The balancing stops if the score is not higher than the lowest possible score plus this.
     max_length:
-        Moves at most; None: any number.
+        The maximum number of moves; None: any number.
     min_gain, min_gain_limit:
         A move must gain `min_gain` once the score is at or below `min_gain_limit`.
     cost:
-        MiB that may be copied; None: any amount.
+        The maximum amount to copy, in MiB; None: any amount.
     lookahead:
-        Whether to try exchanges of two instances where no single move helps.
+        Whether to try exchanges of two instances if no single move lowers the score.
     deadline:
-        Ends the search; leaves time for the moves that are found.
+        Ends the search. It leaves time to check the moves that were found.
     """
 
     __slots__ = (
@@ -114,15 +113,16 @@ class StopCriteria:
         self.deadline = deadline or Deadline(None)
 
     def gain_wanted(self, score: float) -> float:
-        """The least that a move must gain at this score; 0 means anything above it."""
+        """Return the gain that a move must have at this score; 0: any gain above 0."""
         return 0.0 if score > self.min_gain_limit else self.min_gain
 
 
 def lowest_score(state: State, scope: Sequence[int]) -> float:
-    """The score of a perfectly balanced cluster: mirrors need some memory kept free.
+    """Return the score of a perfectly balanced cluster; lower is better.
 
-    The memory of all mirrored instances, spread evenly over the nodes by their size;
-    when the largest node fails, the others must hold its share.
+    It is above 0 because some memory is reserved for secondaries. The memory of all mirrored
+    instances is spread evenly over the nodes by their size. If the largest node fails, the other
+    nodes must have the memory for its share.
     """
     sizes = [state.cluster.nodes[index].total_memory for index in scope]
     total, largest = sum(sizes), max(sizes, default=0)

@@ -1,4 +1,4 @@
-"""Nodes that a planner powers down or on, and moves that it assumes to be made."""
+"""Trial changes of a cluster: nodes that are powered off or on, and moves that are assumed."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ __all__ = ["AssumedMoves", "Switched", "size_like"]
 
 
 def size_like(node: Node, others: Iterable[Node]) -> Node | None:
-    """Give `node`, whose size is unknown while it is off, the size of the smallest of `others`.
+    """Give `node` the size of the smallest node of `others` if its own size is unknown.
 
-    Return that other node; None if the size is known, or there is none to compare with.
+    The size of a node is unknown while it is off. Return the node from which the size was taken;
+    None if the size is known, or if no other size is known.
     """
     if node.total_memory:
         return None

@@ -1,4 +1,4 @@
-"""What a planner found, in the one shape that all planners share."""
+"""The result of a planner, in one form for all planners."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ __all__ = ["GroupPlan", "GroupPlans", "GroupRow", "PlanResult", "moves_of_transi
 
 
 class GroupRow:
-    """What is said of one group.
+    """What a plan reports on one group.
 
     Attributes
     ----------
     members:
-        As plain data, beside ``group`` and ``reason``; see ``schemas/plan.schema.json``.
+        Plain data beside ``group`` and ``reason``; see ``schemas/plan.schema.json``.
     reason:
-        For people; "" if there is nothing to explain.
+        The reason for this plan, in words; "" if there is nothing to explain.
     """
 
     __slots__ = ("group", "members", "reason")
@@ -46,35 +46,35 @@ class GroupRow:
         self.reason = reason
 
     def document(self) -> Json:
-        """As plain data."""
+        """Return the row as plain data."""
         return {"group": self.group.name, **self.members, "reason": self.reason}
 
 
 class PlanResult:
-    """What a planner found.
+    """The result of a planner.
 
     Attributes
     ----------
     plan:
-        The moves, the scores, and why it ends where it ends.
+        The moves, the scores, and why the plan ends.
     before:
-        The state that it begins at.
+        The initial state.
     groups:
-        What is said of each group, in their order.
+        What the plan reports on each group, in the order of the groups.
     demands:
-        What is asked of the order of the steps; None for nothing.
+        The constraints on the order of the steps; None if there are none.
     remarks:
-        What a person should know besides.
+        Lines for stderr.
     new_instances:
-        Those that the plan creates.
+        The instances that the plan creates.
     hopeless:
-        Indices of nodes whose failure is lost whatever the plan does, where ``strict`` holds.
+        Indices of nodes. With ``strict``, no plan can make their failures tolerated.
     between_groups:
         Whether instances may change their group.
     in_turn:
-        Whether every move was judged as things are when those before it have been made.
+        Whether every move was checked in the state after the moves before it.
     returns:
-        Whether everybody comes back to where it was.
+        Whether every instance returns to its initial nodes.
     """
 
     between_groups = False
@@ -99,7 +99,7 @@ class PlanResult:
 
     @property
     def entries(self) -> list[PlanEntry]:
-        """The moves with what the planner knows of each; each is legal after those before it."""
+        """The moves and what the planner knows of each; each is legal after the moves before it."""
         return self.plan.entries
 
     @property
@@ -109,37 +109,37 @@ class PlanResult:
 
     @property
     def interrupted(self) -> bool:
-        """Whether someone did not want to wait for all of it."""
+        """Return whether a person interrupted the planner."""
         return self.plan.interrupted
 
     @property
     def incomplete(self) -> bool:
-        """Whether the plan leaves out something that was requested."""
+        """Return whether the plan leaves out a part of the request."""
         return False
 
     @property
     def scores(self) -> tuple[float, float]:
-        """Before and after; lower is better."""
+        """The scores before and after the plan; lower is better."""
         return self.plan.before, self.plan.after
 
     @property
     def leaving(self) -> Collection[int]:
-        """Nodes that are to be empty and off in the end."""
+        """Indices of the nodes that are empty and off in the end."""
         return ()
 
     @property
     def coming(self) -> Collection[int]:
-        """Nodes that are powered on before anything else."""
+        """Indices of the nodes that are powered on first."""
         return ()
 
     @property
     def left_out(self) -> Collection[str]:
-        """Instances that do not run in the end."""
+        """Names of the instances that do not run in the end."""
         return ()
 
     @property
     def transition(self) -> Transition:
-        """The steps, and what each waits for; made when first asked for."""
+        """The steps and their dependencies; computed when first needed."""
         if self._transition is None:
             self._transition = self._ordered()
         return self._transition
@@ -158,14 +158,17 @@ class PlanResult:
         )
 
     def separations(self) -> Separations:
-        """Who must not meet whom on the way."""
+        """Return which instances must not run on one node while the plan is carried out."""
         from iallocator.transition.separations import Separations
 
         ends = {move.instance.name: move.after for move in self.moves}
         return Separations(self.before, ends, self.demands)
 
     def job_sets(self) -> list[list[int]]:
-        """Positions of the moves in an order that the transition allows, those of a set at once."""
+        """Return sets of positions of moves; the moves of one set can be made at the same time.
+
+        The sets are in an order that the transition allows.
+        """
         from iallocator.ganeti.jobs import job_sets
 
         moves = self.moves
@@ -174,7 +177,7 @@ class PlanResult:
         return [[order[k] for k in one] for one in sets]
 
     def row(self, group: Group) -> GroupRow:
-        """What is said of `group`."""
+        """Return what the plan reports on `group`."""
         return next(row for row in self.groups if row.group is group)
 
     def add(self, entries: Iterable[PlanEntry]) -> None:
@@ -182,38 +185,38 @@ class PlanResult:
         self.plan.entries += entries
 
     def after(self) -> State:
-        """The state once all moves are made."""
+        """Return the state after all moves."""
         state = self.before.copy()
         replay(state, self.moves)
         return state
 
     def without(self, problem: Problem, reason: str) -> str:
-        """Leave out the moves that `problem` is about, for `reason`.
+        """Leave out the moves that cause `problem`, for `reason`.
 
-        Return what is left out, in words; "" if the rest is of no use.
+        Return what is left out, in words; "" if the other moves are useless without them.
         """
         return ""
 
     def leave_out(self, part: object, reason: str) -> str:
         """Leave out one of the `parts`, for `reason`.
 
-        Return what is left out, in words; "" if the rest is of no use.
+        Return what is left out, in words; "" if the other parts are useless without it.
         """
         return ""
 
     def parts(self) -> list[tuple[object, PlanResult]]:
-        """Return the parts of the plan that are of use alone, in order, each as a plan.
+        """Return the parts of the plan that are useful alone, in order, each as a plan.
 
         A part is a node group, or the nodes of one round of reboots.
         """
         return []
 
     def failed_parts(self) -> list[tuple[object, str]]:
-        """Return the parts that do not reach what they are for, and why."""
+        """Return the parts that do not reach their goal, and why."""
         return []
 
     def document(self) -> Json:
-        """All but the transition as plain data; see ``schemas/plan.schema.json``."""
+        """Return the plan without its transition; see ``schemas/plan.schema.json``."""
         before, after = self.scores
         found: Json = {"command": self.plan.command, "scores": {"before": before, "after": after}}
         if self.plan.reason:
@@ -235,7 +238,7 @@ class GroupPlan:
         self.plan = plan
 
     def row(self) -> GroupRow:
-        """What is said of the group."""
+        """Return what the plan reports on the group."""
         plan = self.plan
         members = {
             "before": plan.before,
@@ -247,7 +250,7 @@ class GroupPlan:
 
 
 class GroupPlans(PlanResult):
-    """Plans for several groups, each within its group: scores add up, moves follow each other."""
+    """The plans of several groups, carried out one after the other; their scores are added."""
 
     def __init__(
         self,
@@ -264,22 +267,22 @@ class GroupPlans(PlanResult):
 
     @property
     def entries(self) -> list[PlanEntry]:
-        """The moves of all groups."""
+        """The moves of all groups, in order."""
         return [entry for one in self.plans for entry in one.plan.entries]
 
     @property
     def interrupted(self) -> bool:
-        """Whether someone did not want to wait for all of it."""
+        """Return whether a person interrupted the planner."""
         return self.plan.interrupted or any(one.plan.interrupted for one in self.plans)
 
     @property
     def scores(self) -> tuple[float, float]:
-        """The sums over the groups."""
+        """The sums of the scores of the groups, before and after; lower is better."""
         plans = [one.plan for one in self.plans]
         return sum(plan.before for plan in plans), sum(plan.after for plan in plans)
 
     def replace_moves(self, entries: Sequence[list[PlanEntry]]) -> list[list[PlanEntry]]:
-        """Give each plan other moves, and return those that it had."""
+        """Replace the moves of each plan; return the previous moves of each."""
         before = [one.plan.entries for one in self.plans]
         for one, some in zip(self.plans, entries, strict=True):
             one.plan.entries = some
@@ -287,7 +290,10 @@ class GroupPlans(PlanResult):
         return before
 
     def without(self, problem: Problem, reason: str) -> str:
-        """Cut the plan of the group that the move belongs to; other groups keep their plans."""
+        """Cut the plan of one group before the move that causes `problem`.
+
+        The other groups keep their plans.
+        """
         count = problem.number - 1
         for one in self.plans:
             if 0 <= count < len(one.plan.entries):
@@ -319,13 +325,16 @@ class GroupPlans(PlanResult):
         return found
 
     def document(self) -> Json:
-        """All but the transition as plain data."""
+        """Return the plans without their transition as plain data."""
         self.groups = [one.row() for one in self.plans]
         return super().document()
 
 
 def moves_of_transition(before: State, transition: Transition) -> list[PlanEntry]:
-    """Return the moves that the steps of a transition make, cut where they wait for others."""
+    """Return the moves that the steps of a transition make.
+
+    A move ends at a step that depends on a step of another instance.
+    """
     from iallocator.ganeti.jobs import chains
 
     actions = {step.number: step.action for step in transition.steps}

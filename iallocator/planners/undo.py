@@ -1,13 +1,15 @@
-"""Plans that move instances back to where an earlier plan found them.
+"""Undo of an earlier plan: instances move back to their previous nodes.
 
-The goal of each instance is known, so nothing is searched but the set of instances that can
-return.  At first all of them are planned at once: then the end is the placement before the
-earlier plan, and instances can change places.  If that breaks a limit, instances return one after
-the other as far as the `Evaluator` accepts each of them; then the others are tried together with
-those, each once.  What is left stays where it is, with the reason.
+The goal of each instance is known, so only the set of instances that can return is searched,
+greedily. At first all of them are planned at once: the end is the placement before the earlier
+plan, and instances can change places. If that breaks a limit, instances return one after the other
+as far as the `Evaluator` accepts each of them. Then each of the others is tried once together with
+these. An instance that cannot return stays where it is, with the reason.
 
-Every candidate plan is checked by the verifier, against all limits.  The transition takes the way
-of each instance that copies its disks least often.
+Every candidate plan is checked by the verifier, against all limits. The transition moves each
+instance with as few copies of its disks as possible.
+
+Cost: a transition and its verification for each instance that does not return with all others.
 """
 
 from __future__ import annotations
@@ -66,7 +68,7 @@ class UndoResult(PlanResult):
 
     @property
     def scores(self) -> tuple[float, float]:
-        """Of all nodes, before and after; lower is better."""
+        """The scores of all nodes before and after; lower is better."""
         scope = range(len(self.cluster.nodes))
         return score_of(self.before, scope), score_of(self.after(), scope)
 
@@ -76,7 +78,7 @@ class UndoResult(PlanResult):
         return bool(self.staying)
 
     def stay(self, staying: Mapping[str, str]) -> None:
-        """Say in the transition which instances stay where they are, and why."""
+        """Record in the transition which instances stay where they are, and why."""
         self.staying = dict(staying)
         self.transition.left = [*self.transition.left, *self.staying.items()]
 
@@ -89,9 +91,9 @@ def plan_undo(
     Parameters
     ----------
     cluster
-        As it is now.
+        The cluster in its present state.
     settings
-        Those of each group count for its nodes.
+        The settings of each group apply to its nodes.
     moved
         Instance -> the names of the nodes that it was on, primary first.
     deadline
@@ -129,7 +131,7 @@ def plan_undo(
 def _possible(
     before: State, settings: Settings, moved: Mapping[str, Sequence[str]]
 ) -> tuple[dict[str, Nodes], dict[str, str]]:
-    """Return the homes of the instances that may return, and why the others stay."""
+    """Return the nodes to which instances may return, and why the others stay."""
     cluster = before.cluster
     known = {node.name: node for node in cluster.nodes}
     homes: dict[str, Nodes] = {}
@@ -169,7 +171,7 @@ def _possible(
 def _in_turn(
     context: Context, homes: Mapping[str, Nodes]
 ) -> tuple[dict[str, Nodes], dict[str, str]]:
-    """Let instances return one after the other; return their homes, and why the others cannot."""
+    """Move instances back one after the other; return their nodes, and why the others stay."""
     state, cluster = context.state, context.cluster
     instances = {one.name: one for one in cluster.instances}
     chosen: dict[str, Nodes] = {}

@@ -59,4 +59,4 @@ def test_fewest_groups_by_memory_are_proved() -> None:
     settings.n1 = "off"
     done = plan_reboots(model, settings, RebootOptions(force=True))
     assert len(done.rounds) == 3
-    assert done.plan.reason == "fewer groups cannot be: proved"
+    assert done.plan.reason == "no fewer groups are possible: proved"

@@ -1,4 +1,4 @@
-"""From a cluster and options to balancing plans: which groups, in which order."""
+"""Balancing of a cluster: a plan for its worst group, or for each group."""
 
 from __future__ import annotations
 
@@ -57,12 +57,13 @@ class BalanceOptions:
     selected, excluded:
         Names of the instances that may be moved (None: all), and of those that may not.
     max_cpu, min_disk:
-        Virtual cpus per cpu at most (None: as the policy says); share of disk to keep free.
+        The maximum of virtual cpus per cpu (None: that of the policy); the share of disk that
+        stays free, from 0 to 1.
     tag_prefix:
-        What this program's own tags begin with.
+        The prefix of the tags of this program.
     settings:
-        What counts for global N+1 and soft limits, in groups whose tags ask for it
-        something of their own; None: no N+1, and soft limits as `rules` say.
+        The settings of the run and of each group, for global N+1 and soft limits. None: N+1 is not
+        checked, and `rules` decides on soft limits.
     """
 
     limits: StopCriteria
@@ -79,14 +80,14 @@ class BalanceOptions:
     settings: Settings | None = None
 
     def rules_for(self, group: Group) -> MoveRules:
-        """Which moves are allowed in `group`."""
+        """Return which moves are allowed in `group`."""
         if self.settings is None:
             return self.rules
         own = self.settings.by_group.get(group.index, self.settings)
         return self.rules.minding_soft_limits(own.ignore_soft_errors)
 
     def n1_of(self, group: Group) -> str:
-        """How global N+1 is judged in `group`."""
+        """Return the mode of global N+1 in `group`."""
         return "off" if self.settings is None else self.settings.plan_n1(group.index)
 
 
@@ -97,8 +98,8 @@ def balance_cluster(
 ) -> GroupPlans:
     """Balance one group, or all.
 
-    A cluster of several groups has its worst group balanced that can be improved.
-    A signal, or the end of the time, ends the work; what was found until then is returned.
+    Of several groups, the one with the highest score that can be improved is balanced. A signal or
+    the time limit ends the work; the result is what was found until then.
 
     Raises
     ------
@@ -144,7 +145,7 @@ class _Balancing:
         self._open: tuple[BalanceProblem, GroupBalancer, Group] | None = None
 
     def run(self) -> None:
-        """Balance the groups that are asked for."""
+        """Balance the requested groups."""
         state, options = State(self._before.cluster), self._options
         relations = relations_for(state.cluster, options)
         for group in _groups(self._before, options):
@@ -178,7 +179,7 @@ class _Balancing:
             replay(state, plan.moves)
 
     def stopped(self, stop: Stopped) -> Stopped | None:
-        """Keep what has been found for the group in hand; return `stop` if there is none."""
+        """Keep the plan of the group that is being balanced; return `stop` if there is none."""
         if self._open is None:
             return stop
         problem, balancer, group = self._open
@@ -188,7 +189,7 @@ class _Balancing:
         return None
 
     def _add(self, group: Group, plan: Plan) -> None:
-        """Add the plan of a group, or of the only group."""
+        """Add the plan of a group; without ``all_groups``, only one plan is kept."""
         if self._options.all_groups:
             self.plans.append(GroupPlan(group, plan))
         elif plan.entries or not self.plans:
@@ -210,7 +211,7 @@ def _keep_n1(problem: BalanceProblem, plan: Plan) -> None:
 
 
 def _groups(state: State, options: BalanceOptions) -> list[Group]:
-    """The groups to try, in order."""
+    """Return the groups to try, in order."""
     if not options.group:
         return worst_first(state)
     group = group_named(state.cluster, options.group)
@@ -220,7 +221,7 @@ def _groups(state: State, options: BalanceOptions) -> list[Group]:
 
 
 def relations_for(cluster: Cluster, options: BalanceOptions) -> Relations | None:
-    """What relates the instances of the cluster to each other; hbal knows no such thing."""
+    """Return the affinity constraints of the cluster; None for hbal, which ignores them."""
     if not options.rules.behaviour.knows_affinity:
         return None
     return relations_of(cluster, (), options.tag_prefix)

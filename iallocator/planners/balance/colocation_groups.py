@@ -175,7 +175,7 @@ class ColocationMoves:
         ]
         return sorted(found, key=lambda move: round(move.score, DECIMALS))[:most]
 
-    def mending(self, budget: float, count: float) -> ScoredMoves | None:
+    def repairing(self, budget: float, count: float) -> ScoredMoves | None:
         """Return the moves that leave the fewest violated hard constraints; then the lowest score.
 
         They violate none that is satisfied now.
@@ -185,7 +185,7 @@ class ColocationMoves:
         for name in sorted(name for name in self._movable if self._violated([name])):
             every |= dict.fromkeys([*self._bound_groups(name), ((name,),)])
         best: tuple[MendingKey, ScoredMoves] | None = None
-        for least, place, groups, target in self._mending_moves(list(every)):
+        for least, place, groups, target in self._repairing_moves(list(every)):
             if best is not None and least > best[0][0]:
                 break
             now = self._violated(name for names in groups for name in names)
@@ -197,13 +197,13 @@ class ColocationMoves:
                     best = key, move
         return best[1] if best else None
 
-    def _mending_moves(
+    def _repairing_moves(
         self, every: Sequence[Bound]
     ) -> Iterator[tuple[float, int, Bound, int | None]]:
-        """Yield what may mend: change of violations at best, position, groups, target.
+        """Yield (change of violations at best, position, groups, target) of moves to try.
 
-        Groups of several instances come first, with an unknown change and target; then single
-        instances, those that mend most first.
+        Groups of several instances come first, with an unknown change and target. Single instances
+        follow, sorted by the change.
         """
         single: list[tuple[float, int, Bound, int | None]] = []
         rule_counts, where = self._rule_counts.now(), self._state.where

@@ -209,5 +209,5 @@ class Repair(Neighbourhood[PlanBuilder, Step]):
         """Return the moves that leave the fewest violated hard constraints."""
         if self._groups is None or state.limits.deadline.over():
             return None
-        moves = self._groups.mending(state.budget(), state.moves_left())
+        moves = self._groups.repairing(state.budget(), state.moves_left())
         return None if moves is None else Step(moves, repairs=True, then=self._then)

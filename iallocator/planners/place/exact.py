@@ -1,8 +1,12 @@
-"""Places for all instances, or for as many as possible, by exact search.
+"""Places for all instances, or for as many as possible: an integer program with lazy constraints.
 
-Pacemaker's rules never revise a choice, so they may leave an instance out.  Here all instances
-choose at once.  The solver decides what is linear.  Its answer is tried out with the rules that
-each choice must satisfy: limits, scores that are not negative, capacities, constraints, N+1.
+Pacemaker's rules never revise a choice, so they may leave an instance out. Here all instances
+choose at once. The integer program has the linear constraints. Its answers are checked against all
+rules: limits, scores that are not negative, capacities, affinity, N+1. A rejected answer becomes a
+constraint, and the program is solved again.
+
+Cost: the places of all instances are listed, m n of them for *m* instances on one node each and *n*
+nodes; the program is exponential at worst, and has a budget of work.
 """
 
 from __future__ import annotations
@@ -30,15 +34,18 @@ if TYPE_CHECKING:
 
 __all__ = ["place_exactly", "why_not_begun"]
 
-TINY = 0.25
+COST_OF_ALL = 0.25
 """The cost of all moves and all scores together is at most this."""
 
-PRICED = 8.0
-"""What a broken wish costs at most, where 1 is what the scores of an instance differ by, or one
-of its nodes changing: more than moving both out of each other's way."""
+HIGHEST_PENALTY = 8.0
+"""The maximum cost of a violated soft constraint.
 
-FIRST = 2_000_000
-"""What keep-running adds to a priority: more than any priority there is."""
+The unit is the difference between the best and the worst score of an instance, or a change of one
+of its nodes. The maximum is more than the cost of moving both instances away from each other.
+"""
+
+KEEP_RUNNING = 2_000_000
+"""What the tag keep-running adds to a priority: more than the highest priority."""
 
 
 def why_not_begun(one: SchedulingPass) -> str:
@@ -51,7 +58,7 @@ def why_not_begun(one: SchedulingPass) -> str:
     budget = one.context.budget()
     most = int(budget.work[LISTED])
     if budget.must_end:
-        return ""  # the search says so
+        return ""  # the search reports it
     with one.context.state.trial():
         one.take_off()
         counted = budget.take(_Rows(one, order).all_places(), LISTED)
@@ -95,7 +102,7 @@ class _Rows:
         self._order = order
         self._names = {instance.name for instance in order}
         self._affinity = AffinityRows(one.context.bonds.relations, order, (ORDER,))
-        self._unit = TINY / max(1, len(order))
+        self._unit = COST_OF_ALL / max(1, len(order))
         self._soft = SoftAffinityRows(one.relations, self._names, self._penalty_of)
 
     def problem(self, budget: Deadline) -> Problem | None:
@@ -138,7 +145,9 @@ class _Rows:
     def _scaled_price(self, instance: Instance, price: float) -> float:
         """Return a penalty in units of the span of scores; without a span it precedes staying."""
         span = self._span(instance)
-        return min(PRICED, price / span) if span else PRICED / 2 * (1 + price / (price + 1))
+        if not span:
+            return HIGHEST_PENALTY / 2 * (1 + price / (price + 1))
+        return min(HIGHEST_PENALTY, price / span)
 
     def _span(self, instance: Instance) -> float:
         one = self._one
@@ -149,7 +158,7 @@ class _Rows:
     def _priority(self, instance: Instance) -> int:
         one = self._one
         keeps = one.relations.keep_running if one.relations else ()
-        first = FIRST if instance.name in keeps and one.places[instance.name].runs else 0
+        first = KEEP_RUNNING if instance.name in keeps and one.places[instance.name].runs else 0
         return one.facts.of(instance).priority + first
 
     def priorities(self) -> dict[str, int]:

@@ -1,8 +1,8 @@
 """Full re-placement of a cluster: from the rules of a strategy to moves, a transition, and scores.
 
-The instances choose by Pacemaker's rules.  If these leave an instance out, an exact search looks
-for places for all, or for more of them.  An instance that must start after one that was left out
-has no place either.
+The instances choose by Pacemaker's rules. If these leave an instance out, an exact search looks
+for places for all, or for more instances. An instance that must start after one that was left out
+is left out, too.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ class PlaceResult(PlanResult):
     Parameters
     ----------
     places:
-        In the order in which the instances chose.
+        The places, in the order in which the instances chose.
     names:
-        The instances in the order of the document, new ones last.
+        The names of the instances in the order of the document, new instances last.
     """
 
     in_turn = False
@@ -83,7 +83,7 @@ class PlaceResult(PlanResult):
 
     @property
     def left_out(self) -> Collection[str]:
-        """The instances that have no place."""
+        """Names of the instances that are left out."""
         return [place.instance.name for place in self.places if place.nodes is None]
 
     def _ordered(self) -> Transition:
@@ -110,7 +110,7 @@ class PlaceResult(PlanResult):
         return state
 
     def document(self) -> Json:
-        """Return all but the transition as plain data."""
+        """Return the plan without its transition as plain data."""
         by_name = {place.instance.name: place for place in self.places}
         nodes = self.cluster.nodes
         found = super().document() | {"strategy": self.strategy}
@@ -149,12 +149,13 @@ def place_anew(
     strategy: str,
     instances: Sequence[Instance],
     wanted: Sequence[Allocate],
-    tell: Callable[[int, int], None] = lambda done, total: None,
+    report: Callable[[int, int], None] = lambda done, total: None,
 ) -> PlaceResult:
     """Place `instances` and then the new ones in `wanted` by one of Pacemaker's strategies.
 
-    If a signal or the time limit comes before there is an answer, every instance stays where it
-    is, because half an answer may not fit.  `tell` is called with how many of how many have chosen.
+    If a signal or the time limit comes before the answer is complete, every instance stays where it
+    is, because a part of the answer may not fit. `report` is called with the number of colocation
+    sets that have chosen, and the number of all.
     """
     new = [one.instance for one in wanted]
     deadline = Deadline.of_run(settings.planning_seconds)
@@ -167,7 +168,7 @@ def place_anew(
         with deadline:
             while True:
                 check()
-                chosen = _place_cluster(context, strategy, instances, wanted, tell, staying)
+                chosen = _place_cluster(context, strategy, instances, wanted, report, staying)
                 done = PlaceResult(strategy, before, chosen.in_order, names, new, demands)
                 done.hopeless = chosen.hopeless
                 separated = _separated(done, context.bonds.relations)
@@ -182,8 +183,8 @@ def place_anew(
     if context.deadline.over():
         done.plan.reason = TIME_IS_UP
     hopeless = ", ".join(cluster.nodes[index].name for index in sorted(done.hopeless))
-    told = f"the failure of {hopeless} cannot be survived, wherever instances go"
-    done.remarks = [*context.remarks, *([told] if hopeless else [])]
+    remark = f"the failure of {hopeless} is not tolerated, wherever instances go"
+    done.remarks = [*context.remarks, *([remark] if hopeless else [])]
     return done
 
 
@@ -198,8 +199,8 @@ def _separated(done: PlaceResult, relations: Relations | None) -> dict[str, str]
     for left, why in done.transition.left:
         rules = [rule for rule in relations.members_of.get(left, ()) if rule.kind == TOGETHER]
         others = [one.instance for rule in rules for one in rule.members if one.must]
-        told = f"{left}, which it must be with, finds no way: {why}"
-        found |= dict.fromkeys((name for name in others if name in done.before.where), told)
+        reason = f"{left}, which it must be with, cannot be moved: {why}"
+        found |= dict.fromkeys((name for name in others if name in done.before.where), reason)
         if others:
             found[left] = why
     return found
@@ -218,25 +219,25 @@ def _place_cluster(
     strategy: str,
     instances: Sequence[Instance],
     wanted: Sequence[Allocate],
-    tell: Callable[[int, int], None],
+    report: Callable[[int, int], None],
     staying: Mapping[str, str] = MappingProxyType({}),
 ) -> SchedulingPass:
     """Return the pass that places `instances`, in their order, and then the new ones in `wanted`.
 
-    The state of `context` says where the instances are now, and is left as it is.  The disks of
-    an instance that is left out stay where they are: all choose again until these are counted.
-    An instance that is tagged to keep running is never left out: it stays where it is, and all
-    others choose again.  The instances in `staying` stay where they are, for the reason given.
+    The state of `context` has the present places, and is not changed. The disks of an instance that
+    is left out stay where they are: all instances choose again until these disks are counted. An
+    instance with the tag keep-running is never left out: it stays where it is, and all others
+    choose again. `staying`: the name of an instance -> why it stays where it is.
     """
     state = context.state
 
     def attempt(running: Collection[str]) -> SchedulingPass:
         stopped: dict[str, str] = {}
-        kept = {**dict.fromkeys(running, "it must go on running"), **staying}
+        kept = {**dict.fromkeys(running, "it must keep running"), **staying}
         while True:
             check()
             with state.trial():
-                one = SchedulingPass(context, strategy, instances, wanted, kept, stopped, tell)
+                one = SchedulingPass(context, strategy, instances, wanted, kept, stopped, report)
                 one.run()
                 _drop_followers(one)
                 uncounted = one.uncounted
@@ -254,7 +255,7 @@ def _place_cluster(
             if not found.places:
                 context.remarks += filter(None, (note,))
                 return None
-            one.take(found.places, SEARCHED, "exact search found no place for it beside the others")
+            one.take(found.places, SEARCHED, "exact search cannot place it beside the others")
             _drop_followers(one)
             for place in one.left_out:
                 place.why = _missing_leader(one, place) or place.why
@@ -322,7 +323,7 @@ def _leaders_of(one: SchedulingPass, name: str) -> list[Constraint]:
 
 
 def _drop_followers(one: SchedulingPass) -> None:
-    """Drop the places of instances whose leaders will not run, and say why.
+    """Drop the place of each instance that must start after an instance that will not run.
 
     An instance that runs already without its leader keeps its place.
     """
@@ -348,7 +349,7 @@ def _missing_leader(one: SchedulingPass, place: PlannedPlace) -> str:
         elif not leader.instance.running:
             reason = "which does not run"
         elif leader.nodes is None:
-            reason = f"which has no place ({leader.why})"
+            reason = f"which cannot be placed ({leader.why})"
         elif one.context.cluster.nodes[leader.nodes[0]].offline:
             reason = "which stays on a node that is offline"
         else:

@@ -1,4 +1,4 @@
-"""Full re-placement by Pacemaker's rules: greedy list scheduling, without a second thought.
+"""Full re-placement by Pacemaker's rules: greedy list scheduling; no choice is revised.
 
 The instances form a list (rule 2): by priority, then by score. Each takes the best node that is
 open to it (rules 3 to 7), and never leaves it again. Instances that must be on one node choose one
@@ -85,7 +85,7 @@ class PlannedPlace:
 
     @property
     def holds(self) -> bool:
-        """Whether it uses its nodes now: it runs, or it will be created there."""
+        """Return whether it uses its nodes now: it runs, or it will be created there."""
         return self.runs or self.instance.forthcoming
 
     @property
@@ -138,7 +138,7 @@ class Openings:
         self._advertising = {n.index for n in context.cluster.nodes if n.memory_ratio > 1}
 
     def fields(self, place: PlannedPlace) -> list[list[int]]:
-        """Return lists of nodes to choose from. The next list counts only if one has no place.
+        """Return lists of nodes to choose from. The next list is used only if no node of one fits.
 
         An instance that exists stays in its group. A new one prefers groups by their policy.
         """
@@ -299,8 +299,8 @@ class SchedulingPass:
     stopped:
         Name -> why an instance is left out, or "" if it may find a place.  Until it does, its disks
         are counted where they are.
-    tell:
-        Called with how many of how many colocation sets have chosen.
+    report:
+        Called with the number of colocation sets that have chosen, and the number of all.
 
     Attributes
     ----------
@@ -311,9 +311,9 @@ class SchedulingPass:
     homes:
         Name -> the node where an instance runs.
     facts, weigher, usage:
-        What Pacemaker's tags say, the scores by them, and what every node has left.
+        The facts of Pacemaker's tags, the scores by these, and the free capacity of every node.
     hopeless:
-        With ``strict``, the nodes whose failure is intolerable because of instances that stay.
+        With ``strict``, the nodes with an intolerable failure because of instances that stay.
     openings:
         The nodes that may be chosen.
     """
@@ -326,12 +326,12 @@ class SchedulingPass:
         wanted: Sequence[Allocate],
         kept: Mapping[str, str] = MappingProxyType({}),
         stopped: Mapping[str, str] | None = None,
-        tell: Callable[[int, int], None] = lambda done, total: None,
+        report: Callable[[int, int], None] = lambda done, total: None,
     ) -> None:
         cluster, state = context.cluster, context.state
         self.context = context
         self._kept = kept
-        self._tell = tell
+        self._report = report
         self._stopped = stopped or {}
         self._left_disks: set[str] = set()
         self._dropped: set[str] = set()
@@ -391,7 +391,7 @@ class SchedulingPass:
         """Let every colocation set choose."""
         for done, unit in enumerate(self.units):
             check()
-            self._tell(done, len(self.units))
+            self._report(done, len(self.units))
             for position, instance in enumerate(unit.members):
                 place, stuck = self.places[instance.name], self.stuck(instance)
                 if stuck:
@@ -413,8 +413,8 @@ class SchedulingPass:
     def _choose(self, unit: ColocationSet, position: int, place: PlannedPlace) -> Nodes | None:
         """Return the best nodes for the instance at `position` of `unit`, or None.
 
-        Sets `place.why`. An instance whose primary is not online first tries with the soft limits,
-        then without them.
+        Sets `place.why`. If the primary of the instance is not online, soft limits are enforced at
+        first, and then ignored.
         """
         instance, facts, nodes = place.instance, self.facts, self.context.cluster.nodes
         online = all(nodes[index].online for index in place.before[:1])
@@ -450,9 +450,7 @@ class SchedulingPass:
                             place.why = "the only node that can take it"
                         elif choice.ranked[0] != index:
                             following = choice.node_name(others[0])
-                            place.why = (
-                                f"the ones before it are refused by N+1; next is {following}"
-                            )
+                            place.why = f"N+1 rejects the nodes before it; next is {following}"
                         else:
                             following = choice.node_name(others[0])
                             place.why = f"{choice.decided(index, others[0])}, next is {following}"
@@ -557,7 +555,7 @@ class SchedulingPass:
 
     @property
     def left_out(self) -> list[PlannedPlace]:
-        """The instances that found no place, though they may move."""
+        """The places of the instances that are left out, though they may move."""
         return [
             place
             for place in self.places.values()
@@ -566,7 +564,7 @@ class SchedulingPass:
 
     @property
     def uncounted(self) -> dict[str, str]:
-        """The instances left out whose disks were not counted while others chose.
+        """The left out instances with disks that were not counted while others chose.
 
         Each has the reason if its place was taken from it, else "".
         """

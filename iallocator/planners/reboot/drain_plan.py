@@ -1,12 +1,17 @@
-"""Drain plans: where instances go while some nodes are drained, and whether they can come back.
+"""Drain plans: where instances go while some nodes are drained, and whether they can return.
 
-What runs on a node that is to be rebooted goes to its secondary, or to the best node of its group.
-A plan is for a whole set of nodes.  It keeps every limit, and failures that were tolerated before
-are still tolerated by the nodes that stay.  The return of each instance is checked before anything
-is moved: an instance that its node would not accept now stays there.
+The algorithm is greedy: instances leave their nodes one after the other, the largest first, to
+their secondary or to the best node of their group. A plan is for a whole set of nodes. It satisfies
+every limit, and the other nodes still tolerate the failures that were tolerated before. The return
+of each instance is checked before any move. If the node would not accept an instance now, the node
+is not drained.
 
-Memory bounds come first.  What leaves a node stays in its node group.  So the nodes of a set, with
-their free memory and what leaves them, may have at most as much memory as the group has free.
+A bound by memory comes first. Instances stay in their node group. So the free memory of the nodes
+of a set, plus the memory of the instances that leave them, must not exceed the free memory of the
+group.
+
+Cost: the choice of a node for each leaving instance, up to four times, and one check of N+1 for the
+set; for small plans one check of N+1 for each node that is tried.
 """
 
 from __future__ import annotations
@@ -67,8 +72,8 @@ class RebootOptions:
     evacuate:
         Whether secondaries leave the nodes, too.
     single:
-        What happens to instances without a secondary: `MOVED` to other nodes; `SKIPPED`: nodes
-        that hold some are not rebooted; `IGNORED`: they go down with their node.
+        What happens to instances without a secondary. `MOVED`: they move to other nodes. `SKIPPED`:
+        nodes with such instances are not rebooted. `IGNORED`: they stop with their node.
     node_tags:
         Only nodes with one of these tags are rebooted; () for all nodes.
     group:
@@ -134,7 +139,7 @@ class DrainPlan:
     short:
         The failure that would not be tolerated meanwhile; "" for none.
     homeless:
-        Whether an instance found no place, or none that keeps N+1.
+        Whether no node accepts an instance, or none that keeps N+1.
     """
 
     __slots__ = ("entries", "homeless", "reason", "short")
@@ -163,8 +168,8 @@ def way_back(move: Move) -> Move:
 class MemoryBound:
     """A necessary condition for draining nodes together, by the memory of their node groups.
 
-    No limit but memory is checked, and no failure: what is rejected here is impossible.
-    `leaves` says whether an instance leaves a node, for another node of the group.
+    Only memory is checked, so a set of nodes that is rejected here is impossible. `leaves` returns
+    whether an instance leaves a node for another node of the group.
     """
 
     def __init__(self, context: Context, leaves: Callable[[Instance, int], bool]) -> None:
@@ -179,7 +184,7 @@ class MemoryBound:
             self._need[node.index] = free + sum(one.memory for one in leaving)
 
     def lacks(self, drained: Collection[int]) -> bool:
-        """Return whether the other nodes cannot hold what leaves the nodes in `drained`."""
+        """Return whether the other nodes lack memory for the instances that leave `drained`."""
         return any(need > self._free[group] for group, need in self._needs(drained).items())
 
     def fewest(self, nodes: Collection[int]) -> int:
@@ -197,10 +202,10 @@ class MemoryBound:
 
 
 class SearchOptions(NamedTuple):
-    """How places are chosen among those that the limits leave.
+    """How a node is chosen among those that the limits allow.
 
-    ``tight``: the fullest node instead of the best, so that large instances find room later;
-    ``careful``: N+1 is checked for every move, which is expensive and seldom needed.
+    ``tight``: the fullest node instead of the best, so that large instances fit later. ``careful``:
+    N+1 is checked for every move, which is expensive and seldom needed.
     """
 
     tight: bool
@@ -208,7 +213,7 @@ class SearchOptions(NamedTuple):
 
 
 class DrainPlanner:
-    """Plans for sets of nodes, each from the initial state, which is left as it is."""
+    """Plans for sets of nodes, each from the initial state, which is not changed."""
 
     def __init__(self, context: RebootContext, options: RebootOptions) -> None:
         self.deadline = context.deadline
@@ -234,7 +239,7 @@ class DrainPlanner:
         drained = frozenset(nodes)
         if len(drained) > 1 and self._bound.lacks(drained):
             found = DrainPlan()
-            found.reason = "the nodes that stay have less memory than what leaves"
+            found.reason = "the other nodes have less memory than the leaving instances need"
             return found
         found = self._tried(drained, SearchOptions(False, False))
         for search in (
@@ -332,7 +337,7 @@ class DrainPlanner:
             return "cannot be stopped, and must not be by force"
         runs_on = relations is not None and instance.name in relations.keep_running
         if runs_on and not instance.kind.migrates:
-            return "is to keep running, and would be stopped to be moved"
+            return "must keep running, and would be stopped to be moved"
         if instance.needs_secondary and len(instance.nodes) < 2:
             return "has no secondary"
         return ""
@@ -350,13 +355,14 @@ class DrainPlanner:
         if relations is not None and relations.binds(instance.name):
             rule_counts = relations.rule_counts(context.state.where)
             if relations.musts_broken(instance.name, home, rule_counts):
-                return f"could not come back to {nodes[home].name}, where it breaks a must"
+                name = nodes[home].name
+                return f"could not come back to {name}, where it violates a hard constraint"
         at_home = context.evaluator(nodes[home].group).for_steps()
         at_left = context.evaluator(nodes[left].group).for_steps()
         with context.state.trial():
             context.state.remove(instance, instance.nodes)
             if not at_home.takes_primary(instance, home):
-                return f"could not come back to {nodes[home].name}, which lacks the room for it"
+                return f"could not come back to {nodes[home].name}, which lacks the capacity for it"
             if instance.needs_secondary and self._options.evacuate and len(instance.nodes) > 1:
                 other = next(index for index in instance.nodes if index != left)
                 found = at_left.candidates(instance, "mirror", (other, left), [left])
@@ -374,7 +380,7 @@ class DrainPlanner:
         state = self._context.state
         with state.trial():
             for index in sorted(drained):
-                # A primary whose secondary is drained cannot be restarted: it only uses its node
+                # A primary with a drained secondary cannot be restarted: it only uses its node
                 for instance in list(state.instances_on(index)):
                     nodes = state.where[instance.name]
                     state.remove(instance, nodes)
@@ -460,8 +466,8 @@ class DrainPlanner:
             tags.intersection(other.exclusion) for other in companions if other is not instance
         ):
             return steps, reason
-        # The instance already shares an exclusion tag at home: it may share it elsewhere with the
-        # same instances, but with no others.
+        # The instance shares an exclusion tag with instances of its node: it may share the tag with
+        # these instances on another node, but with no others.
         primaries = context.state.primaries
         apart = [i for i in targets if not new_conflict(instance, primaries[i].values())]
         untagged = instance.twin(instance.name, instance.order)
@@ -482,7 +488,7 @@ class DrainPlanner:
     ) -> tuple[list[ElementaryMove], str]:
         """Return the steps to the best of `targets`, or why there are none.
 
-        If places are chosen carefully, to the best that keeps N+1.
+        If N+1 is checked for every move, to the best target that keeps N+1.
         """
         state = self._context.state
         short, left = "", list(targets)

@@ -1,11 +1,15 @@
 """Groups of nodes that can be drained together, as few as are found.
 
-Two nodes of one instance are never drained together.  That makes a conflict graph.  Its chromatic
-number, if it is found, is a lower bound of the number of groups.  A `DrainPlanner` says whether a
-whole group can be drained.  If a colour class cannot be drained, groups are grown node by node, in
-several orders, and the smallest groups are dissolved into others.  Few nodes are also grouped by
-branch and bound.  The integer program finds the same groups, but takes twice as long, because it
-must reject one combination of nodes after the other: `docs/design/exact-search.md`.
+The algorithm is graph colouring, then local improvement. Two nodes of one instance are never
+drained together: they are neighbours in a conflict graph. Its chromatic number, if it is found, is
+a lower bound of the number of groups. A `DrainPlanner` decides whether a whole group can be
+drained. If a colour class cannot be drained, groups are grown node by node, in several orders, and
+the smallest groups are dissolved into others. Few nodes are also grouped by branch and bound. The
+integer program finds the same groups, but takes twice as long, because it must reject one
+combination of nodes after the other: `docs/design/exact-search.md`.
+
+Cost: one drain plan for each set of nodes that is tried. Their moves are limited by `WORK` once
+there are groups.
 """
 
 from __future__ import annotations
@@ -44,7 +48,7 @@ def conflicts(cluster: Cluster, nodes: Iterable[int]) -> dict[int, set[int]]:
 
 
 def takeover_conflicts(cluster: Cluster, nodes: Iterable[int]) -> dict[int, set[int]]:
-    """Return `conflicts`, and the nodes whose instances would go to the same node."""
+    """Return `conflicts`, and the pairs of nodes with instances that have one secondary node."""
     found = conflicts(cluster, nodes)
     failing: dict[int, set[int]] = {}
     for instance in cluster.instances:
@@ -77,9 +81,9 @@ class Grouping:
         self,
         cluster: Cluster,
         planner: DrainPlanner,
-        tell: Callable[[int, int], None] = lambda done, total: None,
+        report: Callable[[int, int], None] = lambda done, total: None,
     ) -> None:
-        self._tell = tell
+        self._report = report
         self.groups: list[Group] = []
         self.left: dict[int, str] = {}
         self.bound = 0
@@ -112,7 +116,7 @@ class Grouping:
             If the run has to end; `settle` then completes the groups.
         """
         for done, index in enumerate(nodes):
-            self._tell(done, len(nodes))
+            self._report(done, len(nodes))
             alone = self.plan((index,))
             if alone.reason:
                 self.left[index] = alone.reason
@@ -130,7 +134,7 @@ class Grouping:
             for one in way:
                 for part in self._parts(one):
                     self._growing.append(part)
-                    self._tell(sum(map(len, self._growing)), len(nodes))
+                    self._report(sum(map(len, self._growing)), len(nodes))
             if not self._best or len(self._growing) < len(self._best):
                 self.groups = self._best = self._growing
             if len(self.groups) <= self.bound or not self.affords(nodes):

@@ -1,4 +1,4 @@
-"""Rolling reboots: groups of nodes to reboot together, and the moves around each of them."""
+"""Rolling reboots: groups of nodes to reboot together, and the moves before and after each."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ NO_NODE = "no node can be rebooted"
 
 
 class RebootGroup:
-    """Nodes that are rebooted together, in order, with the moves that empty them and fill them."""
+    """Nodes that are rebooted together, in order; the moves off them, and the moves back."""
 
     __slots__ = ("back", "nodes", "out")
 
@@ -57,7 +57,7 @@ class RebootGroup:
 
 
 class RebootResult(PlanResult):
-    """A plan that reboots groups of nodes one after the other; all instances come back each time.
+    """A plan that reboots groups of nodes one after the other; all instances return each time.
 
     Attributes
     ----------
@@ -98,7 +98,7 @@ class RebootResult(PlanResult):
         self.add([*drain.entries, *back])
 
     def without(self, problem: Problem, reason: str) -> str:
-        """Leave out the whole group of nodes that the move belongs to."""
+        """Leave out the whole group of nodes with the move that causes `problem`."""
         count = 0
         for one in self.rounds:
             count += len(one.out) + len(one.back)
@@ -120,7 +120,7 @@ class RebootResult(PlanResult):
         return ""
 
     def parts(self) -> list[tuple[object, PlanResult]]:
-        """Return each group of nodes, alone: every instance is back before the next group."""
+        """Return each group of nodes alone; every instance returns before the next group."""
         found: list[tuple[object, PlanResult]] = []
         for one in self.rounds:
             alone = copy(self)
@@ -142,7 +142,7 @@ class RebootResult(PlanResult):
         return transition_of_rounds(self.cluster, room(self.before), rounds, self.separations())
 
     def job_sets(self) -> list[list[int]]:
-        """Positions of the moves: those of a group that touch no common node at once."""
+        """Return sets of positions of moves; the moves of one set change different nodes."""
         sets: list[list[int]] = []
         first = 0
         for one in self.rounds:
@@ -153,7 +153,7 @@ class RebootResult(PlanResult):
         return sets
 
     def document(self) -> Json:
-        """All but the transition as plain data."""
+        """Return the plan without its transition as plain data."""
         names = self.cluster.node_names
         return super().document() | {
             "reboots": [
@@ -182,13 +182,13 @@ def plan_reboots(
     settings: Settings,
     options: RebootOptions,
     deadline: Deadline | None = None,
-    tell: Callable[[int, int], None] = lambda done, total: None,
+    report: Callable[[int, int], None] = lambda done, total: None,
 ) -> RebootResult:
     """Return groups of nodes that can be rebooted together, and the moves around each.
 
-    A signal or the time limit leaves the groups found until then.  Larger groups come first;
-    the group of the master node comes last, with the master as its last node.  `tell` is called
-    with how many of how many nodes have been looked at.
+    A signal or the time limit ends the search; the result has the groups found until then. Larger
+    groups come first. The group of the master node comes last, with the master as its last node.
+    `report` is called with the number of nodes that have been tried, and the number of all.
 
     Raises
     ------
@@ -198,7 +198,7 @@ def plan_reboots(
     known = bool(options.master) or options.force
     nodes = [node.index for node in _eligible(cluster, options)] if known else []
     context = RebootContext(cluster, settings, deadline)
-    grouping = Grouping(cluster, DrainPlanner(context, options), tell)
+    grouping = Grouping(cluster, DrainPlanner(context, options), report)
     stop: Stopped | None = None
     try:
         with context.deadline:
@@ -220,7 +220,7 @@ def plan_reboots(
     if not groups:
         done.plan.reason = NO_NODE if grouping.left else "no node is to be rebooted"
     elif len(groups) <= grouping.bound:
-        done.plan.reason = "fewer groups cannot be: proved"
+        done.plan.reason = "no fewer groups are possible: proved"
     if stop is not None:
         done.plan.end(stop)
     if not known:

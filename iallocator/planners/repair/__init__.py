@@ -1,1 +1,1 @@
-"""What instances need whose nodes are offline, and where they go."""
+"""Repairs of instances with offline nodes: what each instance needs, and where it goes."""

@@ -1,4 +1,4 @@
-"""Repairs of instances whose nodes are offline, each at the best place.
+"""Repairs of instances with offline nodes, each at the best place.
 
 ========================================  =================================================
 drbd, its secondary offline               ``fix-storage``: another secondary
@@ -40,7 +40,7 @@ KINDS = {
     "OP_INSTANCE_MIGRATE": step.MIGRATE,
     "OP_INSTANCE_REPLACE_DISKS": step.REPLACE_DISKS,
 }
-"""Opcode -> what such a step is called."""
+"""Opcode -> the kind of its step."""
 
 __all__ = ["Repair", "Repairs"]
 

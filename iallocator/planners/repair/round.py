@@ -70,7 +70,7 @@ class _Patient:
     steps:
         The steps of its repair.
     note:
-        For people.
+        A message, in words.
     added, removed, written:
         Changes of its tags, and whether they are written on the running cluster.
     permit:
@@ -92,7 +92,7 @@ class _Patient:
 
     @property
     def endless(self) -> bool:
-        """Whether a repair without known jobs is pending, which will never end."""
+        """Return whether a repair without known jobs is pending, which will never end."""
         record = self.state.record
         waits = self.state.name == PENDING and record is not None and not record.jobs
         return waits and not self.steps
@@ -207,15 +207,15 @@ class RepairRound:
                     one.note = f"{repair.kind}: {repair.reason}"
                     continue
                 if self._jobs is not None and not self._jobs.possible(repair.opcodes):
-                    one.note = f"{repair.kind}: RAPI takes no such job, LUXI does"
+                    one.note = f"{repair.kind}: RAPI does not accept this job, LUXI does"
                     continue
                 places = ":".join(self._cluster.node_names(repair.nodes))
                 one.note = f"{repair.kind}: {repair.reason}; it goes to {places}"
                 record = Record(repair.kind, str(uuid4()), self._now)
                 one.become(PENDING, record)
                 # The tags will record the repair; each step says what they will contain
-                told = {"type": record.kind, "id": record.identity, "seconds": record.seconds}
-                one.steps = [{**step, "repair": told} for step in repair.steps]
+                noted = {"type": record.kind, "id": record.identity, "seconds": record.seconds}
+                one.steps = [{**step, "repair": noted} for step in repair.steps]
                 delay = _delay(self._delay)
                 if self._delay and (self._jobs is None or self._jobs.possible([delay])):
                     one.steps[0]["opcodes"] = [delay, *one.steps[0]["opcodes"]]
@@ -272,7 +272,7 @@ class RepairRound:
             self._jobs.retag(one.instance.name, one.added, one.removed)
             one.written = True
 
-    # What is told
+    # The results
 
     @property
     def before(self) -> State:
