@@ -19,14 +19,13 @@ import numpy as np
 from iallocator.model.columns import COLUMNS, DISK, MEMORY
 from iallocator.model.node_view import NodeView
 from iallocator.n1.variance_sums import InitialSums, NodeVarianceSums, UniformVarianceSums
+from iallocator.scoring.arrays import counted_by, values_of
 from iallocator.scoring.candidates import DECIMALS
 from iallocator.scoring.metrics import (
     NO_CENTRES,
     RESERVING,
     ROUNDING,
     STATISTICS,
-    counting,
-    values,
 )
 from iallocator.scoring.proportional_statistics import SPREADS, joined, merged, still_merged
 
@@ -422,9 +421,7 @@ class BatchedSimulation:
         self._fixed = list(matrix[:, self._scope])
         self._per_amount = self._coefficients()
         view = self._view([np.zeros(len(scope))] * len(COLUMNS))
-        self._counted = np.stack(
-            [np.broadcast_to(counting(k, view), (len(scope),)) for k in range(len(STATISTICS))]
-        ).astype(np.float64)
+        self._counted = counted_by(view, len(scope))
         self._version = -1
         self._heads: dict[int, _Head] = {}
         self._shared_cache = SharedBatchCache(self._per_amount, self._counted)
@@ -497,10 +494,9 @@ class BatchedSimulation:
             return
         whole = np.array(self._state.columns, dtype=np.float64)
         self._columns = whole[:, self._scope]
-        found = values(self._view(list(self._columns)), NO_CENTRES)
-        stacked = np.stack(np.broadcast_arrays(*found, self._columns[0])[:-1])
+        plain = values_of(self._view(list(self._columns)), NO_CENTRES, self._scope.shape)
         count = np.maximum(self._counted.sum(axis=1, keepdims=True), 1.0)
-        self._values = stacked - self._counted * (stacked.sum(axis=1, keepdims=True) / count)
+        self._values = plain - self._counted * (plain.sum(axis=1, keepdims=True) / count)
         self._version = self._state.version
 
     def _view(self, columns: Sequence[Floats]) -> NodeView:
@@ -514,9 +510,8 @@ class BatchedSimulation:
         nothing, one = np.zeros(self._scope.size), np.ones(self._scope.size)
         found = np.empty((len(COLUMNS), len(STATISTICS), self._scope.size))
         none = [nothing] * len(COLUMNS)
-        start = values(self._view(none), NO_CENTRES)
+        start = values_of(self._view(none), NO_CENTRES, nothing.shape)
         for column in range(len(COLUMNS)):
-            after = values(self._view([*none[:column], one, *none[column + 1 :]]), NO_CENTRES)
-            for k, (new, old) in enumerate(zip(after, start)):
-                found[column, k] = new - old
+            after = self._view([*none[:column], one, *none[column + 1 :]])
+            found[column] = values_of(after, NO_CENTRES, nothing.shape) - start
         return found

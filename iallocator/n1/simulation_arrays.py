@@ -23,8 +23,9 @@ from iallocator.limits.node import other_limits
 from iallocator.model.columns import COLUMNS, MEMORY
 from iallocator.model.node_view import CAPACITIES, NodeView
 from iallocator.n1.rules import SUMMED_LIMITS
+from iallocator.scoring.arrays import values_of
 from iallocator.scoring.candidates import DECIMALS
-from iallocator.scoring.metrics import STATISTICS, Totals, node_counts, terms, values
+from iallocator.scoring.metrics import NO_CENTRES, STATISTICS, Totals, node_counts, terms
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from iallocator.aliases import Floats
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
-    from iallocator.model.node_view import Capacities, Quantity
+    from iallocator.model.node_view import Capacities
     from iallocator.model.state import State
     from iallocator.n1.rules import Failure, Rules
 
@@ -163,8 +164,7 @@ class _Batch:
     def _start_sums(self) -> None:
         view = self._view(self._columns, self._reserved, self._fixed)
         shape = self._reserved.shape
-        zero = [0.0] * len(STATISTICS)
-        raw = [np.broadcast_to(v, shape) for v in values(view, zero)]
+        raw = values_of(view, NO_CENTRES, shape)
         online = self._fixed[CAPACITIES.index("online"), 0].sum()
         stored = self._fixed[CAPACITIES.index("stored"), 0].sum()
         self._counts = node_counts(int(online), shape[1] - int(online), int(stored))
@@ -172,7 +172,7 @@ class _Batch:
             float(v.sum() / (shape[0] * count)) if s.spread else 0.0
             for s, v, count in zip(STATISTICS, raw, self._counts)
         ]
-        self._values = _spread_out(values(view, self._centres), shape)
+        self._values = values_of(view, self._centres, shape)
         self._sums = self._values.sum(axis=2, keepdims=True)
         self._squares = (self._values * self._values).sum(axis=2, keepdims=True)
 
@@ -231,7 +231,7 @@ class _Batch:
         rows = np.arange(self._failing.size)
         self._add(rows, self._own[:, step], -vector)
         after = self._view(self._columns + vector[:, :, None], self._reserved, self._fixed)
-        new = _spread_out(values(after, self._centres), self._reserved.shape)
+        new = values_of(after, self._centres, self._reserved.shape)
         added = new - self._values
         totals = Totals(self._counts, self._centres, list(self._sums), list(self._squares))
         change = list(zip(added, added * (new + self._values)))
@@ -249,19 +249,11 @@ class _Batch:
         view = self._view(
             self._columns[:, rows, nodes], self._reserved[rows, nodes], self._fixed[:, 0, nodes]
         )
-        new = _spread_out(values(view, self._centres), rows.shape)
+        new = values_of(view, self._centres, rows.shape)
         old = self._values[:, rows, nodes]
         self._values[:, rows, nodes] = new
         self._sums[:, rows, 0] += new - old
         self._squares[:, rows, 0] += new * new - old * old
-
-
-def _spread_out(quantities: Sequence[Quantity], shape: tuple[int, ...]) -> Floats:
-    """Return one array of `quantities`, each of `shape` or a number."""
-    whole = np.empty((len(quantities), *shape))
-    for row, quantity in zip(whole, quantities):
-        row[...] = quantity
-    return whole
 
 
 def _reaches(

@@ -49,7 +49,9 @@ if TYPE_CHECKING:
     )
 
 
-__all__ = ["ArrayKernel", "capacity_matrix"]
+__all__ = [
+    "ArrayKernel", "capacity_matrix", "counted_by", "means_of", "totals_of", "values_of",
+]  # fmt: skip
 
 ALL = range(len(STATISTICS))
 """Every statistic."""
@@ -62,6 +64,36 @@ MANY = 10_000
 def capacity_matrix(fixed: Sequence[tuple[float, ...]]) -> Floats:
     """`CAPACITIES` × nodes, from the capacities of each node."""
     return np.array(fixed, dtype=np.float64).T.reshape(len(CAPACITIES), -1)
+
+
+def values_of(view: NodeView, centres: Sequence[float], shape: tuple[int, ...]) -> Floats:
+    """Return statistics × `shape`: what `values` returns for the nodes of `view`."""
+    found = np.empty((len(STATISTICS), *shape))
+    for row, value in zip(found, values(view, centres)):
+        row[...] = value
+    return found
+
+
+def counted_by(view: NodeView, size: int) -> Floats:
+    """Return statistics × nodes: 1 where one of `size` nodes counts for a statistic, else 0."""
+    rows = [np.broadcast_to(counting(k, view), (size,)) for k in ALL]
+    return np.stack(rows).astype(np.float64)
+
+
+def means_of(plain: Floats, counts: Sequence[int]) -> list[float]:
+    """Return the centre of each statistic: the mean of its values, or 0 if they are summed."""
+    sums = plain.sum(axis=1).tolist()
+    return [
+        total / count if statistic.spread else 0.0
+        for statistic, total, count in zip(STATISTICS, sums, counts)
+    ]
+
+
+def totals_of(own: Floats, counts: Sequence[int], centres: list[float], conflicts: float) -> Totals:
+    """Return the totals of values `own`, less the centres; `conflicts` is that of the domains."""
+    sums, squares = own.sum(axis=1).tolist(), (own * own).sum(axis=1).tolist()
+    sums[DOMAINS] = conflicts
+    return Totals(counts, centres, sums, squares)
 
 
 class ArrayKernel:
@@ -90,24 +122,15 @@ class ArrayKernel:
         self._in_scope[list(scope)] = True
         view = self._view(scope)
         online = int(view.online.sum())
-        found = np.stack(values(view, NO_CENTRES))
+        found = values_of(view, NO_CENTRES, (len(scope),))
         counts = node_counts(online, len(scope) - online, int(view.stored.sum()))
-        centres = [
-            total / count if s.spread else 0.0
-            for s, total, count in zip(STATISTICS, found.sum(axis=1).tolist(), counts)
-        ]
+        centres = means_of(found, counts)
         for k, centre in enumerate(centres):
             if centre:
                 found[k] -= centre * counting(k, view)
         self._values: Floats = np.zeros((len(STATISTICS), reserved.size))
         self._values[:, list(scope)] = found
-        self.totals = Totals(
-            counts,
-            centres,
-            found.sum(axis=1).tolist(),
-            (found * found).sum(axis=1).tolist(),
-        )
-        self.totals.sums[DOMAINS] = state.domain_conflicts(self._group)
+        self.totals = totals_of(found, counts, centres, state.domain_conflicts(self._group))
         self._scope = scope
         self._stamps = list(state.stamps)
 
@@ -123,7 +146,7 @@ class ArrayKernel:
         self._columns[:, index] = [[column[i] for i in nodes] for column in state.columns]
         self._reserved[index] = [state.reserved[i] for i in nodes]
         before = self._values[:, index]
-        after = np.stack(values(self._view(nodes), self.totals.centres))
+        after = values_of(self._view(nodes), self.totals.centres, index.shape)
         self._values[:, index] = after
         added = (after - before).sum(axis=1).tolist()
         more = (after * after - before * before).sum(axis=1).tolist()
@@ -154,7 +177,7 @@ class ArrayKernel:
         view = self._view(nodes)
         centres = self.totals.centres
         primary, secondary = (
-            np.stack(np.broadcast_arrays(*values(after, centres), self._reserved)[:-1])
+            values_of(after, centres, self._reserved.shape)
             for after in (
                 after_primary(view, instance), after_secondary(view, instance, 0, np.maximum)
             )
@@ -165,9 +188,7 @@ class ArrayKernel:
 
     def counted(self) -> Floats:
         """Statistics × nodes: 1 where a node counts for a statistic, else 0."""
-        view = self._view(range(self._reserved.size))
-        rows = [np.broadcast_to(counting(k, view), self._reserved.shape) for k in ALL]
-        return np.stack(rows).astype(np.float64)
+        return counted_by(self._view(range(self._reserved.size)), self._reserved.size)
 
     def memory(self) -> Floats:
         """MiB of free memory of each node."""

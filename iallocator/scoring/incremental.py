@@ -26,7 +26,7 @@ import numpy as np
 
 from iallocator.model.columns import COLUMNS
 from iallocator.model.node_view import NodeView
-from iallocator.scoring.arrays import ArrayKernel
+from iallocator.scoring.arrays import ArrayKernel, values_of
 from iallocator.scoring.candidates import DECIMALS
 from iallocator.scoring.fit_horizon import Horizon
 from iallocator.scoring.metrics import (
@@ -37,7 +37,6 @@ from iallocator.scoring.metrics import (
     STATISTICS,
     after_primary,
     terms,
-    values,
 )
 from iallocator.scoring.proportional_statistics import SPREADS, merged
 from iallocator.tolerances import SCORE
@@ -352,10 +351,9 @@ class IncrementalSingles(IncrementalScores):
         """Take the change of an empty node if it is equal: its multiples have no rounding error."""
         nothing = np.zeros(change.shape[1])
         view = NodeView([nothing] * len(COLUMNS), list(self._matrix), nothing)
-        after = values(after_primary(view, self._instance), NO_CENTRES)
-        found = np.stack(
-            [np.broadcast_to(a - b, nothing.shape) for a, b in zip(after, values(view, NO_CENTRES))]
-        )
+        after = after_primary(view, self._instance)
+        found = values_of(after, NO_CENTRES, nothing.shape)
+        found -= values_of(view, NO_CENTRES, nothing.shape)
         same = np.abs(found - change) <= SCORE * np.maximum(1.0, np.abs(change))
         return np.where(same, found, change)
 

@@ -15,14 +15,8 @@ import numpy as np
 from iallocator.constraints.table import STORAGE_POOLS
 from iallocator.model.columns import COLUMNS
 from iallocator.model.node_view import CAPACITIES, NodeView
-from iallocator.scoring.metrics import (
-    DOMAINS,
-    STATISTICS,
-    Totals,
-    node_counts,
-    scope_group,
-    values,
-)
+from iallocator.scoring.arrays import means_of, totals_of, values_of
+from iallocator.scoring.metrics import NO_CENTRES, node_counts, scope_group
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -34,6 +28,7 @@ if TYPE_CHECKING:
     from iallocator.model.node_view import Capacities, Quantity
     from iallocator.model.state import State
     from iallocator.model.storage import NodeAccess
+    from iallocator.scoring.metrics import Totals
 
 __all__ = [
     "AccessTable",
@@ -285,7 +280,7 @@ class NodeTable:
             self._access = AccessTable(state.access, self.nodes, state.where)
         self._load(range(count))
         self.centres = self._means() if centres is None else list(centres)
-        self.values: Floats = self._values()
+        self.values: Floats = self._values(self.centres)
         self.totals = self._totals()
 
     def view(self, positions: Whole) -> BatchView:
@@ -303,13 +298,13 @@ class NodeTable:
     def refresh(self, positions: Iterable[int]) -> None:
         """Update the nodes at `positions` from the state."""
         self._load(positions)
-        self.values = self._values()
+        self.values = self._values(self.centres)
         self.totals = self._totals()
 
     def recentre(self) -> list[float]:
         """Make the present means the centres; return by how much each has grown."""
         before, self.centres = self.centres, self._means()
-        self.values = self._values()
+        self.values = self._values(self.centres)
         self.totals = self._totals()
         return [after - old for after, old in zip(self.centres, before)]
 
@@ -334,29 +329,15 @@ class NodeTable:
         return node_counts(online, self.online.size - online, stored)
 
     def _means(self) -> list[float]:
-        self.centres = [0.0] * len(STATISTICS)
-        sums = self._values().sum(axis=1)
-        return [
-            float(total) / count if s.spread else 0.0
-            for s, total, count in zip(STATISTICS, sums, self._counts())
-        ]
+        return means_of(self._values(NO_CENTRES), self._counts())
 
-    def _values(self) -> Floats:
-        everything = self.view(np.arange(len(self.nodes), dtype=np.intp))
-        found: Floats = np.empty((len(STATISTICS), len(self.nodes)))
-        for k, value in enumerate(values(everything, self.centres)):
-            found[k] = value
-        return found
+    def _values(self, centres: Sequence[float]) -> Floats:
+        everything = np.arange(len(self.nodes), dtype=np.intp)
+        return values_of(self.view(everything), centres, everything.shape)
 
     def _totals(self) -> Totals:
-        totals = Totals(
-            self._counts(),
-            self.centres,
-            self.values.sum(axis=1).tolist(),
-            (self.values * self.values).sum(axis=1).tolist(),
-        )
-        totals.sums[DOMAINS] = self.state.domain_conflicts(self.group)
-        return totals
+        conflicts = self.state.domain_conflicts(self.group)
+        return totals_of(self.values, self._counts(), self.centres, conflicts)
 
 
 def tags_matter(table: NodeTable) -> bool:
