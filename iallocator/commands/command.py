@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from iallocator.commands.row import SETS_OFFLINE
-from iallocator.constraints.affinity_factory import relations_of
+from iallocator.constraints import relations_of
 from iallocator.deadline import Running
 from iallocator.engine import reading_for, request_in, summary
 from iallocator.errors import UsageError, cut, tell

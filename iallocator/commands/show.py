@@ -60,7 +60,7 @@ class Reported(Result):
 
     def facts(self, medium: str) -> Json:
         """Return what the page shows; the cluster is examined as far as there is time for it."""
-        from iallocator.constraints.affinity_factory import relations_of
+        from iallocator.constraints import relations_of
         from iallocator.documents.moments import Examination, cluster_facts
         from iallocator.model.state import State
 
@@ -140,7 +140,7 @@ def constraints(command: Command, deadline: Deadline) -> Result:
     Those of one instance, or of one kind, are listed completely.  Otherwise the list leaves out
     what every instance has.
     """
-    from iallocator.constraints.affinity_factory import relations_of
+    from iallocator.constraints import relations_of
     from iallocator.constraints.listing import Listing
     from iallocator.constraints.tag_findings import all_findings
     from iallocator.names import domains_of, whole_name

@@ -1,7 +1,83 @@
-"""What a document, its tags and the options ask of placements, as primitive constraints.
+"""What a document, its tags and the options require of placements.
 
-Complex directives are split: a drbd instance into two roles that must be apart, "not
-together" into one constraint in each direction.  `tags` reads the tags of relations between
-instances; `relations` answers what they mean for a candidate; `listing` lists every
-constraint of a document with where it came from.
+`table` has a class for each constraint; `listing` lists what each of them requires. The tags of
+this program make affinity rules and orders (`relations`), and forbid nodes (`locations`). The
+functions here load these modules only for a cluster with such tags.
 """
+
+from __future__ import annotations
+
+from iallocator.model.tags import doubtful
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+    from typing import Any
+
+    from iallocator.constraints.locations import Locations
+    from iallocator.constraints.relations import Relations
+    from iallocator.model.cluster import Cluster
+    from iallocator.model.constraints import TagFinding
+    from iallocator.model.instance import Instance
+
+__all__ = ["findings_for", "relations_of"]
+
+
+def relations_of(
+    cluster: Cluster, new: Iterable[Instance] = (), prefix: str = "iallocator:"
+) -> Relations | None:
+    """Return the affinity rules, orders and forbidden nodes of a cluster and of `new` instances.
+
+    The result is None if there are none. The tags of this program begin with `prefix`.
+    """
+    new = list(new)
+    locations: Locations | None = None
+    owned = (one.tags for some in (cluster.nodes, cluster.instances, new) for one in some)
+    if any(tag.startswith(prefix) for tags in owned if tags for tag in tags):
+        from iallocator.constraints.locations import locations_of
+
+        locations = locations_of(cluster, new, prefix)
+    tagged = [
+        instance
+        for source in (cluster.instances, new)
+        for instance in source
+        if instance.tags and any(tag.startswith(prefix) for tag in instance.tags)
+    ]
+    if not tagged and locations is None:
+        return None
+    from iallocator.constraints.relations import Relations
+    from iallocator.tags.affinity import parse
+
+    parsed = parse(tagged, prefix)
+    if not (parsed.constraints or parsed.rules or parsed.unusable or parsed.lonely or locations):
+        return None
+    return Relations(cluster, parsed, locations)
+
+
+def findings_for(
+    cluster: Cluster,
+    instances: Sequence[Instance],
+    prefix: str,
+    relations: Relations | None,
+    settings: Collection[str],
+    *,
+    shared: bool = True,
+    keys: bool = True,
+) -> Sequence[TagFinding]:
+    """Return what is wrong with tags, see `iallocator.constraints.tag_findings`.
+
+    That module is loaded only if some tag of the cluster, of groups, nodes or `instances` begins
+    with `prefix`. A tag of the cluster that is nearly one of htools' is reported, too.
+    """
+    found: Sequence[TagFinding] = ()
+    owners: Iterable[Any] = (*cluster.groups, *cluster.nodes, *instances)
+    some = (cluster.tags, *(owner.tags for owner in owners))
+    if any(tag.startswith(prefix) for tags in some if tags for tag in tags):
+        from iallocator.constraints.tag_findings import tag_findings
+
+        found = tag_findings(cluster, instances, prefix, relations, settings, shared, keys)
+    if shared and any(map(doubtful, cluster.tags)):
+        from iallocator.tags.foreign import misspelt_of_cluster
+
+        return [*found, *misspelt_of_cluster(cluster)]
+    return found

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
         @property
         def by_group(self) -> Mapping[int, ListedSettings]:
-            """Group index -> the settings of the groups whose tags set others."""
+            """Group index -> its settings, for groups with tags that set others."""
 
 
 __all__ = ["Listing"]

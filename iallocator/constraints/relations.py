@@ -1,31 +1,84 @@
-"""Affinity between instances, and order of placement: what they mean for a candidate."""
+"""Affinity rules between instances, orders, and forbidden nodes: which a placement violates.
+
+An affinity rule is a set of instances that must, or should, be together or apart. A rule is never
+expanded to pairs, of which large rules have many: a `RuleCounts` counts the members on each node,
+and only messages name single members.
+
+An instance runs on its primary node, so all rules are about primaries. An instance that is not
+placed yet violates no rule.
+"""
 
 from __future__ import annotations
 
 from itertools import islice
 
-from iallocator.constraints.affinity_groups import AffinityGroups
 from iallocator.constraints.order_chains import dependents_of_failed, unsupported
+from iallocator.constraints.rule_counts import Domains, LiveRuleCounts, RuleCounts
 from iallocator.constraints.rule_violations import (
     RuleViolations,
     breaks,
     newly_parted,
     others_broken,
 )
-from iallocator.model.constraints import APART, ORDER, domains_between
+from iallocator.model.constraints import APART, ORDER, TOGETHER, domains_between
 from iallocator.tags.affinity import bond_between, bond_to_many
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-    from iallocator.constraints.affinity_groups import Where
-    from iallocator.constraints.rule_counts import RuleCounts
+    from iallocator.constraints.locations import Locations
     from iallocator.constraints.rule_violations import Pair
-    from iallocator.model.constraints import Constraint, Member
+    from iallocator.model.cluster import Cluster
+    from iallocator.model.constraints import Constraint, Member, Rule
     from iallocator.model.instance import Instance
+    from iallocator.model.state import State
+    from iallocator.tags.affinity import Parsed
 
-__all__ = ["Relations", "in_order"]
+    Units = dict[str, tuple[str, ...]]
+    """Instance -> the instances of its colocation group, itself included."""
+
+    Where = Mapping[str, tuple[int, ...]]
+    """Instance -> its nodes, primary first."""
+
+__all__ = ["Relations", "in_order", "units_of"]
+
+
+def units_of(rules: Iterable[Rule], domains: bool = False) -> Units:
+    """Return instance -> its colocation group, for instances that must be with others.
+
+    An instance is in the group if a chain of hard colocations leads to it. With `domains`, hard
+    colocations in a failure domain count, too. Groups and members are in the order of the rules.
+    """
+    everywhere: list[list[str]] = []  # members that must be on one node
+    counted: list[list[str]] = []
+    for rule in rules:
+        if rule.kind == TOGETHER:
+            hard = [member for member in rule.members if member.must]
+            names = [member.instance for member in hard]
+            same_node = [member.instance for member in hard if not member.domain]
+            if len(set(names)) > 1:
+                everywhere.append(names)
+            chosen = names if domains else same_node
+            if len(set(chosen)) > 1:
+                counted.append(chosen)
+    # Union-find: each instance leads to the first of its group
+    leader = {name: name for names in everywhere for name in names}
+
+    def lead(name: str) -> str:
+        while leader[name] != name:
+            leader[name] = leader[leader[name]]
+            name = leader[name]
+        return name
+
+    for names in counted:
+        for name in names:
+            leader[lead(name)] = lead(names[0])
+    groups: dict[str, list[str]] = {}
+    for name in leader:
+        groups.setdefault(lead(name), []).append(name)
+    units = [tuple(members) for members in groups.values() if len(members) > 1]
+    return {name: unit for unit in units for name in unit}
 
 
 def in_order(
@@ -34,9 +87,10 @@ def in_order(
     bonds: Callable[[str], Sequence[Constraint]],
     units: Mapping[str, Sequence[str]],
 ) -> list[Instance]:
-    """`instances` by priority, higher first; those after another follow it; else as given.
+    """Return `instances` by priority, higher first; each follows those that it must start after.
 
-    Those that must be on one node follow each other, unless something must start between.
+    Instances with equal priorities stay in the given order. The members of a colocation group
+    follow each other, unless another instance must start between them.
     """
     ranked = sorted(instances, key=lambda i: -priorities.get(i.name, 0))
     by_name = {instance.name: instance for instance in instances}
@@ -61,34 +115,158 @@ def in_order(
 
 
 FEW = 10
-"""So many broken bonds of one instance by one tag are told one by one; more in one sentence."""
+"""The most violations of an instance by one tag that are reported singly; more are one sentence."""
 
 NAMED = 3
-"""How many of the others that sentence names."""
+"""The number of other instances that this sentence names."""
 
 
-class Relations(AffinityGroups):
-    """What is broken where, of the constraints between instances and to nodes.
+class Relations:
+    """The affinity rules, orders and forbidden nodes of a cluster, and what violates them.
 
-    All questions are about primaries: that is where an instance runs.  Those that are
-    nowhere yet bind nobody.  A rule between many is never written out as pairs: a `RuleCounts`
-    counts who is where, and only what is told to people names the others.
+    Methods with `rule_counts` compare an instance with the others as they are counted there.
+
+    Attributes
+    ----------
+    rules:
+        The affinity rules.
+    constraints:
+        The other constraints of instances: orders, priorities, instances that keep running.
+    members_of:
+        Instance -> rule -> its memberships in the rule.
+    keep_running:
+        Instances that are never stopped to free capacity.
+    stuck:
+        Instances that cannot be stopped, and must not be stopped by force.
+    locations:
+        The nodes that are forbidden for instances; None if there are none.
     """
 
-    __slots__ = ()
+    __slots__ = (
+        "_bound",
+        "_named",
+        "_units",
+        "_wide",
+        "cluster",
+        "constraints",
+        "domains",
+        "keep_running",
+        "locations",
+        "members_of",
+        "priorities",
+        "rules",
+        "stuck",
+        "unusable",
+    )
 
-    # What breaks
+    def __init__(
+        self, cluster: Cluster, parsed: Parsed, locations: Locations | None = None
+    ) -> None:
+        self.cluster = cluster
+        self.domains = Domains(cluster.nodes)
+        self.locations = locations
+        self.keep_running = parsed.keep_running
+        self.stuck = parsed.stuck
+        self.constraints = parsed.constraints
+        self.priorities = parsed.priorities
+        self.unusable = [*parsed.unusable, *parsed.lonely]
+        self.rules = parsed.rules
+        self._units: Units | None = None
+        self._wide: Units | None = None
+        self._named: set[str] | None = None
+        self._bound: dict[str, list[Constraint]] = {}
+        for constraint in parsed.constraints:
+            self._bound.setdefault(constraint.instance, []).append(constraint)
+        self.members_of: dict[str, dict[Rule, list[Member]]] = {}
+        for rule in parsed.rules:
+            for member in rule.members:
+                of_rule = self.members_of.setdefault(member.instance, {})
+                of_rule.setdefault(rule, []).append(member)
+
+    # Which constraints an instance has
+
+    def rule_counts(self, where: Where) -> RuleCounts:
+        """Return the members of rules on each node, if instances are where `where` says."""
+        return RuleCounts(self.members_of, where)
+
+    def live(self, state: State) -> LiveRuleCounts:
+        """Return the members of rules on each node of `state`, which follow its changes."""
+        return LiveRuleCounts(self.members_of, state)
+
+    def of(self, instance: str, kind: str = "") -> list[Constraint]:
+        """Return the `constraints` of an instance; only those of one kind if `kind` is given."""
+        found = self._bound.get(instance, [])
+        return [c for c in found if c.kind == kind] if kind else found
+
+    @property
+    def bound(self) -> Collection[str]:
+        """Return the instances that have `constraints`."""
+        return self._bound.keys()
+
+    def memberships(self, instance: str) -> Iterator[Member]:
+        """Yield the memberships of an instance in rules, one for each of its tags."""
+        for members in self.members_of.get(instance, {}).values():
+            yield from members
+
+    @property
+    def binding(self) -> bool:
+        """Return whether some constraint restricts the places of instances."""
+        return bool(self.rules or self.locations)
+
+    def binds(self, instance: str) -> bool:
+        """Return whether rules or forbidden nodes restrict the places of an instance."""
+        forbidden = instance in self.members_of or self.forbidden(instance)
+        return bool(forbidden) or self.stays(instance)
+
+    def forbidden(self, instance: str) -> Collection[int]:
+        """Return the nodes that an instance must not use, in either role."""
+        return () if self.locations is None else self.locations.forbidden(instance)
+
+    def stays(self, instance: str) -> bool:
+        """Return whether the primary of an instance must stay where it is."""
+        return self.locations is not None and self.locations.pin(instance) is not None
+
+    def sites_of(self, node: int) -> frozenset[str]:
+        """Return the failure domains of a node, of all kinds that rules name."""
+        if self._named is None:
+            every = {member.domain for rule in self.rules for member in rule.members}
+            self._named = {self.domains.known(domain) for domain in every if domain}
+        return frozenset(
+            site for domain in self._named for site in self.domains.sites(node, domain)
+        )
+
+    def units(self) -> Units:
+        """Return instance -> the members of its colocation group, which must be on one node."""
+        if self._units is None:
+            self._units = units_of(self.rules)
+        return self._units
+
+    def wide_units(self) -> Units:
+        """Return instance -> the instances that must be on its node, or in its failure domain."""
+        if self._wide is None:
+            self._wide = units_of(self.rules, domains=True)
+        return self._wide
+
+    def group_of(self, instance: str, among: Iterable[str]) -> list[str]:
+        """Return the members of an instance's colocation group that are in `among`, in order.
+
+        The instance is a member. Colocations in a failure domain do not count.
+        """
+        group = {instance, *self.units().get(instance, ())}
+        return [name for name in among if name in group]
+
+    # Violations
 
     def _violations(self, instance: str, rule_counts: RuleCounts) -> list[RuleViolations]:
         every = (RuleViolations(m, rule_counts, self.domains) for m in self.memberships(instance))
         return [one for one in every if one]
 
     def _out(self, instance: str, node: int) -> list[Constraint]:
-        """The location musts that `instance` on `node` would break."""
+        """Return the hard location constraints that `instance` on `node` violates."""
         return [] if self.locations is None else self.locations.broken(instance, node)
 
     def rejected(self, instance: str, nodes: Iterable[int], rule_counts: RuleCounts) -> list[int]:
-        """Those of `nodes` where `instance` would break a must, as the others are."""
+        """Return the nodes of `nodes` where `instance` violates a hard constraint."""
         violations = self._violations(instance, rule_counts)
         if not violations and self.locations is None:
             return []
@@ -101,7 +279,10 @@ class Relations(AffinityGroups):
     def rejected_passing(
         self, instance: str, nodes: Iterable[int], rule_counts: RuleCounts
     ) -> list[int]:
-        """Those where it must not even be on its way: its partners come after it."""
+        """Return the nodes of `nodes` that `instance` must not use even for a temporary move.
+
+        Colocations do not count: the other members follow.
+        """
         apart = [o for o in self._violations(instance, rule_counts) if o.member.rule.kind == APART]
         if not apart and self.locations is None:
             return []
@@ -112,7 +293,7 @@ class Relations(AffinityGroups):
         ]
 
     def may_pass(self, instance: Instance, node: int, where: Where) -> bool:
-        """Whether `instance` may be on `node` on its way."""
+        """Return whether `instance` may use `node` for a temporary move; others are at `where`."""
         if self._out(instance.name, node):
             return False
         return not any(
@@ -124,14 +305,17 @@ class Relations(AffinityGroups):
         )  # fmt: skip
 
     def musts_broken(self, instance: str, node: int, rule_counts: RuleCounts) -> int:
-        """How many musts `instance` on `node` would break."""
+        """Return the number of hard constraints that `instance` on `node` violates."""
         violations = self._violations(instance, rule_counts)
         return len(self._out(instance, node)) + sum(one.musts(node) for one in violations)
 
     def costs(
         self, instance: str, nodes: Iterable[int], rule_counts: RuleCounts
     ) -> dict[int, float]:
-        """What `instance` on each of `nodes` costs by the shoulds it breaks, where it costs."""
+        """Return node -> the penalty of the soft constraints that `instance` violates there.
+
+        Nodes without a penalty are left out.
+        """
         violations = self._violations(instance, rule_counts)
         if not violations:
             return {}
@@ -139,7 +323,7 @@ class Relations(AffinityGroups):
         return {node: cost for node, cost in sums.items() if cost > 0}
 
     def first_broken(self, instance: str, node: int, rule_counts: RuleCounts) -> Constraint | None:
-        """The first must that `instance` on `node` would break, or None."""
+        """Return the first hard constraint that `instance` on `node` violates, or None."""
         for must in self._out(instance, node):
             return must
         for one in self._violations(instance, rule_counts):
@@ -150,14 +334,14 @@ class Relations(AffinityGroups):
     def rejections(
         self, instance: str, nodes: Iterable[int], rule_counts: RuleCounts
     ) -> dict[int, Constraint]:
-        """Those of `nodes` that break a must of `instance`, and the first that they break."""
+        """Return the nodes that reject `instance`, with the first hard constraint it violates."""
         found = ((node, self.first_broken(instance, node, rule_counts)) for node in nodes)
         return {node: bond for node, bond in found if bond is not None}
 
     def broken_musts(self, instance: str, node: int, rule_counts: RuleCounts) -> list[Constraint]:
-        """The musts that `instance` on `node` would break, as the others are, to be told.
+        """Return the hard constraints that `instance` on `node` violates, for messages.
 
-        Where there are many others by one tag, some are named and all of them counted.
+        If one tag is violated with many others, one constraint counts all and names some of them.
         """
         found = self._out(instance, node)
         for one in self._violations(instance, rule_counts):
@@ -165,7 +349,7 @@ class Relations(AffinityGroups):
         return found
 
     def violated_soft(self, instance: str, node: int, rule_counts: RuleCounts) -> list[Constraint]:
-        """The same of shoulds."""
+        """Return the soft constraints that `instance` on `node` violates, for messages."""
         found: list[Constraint] = []
         for one in self._violations(instance, rule_counts):
             count, cost = one.soft(node), one.cost(node)
@@ -181,20 +365,24 @@ class Relations(AffinityGroups):
         count: int,
         cost: float,
     ) -> list[Constraint]:
-        """The `count` broken bonds of `member` on `node` that must, or only should, hold."""
+        """Return the `count` hard (`must`) or soft violations of `member` on `node`."""
         if not count:
             return []
         if count > FEW:
             some = list(islice(self._in_turn(member, node, rule_counts, must), NAMED))
             return [bond_to_many(some, count, cost)]
         pairs = others_broken(member, node, rule_counts, self.domains)
-        wanted = (pair for pair in pairs if (pair[0].must and pair[1].must) == must)
-        return [bond_between(*pair) for pair in sorted(wanted, key=_place)]
+        found = [pair for pair in pairs if (pair[0].must and pair[1].must) == must]
+        found.sort(key=lambda pair: (pair[1].position, pair[2]))
+        return [bond_between(*pair) for pair in found]
 
     def _in_turn(
         self, member: Member, node: int, rule_counts: RuleCounts, must: bool
     ) -> Iterator[Pair]:
-        """The same bonds in the order of the members.  Cost: members up to where one stops."""
+        """Yield the violations of `member` on `node` in the order of the members.
+
+        Cost: the members up to the one at which the caller stops.
+        """
         for other in member.rule.members:
             home = rule_counts.homes.get(other.instance)
             if home is None or other.instance == member.instance:
@@ -206,9 +394,10 @@ class Relations(AffinityGroups):
     def newly_broken(
         self, moved: Mapping[str, int | None], where: Where, rule_counts: RuleCounts
     ) -> Iterator[tuple[str, Constraint]]:
-        """Musts of `moved` instances that held where they were (name -> node), and are broken now.
+        """Yield the hard constraints that moves have broken, each with the instance that moved.
 
-        All others are where they were.  Who is bound to whom; once for each that moved.
+        `moved` maps each moved instance to its primary node before; None if it was not placed.
+        All other instances are where they were.
         """
         for name, before in moved.items():
             if name not in where:
@@ -227,9 +416,10 @@ class Relations(AffinityGroups):
     def mending(
         self, instance: str, node: int, targets: Iterable[int], rule_counts: RuleCounts
     ) -> dict[int, int]:
-        """How many more musts `instance` breaks on `targets` than on `node`, where it is fewer.
+        """Return the nodes of `targets` where `instance` violates fewer hard constraints.
 
-        Only where it keeps all that hold, as the others are.
+        Each has the difference to `node`, which is negative. Nodes where the instance violates a
+        constraint that it satisfies on `node` are left out.
         """
         violations = self._violations(instance, rule_counts)
         present = self.musts_broken(instance, node, rule_counts)
@@ -241,8 +431,10 @@ class Relations(AffinityGroups):
         }
         return {target: count for target, count in more.items() if count < 0}
 
+    # Hard separations
+
     def apart_musts(self, instance: str) -> Iterator[Pair]:
-        """All that `instance` must be apart from."""
+        """Yield the hard separations of an instance, with each other instance."""
         for member in self.memberships(instance):
             if member.must and member.rule.kind == APART:
                 for other in member.rule.members:
@@ -251,13 +443,13 @@ class Relations(AffinityGroups):
                             yield member, other, domain
 
     def apart(self, instances: Iterable[str]) -> list[tuple[str, str, str]]:
-        """(instance, instance, domain) of those that must be apart, one of them in `instances`."""
+        """Return (instance, instance, domain) of hard separations of `instances`, sorted."""
         pairs = (pair for name in instances for pair in self.apart_musts(name))
         names = {(*sorted((one.instance, other.instance)), domain) for one, other, domain in pairs}
         return sorted((one, other, domain) for one, other, domain in names)
 
     def part(self, one: str, at: int, other: str, there: int) -> bool:
-        """Whether two instances, each on that node, break a must between them."""
+        """Return whether instance `one` on node `at` and `other` on `there` violate a hard rule."""
         return any(
             mine.must and theirs.must and any(breaks(mine, theirs, (at, there), self.domains))
             for rule, members in self.members_of.get(one, {}).items()
@@ -265,36 +457,28 @@ class Relations(AffinityGroups):
             for theirs in self.members_of.get(other, {}).get(rule, ())
         )
 
-    # Who comes first
+    # Orders
 
     def unsupported(self, coming: Collection[str] = ()) -> dict[str, str]:
-        """Instances that start after something that cannot run, and through which musts.
+        """Return the instances that start after one that cannot run, with the chain of orders.
 
-        `coming` are instances that the request makes.
+        `coming` are the instances that the request creates.
         """
         return unsupported(self.cluster, self._orders, self._bound, coming)
 
     def dependents_of_failed(
         self, done: Sequence[str], failed: Collection[str], ordered: bool
     ) -> dict[str, str]:
-        """Those of `done` that depend on one of `failed`, and through which musts.
+        """Return the instances of `done` that depend on one of `failed`, with the chain.
 
-        `ordered`: to follow another is to depend on it.
+        With `ordered`, an instance depends on those that it must start after.
         """
         bonds = self._orders if ordered else lambda name: []
         return dependents_of_failed(done, failed, bonds, self.members_of)
 
     def in_order(self, instances: Sequence[Instance]) -> list[Instance]:
-        """`instances` by priority, higher first; those after another follow it; else as given.
-
-        Those that must be on one node follow each other, unless something must start between.
-        """
+        """Return `instances` in the order in which they are placed; see the function `in_order`."""
         return in_order(instances, self.priorities, self._orders, self.units())
 
     def _orders(self, name: str) -> list[Constraint]:
         return self.of(name, ORDER)
-
-
-def _place(pair: Pair) -> tuple[int, str]:
-    """In the order of members."""
-    return pair[1].position, pair[2]

@@ -5,8 +5,8 @@ Requests, `check` and `constraints` show the same list.
 
 from __future__ import annotations
 
-from iallocator.constraints.affinity_groups import units_of
 from iallocator.constraints.order_graph import circular
+from iallocator.constraints.relations import units_of
 from iallocator.model.constraints import APART, ORDER, TOGETHER, TagFinding, domains_between
 from iallocator.tags.foreign import misspelt, misspelt_foreign
 from iallocator.tags.pacemaker import PacemakerTags

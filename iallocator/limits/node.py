@@ -6,11 +6,12 @@ the rejection. Soft checks are skipped by ``--ignore-soft-errors``.
 
 from __future__ import annotations
 
-from iallocator.constraints.table import CONSTRAINTS, POOL_SPACE, RESERVED_MEMORY
+from iallocator.constraints.checks import POOL_SPACE
+from iallocator.constraints.table import CONSTRAINTS, RESERVED_MEMORY
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from iallocator.constraints.table import Check, Resource
+    from iallocator.constraints.checks import Check, Resource
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.constraints.table import (
+from iallocator.constraints.checks import (
     DISK_SPACE,
     FREE_MEMORY,
     OWN_SPINDLES,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.constraints.affinity_factory import findings_for, relations_of
+from iallocator.constraints import findings_for, relations_of
 from iallocator.deadline import NEVER, SIMULATIONS, Deadline
 from iallocator.model.state import State
 from iallocator.n1.rules import WORK, Rules

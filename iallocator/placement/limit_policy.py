@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-    from iallocator.constraints.table import Check
+    from iallocator.constraints.checks import Check
     from iallocator.limits.node import LimitSet
     from iallocator.model.cluster import Node
     from iallocator.model.instance import Instance

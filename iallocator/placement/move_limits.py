@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from iallocator.aliases import Nodes
-    from iallocator.constraints.table import Check
+    from iallocator.constraints.checks import Check
     from iallocator.limits.node import RoleLimits
     from iallocator.model.node_view import Capacities
     from iallocator.model.state import Kept, State

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from iallocator.aliases import Nodes
-    from iallocator.constraints.table import Check
+    from iallocator.constraints.checks import Check
     from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
     from iallocator.model.node_view import NodeView

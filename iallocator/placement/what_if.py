@@ -10,7 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from iallocator.constraints.table import Check
+    from iallocator.constraints.checks import Check
     from iallocator.limits.node import RoleLimits
     from iallocator.model.instance import Instance
     from iallocator.model.node_view import NodeView

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from iallocator.aliases import Floats, Indices
-    from iallocator.constraints.table import Check
+    from iallocator.constraints.checks import Check
     from iallocator.model.instance import Instance
     from iallocator.model.node_view import NodeView
     from iallocator.model.state import Kept, State

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from iallocator.aliases import Floats, Indices, Truths
-    from iallocator.constraints.table import Check
+    from iallocator.constraints.checks import Check
     from iallocator.limits.node import LimitSet
     from iallocator.model.instance import Instance
     from iallocator.model.node_view import Quantity

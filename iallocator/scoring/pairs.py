@@ -17,7 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from iallocator.constraints.table import Check
+    from iallocator.constraints.checks import Check
     from iallocator.model.node_view import NodeView
     from iallocator.scoring.candidates import LimitResults, Placement
     from iallocator.scoring.metrics import Change, Totals

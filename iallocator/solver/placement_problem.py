@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from iallocator.aliases import Nodes
+    from iallocator.constraints.checks import Resource
     from iallocator.constraints.rows import ConstraintRows
-    from iallocator.constraints.table import Resource
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
 

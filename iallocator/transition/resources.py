@@ -7,7 +7,7 @@ is done, it frees what the new footprint lacks. During the step the instance hol
 
 from __future__ import annotations
 
-from iallocator.constraints.table import UNLIMITED
+from iallocator.constraints.checks import UNLIMITED
 from iallocator.limits.node import FORCED_LIMITS, RESOURCES, resources_of
 from iallocator.model.columns import DISK, MEMORY
 

@@ -145,7 +145,7 @@ def test_order_of_keys_changes_no_plan() -> None:
 
 def test_scan_after_moves_is_as_a_new_one() -> None:
     """The values kept from step to step equal those of a new scan."""
-    from iallocator.constraints.affinity_factory import relations_of
+    from iallocator.constraints import relations_of
     from iallocator.model.node_view import Capacities
     from iallocator.model.state import State
     from iallocator.planners.balance.move_kinds import MoveRules

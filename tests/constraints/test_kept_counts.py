@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from iallocator.constraints.affinity_factory import relations_of
+from iallocator.constraints import relations_of
 from iallocator.constraints.relations import Relations
 from iallocator.constraints.rule_counts import LiveRuleCounts, RuleCounts
 from iallocator.model.instance import Instance

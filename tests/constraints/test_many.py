@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from iallocator.cli import answer, main
-from iallocator.constraints.affinity_factory import relations_of
+from iallocator.constraints import relations_of
 from iallocator.constraints.relations import Relations
 from iallocator.model.constraints import APART, Constraint, Member
 from iallocator.model.instance import Instance

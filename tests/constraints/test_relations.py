@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from iallocator.constraints.affinity_factory import relations_of
+from iallocator.constraints import relations_of
 from iallocator.constraints.relations import Relations
 from iallocator.model.cluster import Cluster, Group, Node
 from iallocator.model.instance import Backend, Disks, Instance

@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from iallocator.constraints.table import Check, Lack
+from iallocator.constraints.checks import Check, Lack
 from iallocator.limits import node as node_limits
 from iallocator.limits.node import PRIMARY
 from iallocator.model.columns import COLUMNS, MEMORY

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from iallocator.constraints.affinity_factory import relations_of
+from iallocator.constraints import relations_of
 from iallocator.model.state import State
 from iallocator.n1 import simulation_arrays as batch
 from iallocator.n1.rules import Rules

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from iallocator.constraints.affinity_factory import relations_of
+from iallocator.constraints import relations_of
 from iallocator.model.cluster import Cluster
 from iallocator.model.moves import FAILOVER, FAILOVER_TO, REPLACE_SECONDARY, Move
 from iallocator.model.state import State

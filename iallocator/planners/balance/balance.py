@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
 
-from iallocator.constraints.affinity_factory import relations_of
+from iallocator.constraints import relations_of
 from iallocator.deadline import Stopped
 from iallocator.errors import NotFoundError
 from iallocator.model.moves import replay

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass, field
 
 from iallocator.compat import OURS
-from iallocator.constraints.affinity_factory import relations_of
+from iallocator.constraints import relations_of
 from iallocator.constraints.table import INSTANCE_POLICY
 from iallocator.deadline import TIME_IS_UP, Deadline, Stopped
 from iallocator.errors import UsageError

@@ -23,7 +23,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-    from iallocator.constraints.table import Resource
+    from iallocator.constraints.checks import Resource
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.model.state import Kept
@@ -46,7 +46,7 @@ class Kind:
     name, unit:
         For people.
     resource:
-        The resource of `iallocator.constraints.table`.
+        The resource of `iallocator.constraints.checks`.
     column:
         Where the state counts it: now, or once forthcoming instances exist.
     of_primary:

@@ -17,7 +17,7 @@ from __future__ import annotations
 from heapq import nsmallest
 from itertools import islice
 
-from iallocator.constraints.table import FREE_MEMORY, POOL_SPACE
+from iallocator.constraints.checks import FREE_MEMORY, POOL_SPACE
 from iallocator.deadline import check
 from iallocator.limits.node import other_limits
 from iallocator.model.columns import MEMORY

@@ -5,7 +5,7 @@ from __future__ import annotations
 from copy import copy
 from typing import NamedTuple
 
-from iallocator.constraints.affinity_factory import relations_of
+from iallocator.constraints import relations_of
 from iallocator.deadline import Deadline, Stopped
 from iallocator.errors import NotFoundError
 from iallocator.model.moves import replay

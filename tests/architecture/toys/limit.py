@@ -30,7 +30,7 @@ PLACES: Changes = {
         "        1 if node.online and node.has_internal else 0,\n",
         "<ANCHOR>        node.most_primaries,\n",
     ),
-    ("iallocator/constraints/table.py", "Resource"): (
+    ("iallocator/constraints/table.py", "_CPUS"): (
         "_CPUS = Resource(\n",
         """_INSTANCES = Resource(
     "instances", 5, lambda used, node: node.most_primaries - used, rising=True
@@ -65,7 +65,7 @@ class _Limit(Toy):
     def changes(self, left_out: Place | None) -> Changes:
         """Return what is changed; without the resource, the check does not name it either."""
         found = super().changes(left_out)
-        if left_out == ("iallocator/constraints/table.py", "Resource"):
+        if left_out == ("iallocator/constraints/table.py", "_CPUS"):
             unnamed = re.compile(r",\s+resource=_INSTANCES")
             found = {place: (old, unnamed.sub("", new)) for place, (old, new) in found.items()}
         return found

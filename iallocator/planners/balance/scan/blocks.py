@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from iallocator.aliases import Floats, Truths
-    from iallocator.constraints.table import Check
+    from iallocator.constraints.checks import Check
     from iallocator.limits.node import LimitSet, RoleLimits
     from iallocator.model.node_view import Quantity
     from iallocator.planners.balance.move_kinds import MoveKind, MoveRules

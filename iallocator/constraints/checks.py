@@ -1,0 +1,229 @@
+"""The checks of a node: a formula, the amount that a node lacks, and when a check is enforced.
+
+A `Check` compares a node before and after an instance came (`NodeView`: one node or an array of
+nodes). `iallocator.constraints.table` has the checks of all constraints.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from iallocator.model.cluster import Group, Node
+    from iallocator.model.instance import Instance
+    from iallocator.model.node_view import NodeView, Quantity
+
+__all__ = ["ALWAYS", "ANY_INSTANCE", "DISK_SPACE", "EXCLUSIVE_STORAGE", "FREE_DISK", "FREE_MEMORY",
+           "LOCAL_DISKS", "OWN_SPINDLES", "POOL_SPACE", "SHARED_SPINDLES", "SOFT",
+           "SPINDLES_OF_DISKS", "UNLIMITED", "VCPUS", "About", "Check", "Lack", "Resource",
+           "When"]  # fmt: skip
+
+FREE_MEMORY, DISK_SPACE, VCPUS = "MiB memory", "MiB disk", "virtual cpus"
+OWN_SPINDLES, SHARED_SPINDLES = "spindles of its own", "spindles under the policy's ratio"
+POOL_SPACE = "places in its storage pool"
+SPINDLES_OF_DISKS = "the number of spindles of a disk"
+"""Units of what a node may lack, see `Lack.unit`."""
+
+UNLIMITED = float("inf")
+
+
+class Resource:
+    """An amount of which each instance takes some of its nodes, and each node has so much.
+
+    Attributes
+    ----------
+    name:
+        As transitions and messages name it: ``memory``.
+    unit:
+        The unit of an amount, with the name: ``MiB memory``.
+    column:
+        Its place in rows of nodes and vectors of instances, see `iallocator.model.columns`.
+    later:
+        The place of the amount once forthcoming instances exist; None if there is none.
+    rising:
+        Whether the columns count what is in use; otherwise they count what is free.
+    local:
+        Whether only instances with local disks take it.
+    spare:
+        ``(amount in the column, node)`` -> how much more the node can give: the largest whole
+        amount if instances take whole amounts; `UNLIMITED` if the node has no bound.
+    """
+
+    __slots__ = ("column", "later", "local", "name", "rising", "spare", "unit")
+
+    def __init__(
+        self,
+        unit: str,
+        column: int,
+        spare: Callable[[float, Node], float],
+        *,
+        later: int | None = None,
+        rising: bool = False,
+        local: bool = False,
+    ) -> None:
+        self.name = unit.removeprefix("MiB ")
+        self.unit = unit
+        self.column = column
+        self.later = later
+        self.rising = rising
+        self.local = local
+        self.spare = spare
+
+    def taken(self, vector: Sequence[float]) -> float:
+        """Return how much an instance takes of it in a role, by its `vector` there."""
+        return vector[self.column] if self.rising else -vector[self.column]
+
+
+class Lack:
+    """How much a node lacks that breaks a limit.
+
+    Attributes
+    ----------
+    unit:
+        What the node lacks.  Two limits that lack the same unit lack it once, not twice.
+    amount:
+        ``(before, after, instance)`` -> how much, above 0 where the limit is broken.  It is linear
+        in what instances take, so that N+1 can add it up.
+    purpose:
+        What the amount is for, if not for the instance as it runs; else "".
+    resource:
+        The `Resource` of which the node has too little; None if the limit is no sum.
+    """
+
+    __slots__ = ("_asked", "amount", "purpose", "resource", "unit")
+
+    def __init__(
+        self,
+        unit: str,
+        asked: str,
+        amount: Callable[[NodeView, NodeView, Instance], float],
+        purpose: str = "",
+        resource: Resource | None = None,
+    ) -> None:
+        self.resource = resource
+        self.unit = unit
+        self.amount = amount
+        self.purpose = purpose
+        self._asked = asked
+
+    def asked(self, instance: Instance) -> float:
+        """How much of it `instance` asks for in all; 1 where that means nothing."""
+        return float(getattr(instance, self._asked) or 1) if self._asked else 1.0
+
+
+def _everywhere(group: Group) -> bool:
+    """Say that a limit may reject instances in any group."""
+    return True
+
+
+def _where_storage_is_exclusive(group: Group) -> bool:
+    """Say that a limit may reject instances only in groups with exclusive storage."""
+    return group.exclusive
+
+
+class About:
+    """Which instances and nodes a limit concerns; see `Check` for the attributes."""
+
+    __slots__ = ("access", "applies", "local", "space")
+
+    def __init__(
+        self,
+        *,
+        local: bool = False,
+        space: bool = False,
+        access: bool = False,
+        applies: Callable[[Group], bool] = _everywhere,
+    ) -> None:
+        self.local = local
+        self.space = space
+        self.access = access
+        self.applies = applies
+
+
+class When:
+    """When a limit counts; see `Check` for the attributes."""
+
+    __slots__ = ("forced", "later", "no_worse", "soft")
+
+    def __init__(
+        self,
+        *,
+        soft: bool = False,
+        later: bool = False,
+        forced: bool = True,
+        no_worse: bool = False,
+    ) -> None:
+        self.soft = soft
+        self.later = later
+        self.forced = forced
+        self.no_worse = no_worse
+
+
+ANY_INSTANCE, ALWAYS, SOFT = About(), When(), When(soft=True)
+LOCAL_DISKS = About(local=True)
+FREE_DISK = About(local=True, space=True)
+EXCLUSIVE_STORAGE = About(local=True, applies=_where_storage_is_exclusive)
+
+
+class Check:
+    """One limit.
+
+    Attributes
+    ----------
+    reason:
+        What it is counted as, one of `REASONS`.
+    fails:
+        ``(before, after, instance)`` -> where the limit is broken.
+    words:
+        The function of `iallocator.constraints.words` that says what a person wants to know.
+    soft:
+        Whether it may be ignored on request.
+    local:
+        Whether it concerns only instances with local disks.
+    forced:
+        Whether it counts for forced moves, too.
+    later:
+        Whether it looks at the node as it will be once forthcoming instances exist.
+    space:
+        Whether it is about the free disk that the node reports.
+    access:
+        Whether it is an access constraint: only for instances that may not go everywhere.
+    no_worse:
+        Whether it counts only where what a failure loses must not grow.
+    lacks:
+        What a node lacks that breaks it.
+    applies:
+        Whether it may reject any instance in a group; by default in every group.
+    """
+
+    __slots__ = ("access", "applies", "fails", "forced", "lacks", "later", "local", "no_worse",
+                 "reason", "soft", "space", "words")  # fmt: skip
+
+    def __init__(
+        self,
+        reason: str,
+        fails: Callable[[NodeView, NodeView, Instance], Quantity],
+        words: str,
+        lacks: Lack,
+        about: About = ANY_INSTANCE,
+        when: When = ALWAYS,
+    ) -> None:
+        self.reason = reason
+        self.fails = fails
+        self.words = words
+        self.lacks = lacks
+        self.local = about.local
+        self.space = about.space
+        self.access = about.access
+        self.applies = about.applies
+        self.soft = when.soft
+        self.later = when.later
+        self.forced = when.forced and not (when.soft or when.later)
+        self.no_worse = when.no_worse
+
+    def numbers(self, before: NodeView, after: NodeView, instance: Instance) -> str:
+        """What a person wants to know of one node where it fails."""
+        from iallocator.constraints import words
+
+        return str(getattr(words, self.words)(before, after, instance))
