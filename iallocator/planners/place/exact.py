@@ -144,16 +144,13 @@ class _Rows:
 
     def _scaled_price(self, instance: Instance, price: float) -> float:
         """Return a penalty in units of the span of scores; without a span it precedes staying."""
-        span = self._span(instance)
-        if not span:
-            return HIGHEST_PENALTY / 2 * (1 + price / (price + 1))
-        return min(HIGHEST_PENALTY, price / span)
-
-    def _span(self, instance: Instance) -> float:
         one = self._one
         weights = one.weigher.of(instance, one.homes.get(instance.name))
         usable = [w for w, may in zip(weights, one.facts.usable) if may and w >= 0]
-        return float(max(usable) - min(usable)) if usable else 0.0
+        span = float(max(usable) - min(usable)) if usable else 0.0
+        if not span:
+            return HIGHEST_PENALTY / 2 * (1 + price / (price + 1))
+        return min(HIGHEST_PENALTY, price / span)
 
     def _priority(self, instance: Instance) -> int:
         one = self._one
@@ -172,37 +169,30 @@ class _Rows:
         weights = one.weigher.of(instance, one.homes.get(instance.name))
         highest = max(weights)
         span = float(highest - min(weights)) or 1.0
-        with_it = self._companion(instance)
+        # The node of an instance that stays, and that this one must be with
+        companion, group = None, one.facts.of(instance).group
+        for other in one.places.values() if group else ():
+            stays = other.instance.name not in self._names and other.runs
+            if stays and one.facts.of(other.instance).group == group:
+                companion = other.before[0]
+                break
         prices = one.context.bonds.costs(instance, range(len(weights)))
-        for group, field in enumerate(one.openings.fields(place)):
+        for rank, field in enumerate(one.openings.fields(place)):
             usable = [i for i in field if one.facts.usable[i] and weights[i] >= 0]
-            asked = [index for index in usable if with_it in (None, index)]
+            asked = [index for index in usable if companion in (None, index)]
             rejected = one.openings.rejections(place, asked)
             for index in asked:
                 if index in rejected:
                     continue
-                cost = (highest - weights[index]) / span + group
+                cost = (highest - weights[index]) / span + rank
                 if index in prices:
                     cost += self._scaled_price(instance, prices[index])
-                for nodes in self._pairs(place, index):
+                pairs: list[Nodes] = [(index,)]
+                if instance.required_nodes > 1:
+                    pairs = [(index, mirror) for mirror in one.openings.mirrors(place, index)]
+                for nodes in pairs:
                     moves = sum(node not in place.before for node in nodes)
                     yield self._unit * (cost + moves) / 4, nodes
-
-    def _companion(self, instance: Instance) -> int | None:
-        """Return the node of an instance that stays, and that this one must be with, or None."""
-        one = self._one
-        group = one.facts.of(instance).group
-        for place in one.places.values() if group else ():
-            stays = place.instance.name not in self._names and place.runs
-            if stays and one.facts.of(place.instance).group == group:
-                return place.before[0]
-        return None
-
-    def _pairs(self, place: PlannedPlace, primary: int) -> list[Nodes]:
-        one = self._one
-        if place.instance.required_nodes == 1:
-            return [(primary,)]
-        return [(primary, index) for index in one.openings.mirrors(place, primary)]
 
 
 class _PacemakerRows(ConstraintRows):

@@ -118,18 +118,19 @@ class PlaceResult(PlanResult):
             name: None if (node := by_name[name].node) is None else nodes[node].name
             for name in self._names
         }
-        return found | {"instances": [self._entry(place) for place in self.places]}
-
-    def _entry(self, place: PlannedPlace) -> Json:
         names = self.cluster.node_names
-        return {
-            "instance": place.instance.name,
-            "from": names(place.before),
-            "to": names(place.nodes or ()),
-            "runs": place.runs,
-            "why": place.why,
-            **({"broken": place.broken} if place.broken else {}),
-        }
+        found["instances"] = [
+            {
+                "instance": place.instance.name,
+                "from": names(place.before),
+                "to": names(place.nodes or ()),
+                "runs": place.runs,
+                "why": place.why,
+                **({"broken": place.broken} if place.broken else {}),
+            }
+            for place in self.places
+        ]
+        return found
 
 
 def in_document_order(cluster: Cluster, names: Sequence[str] | None) -> list[Instance]:
@@ -177,7 +178,12 @@ def place_anew(
                 staying |= separated
                 del context.remarks[known:]
     except Stopped as stop:
-        places = [_staying(before, instance, stop.reason) for instance in (*instances, *new)]
+        places = []
+        for instance in (*instances, *new):
+            nodes = before.where.get(instance.name, ())
+            place = PlannedPlace(instance, nodes, bool(nodes) and runs(before, instance))
+            place.nodes, place.why = nodes or None, stop.reason
+            places.append(place)
         done = PlaceResult(strategy, before, places, names, new, demands)
         done.plan.end(stop)
     if context.deadline.over():
@@ -206,14 +212,6 @@ def _separated(done: PlaceResult, relations: Relations | None) -> dict[str, str]
     return found
 
 
-def _staying(before: State, instance: Instance, why: str) -> PlannedPlace:
-    """Return the place of an instance that stays as it is because planning was ended."""
-    nodes = before.where.get(instance.name, ())
-    place = PlannedPlace(instance, nodes, bool(nodes) and runs(before, instance))
-    place.nodes, place.why = nodes or None, why
-    return place
-
-
 def _place_cluster(
     context: Context,
     strategy: str,
@@ -237,92 +235,88 @@ def _place_cluster(
         while True:
             check()
             with state.trial():
-                one = SchedulingPass(context, strategy, instances, wanted, kept, stopped, report)
-                one.run()
-                _drop_followers(one)
-                uncounted = one.uncounted
+                planned = SchedulingPass(
+                    context, strategy, instances, wanted, kept, stopped, report
+                )
+                planned.run()
+                _drop_followers(planned)
+                uncounted = planned.uncounted
                 if not uncounted:
-                    _note_violations(one)
-                    return one
+                    _note_violations(planned)
+                    return planned
             stopped |= uncounted
 
     def search(left_out: set[str]) -> SchedulingPass | None:
         """Return a pass that leaves out fewer instances by exact search, or None."""
         with state.trial():
-            one = SchedulingPass(context, strategy, instances, wanted, staying)
-            found = place_exactly(one, left_out)
+            planned = SchedulingPass(context, strategy, instances, wanted, staying)
+            found = place_exactly(planned, left_out)
             note = found.note().removeprefix("; ")
             if not found.places:
                 context.remarks += filter(None, (note,))
                 return None
-            one.take(found.places, SEARCHED, "exact search cannot place it beside the others")
-            _drop_followers(one)
-            for place in one.left_out:
-                place.why = _missing_leader(one, place) or place.why
-            still_out = {place.instance.name for place in one.left_out}
-            if _wrongly_stopped(one) or left_out <= still_out:
+            planned.take(found.places, SEARCHED, "exact search cannot place it beside the others")
+            _drop_followers(planned)
+            for place in planned.left_out:
+                place.why = _missing_leader(planned, place) or place.why
+            still_out = {place.instance.name for place in planned.left_out}
+            if _wrongly_stopped(planned) or left_out <= still_out:
                 return None
             context.remarks += filter(None, (note,))
-            _note_violations(one)
-            return one
+            _note_violations(planned)
+            return planned
 
-    one = attempt(())
-    if one.left_out and _searches(one):
-        why = why_not_begun(one)
+    best = attempt(())
+    # Exact search must be allowed in the group of an instance that is left out; a new instance may
+    # go to any group
+    cluster = context.cluster
+    groups = [
+        group
+        for place in best.left_out
+        for group in ([cluster.nodes[place.before[0]].group] if place.before else cluster.groups)
+    ]
+    if best.left_out and context.searches_for(groups):
+        why = why_not_begun(best)
         context.remarks += filter(None, (why,))
-        better = None if why else search({place.instance.name for place in one.left_out})
+        better = None if why else search({place.instance.name for place in best.left_out})
         if better is not None:
             return better
     kept: set[str] = set()
-    while stopped := _wrongly_stopped(one):
+    while stopped := _wrongly_stopped(best):
         kept |= stopped
-        one = attempt(kept)
-    return one
+        best = attempt(kept)
+    return best
 
 
-def _note_violations(one: SchedulingPass) -> None:
+def _note_violations(planned: SchedulingPass) -> None:
     """Note the soft constraints that each instance violates in its place, if there is time."""
-    context = one.context
-    for place in one.places.values():
+    context = planned.context
+    for place in planned.places.values():
         if place.node is not None and not context.deadline.over():
             place.broken = context.bonds.broken(place.instance, place.node)
 
 
-def _searches(one: SchedulingPass) -> bool:
-    """Return whether exact search is allowed in the group of an instance that is left out.
-
-    A new instance may go to any group.
-    """
-    cluster = one.context.cluster
-    groups = [
-        group
-        for place in one.left_out
-        for group in ([cluster.nodes[place.before[0]].group] if place.before else cluster.groups)
-    ]
-    return one.context.searches_for(groups)
-
-
-def _wrongly_stopped(one: SchedulingPass) -> set[str]:
+def _wrongly_stopped(planned: SchedulingPass) -> set[str]:
     """Return the running instances that have to stay so that none is stopped that must run."""
-    relations = one.relations
-    stopped = {place.instance.name for place in one.left_out if place.runs}
+    relations = planned.relations
+    stopped = {place.instance.name for place in planned.left_out if place.runs}
     if relations is None or stopped.isdisjoint(relations.keep_running):
         return set()
     wrong = stopped & set(relations.keep_running)
     for name in list(wrong):
         wrong |= stopped & set(relations.group_of(name, sorted(stopped)))
-        wrong |= {bond.other for bond in _leaders_of(one, name) if bond.other in stopped}
+        wrong |= {bond.other for bond in _leaders_of(planned, name) if bond.other in stopped}
     return wrong
 
 
-def _leaders_of(one: SchedulingPass, name: str) -> list[Constraint]:
+def _leaders_of(planned: SchedulingPass, name: str) -> list[Constraint]:
     """Return the hard constraints by which an instance starts after others."""
-    if one.relations is None:
+    if planned.relations is None:
         return []
-    return [bond for bond in one.relations.of(name, ORDER) if bond.must and bond.other]
+    return [bond for bond in planned.relations.of(name, ORDER) if bond.must and bond.other]
 
 
-def _drop_followers(one: SchedulingPass) -> None:
+def _drop_followers(planned: SchedulingPass) -> None:
     """Drop the place of each instance that must start after an instance that will not run.
 
     An instance that runs already without its leader keeps its place.
@@ -331,26 +325,26 @@ def _drop_followers(one: SchedulingPass) -> None:
     while dropped:
         check()
         dropped = False
-        for place in one.places.values():
-            why = "" if place.nodes is None else _missing_leader(one, place)
+        for place in planned.places.values():
+            why = "" if place.nodes is None else _missing_leader(planned, place)
             if why:
-                one.drop(place, why)
+                planned.drop(place, why)
                 dropped = True
 
 
-def _missing_leader(one: SchedulingPass, place: PlannedPlace) -> str:
+def _missing_leader(planned: SchedulingPass, place: PlannedPlace) -> str:
     """Return why an instance cannot start on any node, or ""."""
-    if one.stuck(place.instance):
+    if planned.stuck(place.instance):
         return ""
-    for bond in _leaders_of(one, place.instance.name):
-        leader = one.places.get(bond.other)
+    for bond in _leaders_of(planned, place.instance.name):
+        leader = planned.places.get(bond.other)
         if leader is None:
             reason = "which does not exist"
         elif not leader.instance.running:
             reason = "which does not run"
         elif leader.nodes is None:
             reason = f"which cannot be placed ({leader.why})"
-        elif one.context.cluster.nodes[leader.nodes[0]].offline:
+        elif planned.context.cluster.nodes[leader.nodes[0]].offline:
             reason = "which stays on a node that is offline"
         else:
             continue
