@@ -1,4 +1,4 @@
-"""The same live migrations ordered by Pacemaker's scheduler (`crm_simulate`) and by ours.
+"""Order live migrations by Pacemaker's scheduler (`crm_simulate`) and by ours.
 
     python -m benchmarks.pacemaker [PROBLEMS]
 

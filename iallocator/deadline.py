@@ -358,9 +358,7 @@ class Deadline:
                 work[kind] -= amount
 
     def take(self, items: Iterable[Item], kind: str) -> list[Item]:
-        """Return all `items`, or as many as the work of that `kind` allows; their work counts as
-        done.
-        """
+        """Return all `items`, or as many as the work of that `kind` allows; it counts as done."""
         found = list(islice(items, max(0, min(int(self.work[kind]), maxsize))))
         self.spend(len(found), kind)
         return found

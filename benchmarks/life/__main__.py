@@ -3,7 +3,7 @@
 Writes the table of benchmarks/LIFE.md to stdout.  With --out every life becomes a line of
 lives.jsonl there as soon as it has ended, and those that are there already are not lived
 again: a run that was stopped goes on, and more seeds can be added.  In the end life-table.md
-and life.svg stand beside it.  The same seed gives the same life, whoever decides.
+and life.svg stand beside it.  A seed gives the same life under every policy.
 """
 
 from __future__ import annotations

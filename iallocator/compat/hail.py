@@ -8,7 +8,7 @@ __all__ = ["BEHAVIOUR", "HailBehaviour"]
 
 
 class HailBehaviour(Behaviour):
-    """That of hail, hbal, hspace, hsqueeze and hcheck 3.0."""
+    """Represent the behaviour of hail, hbal, hspace, hsqueeze and hcheck 3.0."""
 
     orders_by_name = False
     reads_cpu_speed = False

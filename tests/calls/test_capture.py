@@ -131,7 +131,7 @@ def test_call_that_ends_without_answer_is_kept(
 
 
 def test_request_is_kept_before_the_work(plugin: Plugin) -> None:
-    """Who is killed in the middle leaves what was asked."""
+    """A process that is killed before its answer leaves the request."""
     script = (
         "import os, signal, iallocator.engine as engine\n"
         "engine.decide = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
@@ -187,7 +187,7 @@ def test_disk_that_is_full_is_a_warning_in_the_answer(
 
 
 def test_log_without_a_reader_does_not_stop_an_answer(plugin: Plugin, tmp_path: Path) -> None:
-    """A pipe that nobody reads is not waited for."""
+    """The program does not wait for a reader of the pipe."""
     os.mkfifo(tmp_path / "pipe")
     status, out, _ = plugin.run(f"--log={tmp_path / 'pipe'}")
     assert status == 0
@@ -246,7 +246,7 @@ def test_what_would_break_a_line_stands_in_the_log_as_code(plugin: Plugin) -> No
 def test_log_of_the_system_is_told(
     plugin: Plugin, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """With the weight of an error if the request is not understood; a warning if nobody listens."""
+    """An invalid request is logged as an error; a missing daemon is a warning."""
     heard: list[tuple[int, str]] = []
     fake = ModuleType("syslog")
     fake.LOG_PID, fake.LOG_DAEMON, fake.LOG_ERR, fake.LOG_INFO = 1, 2, 3, 6  # type: ignore[attr-defined]
@@ -278,7 +278,7 @@ MISUSED = {
 def test_options_that_are_not_understood_are_logged(
     word: str, known: str, plugin: Plugin, tmp_path: Path, capsys: Capture
 ) -> None:
-    """Wherever the place to log to is known from: what Ganeti was told stands there, too."""
+    """Wherever the log is named, its line has the error that Ganeti received."""
     file = tmp_path / "conf"
     damage = "wish = 1" if known == "damaged file" else ""
     file.write_text(f'log = "{plugin.log}"\n{damage}\n')
@@ -306,7 +306,7 @@ def test_how_long_calls_are_kept_is_rejected_where_none_is(capsys: Capture) -> N
 
 
 def test_warnings_that_ganeti_would_drop_stand_in_the_answer(plugin: Plugin) -> None:
-    """Each once, the first few; not with hail's ways, whose answer is hail's."""
+    """The first few warnings are in the answer once; not with `--compat hail`."""
     there = {"old": instance("node1", memory=100, disk_template="rbd")}
     document = allocate(cluster(6, instances=there), "web", disk_template="rbd")
     for node in document["nodes"].values():

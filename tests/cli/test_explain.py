@@ -133,7 +133,7 @@ def test_explain_json_has_the_same_content() -> None:
 
 @pytest.mark.parametrize("form", [(), ("--json",)])
 def test_explain_again_gives_the_same_bytes(form: tuple[str, ...]) -> None:
-    """The same request is explained in the same words."""
+    """A request that is explained twice has equal explanations."""
     request = allocate(cluster(nodes=4, instances={"a": instance("node1", "node2")}))
     assert run(request, *form).stdout == run(request, *form).stdout
 
@@ -151,7 +151,7 @@ def test_explain_long_names_are_shown_without_their_domain() -> None:
 
 
 def test_explain_control_characters_do_not_reach_the_terminal() -> None:
-    """A name cannot steer the terminal of whoever asks."""
+    """A name cannot control the terminal."""
     done = run(allocate(cluster(), name="bad\x1b[31m\nname"))
     assert "\x1b" not in done.stdout
     assert r"bad\x1b[31m\nname" in done.stdout
@@ -163,7 +163,7 @@ def test_explain_terminal_gets_colours(tmp_path: Path) -> None:
 
 
 def test_explain_no_color_is_respected(tmp_path: Path) -> None:
-    """Who sets NO_COLOR gets none."""
+    """With NO_COLOR there are no colours."""
     written = on_terminal(allocate(cluster()), tmp_path / "request.json", NO_COLOR="1")
     assert "\x1b" not in written
 
@@ -193,7 +193,7 @@ def request_of(kind: str, nodes: dict[str, int]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("kind", REQUESTS)
 def test_explain_every_type_names_instance_and_answer(kind: str) -> None:
-    """Every type of request is explained: the instance, the answer, who was asked."""
+    """The explanation of every request type names the instance, the answer and the nodes."""
     found = lines(request_of(kind, {"default": 4, "spare": 3}))
     assert found[0].startswith(f"{kind} ")
     assert any(line.startswith("Answer: node") for line in found)
@@ -236,7 +236,7 @@ SCARCE = allocate(
 
 
 def test_explain_node_says_why_not_there() -> None:
-    """One row says what the node lacks, in each role, and nothing is told of other nodes."""
+    """One row says what the node lacks, in each role, and no other node is named."""
     found = lines(SCARCE, "--node", "node3")
     table = found[: found.index("Warning: cluster has inconsistent data:")]
     rows = [line.split(maxsplit=2) for line in table if line.startswith("node")]
@@ -281,7 +281,7 @@ def test_explain_node_of_a_group_that_is_not_asked_says_so() -> None:
 
 
 def test_explain_instance_leaves_its_decision_only() -> None:
-    """Of several instances one is told of, in text and JSON."""
+    """Text and JSON explain one of several instances."""
     request = request_of("node-evacuate", {"default": 4})
     found = lines(request, "--instance", "plain")
     assert [line for line in found if line.startswith("node-evacuate ")] == ["node-evacuate plain"]
@@ -337,7 +337,7 @@ def test_explain_says_nothing_of_scores_where_they_did_not_decide(
 
 
 def test_explain_node_that_only_n1_rejects_says_which_failure() -> None:
-    """The row of the node names the failure and the instance that would have no place."""
+    """The row of the node names the failure and the instance that cannot be restarted."""
     request = allocate(
         cluster(2, memory=4096, changes={"node2": {"free_memory": 2000}}),
         memory=3000,

@@ -79,7 +79,7 @@ def test_replay_of_same_answer_says_ok(case: Path) -> None:
 
 
 def test_replay_of_other_answer_shows_path_stored_and_now(case: Path) -> None:
-    """Every place that differs is told, with both values; the exit status is 1."""
+    """Every difference is reported with both values; the exit status is 1."""
     change(case, result=["node1"], success=False, surplus=[1])
     done = replay(case)
     assert done.stdout.splitlines() == [
@@ -200,7 +200,7 @@ def test_replay_of_named_files_takes_any_name(tmp_path: Path) -> None:
 
 
 def test_replay_with_processes_keeps_the_order(tmp_path: Path) -> None:
-    """The output is that of one process, whoever is ready first."""
+    """The output equals that of one process, whichever process ends first."""
     for name in "edcba":
         store(tmp_path / name, response={"success": name})
     one, three = replay(tmp_path), replay(tmp_path, "-j3")

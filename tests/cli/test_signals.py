@@ -163,7 +163,7 @@ def test_replay_with_processes_ends_without_a_word(tmp_path: Path) -> None:
 
 
 PIPE = 4096
-"""Bytes that a pipe holds while nobody reads it."""
+"""Bytes that a pipe without a reader holds."""
 
 LONG = {
     signal.SIGINT: ("balance --json -l60 -t crowded", "constraints --all -t crowded",
@@ -173,7 +173,7 @@ LONG = {
         "explain --json doc",
     ),
 }  # fmt: skip
-"""Commands whose output does not go into a pipe at once."""
+"""Commands with more output than a pipe holds."""
 
 
 def interrupted_while_printing(arguments: list[str], number: signal.Signals) -> tuple[int, bytes]:
@@ -197,7 +197,7 @@ def interrupted_while_printing(arguments: list[str], number: signal.Signals) -> 
 def test_signal_while_printing_lets_the_output_be_finished(
     number: signal.Signals, words: str, tmp_path: Path
 ) -> None:
-    """Half a plan looks like a plan: all of it is there, and the status tells of the signal."""
+    """The plan is complete, and the exit status reports the signal."""
     files = {"crowded": crowded(tmp_path, instances=80), "doc": str(tmp_path / "doc")}
     Path(files["doc"]).write_bytes(as_bytes(allocate(cluster(99))))
     arguments = [files.get(word, word) for word in words.split()]
@@ -233,7 +233,7 @@ SOMEWHEN = {
 
 
 def test_table_of_commands_to_interrupt_is_complete() -> None:
-    """Whoever adds a command says how it is interrupted."""
+    """A new command needs a row that says how it is interrupted."""
     assert set(SOMEWHEN) == {"", *COMMANDS}
 
 

@@ -89,7 +89,7 @@ def batch() -> Json:
 
 
 def mirrors() -> Json:
-    """Return mirrored instances whose secondaries leave node1, for two nodes with little room."""
+    """Return drbd instances with secondaries that leave node1, for two nearly full nodes."""
     instances = {
         f"i{number}": instance("node2", "node1", memory=memory)
         for number, memory in enumerate((1500, 1500, 3072))

@@ -62,7 +62,7 @@ def sick() -> Json:
 
 
 def tight(count: int) -> Json:
-    """New instances for nodes whose failures only simulations decide; one after the other."""
+    """Return new instances, one after the other, for failures that only simulations decide."""
     residents = {
         f"i{k}-{j}": instance(f"node{k + 1}", memory=1024 + j * 37 % 200, disk_template="rbd")
         for k in range(120)
@@ -225,7 +225,7 @@ def test_limit_that_moves_bring_forward_ends_loops_of_its_block_only(
 def test_limit_that_ends_something_is_named(
     path: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody has to know the default: what was too short stands there in seconds."""
+    """The message has the limit that was too short in seconds, also the default."""
     monkeypatch.setattr(Deadline, "over", lambda self: self.seconds is not None)
     file = tmp_path / "document.json"
     file.write_bytes(as_bytes(allocate(crowded(8, 2, 4, groups=2))))
@@ -285,7 +285,7 @@ def test_request_says_if_reading_alone_takes_longer_than_the_limit(
 def test_time_that_is_up_before_planning_begins_leaves_a_document(
     path: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever reads JSON reads JSON, which says why there is no plan, or that it has no moves."""
+    """The output is JSON, which says why there is no plan, or that it has no moves."""
 
     def stop_raising(self: Deadline) -> Deadline:
         raise Stopped(TIME_IS_UP)
@@ -306,7 +306,7 @@ def test_time_that_is_up_before_planning_begins_leaves_a_document(
 def test_page_of_a_plan_without_time_says_what_is_not_judged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Health and failures of both ends are not looked at, and nobody takes that for health."""
+    """Health and failures of both ends are not looked at, and are not reported as healthy."""
     monkeypatch.setattr(Deadline, "over", lambda self: True)
     file, page = tmp_path / "document.json", tmp_path / "page.html"
     file.write_bytes(as_bytes(crowded(8, 2, 4)))
@@ -322,7 +322,7 @@ def test_repair_without_time_leaves_the_rest_for_the_next_time(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Reading takes five seconds here, which count: no place is looked for any more, nor noted."""
+    """Reading takes five seconds here, which count: no placement is searched or recorded."""
     clock = iter([100.0])
     monkeypatch.setattr(deadline, "monotonic", lambda: next(clock, 105.0))
     sick = instance("node1", "node2", tags=["ganeti:watcher:autorepair:fix-storage"])
@@ -340,7 +340,7 @@ def test_repair_without_time_leaves_the_rest_for_the_next_time(
 def test_report_without_time_says_what_is_not_judged(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The page has the lists, and the limit is told."""
+    """The page has the lists, and reports the limit."""
     file = tmp_path / "document.json"
     file.write_bytes(as_bytes(crowded(8, 2, 4)))
     assert main(["report", "--time-limit=0", str(file)]) == 0

@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.builders import Json
 
-from .oracle import Answer, Verdict
+from .oracle import Answer, GroupResult
 
 # hail keeps running sums: on a nearly uniform cluster a rounding error of 1e-16 in a variance
 # is one of 1e-8 in the deviation, and several statistics add up.
@@ -28,7 +28,7 @@ def differences(ours: Answer, theirs: Answer) -> list[str]:
     found += _unlike("failed and done", ours.counts, theirs.counts)
     if ours.success and theirs.success:
         found += _unlike_results(ours.result, theirs.result)
-    return found + list(_unlike_verdicts(ours.verdicts, theirs.verdicts))
+    return found + list(_unlike_group_results(ours.group_results, theirs.group_results))
 
 
 def best_score_differences(ours: Answer, theirs: Answer) -> list[str]:
@@ -56,8 +56,8 @@ def batch_differences(ours: Answer) -> list[str]:
 
 def best_score(answer: Answer) -> tuple[float, ...]:
     """Return the score of the chosen placement; empty if the answer has none."""
-    placed = [verdict for verdict in answer.verdicts if verdict.nodes]
-    chosen = [verdict for verdict in placed if verdict.group == answer.selected]
+    placed = [one for one in answer.group_results if one.nodes]
+    chosen = [one for one in placed if one.group == answer.selected]
     return (chosen or placed)[0].score if placed else ()
 
 
@@ -106,15 +106,17 @@ def _opcodes(job: list[Json]) -> list[str]:
     return [opcode["OP_ID"] for opcode in job]
 
 
-def _unlike_verdicts(mine: tuple[Verdict, ...], yours: tuple[Verdict, ...]) -> Iterator[str]:
-    by_group = {verdict.group: verdict for verdict in yours}
+def _unlike_group_results(
+    mine: tuple[GroupResult, ...], yours: tuple[GroupResult, ...]
+) -> Iterator[str]:
+    by_group = {one.group: one for one in yours}
     yield from _unlike("groups", sorted(v.group for v in mine), sorted(by_group))
-    for verdict in mine:
-        if verdict.group in by_group:
-            yield from _unlike_verdict(verdict, by_group[verdict.group])
+    for one in mine:
+        if one.group in by_group:
+            yield from _unlike_group(one, by_group[one.group])
 
 
-def _unlike_verdict(mine: Verdict, yours: Verdict) -> Iterator[str]:
+def _unlike_group(mine: GroupResult, yours: GroupResult) -> Iterator[str]:
     where = f"group {mine.group or '(unnamed)'}"
     yield from _unlike(f"{where}: not tried", bool(mine.error), bool(yours.error))
     yield from _unlike(f"{where}: policy", mine.policy, yours.policy)

@@ -33,7 +33,7 @@ _MOVED = re.compile(r"(\d+) instances failed to \w+ and (\d+) were \w+ successfu
 
 
 @dataclass(frozen=True)
-class Verdict:
+class GroupResult:
     """What an answer says of one group.
 
     Attributes
@@ -72,7 +72,7 @@ class Answer:
         The response's own fields.
     selected
         The group that `info` says was selected, or empty.
-    verdicts
+    group_results
         Per group, in the order of `info`.
     counts
         (failed, done) of a request for several instances.
@@ -86,7 +86,7 @@ class Answer:
     result: Any = None
     info: str = ""
     selected: str = ""
-    verdicts: tuple[Verdict, ...] = ()
+    group_results: tuple[GroupResult, ...] = ()
     counts: tuple[int, int] | None = None
     solutions: tuple[Any, ...] = ()
 
@@ -122,30 +122,32 @@ def read(response: bytes, stderr: str = "") -> Answer:
         result=reply["result"],
         info=info,
         selected=selected["name"] if selected else "",
-        verdicts=() if counts else _verdicts(info),
+        group_results=() if counts else _group_results(info),
         counts=(int(counts[1]), int(counts[2])) if counts else None,
         solutions=tuple(reply.get("solutions", ())),
     )
 
 
-def _verdicts(info: str) -> tuple[Verdict, ...]:
+def _group_results(info: str) -> tuple[GroupResult, ...]:
     """Return what `info` says of each group, in its order."""
     found = [(match.start(), _verdict(match)) for match in _VERDICT.finditer(info)]
     found += [
         (
             match.start(),
-            Verdict(match["name"] or match["other"], "", error=match["error"] or match["network"]),
+            GroupResult(
+                match["name"] or match["other"], "", error=match["error"] or match["network"]
+            ),
         )
         for match in _ERROR.finditer(info)
     ]
     return tuple(verdict for _, verdict in sorted(found, key=lambda pair: pair[0]))
 
 
-def _verdict(match: re.Match[str]) -> Verdict:
+def _verdict(match: re.Match[str]) -> GroupResult:
     group, policy = match["name"] or "", match["policy"] or ""
     if match["score"] is None:
-        return Verdict(group, policy, failures=_reasons(match["rejections"]))
-    return Verdict(
+        return GroupResult(group, policy, failures=_reasons(match["rejections"]))
+    return GroupResult(
         group,
         policy,
         score=tuple(float(number) for number in re.findall(_NUMBER, match["score"])),

@@ -76,7 +76,7 @@ class Profile:
     drained
         Probability that all nodes of a group are drained.
     telling
-        Probability that a node that cannot be asked tells figures all the same.
+        Probability that a node that cannot be queried has amounts all the same.
     """
 
     groups: int

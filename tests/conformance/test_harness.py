@@ -28,7 +28,7 @@ def answer(info: str = INFO, result: object = ("node5", "node4")) -> Answer:
 
 def test_read_successful_allocation_gives_one_verdict_per_group() -> None:
     """Scores, nodes and counted reasons are read from the line for people."""
-    placed, rejected = answer().verdicts
+    placed, rejected = answer().group_results
     assert answer().selected == placed.group == "rack2"
     assert (placed.score, placed.nodes) == ((1.53318597,), ("node5", "node4"))
     assert (placed.successes, placed.failures) == (3, {"FailMem": 1, "FailN1": 1})
@@ -45,18 +45,21 @@ def test_read_lost_allocations_gives_a_vector_of_numbers() -> None:
         "Request successful: Group a (preferred): score: ([0,0,1],20490), successes 3, "
         "failures 0 () for node(s) n2"
     )
-    assert answer(info).verdicts[0].score == (0.0, 0.0, 1.0, 20490.0)
+    assert answer(info).group_results[0].score == (0.0, 0.0, 1.0, 20490.0)
 
 
 def test_read_text_after_the_known_words_changes_nothing() -> None:
     """The line may contain more words than hail's."""
-    assert answer(INFO + "; node7 came closest and lacks 300 MiB").verdicts == answer().verdicts
+    assert (
+        answer(INFO + "; node7 came closest and lacks 300 MiB").group_results
+        == answer().group_results
+    )
 
 
 def test_read_group_not_tried_keeps_the_error() -> None:
     """A group that was not tried has an error, and no counts."""
     info = "Request failed: Group a: error Not enough online nodes, Group b: error No online nodes"
-    errors = [verdict.error for verdict in answer(info).verdicts]
+    errors = [verdict.error for verdict in answer(info).group_results]
     assert errors == ["Not enough online nodes", "No online nodes"]
 
 

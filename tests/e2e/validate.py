@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Let Ganeti's own code judge answers, without a cluster.
+"""Check answers with Ganeti's own code, without a cluster.
 
 Reads from standard input a JSON list of objects with a ``request`` (the document) and a
 ``response`` (the document, or the text that the allocator printed).  Prints a JSON list with
@@ -127,7 +127,7 @@ class Ganeti:
 
 
 def _consequences(request: Document, result: Any) -> Iterator[str]:
-    """Yield what would go wrong after a result of the right form."""
+    """Yield the errors that a result of the right form would cause."""
     asked = request["request"]
     kind = asked["type"]
     if kind == "multi-allocate":
@@ -181,7 +181,7 @@ def _same_group(request: Document, name: str, nodes: list[str]) -> Iterator[str]
 
 
 def main() -> int:
-    """Judge the pairs on standard input.
+    """Check the pairs on standard input.
 
     Returns
     -------

@@ -158,7 +158,7 @@ def test_failed_job_stops_what_waits_for_it_and_nothing_else(
 def test_step_by_hand_is_waited_for_until_somebody_says_it_is_done(
     tmp_path: Path, capsys: Capture
 ) -> None:
-    """Nodes are tagged once their power is off, which nobody but a person can do."""
+    """Nodes are tagged once their power is off, which only a person can do."""
     with running(tmp_path, shared_cluster()) as world:
         carried_out(tmp_path, world, command="squeeze")
         out, err = capsys.readouterr()
@@ -189,7 +189,7 @@ def test_instance_that_moved_meanwhile_is_left_alone(tmp_path: Path, capsys: Cap
 
 
 def test_node_that_is_switched_on_first_is_moved_to(tmp_path: Path, capsys: Capture) -> None:
-    """It is off and says nothing of its room: somebody switches it on, then instances come."""
+    """The node reports no free capacity; a person powers it on, then instances arrive."""
     answers = shared_cluster()
     standby = answers["nodes"][2]
     standby |= {"offline": True, "tags": ["htools:standby:auto"]}
@@ -211,7 +211,7 @@ def test_node_that_is_switched_on_first_is_moved_to(tmp_path: Path, capsys: Capt
 
 
 def test_target_without_room_is_not_moved_to(tmp_path: Path, capsys: Capture) -> None:
-    """Somebody took the memory between the plan and the first wave."""
+    """The memory is used by another instance before the first jobs."""
     with running(tmp_path, shared_cluster()) as world:
 
         def fill(method: str) -> None:
@@ -383,7 +383,7 @@ def test_failure_whose_cause_is_gone_is_retried_when_resumed(
 def test_failed_job_that_was_done_by_others_is_not_repeated(
     tmp_path: Path, capsys: Capture
 ) -> None:
-    """An instance that somebody has moved to its goal meanwhile is as planned."""
+    """An instance that a person has moved to its planned node is as planned."""
     with running(tmp_path, shared_cluster()) as world:
         world.fails = {"i0"}
         assert carried_out(tmp_path, world) == 1

@@ -101,7 +101,7 @@ class World:
                 assert state in (PENDING, REJECTED)
                 if state == PENDING:
                     assert job.by_hand or job.number in blocked or self._behind_a_hand(job.number)
-        self._judge_report()
+        self._check_report()
 
     def _behind_a_hand(self, number: int) -> bool:
         jobs = self.records.jobs
@@ -111,8 +111,8 @@ class World:
             if self.records.of[other].state != DONE
         )
 
-    def _judge_report(self) -> None:
-        """Every instance is where the report says, and whoever is not at either end is named."""
+    def _check_report(self) -> None:
+        """Every instance is where the report says; those at neither end are named."""
         found = execution_document(self.head, self.records, self.places)
         for one in found["instances"]:
             now = self.places.instances.get(one["instance"], ())
@@ -168,7 +168,7 @@ def test_execution_killed_at_any_moment_and_resumed_does_everything_once(
 def test_execution_with_faults_stops_what_waits_and_nothing_else(
     tmp_path: Path, depends: bool
 ) -> None:
-    """Opcodes fail, somebody cancels, jobs vanish, steps take a hand, the process is killed."""
+    """Opcodes fail, jobs are cancelled or vanish, steps need a person, the process is killed."""
     for seed in range(CASES):
         rng = Random(seed)
         world = World(
@@ -200,7 +200,7 @@ def test_execution_with_faults_stops_what_waits_and_nothing_else(
 def test_execution_on_a_changing_cluster_rejects_jobs_whose_conditions_changed(
     tmp_path: Path, depends: bool
 ) -> None:
-    """Nodes go offline and somebody moves instances meanwhile: nothing begins elsewhere."""
+    """Nodes go offline and a person moves instances: no job begins on a wrong node."""
     for seed in range(CASES):
         rng = Random(seed)
         world = World(tmp_path / str(seed), rng, depends)

@@ -48,7 +48,7 @@ def decision(request: dict[str, Any], *options: str) -> Decision:
 
 
 def asked(found: Explanation) -> list[tuple[GroupReport, dict[str, Any]]]:
-    """Return the groups whose nodes were looked at, each with its entry in the response."""
+    """Return the groups with examined nodes, each with its entry in the response."""
     entries = {entry["group_uuid"]: entry for entry in found.response["solutions"]}
     return [
         (group, entries[group.uuid])
@@ -232,7 +232,7 @@ def test_node_outside_the_restriction_says_so() -> None:
 
 
 def test_unsurvived_under_strict_says_that_it_was_so_before() -> None:
-    """A failure that nobody could survive before the placement is marked as such."""
+    """A failure that was not tolerated before the placement is marked as such."""
     lost = {"a": instance("node1", memory=6000), "b": instance("node2", memory=6000)}
     request = allocate(cluster(nodes=2, instances=lost), memory=100, disk_template="rbd")
     (group,) = decision(request, "--n1", "strict").groups
@@ -243,7 +243,7 @@ def test_unsurvived_under_strict_says_that_it_was_so_before() -> None:
 
 
 def test_group_with_better_score_but_worse_policy_says_so() -> None:
-    """The verdict on a group is its policy where that decides, whatever the scores."""
+    """If its policy decides, the result of a group names the policy, whatever the scores."""
     busy = {f"i{n}": instance("node1", memory=512) for n in range(4)}
     request = allocate(
         cluster(nodes={"default": 2, "spare": 2}, instances=busy), disk_template="plain"

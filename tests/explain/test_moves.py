@@ -150,7 +150,7 @@ def test_secondaries_generated_document_tally_as_in_the_response(
 def test_elsewhere_generated_document_is_the_offer_of_the_response(
     options: tuple[str, ...], seed: int
 ) -> None:
-    """An offer of another group is told if and only if the response has one."""
+    """An offer of another group is reported if and only if the response has one."""
     for decision, entry in entries(generated("node-evacuate", seed, options)):
         offer = decision.elsewhere.answer if decision.elsewhere else None
         assert (offer.nodes if offer else None) == entry.get("remote", {}).get("nodes")
@@ -191,7 +191,7 @@ def test_relocate_new_secondary_excludes_the_present_nodes() -> None:
 
 
 def test_relocate_no_room_says_what_came_closest() -> None:
-    """Where no secondary fits, the nearest node and exactly what it lacks are told."""
+    """Where no secondary fits, the nearest node and exactly what it lacks are reported."""
     held = {"a": instance("node1", "node2", memory=4096)}
     request = relocate(cluster(3, instances=held, changes={"node3": {"free_memory": 3120}}), "a")
     decision = only(request)
@@ -305,7 +305,7 @@ def test_evacuate_primary_that_is_not_online_must_fail_over_first() -> None:
 
 @pytest.mark.parametrize(("answer", "goes"), [("no", False), ("yes", True)])
 def test_evacuate_local_group_full_tells_the_offer_of_another(answer: str, goes: bool) -> None:
-    """Where only another group has room, its offer is told, and used if that is asked for."""
+    """If only another group has free capacity, its offer is reported, and used on request."""
     held = {"a": instance("node1", disk_template="rbd")}
     document = cluster({"default": 1, "spare": 2}, instances=held)
     decision = only(evacuate(document, "primary-only", "a"), "--inter-group", answer)
@@ -319,7 +319,7 @@ def test_evacuate_local_group_full_tells_the_offer_of_another(answer: str, goes:
 def test_elsewhere_without_time_says_that_nobody_was_asked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Where time is up before other groups are asked, the explanation tells of that."""
+    """Where time is up before other groups are asked, the explanation reports that."""
     monkeypatch.setattr(Deadline, "over", lambda self: True)
     held = {"a": instance("node1", disk_template="rbd")}
     document = cluster({"east": 1, "west": 2}, instances=held)
@@ -383,7 +383,7 @@ def test_multi_allocate_statistics_are_those_of_each_turn() -> None:
 
 
 def test_multi_allocate_like_hail_ends_with_the_first_failure() -> None:
-    """In hail's way, what comes after a failure is not looked at, and that is told."""
+    """With `--compat hail`, instances after a failure are skipped, which is reported."""
     base = allocate(cluster(2), memory=9000)["request"]
     wanted = [{**base, "name": name} for name in ("a", "b")]
     request = {**cluster(2), "request": {"type": "multi-allocate", "instances": wanted}}
@@ -424,7 +424,7 @@ def test_multi_evacuate_nothing_there_says_so() -> None:
 
 
 def test_amounts_of_a_million_and_more_keep_their_digits() -> None:
-    """Large amounts are told to the last MiB."""
+    """Large amounts are shown to the last MiB."""
     document = cluster(2, disk=4123456, memory=65536)
     request = allocate(document, disk=5000000, disk_template="plain")
     (decision,) = explained(request).decisions

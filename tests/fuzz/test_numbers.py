@@ -1,6 +1,6 @@
 """Every number that can be given: options, by their own tables, and fields of every source.
 
-Whoever adds an option or a field need not add a row here: both are found.
+A new option or field needs no row here: both are found.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def value_of(option: Option, text: str) -> Any:
 
 
 def numeric(option: Option) -> bool:
-    """Whether it takes one number, and nothing else."""
+    """Return whether the option takes exactly one number."""
     taken = [text for text in LADDER if isinstance(value_of(option, text), int | float)]
     return bool(taken) and value_of(option, "x") is None
 
@@ -244,7 +244,7 @@ def lines_of_numbers(chances: Random, most: int) -> Iterator[Source]:
 
 
 def sizes(chances: Random, most: int) -> Iterator[Source]:
-    """Instances whose places are counted."""
+    """Yield sizes of instances that `capacity` counts."""
     for text in chances.sample(IN_TEXT, min(most, len(IN_TEXT))):
         fields = ["1g", "1g", "1", "1"]
         fields[chances.randrange(4)] = text

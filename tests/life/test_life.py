@@ -31,7 +31,7 @@ FEW = 8
 
 
 def test_trace_of_a_seed_is_always_the_same_and_in_order() -> None:
-    """Whoever decides sees the same events; another seed has others."""
+    """Every policy gets the same events; another seed has others."""
     events = trace_of(SCENARIOS["shared"], 3, 50)
     assert events == trace_of(SCENARIOS["shared"], 3, 50) == sorted(events)
     assert events != trace_of(SCENARIOS["shared"], 4, 50)
@@ -52,7 +52,7 @@ def test_life_repeated_has_the_same_outcome(scenario: str, monkeypatch: pytest.M
 def test_life_in_which_nothing_fits_rejects_everything_large(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Instances larger than every node are rejected, whoever decides, and nobody is lost."""
+    """Every policy rejects instances larger than every node, and loses no instance."""
     small = SCENARIOS["shared"]._replace(memory=(1700,) * 3, load=5.0)
     monkeypatch.setattr(trace, "BALANCES", 2)
     outcome = live(small, POLICIES["off"], 2, FEW)
@@ -63,7 +63,7 @@ def test_life_in_which_nothing_fits_rejects_everything_large(
 
 @pytest.mark.parametrize("seed", range(20))
 def test_packs_says_what_trying_everything_says(seed: int) -> None:
-    """The judge of safety is right on small problems."""
+    """The check of safety equals an exhaustive search on small problems."""
     rng = Random(f"packs/{seed}")
     sizes = [rng.randrange(1, 9) for _ in range(5)]
     room = [rng.randrange(2, 14) for _ in range(3)]
@@ -139,7 +139,7 @@ def test_best_fit_takes_the_fullest_node_that_has_room() -> None:
 
 
 def test_dot_product_weighs_what_is_asked_with_what_is_free() -> None:
-    """Memory is free on node1, cpus on node2: who asks for much of one goes there."""
+    """Memory is free on node1, cpus on node2: an instance that needs much of one goes there."""
     cpus = (40, 2)
     assert chosen(world(2000, 6000, cpus=cpus, memory=3000, vcpus=1), "dot-product") == ["node1"]
     assert chosen(world(2000, 6000, cpus=cpus, memory=100, vcpus=16), "dot-product") == ["node2"]
@@ -197,7 +197,7 @@ def test_records_without_a_file_are_kept_as_long_as_they_live() -> None:
 
 
 def test_records_of_lives_without_later_members_have_their_defaults(tmp_path: Path) -> None:
-    """Files from before repairs were told from the rest stay of use."""
+    """Files without separate repairs can still be read."""
     path = tmp_path / "lives.jsonl"
     outcome = {k: v for k, v in LIVED._asdict().items() if k not in ("calm", "broken")}
     path.write_text(json.dumps({"life": list(ONE), "outcome": outcome}) + "\n")

@@ -18,13 +18,13 @@ from tests.property.plain import Plain
 Homes = Mapping[str, list[str]]
 """Instance -> nodes, primary first; [] for an instance that is not placed."""
 
-__all__ = ["judged"]
+__all__ = ["problems"]
 
 LOWEST = -1_000_000
 """The score of minus infinity."""
 
 
-def judged(document: Json, answer: Json, powered: Collection[str] = ()) -> list[str]:
+def problems(document: Json, answer: Json, powered: Collection[str] = ()) -> list[str]:
     """Return what `answer`, a response or a plan, violates; it powers on the `powered` nodes."""
     document = copy.deepcopy(document)
     for name in powered:

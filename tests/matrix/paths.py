@@ -35,7 +35,7 @@ class Path:
         Whether it takes several instances.
     options
         For the command line.
-    judged
+    checks_n1
         Whether global N+1 counts.
     shown
         Whether it decides nothing, and only its output depends on the feature.
@@ -52,7 +52,7 @@ class Path:
     batch: bool = False
     options: tuple[str, ...] = ()
     forced: bool = False
-    judged: bool = False
+    checks_n1: bool = False
     shown: bool = False
 
     def homes(self, scene: Scene) -> list[str]:
@@ -69,23 +69,23 @@ class Path:
 
 
 REQUESTS = [
-    Path("allocate", (SHARED, PLAIN, PAIR), True, requests.allocate, judged=True),
+    Path("allocate", (SHARED, PLAIN, PAIR), True, requests.allocate, checks_n1=True),
     Path(
         "multi-allocate",
         (SHARED, PLAIN, PAIR),
         True,
         requests.multi_allocate,
         batch=True,
-        judged=True,
+        checks_n1=True,
     ),
-    Path("allocate-secondary", (MIRROR,), False, requests.allocate_secondary, judged=True),
+    Path("allocate-secondary", (MIRROR,), False, requests.allocate_secondary, checks_n1=True),
     Path("relocate", (SHARED, MIRROR), False, requests.relocate),
     Path("evacuate primary-only", (SHARED,), False, requests.evacuate("primary-only"), batch=True),
     Path(
         "evacuate secondary-only", (MIRROR,), False, requests.evacuate("secondary-only"), batch=True
     ),
     Path("evacuate all", (SHARED, PAIR), False, requests.evacuate("all"), batch=True),
-    Path("change-group", (SHARED, PAIR), True, requests.change_group, batch=True, judged=True),
+    Path("change-group", (SHARED, PAIR), True, requests.change_group, batch=True, checks_n1=True),
     Path("multi-evacuate", (MIRROR,), False, requests.multi_evacuate),
 ]
 
@@ -99,7 +99,7 @@ def _under(path: Path, strategy: str) -> Path:
 STRATEGIES = ("pacemaker-balanced", "affinity")
 
 SEARCHES = [
-    Path("exact search", (SHARED, PLAIN), True, planners.exact, forced=True, judged=True),
+    Path("exact search", (SHARED, PLAIN), True, planners.exact, forced=True, checks_n1=True),
     Path("exact search of moves", (SHARED,), False, planners.exact_moves, forced=True),
     Path(
         "--optimal",
@@ -107,7 +107,7 @@ SEARCHES = [
         True,
         requests.multi_allocate,
         batch=True,
-        judged=True,
+        checks_n1=True,
         options=("--optimal",),
     ),
     Path(
@@ -116,7 +116,7 @@ SEARCHES = [
         True,
         requests.allocate,
         read=requests.read_top,
-        judged=True,
+        checks_n1=True,
         options=("--top=9",),
     ),
 ]
@@ -134,7 +134,9 @@ def _plan(
 ) -> Path:
     """Return the path of a planner that moves instances; its command is `words`, or its name."""
     ask = planners.asking(*(words or (name,)))
-    return Path(name, kinds, between, build, ask, planners.read_moves, judged=True, forced=forced)
+    return Path(
+        name, kinds, between, build, ask, planners.read_moves, checks_n1=True, forced=forced
+    )
 
 
 PLANNERS = [
@@ -146,13 +148,13 @@ PLANNERS = [
     _plan("squeeze exact", (SHARED,), planners.squeeze_exact, "squeeze", forced=True),
     *(
         Path(name, (kind,), False, planners.reboot, planners.ask_reboot, planners.read_moves,
-             judged=True)
+             checks_n1=True)
         for name, kind in (("reboot", SHARED), ("reboot of mirrors", MIRROR))
     ),
     *(
         Path(name, (kind,), False, planners.repair, planners.ask_repair, planners.read_repair,
-             judged=judged)
-        for name, kind, judged in (
+             checks_n1=checks_n1)
+        for name, kind, checks_n1 in (
             ("repair of mirrors", MIRROR, False), ("repair anew", PLAIN, True)
         )
     ),
@@ -160,14 +162,14 @@ PLANNERS = [
     _plan("compress", (SHARED,), planners.compress, between=True),
     _plan("balance-groups", (SHARED,), planners.balance_groups, between=True, forced=True),
     Path("capacity", (SHARED, PLAIN), True, planners.capacity, planners.ask_capacity,
-         planners.read_capacity, judged=True),
+         planners.read_capacity, checks_n1=True),
     Path("place", (SHARED,), False, planners.place, PLACING, planners.read_placement, forced=True,
-         judged=True),
+         checks_n1=True),
     Path("detours", (SHARED,), False, planners.detour, PLACING, planners.read_detour),
 ]  # fmt: skip
 
 DOORS = [
-    Path(name, (SHARED, PLAIN, PAIR), True, requests.allocate, ask, judged=True)
+    Path(name, (SHARED, PLAIN, PAIR), True, requests.allocate, ask, checks_n1=True)
     for name, ask in {
         "ask": doors.ask,
         "snapshot": doors.snapshot,
@@ -178,11 +180,11 @@ DOORS = [
 
 RESCUES = [
     Path("live execution", (SHARED, MIRROR), False, planners.balance, running.ask_executed,
-         running.read_executed, judged=True),
+         running.read_executed, checks_n1=True),
     Path("undo", (SHARED, MIRROR), False, rescues.moved_away, rescues.ask_undo,
-         planners.read_moves, judged=True, forced=True),
+         planners.read_moves, checks_n1=True, forced=True),
     Path("make-room", (SHARED,), False, rescues.make_room, rescues.ask_make_room,
-         planners.read_moves, judged=True, forced=True),
+         planners.read_moves, checks_n1=True, forced=True),
     Path("check --failures", (SHARED,), False, rescues.failures, rescues.ask_failures,
          rescues.read_survived, forced=True),
     Path("check --racks", (SHARED,), False, rescues.racks, rescues.ask_failures,

@@ -239,7 +239,7 @@ def exact(kind: str, split: bool) -> Scene:
 
 
 def exact_moves(kind: str, split: bool) -> Scene:
-    """The same, of an evacuation."""
+    """Build a scene for the exact search of an evacuation."""
     scene = moving_world(kind, split)
     scene.node(NEXT)["total_memory"] = HELD[NEXT] + 8000
     scene.node(SOURCE)["total_memory"] = 40000
@@ -252,16 +252,16 @@ def exact_moves(kind: str, split: bool) -> Scene:
 
 
 def squeeze_exact(kind: str, split: bool) -> Scene:
-    """The same, of a node to be powered down."""
+    """Build a scene for the exact search of a node to be powered down."""
     scene = exact_moves(kind, split)
     del scene.document["request"], scene.document["instances"]["at-source"]
     scene.options += ["--target-resources=0", "--minimal-resources=0", "--master=best"]
-    scene.options.append("--n1=off")  # who else could take the subject from `best`?
+    scene.options.append("--n1=off")  # no other node could take the subject from `best`
     return scene
 
 
 def capacity(kind: str, split: bool) -> Scene:
-    """Unnamed instances of a size; `SUBJECT` tells which."""
+    """Build a scene for unnamed instances of a size, which `SUBJECT` has."""
     names = [BEST, NEXT, KEEPER, SPARE]
     groups = ["default", "second", "default", "second"] if split else ()
     scene = Scene(world(names, groups), kind)

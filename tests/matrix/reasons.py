@@ -25,7 +25,7 @@ SECONDARIES = frozenset(name for name, path in PATHS.items() if path.kinds == (M
 SHARED_ONLY = frozenset(name for name, path in PATHS.items() if path.kinds == (SHARED,))
 WITHIN = frozenset(name for name, path in PATHS.items() if not path.between)
 ALONE = frozenset(name for name, path in PATHS.items() if not path.batch)
-UNJUDGED = frozenset(name for name, path in PATHS.items() if not path.judged)
+WITHOUT_N1 = frozenset(name for name, path in PATHS.items() if not path.checks_n1)
 RANKED = frozenset(name for name in PATHS if "," in name)
 BY_PACEMAKER = frozenset({name for name in RANKED if "pacemaker" in name} | _paths("place"))
 DOORS = _paths("ask", "snapshot", "--log and --capture", "configuration file")
@@ -111,7 +111,7 @@ RULES: list[Rule] = [
     (("together",), _paths("undo"), "the constraint is violated before the way back, and after"),
     (
         tuple(name for name in NODE_N1 if name != "N+1 no-worse"),
-        UNJUDGED & MOVES,
+        WITHOUT_N1 & MOVES,
         "somebody asked for the move: as with hail, N+1 of the single node is all that counts",
     ),
     (

@@ -11,7 +11,7 @@ from tests.command import respond
 from tests.seeds import seeds
 
 from .documents import tagged
-from .judge import judged
+from .judge import problems
 from .planners import run
 
 REQUESTS = {
@@ -50,7 +50,7 @@ def test_request_on_tagged_documents_breaks_nothing_anew(options: tuple[str, ...
     for seed in seeds(14, 40):
         document = tagged(seed)
         response = respond(document, *options)
-        assert judged(document, response) == [], seed
+        assert problems(document, response) == [], seed
         placed += bool(response["success"])
     assert placed > 5
 
@@ -72,6 +72,6 @@ def test_plan_on_tagged_documents_breaks_nothing_anew(
         plan = json.loads(run(command[0], document, *options))
         on = plan.get("nodes", ()) if plan.get("action") == "online" else ()
         powered = plan.get("power_on", on)
-        assert judged(document, plan, powered) == [], seed
+        assert problems(document, plan, powered) == [], seed
         moved += bool(plan["moves"])
     assert moved > 0

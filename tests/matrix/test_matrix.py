@@ -7,7 +7,7 @@ import pytest
 from tests.builders import Json
 
 from .features import FAILS_OVER, FEATURES, HERE, STAYS, WAITS, Feature
-from .judge import judged
+from .judge import problems
 from .paths import PATHS, Path
 from .planners import RejectedError, read_moves
 from .reasons import RULES, reason, table
@@ -41,7 +41,7 @@ def _home(path: Path, scene: Scene) -> str:
     """Return the selected node of the subject; "" if there is none."""
     answer = path.ask(scene)
     if "command" not in answer or "moves" in answer:
-        assert judged(scene.document, answer, _powered(answer)) == []
+        assert problems(scene.document, answer, _powered(answer)) == []
     homes = path.read(scene, answer)
     return homes[scene.role] if homes else ""
 

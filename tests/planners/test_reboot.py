@@ -9,7 +9,7 @@ import pytest
 from tests.builders import Json, as_bytes, cluster, instance
 from tests.command import run
 from tests.matrix.documents import tagged
-from tests.matrix.judge import judged
+from tests.matrix.judge import problems
 
 Capture = pytest.CaptureFixture[str]
 
@@ -99,7 +99,7 @@ def test_groups_of_tagged_clusters_break_nothing_while_they_are_away() -> None:
         _, plan = _planned(document, *(("--full-evacuation",) * (seed % 2)))
         for group in plan["reboots"]:
             moves = [{"instance": m["instance"], "to": m["nodes"]} for m in group["moves"]]
-            assert judged(document, {"command": "reboot", "moves": moves}) == [], seed
+            assert problems(document, {"command": "reboot", "moves": moves}) == [], seed
             moved += len(moves)
     assert moved > 10
 

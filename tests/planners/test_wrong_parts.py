@@ -136,7 +136,7 @@ def test_balance_cuts_the_plan_of_the_wrong_group_only(monkeypatch: Patch) -> No
 
 
 def test_balance_cuts_the_first_of_two_groups(monkeypatch: Patch) -> None:
-    """The group whose plan is wrong need not be the last."""
+    """The group with the wrong plan need not be the last."""
     document = _two_uneven_groups()
     plan = json.loads(run("balance", "--json", *BALANCE, stdin=as_bytes(document)).stdout)
     first, second = _moved(plan)

@@ -41,17 +41,17 @@ class Resident:
 
     @property
     def runs(self) -> bool:
-        """Whether it takes memory."""
+        """Return whether it takes memory."""
         return self.admin_state == "up" and not self.forthcoming
 
     @property
     def takes_over(self) -> bool:
-        """Whether its secondary must have had its memory free when it came there."""
+        """Return whether its secondary must have had its memory free when it was placed there."""
         return self.admin_state != "offline" and self.balanced
 
     @property
     def fails_over(self) -> bool:
-        """Whether its secondary keeps memory free for it."""
+        """Return whether its secondary reserves memory for it."""
         return self.admin_state != "offline" and self.balanced and not self.forthcoming
 
 
@@ -74,7 +74,7 @@ class Plain:
         del self.now[name]
 
     def online(self, node: str) -> bool:
-        """Whether the node takes instances."""
+        """Return whether the node accepts instances."""
         raw = self.nodes[node]
         return not (raw["offline"] or raw["drained"] or not raw["vm_capable"])
 
@@ -93,15 +93,15 @@ class Plain:
         return policy
 
     def exclusive(self, node: str) -> bool:
-        """Whether disks there have their spindles for themselves."""
+        """Return whether disks on the node have spindles of their own."""
         return bool(self.nodes[node]["ndparams"]["exclusive_storage"])
 
     def primaries(self, node: str) -> list[Resident]:
-        """Who runs, or is to run, on the node."""
+        """Return the instances with their primary on the node."""
         return _primaries(self.now.values(), node)
 
     def secondaries(self, node: str) -> list[Resident]:
-        """Whose mirror the node holds."""
+        """Return the instances with their secondary on the node."""
         return _secondaries(self.now.values(), node)
 
     # memory, MiB
@@ -118,7 +118,7 @@ class Plain:
         return self.number(node, "total_memory") - own - used
 
     def free_memory_later(self, node: str) -> int:
-        """The same once all run that could: from what the node reports."""
+        """Return the free memory after all instances that may run have started, as reported."""
         idle = sum(i.memory for i in _primaries(self.before, node) if not i.runs)
         come = sum(i.memory for i in self.primaries(node))
         gone = sum(i.memory for i in _primaries(self.before, node))
@@ -133,7 +133,7 @@ class Plain:
         return max(peers.values(), default=0)
 
     def fails_n1(self, node: str) -> bool:
-        """Whether that would be too much."""
+        """Return whether the failovers to the node need more memory than it has."""
         return self.free_memory(node) <= self.reserved(node)
 
     # disk (MiB), spindles, cpus; `later`: with forthcoming instances
@@ -155,14 +155,14 @@ class Plain:
         return free
 
     def _beside_unknown(self, node: str) -> int:
-        """Nothing more fits beside what nobody can count: less than 0, by name from the last."""
+        """Return the negative spindles of a node with an unknown number, by name from the last."""
         coming = [i for i in _on(self.before, node) if i.forthcoming]
         coming.sort(key=lambda i: i.name, reverse=True)
         last = max(at for at, one in enumerate(coming) if one.spindles_unknown)
         return -1 - sum(one.spindles for one in coming[last + 1 :])
 
     def _spindles_unknown(self, node: str) -> bool:
-        """Whether an instance still to come does not say what it will take."""
+        """Return whether a forthcoming instance on the node has an unknown number of spindles."""
         return self.exclusive(node) and any(
             one.forthcoming and one.spindles_unknown for one in _on(self.before, node)
         )

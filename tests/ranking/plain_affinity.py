@@ -1,4 +1,4 @@
-"""Placement keys, told a second time: from the raw document, rule by rule, in exact fractions.
+"""Placement keys, computed a second time: from the raw document, rule by rule, in fractions.
 
 Nothing of the package is used and nothing is kept: every question goes through the
 whole document again.  Limits of nodes other than the two free memories are not
@@ -64,7 +64,7 @@ class World:
         self.where: dict[str, list[str]] = {n: i["nodes"] for n, i in self.instances.items()}
         self.asked: dict[str, list[Json]] = {}
 
-    # who is where
+    # places
 
     def online(self, node: str) -> bool:
         raw = self.document["nodes"][node]
@@ -179,7 +179,7 @@ class World:
         return sum(int(self.instances[name]["memory"]) for name in self.running(node))
 
     def has_memory(self, node: str, raw: Json) -> bool:
-        """Whether both free memories exceed what is needed."""
+        """Return whether both free memories exceed the needed amount."""
         fresh = World(self.document, self.options)
         known = self.document["nodes"][node]
         needed = raw["memory"] + self.options.overhead
@@ -208,7 +208,7 @@ class World:
         return ranked
 
     def ranked(self, raw: Json, nodes: Iterable[str], asked: Iterable[Json]) -> list[str]:
-        """The same nodes one by one."""
+        """Return the nodes, ranked one by one."""
         return [node for equals in self.rank(raw, nodes, asked) for node in equals]
 
     def choose(self, raw: Json, nodes: Iterable[str], asked: Iterable[Json] = ()) -> list[str]:

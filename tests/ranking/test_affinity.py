@@ -32,7 +32,7 @@ def chosen(document: Json, *words: str) -> list[str]:
 
 
 def rooms(count: int, **changes: Json) -> Json:
-    """A cluster whose node N has the key room with value N, and memory for everything."""
+    """Return a cluster in which node N has the key room with value N, and enough memory."""
     tags: dict[str, Json] = {
         f"node{number}": {"tags": [f"iallocator:key:room:{number}"]}
         for number in range(1, count + 1)
@@ -191,14 +191,14 @@ def test_sticky_reserved_key_is_a_customers_on_the_instance() -> None:
     assert chosen(new(document, *entry["sticky_keys"])) == ["node2"]
 
 
-# what is told to whom
+# what answers reveal
 
 
 SECRETS = ("globex", "topology", "_windows", "other", "node3")
 
 
 def test_info_names_no_key_and_no_other_instance() -> None:
-    """Neither a rejection nor an acceptance tells what is on the nodes; explain does."""
+    """Neither a rejection nor an acceptance reveals the content of nodes; explain does."""
     document = cluster(
         3,
         memory=65536,
@@ -240,7 +240,7 @@ BAD_TAGS = (
 
 @pytest.mark.parametrize("tag", BAD_TAGS)
 def test_bad_tag_of_a_node_is_remarked_and_does_not_count(tag: str) -> None:
-    """Somebody's slip does not take the cluster down."""
+    """An invalid tag does not prevent answers."""
     document = new(cluster(1, changes={"node1": {"tags": [tag]}}), "iallocator:syskey:fast:1:-90")
     command = [sys.executable, "-m", "iallocator", "--strategy=affinity", "--n1=off"]
     done = subprocess.run(command, input=as_bytes(document), capture_output=True, check=True)
@@ -255,7 +255,7 @@ def test_bad_tag_of_a_node_is_remarked_and_does_not_count(tag: str) -> None:
      "iallocator:syskey:_fast:1:1", "iallocator:key:fast:1:inf"],
 )  # fmt: skip
 def test_bad_tag_of_an_instance_is_remarked_and_does_not_count(tag: str) -> None:
-    """The same for what instances carry."""
+    """An invalid tag of an instance does not prevent answers."""
     command = [sys.executable, "-m", "iallocator", "--strategy=affinity", "--n1=off"]
     raw = as_bytes(new(cluster(1), tag))
     done = subprocess.run(command, input=raw, capture_output=True, check=True)
@@ -293,7 +293,7 @@ def test_bad_option_is_rejected(words: str) -> None:
 
 
 def test_tag_prefix_counts_for_keys() -> None:
-    """With another prefix other tags are keys, and sticky keys are told with it."""
+    """With another prefix other tags are keys, and sticky keys are reported with it."""
     tags = ["our:key:fast:1", "our:stickykey:a:1:2"]
     document = cluster(2, memory=65536, changes={"node2": {"tags": tags}})
     (entry,) = ask(new(document, "our:syskey:fast:1:99"), "--tag-prefix=our:")["solutions"]

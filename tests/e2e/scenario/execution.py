@@ -8,7 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from vcluster.layout import FIRST_GROUP, instance
+from vcluster.layout import FIRST_GROUP, NODE_STATE, instance
 from vcluster.node import ClusterError, Done
 
 from scenario.carrying import THROUGH_LUXI, THROUGH_RAPI, Execution, Words, problems
@@ -195,6 +195,12 @@ def take_offline(run: Runner, node: str) -> Done:
     """Mark a node as offline, although it is a candidate for master."""
     words = ("--force", "--auto-promote", "--offline=yes", node)
     return run.cluster.gnt("gnt-node", "modify", *words)
+
+
+def forget_disks(run: Runner, node: str) -> None:
+    """Deactivate all drbd disks of a node, as a reboot does."""
+    words = f"rm -f {NODE_STATE}/drbd.json; drbdsetup down resource0"
+    run.cluster.nodes[node].run("sh", "-c", words)
 
 
 def _repair(run: Runner) -> None:

@@ -12,7 +12,7 @@ from vcluster.node import ClusterError
 
 from scenario.carrying import THROUGH_LUXI, THROUGH_RAPI, Execution, Json, Words, problems
 from scenario.creation import add
-from scenario.execution import CROWD, allow_rapi, crowd, take_offline
+from scenario.execution import CROWD, allow_rapi, crowd, forget_disks, take_offline
 from scenario.reading import program
 from scenario.runner import Runner
 
@@ -227,8 +227,9 @@ def _still_running(run: Runner, nodes: list[str]) -> Iterator[str]:
 def _reboot(run: Runner, node: str) -> None:
     """Simulate a reboot of a node: it is back in half a minute, and its disks sync as long."""
     machine = run.cluster.nodes[node]
-    forget = "rm -f /run/e2e/drbd.json /run/ganeti/fake-hypervisor/*; drbdsetup down resource0"
     slow = f"echo {_SECONDS} > {NODE_STATE}/drbd-sync-seconds"
-    machine.run("sh", "-c", f"{_DAEMONS} stop ganeti-noded; {forget}; {slow}")
+    stop = f"{_DAEMONS} stop ganeti-noded; rm -f /run/ganeti/fake-hypervisor/*"
+    machine.run("sh", "-c", f"{stop}; {slow}")
+    forget_disks(run, node)
     again = f"sleep {_SECONDS}; {_DAEMONS} start ganeti-noded"
     machine.run("sh", "-c", f"(setsid sh -c '{again}' >/dev/null 2>&1 </dev/null &)")

@@ -63,7 +63,7 @@ class Runner:
         print(f"-- {title}", flush=True)
 
     def step(self, label: str, *words: str, expect: Expect, hail: str = "") -> Outcome:
-        """Run a command on the master and judge what came of it.
+        """Run a command on the master and check its effect.
 
         Parameters
         ----------

@@ -80,7 +80,7 @@ def fewest(document: Json, most: int) -> tuple[int, int, list[tuple[str, ...]]] 
 
 
 def lowest_score(document: Json, ends: list[tuple[str, ...]]) -> float:
-    """Return the lowest score of the cluster with everybody where one of `ends` has them."""
+    """Return the lowest score of the cluster with all instances placed as in one of `ends`."""
     sizes = [one["memory"] for one in document["instances"].values()]
     clusters = (
         cluster(3, memory=8000, instances={
@@ -179,8 +179,8 @@ def test_failures_that_were_survived_are_survived_after_the_moves() -> None:
     assert planned(TWO)["moves"] == []
 
 
-def test_bystanders_let_an_evacuation_go_on() -> None:
-    """Who is evacuated needs more than any node has, until a bystander moves."""
+def test_moves_of_other_instances_let_an_evacuation_succeed() -> None:
+    """The evacuated instance needs more than any node has, until another instance moves."""
     instances = {
         "a": shared("node1", 5000), "b": shared("node2", 3500), "c": shared("node3", 4000),
     }  # fmt: skip
@@ -276,7 +276,7 @@ SEVERAL = {
 
 
 def test_batch_of_which_one_finds_no_place_says_after_which_moves_all_would() -> None:
-    """It is a success with one left out, as ever; ``explain`` tells the same of each of them."""
+    """It is a success with one instance left out; ``explain`` reports this for each instance."""
     words = ("--n1=off", "--make-room=2")
     answer = json.loads(ask(SEVERAL, *words)[1])
     conforms(answer, "response")
