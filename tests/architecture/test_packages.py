@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Iterator
+
 import pytest
 
 from .architecture import layers, rows
@@ -75,3 +78,77 @@ def test_sub_packages_of_a_package_import_each_other_in_one_direction(parent: st
         for name in free:
             del needs[name]
     assert needs == {}
+
+
+# Constructors that are written by hand take few arguments: what belongs together is a value.
+
+
+MOST = 8
+"""Parameters of a constructor beside ``self``; the fields of dataclasses are not counted."""
+
+
+def parameters(constructor: ast.FunctionDef) -> int:
+    """How many arguments a caller may give."""
+    found = constructor.args
+    return len(found.posonlyargs) + len(found.args) + len(found.kwonlyargs) - 1
+
+
+def test_constructors_take_at_most_eight_arguments() -> None:
+    """A reader of a call can distinguish the arguments."""
+    wrong = [
+        f"{path.relative_to(PACKAGE)}: {one.name} takes {parameters(made)}"
+        for path in sorted(PACKAGE.rglob("*.py"))
+        for one in ast.walk(ast.parse(path.read_text()))
+        if isinstance(one, ast.ClassDef)
+        for made in one.body
+        if isinstance(made, ast.FunctionDef) and made.name == "__init__"
+        if parameters(made) > MOST
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_all_kinds_of_parameters_are_counted() -> None:
+    """The test above can fail."""
+    (made,) = ast.parse("def __init__(self, a, /, b, *, c, d=1): ...").body
+    assert isinstance(made, ast.FunctionDef)
+    assert parameters(made) == 4
+
+
+# Small numbers have a name: no calculation brings a tolerance of its own.
+
+
+LARGEST = 1e-4
+"""Numbers up to this, but 0, count as tolerances."""
+
+
+def nameless(tree: ast.Module) -> Iterator[tuple[int, float]]:
+    """Yield line and value of each small number that is not of a constant with a docstring."""
+    named = {
+        id(part)
+        for one, after in zip(tree.body, tree.body[1:])
+        if isinstance(one, ast.Assign)
+        and isinstance(after, ast.Expr)
+        and isinstance(after.value, ast.Constant)
+        for part in ast.walk(one)
+    }
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Constant) or id(node) in named:
+            continue
+        if isinstance(node.value, float) and 0 < node.value <= LARGEST:
+            yield node.lineno, node.value
+
+
+def test_every_small_number_is_a_constant_with_a_reason() -> None:
+    """A reader finds out what it is for, with its unit, where it is defined."""
+    found = [
+        f"{path.relative_to(PACKAGE)}:{line}: {value}"
+        for path in sorted(PACKAGE.rglob("*.py"))
+        for line, value in nameless(ast.parse(path.read_text()))
+    ]
+    assert not found, "\n".join(found)
+
+
+def test_number_within_a_calculation_is_found() -> None:
+    """The test above can fail."""
+    text = 'GOOD = 1e-9\n"""Why."""\n\ndef f(x):\n    return x > 2e-9\n'
+    assert list(nameless(ast.parse(text))) == [(5, 2e-9)]

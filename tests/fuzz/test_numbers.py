@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from math import isfinite
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -17,6 +18,7 @@ from iallocator.commands import COMMANDS, options_of
 from iallocator.errors import UsageError
 from iallocator.options.table import COMMON, Option
 
+from .__main__ import examine
 from .case import LUXI, Case, Outcome, run
 from .grammar import sources
 from .grammar.world import world
@@ -302,3 +304,27 @@ def test_all_numbers_of_a_source_are_rejected_or_harmless(source: str) -> None:
     for seed in range(2, 8):
         for case in tried(source, seed, 1000):
             assert wrong_with(case) == []
+
+
+# Every input that ever failed, and some new ones; `make fuzz` tries as many as time allows.
+
+
+CORPUS = sorted((Path(__file__).parent / "corpus").glob("*.json"))
+
+
+@pytest.mark.parametrize("path", CORPUS, ids=lambda path: path.stem)
+def test_corpus_case_fails_no_more(path: Path) -> None:
+    """What once crashed, hung, or broke the form of the answer."""
+    case = Case.load(path)
+    assert complaints(case, run(case)) == []
+
+
+@pytest.mark.parametrize(
+    ("damager", "start"),
+    [("values", start) for start in range(100, 1100, 100)]
+    + [("grammar", start) for start in range(0, 2000, 100)],
+)
+def test_new_cases_keep_all_promises(damager: str, start: int) -> None:
+    """A hundred cases of every kind: no exception but ours, whole answers, in time."""
+    cases = range(start, start + 100)
+    assert {number: found for number in cases if (found := examine(number, damager))} == {}

@@ -11,6 +11,7 @@ from .judge import problems
 from .paths import PATHS, Path
 from .planners import RejectedError, read_moves
 from .reasons import RULES, reason, table
+from .requests import respond
 from .running import read_executed
 from .worlds import BEST, NEXT, PAIR, SOURCE, Scene
 
@@ -123,3 +124,29 @@ def test_table_tells_of_every_feature_where_it_is_tested_and_where_not() -> None
     assert all(words in plain for _, _, words in RULES)
     assert all(f"{path.partition(',')[0]}" in plain for path in PATHS)
     assert max(map(len, text.splitlines())) <= 100
+
+
+# Misspelt tags × paths that answer requests: each path reports them.
+
+
+ANSWERED = [
+    name for name, path in PATHS.items() if path.ask is respond and not name.endswith("affinity")
+]
+"""With placement keys only the instance's own tags, because customers read the answer."""
+
+WORDS = "tag iallocator:prority:7 is unknown: iallocator:priority is meant, perhaps"
+
+
+@pytest.mark.parametrize("path", ANSWERED)
+@pytest.mark.parametrize("owner", ["subject", "node"])
+def test_misspelt_tag_is_told_wherever_it_was_to_decide(path: str, owner: str) -> None:
+    """A misspelt tag of the requested instance and of a node is reported."""
+    column = PATHS[path]
+    scene = column.scene(column.kinds[0], False)
+    assert "is meant" not in column.ask(scene).get("info", "")
+    if owner == "node":
+        scene.node(BEST)["tags"] = [*scene.node(BEST).get("tags", []), "iallocator:maintenence"]
+    else:
+        scene.subject["tags"] = [*scene.subject.get("tags", []), "iallocator:prority:7"]
+    words = WORDS if owner == "subject" else "node best: tag iallocator:maintenence is unknown"
+    assert words in column.ask(scene)["info"]

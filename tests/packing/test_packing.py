@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
+from functools import cache
 from itertools import product
 from random import Random
 
 import pytest
 
+from iallocator.deadline import Deadline
 from iallocator.packing import Bins, Item, Packing
+from iallocator.packing.dual_feasible_functions import measures_of
+from iallocator.packing.patterns import fill_exactly
+from iallocator.solver.highs import available
 
 Problem = tuple[list[Item], Bins]
 
@@ -95,3 +101,76 @@ def test_first_fit_fills_bins_in_their_order() -> None:
     bins = Bins([5, 3, 9], [0, 0, 0], order=[2, 0, 1])
     assert Packing(items, bins).solve().places == [1, 0, 0]
     assert Packing(items, bins, first_fit=True).solve().places == [2, 2, 2]
+
+
+# Dual feasible functions never refute a packing that exists.
+
+
+def test_measures_of_what_is_packed_keep_to_those_of_the_bins() -> None:
+    """However items share bins, the sum of their measures is at most that of the bins."""
+    rng = random.Random(5)
+    for _ in range(60):
+        sizes = [rng.choice([64, 192, 320, 700]) for _ in range(rng.randint(1, 8))]
+        bins = [rng.randint(0, 2000) for _ in range(4)]
+        left = list(bins)
+        packed = []
+        for size in sizes:
+            bin_ = rng.randrange(4)
+            if left[bin_] >= size:
+                left[bin_] -= size
+                packed.append(size)
+        for measure in measures_of(sizes, max(bins)):
+            assert sum(map(measure, packed)) <= sum(map(measure, bins))
+
+
+def test_measure_of_what_can_be_filled_is_the_best_sum() -> None:
+    """Items of 300 and 500 fill 900 of a bin of 999, all of 1000, and nothing of 299."""
+    filled = measures_of([300, 500], 1000)[-1]
+    assert [filled(size) for size in (299, 300, 799, 999, 1000, -5)] == [0, 300, 600, 900, 1000, 0]
+
+
+# Items that fill bins exactly, compared with trying all ways.
+
+
+needs_solver = pytest.mark.skipif(not available(), reason="no solver is installed")
+
+
+@cache
+def _fit(sizes: tuple[int, ...], rooms: tuple[int, ...]) -> bool:
+    """Return whether all items fit, by trying all ways."""
+    if not sizes:
+        return True
+    return any(
+        _fit(sizes[1:], tuple(sorted((*rooms[:k], room - sizes[0], *rooms[k + 1 :]))))
+        for k, room in enumerate(rooms)
+        if room >= sizes[0]
+    )
+
+
+@needs_solver
+def test_fill_exactly_finds_bins_if_and_only_if_all_items_fit() -> None:
+    """Each item gets a bin, and no bin takes more than its capacity."""
+    rng = Random(3)
+    found = 0
+    for _ in range(60):
+        rooms = {k: rng.randrange(4, 20) * 64 for k in range(rng.randint(2, 5))}
+        sizes = [rng.choice((3, 5, 7, 8)) * 64 for _ in range(rng.randint(2, 8))]
+        places = fill_exactly(sizes, rooms, Deadline.of_search(5.0))
+        assert (places is not None) == _fit(
+            tuple(sorted(sizes, reverse=True)), tuple(sorted(rooms.values()))
+        )
+        if places is None:
+            continue
+        found += 1
+        assert all(len(places[size]) >= sizes.count(size) for size in sizes)
+        for room, capacity in rooms.items():
+            assert sum(size * list(own).count(room) for size, own in places.items()) <= capacity
+    assert 15 < found < 45
+
+
+@needs_solver
+def test_fill_exactly_with_too_many_patterns_returns_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Writing them down would take longer than packing one after the other."""
+    assert fill_exactly([64, 128], {0: 640}, Deadline.of_search(5.0)) is not None
+    monkeypatch.setattr("iallocator.packing.patterns.MOST", 3)
+    assert fill_exactly([64, 128], {0: 640}, Deadline.of_search(5.0)) is None

@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from iallocator.documents.plan import changes_of_moves
 from iallocator.limits.node import checks_for
 from iallocator.model.cluster import Cluster, Group
 from iallocator.model.moves import ElementaryMove
+from iallocator.model.state import State
 from iallocator.planners.balance.descent import GroupBalancer
 from iallocator.planners.balance.move_kinds import MoveRules, ScoredMoves
 from iallocator.planners.balance.plan_builder import PlanBuilder
@@ -19,7 +21,8 @@ from iallocator.planners.balance.scan import scan as scans
 from iallocator.planners.balance.scan.blocks import RelevantChecks
 from iallocator.planners.balance.scan.move_table import Page, RemadeMoves
 from iallocator.planners.plan_limits import StopCriteria
-from iallocator.scoring.scalar import ScalarKernel, score_of
+from iallocator.scoring.metrics import STATISTICS
+from iallocator.scoring.scalar import ScalarKernel, score_of, terms_of
 from tests.seeds import seeds
 
 from .worlds import problem_of, worlds
@@ -301,3 +304,33 @@ def _plan(
 def _moves(cluster: Cluster, group: Group) -> list[object]:
     """Return all moves of a group that soft limits allow."""
     return [_key(found) for found in problem_of(cluster, group).scan().lowest(10**6, 10**6)]
+
+
+# What each move of a plan changes in the score's statistics, against scores made anew.
+
+
+def test_changes_of_moves_are_the_differences_of_the_terms_worked_out_anew() -> None:
+    """Of moves made one after the other, good and bad; the state is left as it was."""
+    rng, compared = Random(3), 0
+    for name, cluster, group in worlds(seeds(8, 20, 390)):
+        problem = problem_of(cluster, group)
+        moves, expected = [], []
+        with problem.state.trial():
+            for _ in range(6):
+                found = problem.scan().lowest(40, 2)
+                if not found:
+                    break
+                (move,) = rng.choice(found).moves
+                before = terms_of(problem.state, group.nodes)
+                move.apply(problem.state)
+                after = terms_of(problem.state, group.nodes)
+                expected.append([now - then for then, now in zip(before, after)])
+                moves.append(move)
+        version = problem.state.version
+        for told, wanted in zip(changes_of_moves(problem.state, moves), expected, strict=True):
+            assert [statistic for statistic, _ in told] == [one.name for one in STATISTICS]
+            assert [change for _, change in told] == pytest.approx(wanted, abs=1e-9), name
+            compared += 1
+        assert problem.state.version == version
+        assert changes_of_moves(State(cluster), ()) == []
+    assert compared > 30

@@ -41,7 +41,7 @@ PLACES: Changes = {
 
 PATHS = (
     "tests/scoring",  # one candidate, arrays, pairs, equal instances, rounding as hail
-    "tests/property/test_state_score.py",
+    "tests/property/test_state.py",
     "tests/property/test_scores.py",  # answers of requests, counted again
     "tests/property/test_kernels.py",
     "tests/n1/test_batched_simulation.py",  # failures in batches
