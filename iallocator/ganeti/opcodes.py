@@ -7,7 +7,7 @@ from iallocator.transition import step as kinds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from typing import Any
 
     from iallocator.model.cluster import Cluster
@@ -140,13 +140,19 @@ def opcodes_of(cluster: Cluster, step: Step) -> list[Opcode]:
 
 def _creation(cluster: Cluster, instance: Instance, nodes: tuple[int, ...]) -> Opcode:
     names = cluster.node_names(nodes)
+    nics = []
+    for nic in instance.asked.get("nics") or ():  # a network has its own mode and link
+        members: tuple[str, ...] = ("mac", "ip", "network", "name", "vlan")
+        if nic.get("network") is None:
+            members += ("mode", "link")
+        nics.append({name: nic[name] for name in members if isinstance(nic.get(name), str)})
     made: Opcode = {
         "OP_ID": "OP_INSTANCE_CREATE",
         "instance_name": instance.name,
         "mode": "create",
         "disk_template": instance.template,
         "disks": [{"size": size} for size in instance.disk_sizes],
-        "nics": [_nic(nic) for nic in instance.asked.get("nics") or ()],
+        "nics": nics,
         "beparams": {
             "minmem": instance.memory,
             "maxmem": instance.memory,
@@ -163,11 +169,3 @@ def _creation(cluster: Cluster, instance: Instance, nodes: tuple[int, ...]) -> O
         if isinstance(value, str) and value:
             made[member] = value
     return made
-
-
-def _nic(nic: Mapping[str, Any]) -> dict[str, str]:
-    """Return a network interface of the request; a network has its own mode and link."""
-    names: tuple[str, ...] = ("mac", "ip", "network", "name", "vlan")
-    if nic.get("network") is None:
-        names += ("mode", "link")
-    return {name: nic[name] for name in names if isinstance(nic.get(name), str)}

@@ -56,10 +56,7 @@ def find_credentials(host: str, path: str = "") -> tuple[str, str] | None:
         raise UsageError(f"{path}: expected a line with user and password")
     if os.environ.get(USER):
         return os.environ[USER], os.environ.get(PASSWORD, "")
-    return _from_netrc(host)
 
-
-def _from_netrc(host: str) -> tuple[str, str] | None:
     import netrc
 
     path = os.environ.get("NETRC") or os.path.expanduser("~/.netrc")

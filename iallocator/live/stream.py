@@ -356,28 +356,22 @@ def ask(
     stream = connect(host, port, connecting)
     with stream:
         if context is not None:
-            _check(fingerprint, stream.encrypt(context, host, connecting))
+            certificate = stream.encrypt(context, host, connecting)
+            if fingerprint:
+                import hashlib
+
+                if hashlib.sha256(certificate).hexdigest() != fingerprint:
+                    problem = "its certificate is not trusted: it is that of another host"
+                    raise FingerprintError(problem)
         stream.expect(deadline, limit)
-        lines = [f"{method} {target} HTTP/1.1", f"Host: {_host_header(host, port)}"]
+        shown = f"[{host}]" if ":" in host else host
+        lines = [f"{method} {target} HTTP/1.1", f"Host: {shown}:{port}"]
         lines += [f"{name}: {value}" for name, value in (headers or {}).items()]
         lines += ["Accept-Encoding: identity", "Connection: close"]
         if body or method in ("PUT", "POST"):
             lines.append(f"Content-Length: {len(body)}")
         stream.sendall("\r\n".join([*lines, "", ""]).encode("latin-1", "replace") + body)
         return _answer(stream, method)
-
-
-def _host_header(host: str, port: int) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
-def _check(fingerprint: str, certificate: bytes) -> None:
-    if not fingerprint:
-        return
-    import hashlib
-
-    if hashlib.sha256(certificate).hexdigest() != fingerprint:
-        raise FingerprintError("its certificate is not trusted: it is that of another host")
 
 
 def _answer(stream: Stream, method: str) -> Answer:

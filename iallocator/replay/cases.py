@@ -136,7 +136,11 @@ def case_of(request: str) -> Case:
     """Return the case of a request in the file `request`."""
     folder, name = os.path.split(request)
     if name.endswith("." + layout.REQUEST):
-        return _captured(request, folder, name.removesuffix(layout.REQUEST))
+        stem = name.removesuffix(layout.REQUEST)
+        path = os.path.join(folder, stem)
+        shown = f"{folder or '.'}#{int(stem[:-1])}" if stem[:-1].isdecimal() else request
+        texts = [path + kind for kind in ("stderr", "stdout", "status", layout.CONF)]
+        return Case(shown, request, path + layout.RESPONSE, path + layout.ARGS, *texts)
     for known in (REQUEST, CLUSTER, ARGS):
         if name == known:
             stem, shown = "", folder or "."
@@ -154,15 +158,6 @@ def case_of(request: str) -> Case:
         shown, request, beside(RESPONSE), beside(ARGS), beside("stderr"), beside("stdout"),
         beside("status"), beside("conf"),
     )  # fmt: skip
-
-
-def _captured(request: str, folder: str, stem: str) -> Case:
-    """Return the case of a captured call."""
-    path = os.path.join(folder, stem)
-    digits = stem[:-1]
-    shown = f"{folder or '.'}#{int(digits)}" if digits.isdecimal() else request
-    texts = [path + kind for kind in ("stderr", "stdout", "status", layout.CONF)]
-    return Case(shown, request, path + layout.RESPONSE, path + layout.ARGS, *texts)
 
 
 def read_text(path: str) -> str | None:

@@ -76,14 +76,13 @@ def differences(stored: object, now: object, path: str = "") -> Iterator[Differe
             yield from differences(
                 _at(stored, position), _at(now, position), _below(path, position)
             )
-    elif not _equal(stored, now):
-        yield Difference(path, _text(stored), _text(now))
-
-
-def _equal(stored: object, now: object) -> bool:
-    if _is_number(stored) and _is_number(now):
-        return round(stored, DECIMALS) == round(now, DECIMALS)
-    return type(stored) is type(now) and stored == now
+    else:
+        if _is_number(stored) and _is_number(now):
+            equal = round(stored, DECIMALS) == round(now, DECIMALS)
+        else:
+            equal = type(stored) is type(now) and stored == now
+        if not equal:
+            yield Difference(path, _text(stored), _text(now))
 
 
 def _is_number(value: object) -> TypeGuard[int | float]:
@@ -208,27 +207,19 @@ def store(case: Case, answered: Answered) -> tuple[str, list[str]]:
     if old[case.response] is None and old[case.stdout] is None:
         status, details = WRITTEN, []
     else:
-        status, details = UPDATED, _updated(case, old[case.response], answered)
+        status, text = UPDATED, old[case.response]
+        try:
+            stored = None if text is None else json.loads(text)
+            details = _changes(case, stored, answered, ()) or ["only its layout"]
+        except ValueError as error:
+            details = [f"{case.response}: was invalid JSON: {error}"]
     for path, text in new:
-        _write(path, text)
+        if text:
+            write_file(path, text)
+            continue
+        try:  # no file for an empty text
+            if os.path.exists(path):
+                os.remove(path)
+        except OSError as error:
+            raise UsageError(f"{path}: {error.strerror}") from None
     return status, details
-
-
-def _updated(case: Case, old: str | None, answered: Answered) -> list[str]:
-    try:
-        stored = None if old is None else json.loads(old)
-    except ValueError as error:
-        return [f"{case.response}: was invalid JSON: {error}"]
-    return _changes(case, stored, answered, ()) or ["only its layout"]
-
-
-def _write(path: str, text: str) -> None:
-    """Write `text` to the file at `path`; without text, remove the file."""
-    if text:
-        write_file(path, text)
-        return
-    try:
-        if os.path.exists(path):
-            os.remove(path)
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}") from None

@@ -116,10 +116,17 @@ class Execution:
         state.place(arriving, after.nodes)
         for role, index in new:
             here = index in (before or ())
-            yield from self._unusable(index, role, here, starts)
-            name = state.cluster.nodes[index].name
-            if barred[index] and not (here and role == 1):  # nor the secondary left behind
-                yield f"{name}: {barred[index]}"
+            node = state.cluster.nodes[index]
+            name = node.name
+            if not (here and role == 1):  # not the secondary that a failover leaves behind
+                fenced = index in self._fenced
+                usable = (node.online or index in self._opened) and not fenced
+                if not usable and (fenced or not (here and starts)):
+                    yield f"{name} is not online"
+                elif index in self._closed and not here:
+                    yield f"{name} is to be left, nothing may come to it"
+                if barred[index]:
+                    yield f"{name}: {barred[index]}"
             full = view_of(state, index)
             for check in checks_for(SECONDARY if role else PRIMARY, arriving, FORCED_LIMITS):
                 if check.access or (here and check.local):
@@ -148,17 +155,6 @@ class Execution:
                 f"{nodes[target].name} does not take what comes from {nodes[source].name}: "
                 f"migration tag{'s' * (len(lacking) > 1)} {', '.join(lacking)}"
             )
-
-    def _unusable(self, index: int, role: int, here: bool, starts: bool) -> Iterator[str]:
-        """Yield the reason why the node, in its condition, gets no new role."""
-        node = self._state.cluster.nodes[index]
-        if here and role == 1:
-            return  # the secondary that a failover leaves behind
-        usable = (node.online or index in self._opened) and index not in self._fenced
-        if not usable and not (here and starts and index not in self._fenced):
-            yield f"{node.name} is not online"
-        elif index in self._closed and not here:
-            yield f"{node.name} is to be left, nothing may come to it"
 
     def _barred(self, instance: Instance, index: int, before: tuple[int, ...]) -> str:
         """Return why access or networks forbid an instance on a node without it; or ""."""

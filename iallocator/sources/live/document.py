@@ -116,7 +116,21 @@ def captured(answers: Answers) -> Record:
     others = [other for other in info.get("enabled_hypervisors") or () if other != default]
     pools = _pool_names(info.get("diskparams"))
     differ = any(_pool_names(raw.get("diskparams")) != pools for raw in answers.groups)
-    networks = _networks_of_groups(answers)
+
+    # UUID of each group -> the UUIDs of the networks that it is connected to
+    networks: dict[str, list[str]] = {}
+    uuids = {raw.get("name"): raw.get("uuid") for raw in answers.groups}
+    for network in answers.networks:
+        for entry in network.get("group_list") or ():
+            # `[name, mode, link, vlan]`, or text
+            first = entry[0] if isinstance(entry, list) and entry else entry
+            name = first.partition(" (")[0] if isinstance(first, str) else first
+            group = uuids.get(name) if isinstance(name, str) else None
+            if not isinstance(group, str):
+                expected = f"expected a group of the cluster, got {describe(name)}"
+                raise RequestError("networks", expected)
+            networks.setdefault(group, []).append(_name(network, "networks", "uuid"))
+
     groups: Record = {}
     for raw in answers.groups:
         uuid = _name(raw, "nodegroups", "uuid")
@@ -163,24 +177,6 @@ def _name(raw: Record, what: str, key: str = "name") -> str:
     if not isinstance(name, str) or not name:
         raise RequestError(what, f"expected a {key} for each, got {describe(name)}")
     return name
-
-
-def _networks_of_groups(answers: Answers) -> dict[str, list[str]]:
-    """Return the UUID of each group -> the UUIDs of the networks that it is connected to."""
-    found: dict[str, list[str]] = {}
-    uuids = {raw.get("name"): raw.get("uuid") for raw in answers.groups}
-    for network in answers.networks:
-        for group in network.get("group_list") or ():
-            # UUID of the group in an `entry` of a network: `[name, mode, link, vlan]`, or text
-            first = group[0] if isinstance(group, list) and group else group
-            name = first.partition(" (")[0] if isinstance(first, str) else first
-            uuid = uuids.get(name) if isinstance(name, str) else None
-            if not isinstance(uuid, str):
-                raise RequestError(
-                    "networks", f"expected a group of the cluster, got {describe(name)}"
-                )
-            found.setdefault(uuid, []).append(_name(network, "networks", "uuid"))
-    return found
 
 
 def _pool_names(parameters: Any) -> Record:
