@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.render.table import Column, Table
+from iallocator.render.table import Column, Table, numeric
 from iallocator.render.words import REASONS
 
 TYPE_CHECKING = False
@@ -29,9 +29,9 @@ def capacity(document: Json, facts: Json, page: Page) -> None:
 
     # What is used and free now, and after each run
     table = Table(
-        Column(""),
-        Column("instances", True),
-        Column("score", True),
+        "",
+        numeric("instances"),
+        numeric("score"),
         *(
             Column(title, True, above)
             for above, titles in (

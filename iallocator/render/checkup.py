@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.render.table import Column, Table
+from iallocator.render.table import Table, numeric
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -81,10 +81,10 @@ def _counts(document: Json, facts: Json, page: Page) -> None:
         return
     groups = document["groups"]
     several = groups if 1 < len(groups) <= GROUPS else ()
-    columns = [Column(group["group"], True) for group in several]
+    columns = [numeric(group["group"]) for group in several]
     moves = bool(document["rebalancing"]["moves"])
-    balanced = [Column("once balanced", True)] * moves
-    table = Table(Column("what is wrong"), *columns, Column("now", True), *balanced)
+    balanced = [numeric("once balanced")] * moves
+    table = Table("what is wrong", *columns, numeric("now"), *balanced)
     for kind in present:
         cells = [str(group["problems"][kind]) for group in several] + [str(now[kind])]
         cells += [str(then[kind])] * moves
@@ -106,7 +106,7 @@ def _group(page: Page, group: Json, facts: Json) -> None:
     if not group["findings"]:
         page.say("nothing wrong was found" if late else "nothing is wrong")
         return
-    table = Table(Column("node"), Column("what is wrong"))
+    table = Table("node", "what is wrong")
     by_node: dict[str, list[Json]] = {}
     for one in group["findings"]:
         by_node.setdefault(one["node"] or "", []).append(one)
@@ -140,11 +140,12 @@ def _show_failures(found: Json, page: Page) -> None:
     sets, domains, size = found["sets"], found["domains"], found["size"]
     if domains is not None:
         page.heading("Failure domains")
-        columns = [Column("domain"), Column("nodes", True), Column("survived")]
-        columns += [Column("lost", True), Column("MiB", True)]
         inside = sets is not None and size > 1
-        columns += [Column("pairs within", True), Column("that lose", True)] * inside
-        table = Table(*columns, Column("who is lost"))
+        pairs = [numeric("pairs within"), numeric("that lose")] * inside
+        table = Table(
+            "domain", numeric("nodes"), "survived", numeric("lost"), numeric("MiB"), *pairs,
+            "who is lost",
+        )  # fmt: skip
         for one in domains:
             survived = {True: "yes", False: "no", None: "not analysed"}[one["survived"]]
             cells = [one["domain"], str(len(one["nodes"])), survived, *_amounts(one)]
@@ -160,7 +161,7 @@ def _show_failures(found: Json, page: Page) -> None:
     page.say(f"{text}, {late} not analysed for lack of time" if late else text)
     if not sets["lose"]:
         return
-    table = Table(Column("nodes"), Column("lost", True), Column("MiB", True), Column("who is lost"))
+    table = Table("nodes", numeric("lost"), numeric("MiB"), "who is lost")
     for one in sets["worst"]:
         table.add(" ".join(one["nodes"]), *_amounts(one), _names(one), tone="bad")
     page.table(table)

@@ -14,7 +14,7 @@ from iallocator.explain.rows import (
 )
 from iallocator.names import domain_of
 from iallocator.render.plan import tell_transition
-from iallocator.render.table import Column, Table
+from iallocator.render.table import Column, Table, numeric
 from iallocator.render.words import REASONS, STATISTICS
 
 TYPE_CHECKING = False
@@ -181,7 +181,7 @@ def tell_nodes(page: Page, group: GroupReport, answer: Placed | None, instance: 
         rows = [row for row in rows if row.why]
     if rows:
         # A row for each node, and a line below it for each further reason
-        table = Table(Column("node"), Column("verdict"), Column("why"))
+        table = Table("node", "verdict", "why")
         for verdict in VERDICTS:
             found = [row for row in rows if row.verdict == verdict]
             shown = found if len(found) <= SHOWN else found[: SHOWN - 1]
@@ -246,11 +246,11 @@ def tell_comparison(page: Page, answer: Placed, rival: Placed, label: str) -> No
     # The statistics in numbers, and their sums
     titles = ("before", "answer", label.removeprefix("group "))
     table = Table(
-        Column("statistic"),
-        Column("weight", number=True),
+        "statistic",
+        numeric("weight"),
         *(Column(title, True, "value") for title in titles),
         *(Column(title, True, SHARE) for title in titles),
-        Column("difference", number=True),
+        numeric("difference"),
     )
     for one in found:
         if one.nothing:

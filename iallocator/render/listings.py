@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.render.table import Column, Table
+from iallocator.render.table import Table, numeric
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,10 +35,10 @@ def cluster(document: Json, facts: Json, page: Page) -> None:
     page.blank()
 
     table = Table(
-        Column("group"), Column("policy"), Column("nodes", number=True),
-        Column("instances", number=True), Column("bad nodes", number=True),
-        Column("bad instances", number=True), Column("N+1"), Column("score", number=True),
-        Column("networks"),
+        "group", "policy", numeric("nodes"),
+        numeric("instances"), numeric("bad nodes"),
+        numeric("bad instances"), "N+1", numeric("score"),
+        "networks",
     )  # fmt: skip
     for group in document["groups"]:
         table.add(
@@ -52,8 +52,8 @@ def cluster(document: Json, facts: Json, page: Page) -> None:
 
     # The statistics, each with what it adds to the score
     table = Table(
-        Column("statistic"), Column("value", number=True), Column("weight", number=True),
-        Column("adds", number=True), Column("what it is"),
+        "statistic", numeric("value"), numeric("weight"),
+        numeric("adds"), "what it is",
     )  # fmt: skip
     for term in document["terms"]:
         value = term["term"] / term["weight"]
@@ -67,7 +67,7 @@ def cluster(document: Json, facts: Json, page: Page) -> None:
 
 def settings(document: Json, facts: Json, page: Page) -> None:
     """Add a table of the settings: of all, of single groups, and of single commands."""
-    table = Table(Column("setting"), Column("value"), Column("from"))
+    table = Table("setting", "value", "from")
     for row in document["settings"]:
         table.add(row["name"], _value(row["value"]), row["from"])
     for row in document["groups"]:
@@ -91,8 +91,8 @@ def constraints(document: Json, facts: Json, page: Page) -> None:
     """Add a table of the constraints, and the tags that cannot be used or are doubtful."""
     page.leave_out(facts["domains"])
     table = Table(
-        Column("instance"), Column("kind"), Column("strength"), Column("weight", number=True),
-        Column("what"), Column("from"),
+        "instance", "kind", "strength", numeric("weight"),
+        "what", "from",
     )  # fmt: skip
     for one in document["constraints"]:
         weight = f"{one['weight']:g}" if "weight" in one else ""
@@ -118,8 +118,8 @@ def calls(document: Json, facts: Json, page: Page) -> None:
     if not document["calls"]:
         return
     table = Table(
-        Column("call", number=True), Column("time"), Column("request"), Column("asked"),
-        Column("outcome"), Column("seconds", number=True), Column("why"),
+        numeric("call"), "time", "request", "asked",
+        "outcome", numeric("seconds"), "why",
     )  # fmt: skip
     for call in document["calls"]:
         when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(call["time"]))

@@ -6,7 +6,7 @@ from iallocator.errors import shown
 from iallocator.model.tags import FAILOVER, REINSTALL
 from iallocator.names import domains_of
 from iallocator.render.drawing import subject, way
-from iallocator.render.table import Column, Table
+from iallocator.render.table import Column, Table, numeric
 from iallocator.wire.codec import on_one_line
 
 TYPE_CHECKING = False
@@ -82,7 +82,7 @@ def plan(plan: Json, facts: Json, page: Page) -> None:
 
     if plan.get("kept"):
         page.heading("Left as they are")
-        table = Table(Column("node"), Column("why"))
+        table = Table("node", "why")
         for one in plan["kept"]:
             table.add(one["node"], one["reason"])
         page.table(table)
@@ -128,7 +128,7 @@ def _places(page: Page, plan: Json) -> None:
     if count and {one["why"] for one in plan["instances"]} == {plan.get("reason")}:
         page.say(f"nobody has chosen: {plan['reason']}; everybody stays as it is")
         return
-    table = Table(Column("instance"), Column("from"), Column("to"), Column("why"))
+    table = Table("instance", "from", "to", "why")
     for one in plan["instances"]:
         before = (":".join(one["from"]) + ("" if one["runs"] else " (not running)")).lstrip()
         table.add(one["instance"], before, ":".join(one["to"]) or "out", one["why"])
@@ -181,7 +181,7 @@ def _groups(page: Page, plan: Json) -> None:
     # Members that hold several amounts -> the names of these
     parts = {name: list(one[name]) for one in groups for name in one if isinstance(one[name], dict)}
     cells = [_group_cells(one, parts) for one in groups]
-    table = Table(Column("group"), *(column for column, _ in cells[0]), Column("why"))
+    table = Table("group", *(column for column, _ in cells[0]), "why")
     for one, row in zip(groups, cells):
         table.add(one["group"], *(text for _, text in row), one["reason"])
     page.table(table)
@@ -248,9 +248,7 @@ def tell_transition(page: Page, transition: Json) -> None:
         f"Transition: {_count(len(steps), 'step')}, {_count(transition['waits'], 'wait')}, "
         f"at most {transition['longest']} one after the other"
     )
-    table = Table(
-        Column("step", True), Column("what"), Column("of"), Column("way"), Column("waits for")
-    )
+    table = Table(numeric("step"), "what", "of", "way", "waits for")
     for step in steps:
         waits = (f"{number} ({why})" for number, why in zip(step["after"], step["because"]))
         kind = step["kind"] if step["opcodes"] else f"{step['kind']} (by hand)"

@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
     from iallocator.aliases import Json
 
-__all__ = ["Column", "Page", "Table", "aligned", "columns_of", "listed", "wants_colour"]
+__all__ = [
+    "Column", "Page", "Table", "aligned", "columns_named", "columns_of", "listed", "numeric",
+    "wants_colour",
+]  # fmt: skip
 
 TONES = {"head": "1", "good": "32", "bad": "31", "faint": "2"}
 """Tone -> terminal attribute."""
@@ -33,24 +36,44 @@ def wants_colour(stream: Any) -> bool:
 
 
 class Column:
-    """A column: its title, and whether it has numbers, which are aligned to the right.
+    """A column of a table, in text or on a page.
 
-    Neighbours with equal ``above`` share that word as a common title.
+    Attributes
+    ----------
+    title:
+        The title.
+    number:
+        Whether it has numbers, which are aligned to the right.
+    above:
+        A word above the titles of neighbours with the same word; "" for none.
+    hint:
+        The meaning of the column, which pages show.
     """
 
-    __slots__ = ("above", "number", "title")
+    __slots__ = ("above", "hint", "number", "title")
 
-    def __init__(self, title: str, number: bool = False, above: str = "") -> None:
+    def __init__(self, title: str, number: bool = False, above: str = "", hint: str = "") -> None:
         self.title = title
         self.number = number
         self.above = above
+        self.hint = hint
+
+
+def numeric(title: str) -> Column:
+    """Return a column of numbers."""
+    return Column(title, number=True)
+
+
+def columns_named(columns: Iterable[Column | str]) -> list[Column]:
+    """Return `columns`; a title stands for a column of text."""
+    return [Column(column) if isinstance(column, str) else column for column in columns]
 
 
 class Table:
     """Rows of text under titles, each with a tone."""
 
-    def __init__(self, *columns: Column) -> None:
-        self._columns = columns
+    def __init__(self, *columns: Column | str) -> None:
+        self._columns = columns_named(columns)
         self._rows: list[tuple[list[str], str]] = []
 
     def add(self, *cells: str, tone: str = "") -> None:

@@ -7,19 +7,18 @@ from iallocator.render.page.health import add_health, survival_tile
 from iallocator.render.page.nodes import add_nodes
 from iallocator.render.page.view import (
     Cell,
-    Column,
     Grid,
     Tile,
     gib,
     number_cell,
-    row_of,
     size_cell,
 )
+from iallocator.render.table import numeric
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from iallocator.aliases import Json
-    from iallocator.render.page.view import PageView, Row
+    from iallocator.render.page.view import PageView
 
 __all__ = ["capacity"]
 
@@ -60,12 +59,9 @@ def capacity(document: Json, facts: Json, page: PageView) -> None:
 
 def _forecast(forecast: Json, page: PageView) -> None:
     """Add how many instances like those of earlier requests fit."""
-    columns = Column("Order", number=True), Column("Fitted", number=True), Column("Refused for")
-    orders = enumerate(zip(forecast["counts"], forecast["reasons"]), start=1)
-    rows = [
-        row_of((str(number), number_cell(count, "strong"), shown(reason)))
-        for number, (count, reason) in orders
-    ]
+    grid = Grid(numeric("Order"), numeric("Fitted"), "Refused for")
+    for order, (count, reason) in enumerate(zip(forecast["counts"], forecast["reasons"]), start=1):
+        grid.add(str(order), number_cell(count, "strong"), reason)
     note = ""
     if forecast["median"] is not None:
         note = (
@@ -75,7 +71,7 @@ def _forecast(forecast: Json, page: PageView) -> None:
     if forecast["hopeless"]:
         note += f"{forecast['hopeless']} orders ended with one that has no place as things are. "
     note += f"Asked for before: {forecast['asked']}. {shown(forecast['end'])}"
-    page.table("forecast", "Forecast", Grid("", columns, rows), note.rstrip())
+    page.table("forecast", "Forecast", grid, note.rstrip())
 
 
 def _verdict(document: Json) -> tuple[str, str]:
@@ -90,38 +86,32 @@ def _verdict(document: Json) -> tuple[str, str]:
 
 
 def _sizes(document: Json) -> Grid:
-    """A row per size that was placed."""
-    columns = (
-        Column("Filling"), Column("Instances", number=True), Column("Memory", number=True),
-        Column("Disk", number=True), Column("Virtual cpus", number=True), Column("Template"),
+    """Return a row for each size that was placed."""
+    grid = Grid(
+        "Filling", numeric("Instances"), numeric("Memory"), numeric("Disk"),
+        numeric("Virtual cpus"), "Template", empty="Nothing fits.",
     )  # fmt: skip
-    rows: list[Row] = []
     for kind, title in RUNS:
         for size in document[kind]["sizes"] if kind in document else ():
             sizes = size_cell(size["memory"]), size_cell(size["disk"])
             count, cpus = number_cell(size["count"], "strong"), number_cell(size["vcpus"])
-            rows.append(row_of((title, count, *sizes, cpus, size["disk_template"])))
-    return Grid("", columns, rows, empty="Nothing fits.")
+            grid.add(title, count, *sizes, cpus, size["disk_template"])
+    return grid
 
 
 def _sums(document: Json) -> Grid:
-    """Used, free and available before and after each filling.
-
-    Available is what is free and not reserved.
-    """
-    columns = (
-        Column("When"), Column("Instances", number=True), Column("Memory used", number=True),
-        Column("free", number=True), Column("available", number=True),
-        Column("Disk used", number=True), Column("free", number=True),
-        Column("Virtual cpus used", number=True), Column("free", number=True),
+    """Return the amounts used, free and available before and after each filling."""
+    grid = Grid(
+        "When", numeric("Instances"), numeric("Memory used"), numeric("free"), numeric("available"),
+        numeric("Disk used"), numeric("free"), numeric("Virtual cpus used"), numeric("free"),
+        intro="Available: free, and not reserved.",
     )  # fmt: skip
     moments = [("Now", document["before"])]
     moments += [(title, document[kind]["after"]) for kind, title in RUNS if kind in document]
-    rows = []
     for title, figures in moments:
         memory, disk, cpu = figures["memory"], figures["disk"], figures["cpu"]
         amounts = [gib(memory[name]) for name in ("used", "free", "available")]
         amounts += [gib(disk[name]) for name in ("used", "free")]
         amounts += [f"{cpu[name]:g}" for name in ("used", "free")]
-        rows.append(row_of((Cell(title, tone="strong"), str(figures["instances"]), *amounts)))
-    return Grid("", columns, rows, "Available: free, and not reserved.")
+        grid.add(Cell(title, tone="strong"), str(figures["instances"]), *amounts)
+    return grid

@@ -9,21 +9,20 @@ from iallocator.render.page.nodes import add_nodes
 from iallocator.render.page.plan_page import plan
 from iallocator.render.page.view import (
     Cell,
-    Column,
     Grid,
     Tile,
     decimals,
     number_cell,
-    row_of,
     size_cell,
 )
+from iallocator.render.table import numeric
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from iallocator.aliases import Json
-    from iallocator.render.page.view import PageView, Row
+    from iallocator.render.page.view import PageView
 
 __all__ = ["check", "report"]
 
@@ -41,9 +40,10 @@ def check(document: Json, facts: Json, page: PageView) -> None:
     )
     _failures(facts["failures"], page)
     if facts["tag_findings"]:
-        rows = [row_of(texts) for texts in facts["tag_findings"]]
-        grid = Grid("", (Column("Kind"), Column("What")), rows)
-        page.table("tags", "Tags", grid, count=str(len(rows)))
+        grid = Grid("Kind", "What")
+        for texts in facts["tag_findings"]:
+            grid.add(*texts)
+        page.table("tags", "Tags", grid, count=str(len(grid.rows)))
     first = {"problems": 0, "failures": 1, "joint": 2, "domains": 3}
     page.sections.sort(key=lambda section: first.get(section.key, len(first)))
 
@@ -56,19 +56,16 @@ def report(document: Json, facts: Json, page: PageView) -> None:
     page.headline, page.tone = _judgement(now["counts"], now["late"], facts)
     if facts["master"]:
         page.details.append(f"Master: {shown(facts['master'])}")
-    columns = (
-        Column("Instance"), Column("Primary"), Column("Secondary"), Column("Group"),
-        Column("State"), Column("Template"), Column("Memory", number=True),
-        Column("Disk", number=True), Column("Virtual cpus", number=True),
+    grid = Grid(
+        "Instance", "Primary", "Secondary", "Group", "State", "Template", numeric("Memory"),
+        numeric("Disk"), numeric("Virtual cpus"), empty="There are no instances.",
     )  # fmt: skip
-    rows = []
     for one in facts["instances"]:
         nodes = [*map(page.short, one["nodes"]), ""]
         words = one["group"], one["admin_state"], one["disk_template"]
         sizes = size_cell(one["memory"]), size_cell(one["disk"]), number_cell(one["vcpus"])
-        rows.append(row_of((page.strong(one["name"]), *nodes[:2], *words, *sizes)))
-    grid = Grid("", columns, rows, empty="There are no instances.")
-    page.table("instances", "Instances", grid, count=str(len(rows)))
+        grid.add(page.strong(one["name"]), *nodes[:2], *words, *sizes)
+    page.table("instances", "Instances", grid, count=str(len(grid.rows)))
 
 
 def _judgement(counts: Mapping[str, int], late: int, facts: Json) -> tuple[str, str]:
@@ -112,29 +109,27 @@ def _failures(found: Json | None, page: PageView) -> None:
     sets, domains = found["sets"], found["domains"]
     if sets is not None:
         title = "If two nodes fail" if found["size"] == 2 else "If one node fails"
-        rows = [_lost(", ".join(one["nodes"]), one, page) for one in sets["losing"]]
         late = f"{sets['unknown']} were not analysed for lack of time" if sets["unknown"] else ""
         intro = f"{sets['survived']} of {sets['count']} are survived; those that are not:"
         empty = "No losing one was found." if late else "Every one is survived."
-        grid = Grid("", LOST, rows, f"{late}; {intro}" if late else intro, empty)
+        grid = Grid(*LOST, intro=f"{late}; {intro}" if late else intro, empty=empty)
+        for one in sets["losing"]:
+            grid.add(*_lost(", ".join(one["nodes"]), one, page))
         page.table("joint", title, grid)
     if domains is not None:
-        rows = [_lost(one["domain"], one, page) for one in domains]
-        grid = Grid("", LOST, rows, "All nodes of a domain fail at once.")
+        grid = Grid(*LOST, intro="All nodes of a domain fail at once.")
+        for one in domains:
+            grid.add(*_lost(one["domain"], one, page))
         page.table("domains", "If a failure domain fails", grid)
 
 
-LOST = (
-    Column("What fails"), Column("Verdict"), Column("Who is lost"),
-    Column("Their memory", number=True),
-)  # fmt: skip
+LOST = "What fails", "Verdict", "Who is lost", numeric("Their memory")
 
 
-def _lost(name: str, one: Json, page: PageView) -> Row:
+def _lost(name: str, one: Json, page: PageView) -> tuple[Cell | str, ...]:
+    """Return the cells for the failure of a node, a set of nodes or a failure domain."""
+    title = Cell(shown(name), tone="strong")
     if one["survived"] is None:
-        return row_of(
-            (Cell(shown(name), tone="strong"), Cell("not analysed", tone="faint"), "", "")
-        )
-    verdict = Cell("survived", tone="good") if one["survived"] else Cell("not survived", tone="bad")
-    names = ", ".join(map(page.short, one["lost"]))
-    return row_of((Cell(shown(name), tone="strong"), verdict, names, size_cell(one["lost_memory"])))
+        return title, Cell("not analysed", tone="faint"), "", ""
+    result = Cell("survived", tone="good") if one["survived"] else Cell("not survived", tone="bad")
+    return title, result, ", ".join(map(page.short, one["lost"])), size_cell(one["lost_memory"])

@@ -7,14 +7,13 @@ from iallocator.render.page.nodes import add_nodes
 from iallocator.render.page.transitions import add_transition
 from iallocator.render.page.view import (
     Cell,
-    Column,
     Grid,
     Tile,
     decimals,
-    row_of,
     score_cell,
     signed,
 )
+from iallocator.render.table import numeric
 from iallocator.render.words import STATISTICS
 
 TYPE_CHECKING = False
@@ -111,38 +110,36 @@ def _comparison(other: Json, page: PageView) -> Grid:
     """Return the answer beside another placement, with the statistics that make the difference."""
     title = f"Answer against {other['with']} {_where(other['nodes'], page)}"
     if "statistics" not in other:
-        return Grid(shown(title), (), (), "", shown(f"Decided: {other['decided_by']}."))
-    columns = (
-        Column("Statistic"), Column("Weight", number=True), Column("Before", number=True),
-        Column("Answer", number=True), Column("Other", number=True),
-        Column("Speaks for the answer", number=True),
+        return Grid(title=shown(title), empty=shown(f"Decided: {other['decided_by']}."))
+    grid = Grid(
+        "Statistic", numeric("Weight"), numeric("Before"), numeric("Answer"), numeric("Other"),
+        numeric("Speaks for the answer"), title=shown(title), empty="All statistics are alike.",
     )  # fmt: skip
-    rows = []
     for one in sorted(other["statistics"], key=lambda one: -abs(one["difference"])):
         tone = "good" if one["difference"] > 0 else "bad" if one["difference"] < 0 else ""
-        rows.append(
-            row_of(
-                (
-                    Cell(STATISTICS[one["name"]], one["name"]),
-                    f"\N{MULTIPLICATION SIGN}{one['weight']:g}",
-                    *(score_cell(one[f"contribution_{at}"]) for at in MOMENTS),
-                    Cell(signed(one["difference"]) or "0", tone=tone, sort=one["difference"]),
-                )
-            )
+        grid.add(
+            Cell(STATISTICS[one["name"]], one["name"]),
+            f"\N{MULTIPLICATION SIGN}{one['weight']:g}",
+            *(score_cell(one[f"contribution_{at}"]) for at in MOMENTS),
+            Cell(signed(one["difference"]) or "0", tone=tone, sort=one["difference"]),
         )
     penalised = any(one["name"] == "penalty" for one in other["statistics"])
     what = "The sum of score and penalty" if penalised else "The score"
-    gap = f"{what} is lower by {decimals(other['difference'])}; contribution: weight × value."
-    return Grid(shown(title), columns, rows, gap, "All statistics are alike.")
+    grid.intro = (
+        f"{what} is lower by {decimals(other['difference'])}; contribution: weight × value."
+    )
+    return grid
 
 
 def _nodes(group: Json, page: PageView) -> Grid:
     """Return a row per node of the group: its result, and the reasons."""
-    columns = [Column("Node"), Column("Verdict"), Column("Why")]
     scored = any("score" in node for node in group["nodes"])
-    if scored:
-        columns.append(Column("Score", number=True))
-    rows = []
+    intro = ". ".join(text for text in (group["obstacle"], group["verdict"]) if text)
+    grid = Grid(
+        "Node", "Verdict", "Why", *[numeric("Score")] * scored,
+        title=shown(f"Nodes of group {group['group']}"), intro=shown(intro),
+        empty="No node was asked.",
+    )  # fmt: skip
     for node in group["nodes"]:
         cells = [
             page.strong(node["name"]),
@@ -155,7 +152,5 @@ def _nodes(group: Json, page: PageView) -> Grid:
             text = "" if score is None else decimals(score)
             text += f" + {decimals(penalty)}" if penalty else ""
             cells.append(Cell("") if score is None else Cell(text, sort=score + penalty))
-        rows.append(row_of(cells))
-    intro = ". ".join(text for text in (group["obstacle"], group["verdict"]) if text)
-    title = f"Nodes of group {group['group']}"
-    return Grid(shown(title), columns, rows, shown(intro), "No node was asked.")
+        grid.add(*cells)
+    return grid

@@ -7,16 +7,15 @@ from iallocator.render.page.view import (
     SHOWN,
     Bar,
     Cell,
-    Column,
     Grid,
     Tile,
     decimals,
     gib,
     number_cell,
-    row_of,
     score_cell,
     signed,
 )
+from iallocator.render.table import numeric
 from iallocator.render.words import STATISTICS
 from iallocator.tolerances import LEAST_SCORE
 
@@ -76,10 +75,8 @@ def finding_grid(before: Json, after: Json | None) -> Grid:
     """Every finding, node by node; with `after` what becomes of it, and what is new then."""
     kinds, now = before["kinds"], _findings(before["health"])
     then = now if after is None else _findings(after["health"])
-    columns = [Column("Node"), Column("Instance"), Column("What is wrong"), Column("Detail")]
-    if after is not None:
-        columns.insert(0, Column("With the plan"))
-    rows = []
+    fate = [] if after is None else ["With the plan"]
+    grid = Grid(*fate, "Node", "Instance", "What is wrong", "Detail")
     about, before_about = {key[:3] for key in then}, {key[:3] for key in now}
     ends = [*before["health"], *(after["health"] if after else ())]
     late = {name for group in ends[len(before["health"]) :] for name in group["not_analysed"]}
@@ -88,16 +85,12 @@ def finding_grid(before: Json, after: Json | None) -> Grid:
         kind, node, instance, text = key
         if key not in now and key[:3] in before_about:
             continue  # the same with other numbers
-        cells = [
-            Cell(shown(node), tone="strong"), Cell(shown(instance)), Cell(kinds[kind]), Cell(text),
-        ]  # fmt: skip
-        if after is not None:
-            known = examined and not (kind == "global_n1" and node in late)
-            cells.insert(0, _fate(key in now, key[:3] in about, known))
-        rows.append(row_of(cells))
+        known = examined and not (kind == "global_n1" and node in late)
+        fates = [] if after is None else [_fate(key in now, key[:3] in about, known)]
+        grid.add(*fates, Cell(shown(node), tone="strong"), instance, kinds[kind], Cell(text))
     complete = not any(group["not_analysed"] for group in ends)
-    empty = "Nothing is wrong." if complete else "Nothing wrong was found."
-    return Grid("", columns, rows, empty=empty)
+    grid.empty = "Nothing is wrong." if complete else "Nothing wrong was found."
+    return grid
 
 
 def _fate(was: bool, stays: bool, known: bool) -> Cell:
@@ -119,10 +112,8 @@ def _findings(health: Sequence[Json]) -> dict[tuple[str, str, str, str], None]:
 
 def failure_grid(before: Sequence[Json], after: Sequence[Json] | None, page: PageView) -> Grid:
     """A row per node: whether its failure is survived, and what would happen in the end."""
-    columns = [Column("Node"), Column("If it fails"), Column("What would happen")]
-    if after is not None:
-        columns[1:2] = [Column("Before"), Column("After")]
-    rows = []
+    moments = ["If it fails"] if after is None else ["Before", "After"]
+    grid = Grid("Node", *moments, "What would happen")
     for was, then in zip(before, before if after is None else after):
         verdicts = [_verdict(was)] if after is None else [_verdict(was), _verdict(then)]
         effects = [then["lost"]] if then["lost"] else []
@@ -136,12 +127,8 @@ def failure_grid(before: Sequence[Json], after: Sequence[Json] | None, page: Pag
             share = then[key]
             if share[0]:
                 effects.append(f"{_share(share)} {what}")
-        rows.append(
-            row_of(
-                (page.strong(was["node"]), *verdicts, "; ".join(effects) or "nothing runs there")
-            )
-        )
-    return Grid("", columns, rows)
+        grid.add(page.strong(was["node"]), *verdicts, "; ".join(effects) or "nothing runs there")
+    return grid
 
 
 def _verdict(one: Json) -> Cell:
@@ -158,13 +145,12 @@ def statistic_grid(before: Sequence[Json], after: Sequence[Json] | None) -> Grid
     """What the score is the sum of, the greatest change first; those that are 0 are left out."""
     then = before if after is None else after
     largest = max([LEAST_SCORE, *(one["term"] for one in (*before, *then))])
-    columns = [Column("Statistic"), Column("Weight", number=True), Column("Before", number=True)]
-    if after is None:
-        columns[2:] = [Column("Adds to the score", number=True), Column("Share")]
-    else:
-        columns += [Column("After", number=True), Column("Change", number=True), Column("Share")]
+    moments = ["Adds to the score"] if after is None else ["Before", "After", "Change"]
+    grid = Grid(
+        "Statistic", numeric("Weight"), *map(numeric, moments), "Share",
+        empty="All statistics are 0.",
+    )  # fmt: skip
     pairs = [(was, now) for was, now in zip(before, then) if was["term"] or now["term"]]
-    rows = []
     for was, now in sorted(pairs, key=lambda pair: (pair[1]["term"] - pair[0]["term"],
                                                    -pair[0]["term"])):  # fmt: skip
         change = now["term"] - was["term"]
@@ -178,8 +164,8 @@ def statistic_grid(before: Sequence[Json], after: Sequence[Json] | None) -> Grid
             cells.append(score_cell(now["term"]))
             cells.append(Cell(signed(change) or "0", tone=tone, sort=change))
         cells.append(Cell(bar=Bar(round(100 * max(now["term"], 0) / largest, 1))))
-        rows.append(row_of(cells))
-    return Grid("", columns, rows, empty="All statistics are 0.")
+        grid.add(*cells)
+    return grid
 
 
 GROUP_MEMBERS = {"state": "state", "repaired": "repaired", "evacuable": "could be emptied",
@@ -193,33 +179,22 @@ def group_grid(
 ) -> Grid:
     """A row per group; `said`: what the planner says of groups, by name."""
     told = {one["group"]: one for one in said}
-    columns = [
-        Column("Group"), Column("Policy"), Column("Nodes", number=True),
-        Column("Instances", number=True), Column("Nodes that fail N+1", number=True),
-        Column("Score", number=True), *([Column("Said of it")] if told else []),
-    ]  # fmt: skip
-    rows = []
+    grid = Grid(
+        "Group", "Policy", numeric("Nodes"), numeric("Instances"), numeric("Nodes that fail N+1"),
+        numeric("Score"), *(["Said of it"] if told else []),
+    )  # fmt: skip
     for was, now in zip(before, before if after is None else after):
-        rows.append(
-            row_of(
-                (
-                    Cell(shown(was["name"]), tone="strong"),
-                    was["alloc_policy"],
-                    number_cell(was["nodes"]),
-                    Cell(_change(was["instances"], now["instances"]), sort=now["instances"]),
-                    Cell(
-                        _change(len(was["bad_nodes"]), len(now["bad_nodes"])),
-                        tone="bad" if now["bad_nodes"] else "",
-                        sort=len(now["bad_nodes"]),
-                    ),
-                    Cell(
-                        _change(decimals(was["score"]), decimals(now["score"])), sort=now["score"]
-                    ),
-                    *([_said(told.get(was["name"]))] if told else []),
-                )
-            )
+        bad = len(now["bad_nodes"])
+        grid.add(
+            Cell(shown(was["name"]), tone="strong"),
+            was["alloc_policy"],
+            number_cell(was["nodes"]),
+            Cell(_change(was["instances"], now["instances"]), sort=now["instances"]),
+            Cell(_change(len(was["bad_nodes"]), bad), tone="bad" if bad else "", sort=bad),
+            Cell(_change(decimals(was["score"]), decimals(now["score"])), sort=now["score"]),
+            *([_said(told.get(was["name"]))] if told else []),
         )
-    return Grid("", columns, rows)
+    return grid
 
 
 def _change(before: object, after: object) -> str:

@@ -9,18 +9,17 @@ from iallocator.render.page.transitions import add_transition
 from iallocator.render.page.view import (
     SHOWN,
     Cell,
-    Column,
     Grid,
     Tile,
     decimals,
     gib,
     natural,
-    row_of,
     score_cell,
     signed,
     size_cell,
 )
 from iallocator.render.plan import ACTIONS, SUMS, switched_nodes
+from iallocator.render.table import Column, numeric
 from iallocator.render.words import GAINS
 
 TYPE_CHECKING = False
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from iallocator.aliases import Json
-    from iallocator.render.page.view import PageView, Row
+    from iallocator.render.page.view import PageView
 
 __all__ = ["plan", "repairs"]
 
@@ -182,36 +181,29 @@ class Reasons:
 def by_instance(plan: Json, facts: Json, page: PageView) -> Grid:
     """Return the moves, one a row, in their order; `plan` is what ``--json`` writes of them."""
     reasons = Reasons(plan, facts)
-    columns = (
-        Column("#", number=True), Column("Instance"), Column("From"), Column("To"),
-        Column("Why"), Column("How"), Column("Copied", number=True),
-        Column("Score then", number=True),
+    grid = Grid(
+        numeric("#"), "Instance", "From", "To", "Why", "How", numeric("Copied"),
+        numeric("Score then"), title="By instance",
+        intro="Nodes stand as primary : secondary.", empty="Nothing moves.",
     )  # fmt: skip
-    rows = []
     for position, move in enumerate(plan["moves"]):
         before, after = (page.placement(move[end]) for end in ("from", "to"))
         how = ", ".join(
             f"{HOW[kind]} {target or 'its secondary'}"
             for kind, target in facts["moves"][position]["steps"]
         )
-        rows.append(
-            row_of(
-                (
-                    Cell(str(position + 1), sort=position),
-                    page.strong(move["instance"]),
-                    before,
-                    Cell(shown(after), tone="strong"),
-                    reasons.of(position),
-                    Cell(shown(how), tone="faint"),
-                    size_cell(move["copied_mib"]),
-                    score_cell(move["score"]),
-                ),
-                f"move-{position + 1}",
-            )
+        grid.add(
+            Cell(str(position + 1), sort=position),
+            page.strong(move["instance"]),
+            before,
+            Cell(shown(after), tone="strong"),
+            reasons.of(position),
+            Cell(shown(how), tone="faint"),
+            size_cell(move["copied_mib"]),
+            score_cell(move["score"]),
+            anchor=f"move-{position + 1}",
         )
-    return Grid(
-        "By instance", columns, rows, "Nodes stand as primary : secondary.", "Nothing moves."
-    )
+    return grid
 
 
 def by_node(plan: Json, page: PageView) -> Grid:
@@ -225,18 +217,11 @@ def by_node(plan: Json, page: PageView) -> Grid:
                 leaving.setdefault(name, []).append(_as(move["instance"], role, page))
             for name in set(after) - set(before):
                 coming.setdefault(name, []).append(_as(move["instance"], role, page))
-    columns = (Column("Node"), Column("Leaves it"), Column("Comes to it"))
-    rows: list[Row] = [
-        row_of(
-            (
-                page.strong(name),
-                ", ".join(leaving.get(name, ())),
-                ", ".join(coming.get(name, ())),
-            )
-        )
-        for name in sorted({*coming, *leaving}, key=natural)
-    ]
-    return Grid("By node", columns, rows, empty="Nothing moves.")
+    grid = Grid("Node", "Leaves it", "Comes to it", title="By node", empty="Nothing moves.")
+    for name in sorted({*coming, *leaving}, key=natural):
+        left, reached = (", ".join(some.get(name, ())) for some in (leaving, coming))
+        grid.add(page.strong(name), left, reached)
+    return grid
 
 
 def _as(instance: str, role: str, page: PageView) -> str:
@@ -248,12 +233,6 @@ def gain_words(changes: Sequence[tuple[str, float]]) -> str:
     """The two statistics that become smaller most by a move, in words; "" if none does."""
     gains = sorted((change, name) for name, change in changes if change < -SHOWN)
     return "; ".join(f"{GAINS[name]} {signed(change)}" for change, name in gains[:2])
-
-
-REPAIR_COLUMNS = (
-    Column("Instance"), Column("State", hint="By its tags, these repairs included"),
-    Column("Repair"), Column("From"), Column("To"), Column("Why"), Column("How"),
-)  # fmt: skip
 
 
 def repairs(document: Json, facts: Json, page: PageView) -> None:
@@ -269,7 +248,10 @@ def repairs(document: Json, facts: Json, page: PageView) -> None:
     if document["broken"]:
         page.tiles.append(Tile("Broken, not repaired", str(document["broken"]), "", "bad"))
     page.tiles.append(survival_tile(now, then))
-    rows = []
+    grid = Grid(
+        "Instance", Column("State", hint="By its tags, these repairs included"), "Repair", "From",
+        "To", "Why", "How", empty="Nothing is broken.",
+    )  # fmt: skip
     for entry in document["instances"]:
         name = entry["instance"]
         ends = (where[name], entry.get("to", ()))
@@ -282,9 +264,8 @@ def repairs(document: Json, facts: Json, page: PageView) -> None:
             entry["note"] or entry["state"],
             Cell(shown(", ".join(code.lower().replace("_", " ") for code in codes)), tone="faint"),
         )
-        rows.append(row_of(cells))
-    grid = Grid("", REPAIR_COLUMNS, rows, empty="Nothing is broken.")
-    page.table("repairs", "Repairs", grid, count=str(len(rows)))
+        grid.add(*cells)
+    page.table("repairs", "Repairs", grid, count=str(len(grid.rows)))
     add_nodes(page, facts["moments"])
     if transition["steps"]:
         add_transition(page, transition)

@@ -8,14 +8,13 @@ from iallocator.errors import shown
 from iallocator.render.drawing import drawing, subject, waves, way
 from iallocator.render.page.view import (
     Cell,
-    Column,
     Grid,
     Link,
     Section,
     natural,
     number_cell,
-    row_of,
 )
+from iallocator.render.table import numeric
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -101,30 +100,24 @@ def _ends(step: Json) -> list[tuple[str, str]]:
 
 
 def _steps(transition: Json, wave_of: Mapping[int, int], page: PageView) -> Grid:
-    columns = (
-        Column("Step", number=True), Column("Wave", number=True), Column("What"), Column("Of"),
-        Column("Way"), Column("Waits for"),
+    grid = Grid(
+        numeric("Step"), numeric("Wave"), "What", "Of", "Way", "Waits for", title="Steps",
+        empty="Nothing is to be done.",
     )  # fmt: skip
-    rows = []
     for step in transition["steps"]:
-        number = step["number"]
+        position = step["number"]
         links = [
             Link(str(other), f"step-{other}", shown(why))
             for other, why in zip(step["after"], step["because"])
         ]
         why = "; ".join(dict.fromkeys(step["because"]))
-        rows.append(
-            row_of(
-                (
-                    number_cell(number),
-                    number_cell(wave_of[number]),
-                    Cell(step["kind"], "" if step["opcodes"] else "by hand"),
-                    page.strong(subject(step)),
-                    way(step, page.names, ARROW),
-                    Cell("" if links else "nothing", shown(why), "" if links else "faint",
-                         links=links),
-                ),
-                f"step-{number}",
-            )
-        )  # fmt: skip
-    return Grid("Steps", columns, rows, empty="Nothing is to be done.")
+        grid.add(
+            number_cell(position),
+            number_cell(wave_of[position]),
+            Cell(step["kind"], "" if step["opcodes"] else "by hand"),
+            page.strong(subject(step)),
+            way(step, page.names, ARROW),
+            Cell("" if links else "nothing", shown(why), "" if links else "faint", links=links),
+            anchor=f"step-{position}",
+        )
+    return grid

@@ -7,16 +7,18 @@ from dataclasses import dataclass
 
 from iallocator.errors import shown
 from iallocator.names import common_domain
+from iallocator.render.table import columns_named
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from iallocator.aliases import Json
+    from iallocator.render.table import Column
 
 __all__ = [
-    "SHOWN", "Bar", "Cell", "Column", "Grid", "Link", "PageView", "Row", "Section", "Tile",
-    "decimals", "gib", "natural", "number_cell", "row_of", "score_cell", "signed", "size_cell",
+    "SHOWN", "Bar", "Cell", "Grid", "Link", "PageView", "Row", "Section", "Tile",
+    "decimals", "gib", "natural", "number_cell", "score_cell", "signed", "size_cell",
 ]  # fmt: skip
 
 SHOWN = 5e-5
@@ -82,15 +84,6 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
-    """A column: its title, what it means, and whether it holds numbers."""
-
-    title: str
-    number: bool = False
-    hint: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Row:
     """A row; `anchor` is its name for links."""
 
@@ -98,15 +91,30 @@ class Row:
     anchor: str = ""
 
 
-@dataclass(frozen=True, slots=True)
 class Grid:
-    """A table; `empty` is said where it has no rows."""
+    """A table.
 
-    title: str
-    columns: Sequence[Column]
-    rows: Sequence[Row]
-    intro: str = ""
-    empty: str = "Nothing."
+    Attributes
+    ----------
+    title, intro:
+        Text above the table.
+    empty:
+        Text instead of a table without rows.
+    """
+
+    def __init__(
+        self, *columns: Column | str, title: str = "", intro: str = "", empty: str = "Nothing."
+    ) -> None:
+        self.columns = columns_named(columns)
+        self.rows: list[Row] = []
+        self.title = title
+        self.intro = intro
+        self.empty = empty
+
+    def add(self, *cells: Cell | str, anchor: str = "") -> None:
+        """Add a row, one cell for each column; links lead to `anchor`."""
+        every = [cell if isinstance(cell, Cell) else Cell(shown(cell)) for cell in cells]
+        self.rows.append(Row(every, anchor))
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,11 +183,6 @@ class PageView:
         """Add a section with a table, or with several."""
         data = [grids] if isinstance(grids, Grid) else grids
         self.sections.append(Section("grids", key, title, data, intro, count))
-
-
-def row_of(cells: Iterable[Cell | str], anchor: str = "") -> Row:
-    """A row of cells, some of which are only text."""
-    return Row([cell if isinstance(cell, Cell) else Cell(shown(cell)) for cell in cells], anchor)
 
 
 def gib(mib: float) -> str:
