@@ -94,9 +94,8 @@ class GroupCounting:
             for node, queue in self.queues.items():
                 queue.start(state.primaries[node].values())
         self._totals: Kept[Need, tuple[int, int]] = {}
-        self._tolerated: bool | None = None
-        self._checked = False
-        self._margins: dict[Need, Margin] | None = None  # until something changes
+        self._all_tolerated: Kept[None, bool | None] = {}
+        self._margins: Kept[None, dict[Need, Margin]] = {}
         self._changed: list[set[int]] = [set(), set()]  # since the arrays were renewed
         self._undecided = UndecidedFailures(state, self.queues, self.targets, self._changed[0])
         self._spare = SpareSlots(state, self.queues, self.targets, self._changed[1])
@@ -137,7 +136,6 @@ class GroupCounting:
         self._change([node])
 
     def _change(self, nodes: Sequence[int]) -> None:
-        self._checked, self._margins = False, None
         for changed in self._changed:
             changed.update(nodes)
 
@@ -151,10 +149,11 @@ class GroupCounting:
 
     def tolerates_all(self) -> bool | None:
         """Return whether every failure is tolerated in the present state."""
-        if not self._checked:
-            self._checked = True
-            self._tolerated = None if self.intricate else self._result(None, -1)
-        return self._tolerated
+        if self.intricate:
+            return None
+        return derived(
+            self._all_tolerated, None, self._state.version, lambda: self._result(None, -1)
+        )
 
     def tolerates(self, instance: Instance, node: int) -> bool | None:
         """Return whether every failure is tolerated with `instance` on `node`."""
@@ -177,11 +176,10 @@ class GroupCounting:
         taken = fits_into(instance)
         if node in self.queues and self.loses(node, taken, node):
             return True
-        if self._margins is None:
-            self._margins = self._undecided.margins()
+        margins = derived(self._margins, None, self._state.version, self._undecided.margins)
         return any(
             self._taken_slots(need, node, taken)[0] > margin.but(node)
-            for need, margin in self._margins.items()
+            for need, margin in margins.items()
         )
 
     def not_tolerated(self, instance: Instance | None, node: int) -> dict[int, bool | None]:
@@ -274,6 +272,30 @@ class GroupCounting:
         return slots - own, closing - own_closing
 
 
+class _Results:
+    """Results of simulations in one state.
+
+    Attributes
+    ----------
+    before:
+        Failure -> whether it is tolerated without a new instance.
+    prepared:
+        Vector of an instance -> the nodes that reject it.
+    instance, rejected, simulated:
+        The last instance that was checked, the nodes known to reject it, and the failures that were
+        simulated for it on every node.
+    """
+
+    __slots__ = ("before", "instance", "prepared", "rejected", "simulated")
+
+    def __init__(self) -> None:
+        self.before: dict[int, bool | None] = {}
+        self.prepared: dict[tuple[float, ...], set[int]] = {}
+        self.instance: Instance | None = None
+        self.rejected: set[int] = set()
+        self.simulated: set[int] = set()
+
+
 class GroupChecks:
     """Checks of placements in the group of `counting`; undecided failures are simulated.
 
@@ -302,26 +324,21 @@ class GroupChecks:
             for index in counting.group.nodes
         )
         self.refuters: dict[int, int] = {}
-        self._version = -1
-        self._before: dict[int, bool | None] = {}  # failure -> whether it is tolerated now
-        self._prepared: dict[tuple[float, ...], set[int]] = {}  # vector -> nodes that reject it
-        self._instance: Instance | None = None  # the last one that was checked
-        self._rejected: set[int] = set()  # nodes known to reject it
-        self._simulated: set[int] = set()  # failures simulated for it on every node
+        self._results: Kept[None, _Results] = {}
 
     def allows(self, instance: Instance, node: int) -> bool | None:
         """Return whether the rules allow `instance` on `node`."""
         counting = self._counting
         if counting.intricate or not counting.counts(instance):
             return None
-        self._forget_old()
-        if self._instance is not instance:
-            self._instance = instance
-            self._simulated = set()
-            if instance.as_primary not in self._prepared:
+        known = self._known()
+        if known.instance is not instance:
+            known.instance = instance
+            known.simulated = set()
+            if instance.as_primary not in known.prepared:
                 self.prepare([instance])
-            self._rejected = set(self._prepared[instance.as_primary])
-        if node in self._rejected:
+            known.rejected = set(known.prepared[instance.as_primary])
+        if node in known.rejected:
             return False
         likely = self.refuters.get(node)
         if likely is not None and counting.tolerates_failure(likely, instance, node) is False:
@@ -353,7 +370,7 @@ class GroupChecks:
             if against is not False:
                 self.refuters[node] = failing
                 if against:
-                    self._rejected.add(node)
+                    self._known().rejected.add(node)
                     self._simulate_everywhere(failing, instance)
                 return None if against is None else False
         self.refuters.pop(node, None)
@@ -361,28 +378,25 @@ class GroupChecks:
 
     def _simulate_everywhere(self, failing: int, instance: Instance) -> None:
         """Simulate a failure that rejects `instance` on a second node for all other nodes."""
-        if len(self._rejected) < TWICE or failing in self._simulated:
+        known = self._known()
+        if len(known.rejected) < TWICE or failing in known.simulated:
             return
-        self._simulated.add(failing)
+        known.simulated.add(failing)
         counting, nodes = self._counting, self._state.cluster.nodes
         others = [
             i
             for i in counting.group.nodes
-            if i != failing and nodes[i].online and i not in self._rejected
+            if i != failing and nodes[i].online and i not in known.rejected
         ]
         undecided = [(failing, counting.leaving(failing, instance, -1))] * len(others)
         lost = self.lost(undecided, [(instance, (node,)) for node in others])
         rejected = [node for node, is_lost in zip(others, lost or ()) if is_lost]
-        self._rejected.update(rejected)
+        known.rejected.update(rejected)
         self.refuters.update(dict.fromkeys(rejected, failing))
 
-    def _forget_old(self) -> None:
-        """Forget what was true of another state."""
-        if self._version != self._state.version:
-            self._version = self._state.version
-            self._before = {}
-            self._prepared = {}
-            self._instance = None
+    def _known(self) -> _Results:
+        """Return the results for the present state."""
+        return derived(self._results, None, self._state.version, _Results)
 
     def learn(self, node: int, refuter: int | None) -> None:
         """Remember the failure that rejects every instance on `node`; None: no failure does."""
@@ -396,8 +410,8 @@ class GroupChecks:
 
         For each node, only the failure that rejected an instance there last is simulated.
         """
-        self._forget_old()
-        fresh = [one for one in instances if one.as_primary not in self._prepared]
+        known = self._known()
+        fresh = [one for one in instances if one.as_primary not in known.prepared]
         rows = [
             (one, node, failing)
             for one in fresh
@@ -410,10 +424,10 @@ class GroupChecks:
             [(failing, leaving(failing, one, node)) for one, node, failing in rows],
             [(one, (node,)) for one, node, _ in rows],
         )
-        self._prepared |= {one.as_primary: set() for one in fresh}
+        known.prepared |= {one.as_primary: set() for one in fresh}
         for (one, node, _), is_lost in zip(rows, lost or ()):
             if is_lost:
-                self._prepared[one.as_primary].add(node)
+                known.prepared[one.as_primary].add(node)
 
     def rejected_down(self, instances: Sequence[Instance], nodes: Sequence[int]) -> int:
         """Return how many of `instances`, from the first, all of `nodes` certainly reject.
@@ -447,7 +461,6 @@ class GroupChecks:
         result = self._counting.tolerates_all()
         if result is not None or self._counting.intricate:
             return result
-        self._forget_old()
         results = {self._tolerated_before(failing) for failing in self._counting.queues}
         return False if False in results else None if None in results else True
 
@@ -457,13 +470,14 @@ class GroupChecks:
 
     def _tolerated_before(self, failing: int) -> bool | None:
         """Return whether a failure is tolerated in the present state."""
-        if failing not in self._before:
+        known = self._known()
+        if failing not in known.before:
             result = self._counting.tolerates_failure(failing, None, -1)
             if result is None:
                 lost = self.lost([(failing, self._counting.leaving(failing, None, -1))], [None])
                 result = None if lost is None else not lost[0]
-            self._before[failing] = result
-        return self._before[failing]
+            known.before[failing] = result
+        return known.before[failing]
 
     def lost(
         self, undecided: Sequence[Undecided], coming: Sequence[Arrivals | None]

@@ -87,7 +87,9 @@ class FailoverPlan:
             target = self._target(_within(targets, access), needed, memory)
             assert target is not None
             needed[target] = needed.get(target, 0) + memory
-            self.kept[target] = max(needed[target], self.kept.get(target, 0))
+            self.kept[target] = max(
+                needs.get(target, 0) for some in self._failovers.values() for _, needs in some
+            )
             chosen.append(target)
         return chosen
 

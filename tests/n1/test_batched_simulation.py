@@ -28,16 +28,7 @@ from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
 from tests.builders import cluster
 
-SIZES = [(128, 0), (128, 512), (256, 512), (512, 2048), (0, 512), (0, 0)]
-
-
-def newcomer(chance: Random, number: int) -> Instance:
-    """An instance of some size and template, moved at any time."""
-    memory, disk = chance.choice(SIZES)
-    template = "plain" if disk else "rbd"
-    one = Instance(f"i{number}", Backend(memory), Disks(template, disk or 1, [disk or 1]))
-    one.order = chance.choice((number, -number, chance.randrange(100)))
-    return one
+from .tight import SIZES, newcomer
 
 
 @pytest.mark.parametrize("template", ["plain", "rbd"])
@@ -201,28 +192,3 @@ def test_slots_of_nodes_are_the_sum_of_those_of_each_node() -> None:
         for size in SIZES:
             each = [slots_of_node(state, size, node, (0, 0)) for node in range(5)]
             assert slots_of_nodes(state, size, range(5)) == tuple(map(sum, zip(*each))), number
-
-
-def test_counting_while_nodes_fill_says_what_a_new_one_says() -> None:
-    """Of every failure, with an instance of any size on any node."""
-    seen = set()
-    for seed in range(8):
-        chance = Random(seed)
-        document = cluster(4, memory=400, disk=4000)
-        state = State(read_cluster(document, Reading(static_kvm_memory=0)))
-        group, rules = state.cluster.groups[0], Rules("strict", None)
-        kept = GroupCounting(state, rules, group, [(i,) for i in range(4)])
-        for number in range(12):
-            one, node = newcomer(chance, number), chance.randrange(4)
-            if not kept.counts(one):
-                continue
-            fresh = GroupCounting(state, rules, group, [(i,) for i in range(4)])
-            assert not fresh.intricate
-            for failing in range(4):
-                other = newcomer(chance, 100)
-                expected = fresh.tolerates_failure(failing, other, failing)
-                assert kept.tolerates_failure(failing, other, failing) is expected, (seed, number)
-                seen.add(expected)
-            state.place(one, (node,))
-            kept.placed([(one, (node,))])
-    assert seen == {True, False, None}

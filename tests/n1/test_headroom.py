@@ -9,14 +9,18 @@ import pytest
 
 from iallocator.limits.node import FORCED_LIMITS
 from iallocator.model.instance import Instance
+from iallocator.model.state import State
 from iallocator.n1.counting import GroupCounting
 from iallocator.n1.headroom import CountedTolerance
 from iallocator.n1.queues import fits_into
-from iallocator.n1.rules import Failure
+from iallocator.n1.rules import Failure, Rules
 from iallocator.n1.speculation import Speculation
+from iallocator.wire.document import read_cluster
+from iallocator.wire.reading import Reading
+from tests.builders import cluster
 from tests.seeds import seeds
 
-from .tight import Case, context_of, document, survives, tight
+from .tight import Case, context_of, document, newcomer, survives, tight
 
 MODES = ("strict", "no-new")
 
@@ -255,3 +259,28 @@ def test_headroom_with_what_is_in_doubt_played_through_is_the_simulation(mode: s
             case.state.place(new, (node,))
             headroom.placed([(new, (node,))])
     assert min(counts[True], counts[False]) > 20
+
+
+def test_counting_while_nodes_fill_says_what_a_new_one_says() -> None:
+    """Of every failure, with an instance of any size on any node."""
+    seen = set()
+    for seed in range(8):
+        chance = Random(seed)
+        document = cluster(4, memory=400, disk=4000)
+        state = State(read_cluster(document, Reading(static_kvm_memory=0)))
+        group, rules = state.cluster.groups[0], Rules("strict", None)
+        kept = GroupCounting(state, rules, group, [(i,) for i in range(4)])
+        for number in range(12):
+            one, node = newcomer(chance, number), chance.randrange(4)
+            if not kept.counts(one):
+                continue
+            fresh = GroupCounting(state, rules, group, [(i,) for i in range(4)])
+            assert not fresh.intricate
+            for failing in range(4):
+                other = newcomer(chance, 100)
+                expected = fresh.tolerates_failure(failing, other, failing)
+                assert kept.tolerates_failure(failing, other, failing) is expected, (seed, number)
+                seen.add(expected)
+            state.place(one, (node,))
+            kept.placed([(one, (node,))])
+    assert seen == {True, False, None}

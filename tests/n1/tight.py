@@ -7,14 +7,17 @@ from random import Random
 from typing import Any
 
 from iallocator.engine import read
-from iallocator.model.instance import Instance
+from iallocator.model.instance import Backend, Disks, Instance
 from iallocator.n1.rules import Failure, Rules
 from iallocator.n1.simulation import Simulation
 from iallocator.options.settings import Settings
 from iallocator.placement.context import Context
 from tests.builders import Json, allocate, as_bytes, cluster, instance, policy, spec
 
-__all__ = ["Case", "alone", "context_of", "survives", "tight"]
+__all__ = ["SIZES", "Case", "alone", "context_of", "newcomer", "survives", "tight"]
+
+SIZES = [(128, 0), (128, 512), (256, 512), (512, 2048), (0, 512), (0, 0)]
+"""MiB of memory and of disk of newcomers."""
 
 TEMPLATES = ("rbd", "rbd", "plain", "drbd", "drbd", "file", "diskless", "blockdev")
 
@@ -128,3 +131,12 @@ def alone(nodes: Iterable[int]) -> list[Failure]:
 def survives(case: Case, node: int) -> bool:
     """Return whether `node` can fail in the present state, by simulation."""
     return case.simulation.fail((node,)) is None
+
+
+def newcomer(chance: Random, number: int) -> Instance:
+    """An instance of some size and template, moved at any time."""
+    memory, disk = chance.choice(SIZES)
+    template = "plain" if disk else "rbd"
+    one = Instance(f"i{number}", Backend(memory), Disks(template, disk or 1, [disk or 1]))
+    one.order = chance.choice((number, -number, chance.randrange(100)))
+    return one
