@@ -1,4 +1,4 @@
-"""How good a placement is: the statistics, and the kernel that evaluates candidates."""
+"""Score candidates: the kernels, and which form of kernel a request uses."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from iallocator.scoring.scalar import ScalarKernel
 
     class Kernel(Protocol):
-        """What both forms of the kernel offer; see `iallocator.scoring.scalar`."""
+        """What the scalar and the array kernel offer; see `iallocator.scoring.scalar`."""
 
         renewals: int
 
         def follow(self) -> None:
-            """Take the nodes of the scope as they are now."""
+            """Update the nodes of the scope from the state."""
 
         def score(self) -> float:
-            """The score as things are."""
+            """Return the score of the state."""
 
         def singles(
             self,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
             rejections: Mapping[int, str],
             limits: LimitSet = ALL_LIMITS,
         ) -> Candidates:
-            """Every node as the only node."""
+            """Return candidates with each node as the only node."""
 
         def pairs(
             self,
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
             limits: LimitSet = ALL_LIMITS,
             secondary_limits: LimitSet | None = None,
         ) -> Candidates:
-            """Every ordered pair of different nodes."""
+            """Return candidates with each ordered pair of different nodes."""
 
         def secondaries(
             self,
@@ -57,28 +57,28 @@ if TYPE_CHECKING:
             nodes: Sequence[int],
             limits: LimitSet = ALL_LIMITS,
         ) -> Candidates:
-            """Every node as the secondary of an instance whose primary stays."""
+            """Return candidates with each node as the secondary of an instance on `primary`."""
 
         def mirror_rejections(
             self, instance: Instance, primary: int, nodes: Sequence[int], limits: LimitSet
         ) -> dict[int, str]:
-            """Why some nodes cannot be the secondary of an instance on `primary`."""
+            """Return why some nodes cannot be the secondary of an instance on `primary`."""
 
 
 __all__ = ["Kernels", "arrays_pay"]
 
 LOADING = 42_000
-"""Microseconds that loading the array library takes."""
+"""The time to load the array library, in microseconds."""
 
 PER_QUESTION = 1_500
-"""Microseconds that arrays take for one instance in one group, however few candidates it has."""
+"""The fixed time of arrays for one instance in one group, in microseconds."""
 
 
 def arrays_pay(candidates: Iterable[tuple[int, int]], groups: int = 1) -> bool:
     """Return whether arrays are faster than scoring one candidate after the other.
 
-    `candidates`: per instance the numbers of its nodes and of its pairs of nodes, of all
-    `groups` together. Each group is asked about each instance.
+    `candidates` has the number of nodes and of pairs of nodes for each instance, in all `groups`
+    together. Every group is evaluated for every instance.
     """
     fixed = PER_QUESTION * groups
     saved = sum(25 * nodes + pairs // 3 - fixed for nodes, pairs in candidates)
@@ -86,18 +86,24 @@ def arrays_pay(candidates: Iterable[tuple[int, int]], groups: int = 1) -> bool:
 
 
 class Kernels:
-    """Makes kernels for one request, in the form that suits its size.
+    """Makes kernels for one request, in the form that is faster for its size.
 
-    `candidates`: per instance of the request, how many nodes and how many pairs of
-    nodes of all `groups` will be scored; see `arrays_pay`.  `scope`: the nodes that are looked at,
-    by default all; see `Capacities`.
+    Parameters
+    ----------
+    candidates:
+        For each instance of the request, the number of nodes and of pairs of nodes in all `groups`
+        that will be scored; see `arrays_pay`.
+    min_disk:
+        The share of the disk of each node that must stay free, from 0 to 1.
+    scope:
+        The nodes that are used; None: all. See `Capacities`.
 
     Attributes
     ----------
     arrays:
-        Whether kernels are in the form of arrays.
+        Whether `make` returns array kernels.
     many:
-        Whether so much is asked that the array library is loaded for failures, too.
+        Whether N+1 uses arrays, too, because the request has many candidates.
     """
 
     def __init__(
@@ -115,13 +121,13 @@ class Kernels:
         self._reservations: tuple[State, Reservations] | None = None
 
     def checker(self, state: State) -> ScalarKernel:
-        """A kernel that only tests limits of single nodes, as `state` is now."""
+        """Return a kernel that tests limits of single nodes in `state`, without a score."""
         from iallocator.scoring.scalar import ScalarKernel
 
         return ScalarKernel(state, (), self.fixed)
 
     def matrix(self) -> Floats:
-        """The capacities of every node as an array; see `capacity_matrix`."""
+        """Return the capacities of all nodes as an array; see `capacity_matrix`."""
         if self._matrix is None:
             from iallocator.scoring.arrays import capacity_matrix
 
@@ -129,7 +135,7 @@ class Kernels:
         return self._matrix
 
     def make(self, state: State, scope: Sequence[int]) -> Kernel:
-        """A kernel for `state` as it is now, with statistics over `scope`."""
+        """Return a kernel for `state`, with statistics over `scope`."""
         if self.arrays:
             return self.make_array(state, scope)
         from iallocator.scoring.scalar import ScalarKernel
@@ -137,13 +143,13 @@ class Kernels:
         return ScalarKernel(state, scope, self.fixed)
 
     def make_array(self, state: State, scope: Sequence[int]) -> ArrayKernel:
-        """The same in the form of arrays, whatever suits."""
+        """Return an array kernel for `state`, also where a scalar kernel is faster."""
         from iallocator.scoring.arrays import ArrayKernel
 
         return ArrayKernel(state, scope, self.matrix(), self._reserved_of(state))
 
     def _reserved_of(self, state: State) -> Reservations:
-        """What is known of the peers of nodes of `state`, from one kernel to the next."""
+        """Return the memory reserved for peers in `state`, kept from one kernel to the next."""
         from iallocator.scoring.array_candidates import Reservations
 
         if self._reservations is None or self._reservations[0] is not state:

@@ -1,4 +1,4 @@
-"""What the kernel in arrays says of all candidates: a matrix of scores, and of rejections."""
+"""Candidates of the array kernel: a matrix of scores, and one of rejections."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 __all__ = ["KEPT", "ArrayCandidates", "PeerMemory", "RejectionCodes", "Reservations"]
 
 KEPT = 1_000_000
-"""So many scores, 8 MB, are kept at once if all of them are needed."""
+"""The most scores that are kept at once if all of them are needed: 8 MB."""
 
 
 FEW = 16
-"""So many of the best placements are found before all are sorted."""
+"""The number of best placements that are found before all are sorted."""
 
 
 class ArrayCandidates(Candidates):
@@ -73,12 +73,12 @@ class ArrayCandidates(Candidates):
             yield self._placement(scores[position], number, position)
 
     def _row(self, number: int) -> Floats:
-        """The scores of a row."""
+        """Return the scores of a row."""
         found: Floats = self._scores[number]
         return found
 
     def _first_of(self, number: int) -> tuple[float, int]:
-        """The lowest score of a row, and the first position that has it."""
+        """Return the lowest score of a row, and the first position that has it."""
         if self._firsts is None:
             self._firsts = self._scores.argmin(axis=1).tolist()
         first = self._firsts[number]
@@ -178,7 +178,7 @@ class ArrayCandidates(Candidates):
 
 
 class RejectionCodes:
-    """Per candidate the number of the first reason that rejected it; 0 if none did."""
+    """The first reason that rejected each candidate, as a number; 0 if none did."""
 
     NO_CANDIDATE = -1
 
@@ -192,15 +192,15 @@ class RejectionCodes:
                 self.codes[position] = self._number(rejections[index])
 
     def others(self, size: int) -> RejectionCodes:
-        """Return as many codes of other candidates, whose reasons have the same numbers."""
+        """Return codes for `size` other candidates, with the same numbers of reasons."""
         reasons = RejectionCodes(size, {}, ())
         reasons.names = self.names
         return reasons
 
     def paired(self, last: RejectionCodes, peers: PeerMemory) -> RejectionCodes:
-        """Return the reasons of all pairs with other nodes; those of these nodes come first.
+        """Return the reasons of all pairs with other nodes; those of these nodes have precedence.
 
-        `last` has the reasons of each other node without peers, and then of each entry of `peers`.
+        `last` has the reasons of other nodes without peers, then those of each entry in `peers`.
         """
         pairs = self.others(0)
         first, width = self.codes[:, None], peers.shape[1]
@@ -217,7 +217,7 @@ class RejectionCodes:
     def apply(
         self, checks: Sequence[Check], before: NodeView, after: NodeView, instance: Instance
     ) -> None:
-        """Note where each of `checks` is the first to fail."""
+        """Record the candidates for which each of `checks` is the first to fail."""
         for check in checks:
             failed = check.fails(before, after, instance)
             if np.any(failed):
@@ -228,7 +228,7 @@ class RejectionCodes:
         return {nodes[k] for k in np.flatnonzero(self.codes[: len(nodes)] > 0).tolist()}
 
     def counts(self) -> dict[str, int]:
-        """Reason -> candidates it rejected."""
+        """Return for each reason the number of candidates that it rejected."""
         return {
             name: count
             for number, name in enumerate(self.names)
@@ -237,9 +237,9 @@ class RejectionCodes:
 
 
 class PeerMemory:
-    """MiB reserved on secondaries for primaries: a matrix that is zero almost everywhere.
+    """MiB reserved on secondaries for primaries: a sparse matrix.
 
-    `rows`, `columns` and `amounts` are those of the other entries, row by row.
+    `rows`, `columns` and `amounts` describe the entries that are not zero, row by row.
     """
 
     __slots__ = ("amounts", "columns", "rows", "shape")
@@ -260,7 +260,7 @@ class PeerMemory:
         return cls(shape, empty, empty, np.empty(0))
 
     def of(self, rows: slice | Indices) -> Floats:
-        """Return these rows with all columns."""
+        """Return these rows as a dense matrix with all columns."""
         wanted = np.arange(self.shape[0])[rows]
         found = np.zeros((len(wanted), self.shape[1]))
         place = np.full(self.shape[0], -1, dtype=np.intp)
@@ -272,7 +272,7 @@ class PeerMemory:
 
 
 class Reservations:
-    """The peers of the nodes of one state."""
+    """The memory that the nodes of one state reserve for each peer."""
 
     def __init__(self) -> None:
         self._peers: Kept[int, tuple[Indices, Floats]] = {}
@@ -280,9 +280,9 @@ class Reservations:
     def among(
         self, state: State, primaries: Sequence[int], secondaries: Sequence[int], memory: float
     ) -> PeerMemory:
-        """Primaries × secondaries: MiB reserved on the secondary for the primary.
+        """Return primaries × secondaries: MiB reserved on the secondary for the primary.
 
-        Zero where `memory` MiB more for that primary would not be more than is reserved anyway.
+        Zero where the secondary need not reserve more for `memory` MiB more of that primary.
         """
         shape = len(primaries), len(secondaries)
         if not all(shape):

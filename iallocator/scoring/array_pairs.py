@@ -1,8 +1,8 @@
-"""Pairs of many nodes, of which only the most promising are scored.
+"""Score pairs of many nodes, best first, with a lower bound for each primary.
 
-The score of a pair is a sum of what the primary changes, of what the secondary changes, and
-of roots of variances that both change.  A root is never below its chord over the range of all
-pairs, so that no pair is better than a number of its primary and one of its secondary together.
+The score of a pair is a sum of the changes by the primary, the changes by the secondary, and roots
+of variances that both change. A root is never below its chord over the range of all pairs.
+Therefore no pair has a lower score than one number of its primary plus one of its secondary.
 Primaries are scored in the order of that bound, some at a time, until no other can be better.
 """
 
@@ -28,29 +28,29 @@ if TYPE_CHECKING:
     from iallocator.scoring.metrics import Change
 
     Changed = Callable[[NodeView], Change]
-    """What nodes that are like that change in the statistics."""
+    """Returns the change of the statistics if nodes become like the given view."""
 
     Scores = Callable[[slice | Indices], Floats]
-    """The scores of some rows, infinite where a pair is not feasible."""
+    """Returns the scores of some rows, infinite where a pair is not feasible."""
 
 __all__ = ["PairScores", "PrunedPairs", "total_scores"]
 
 BLOCK = 32_768
-"""Scores that are worked out at a time: a quarter of a megabyte in each array on the way."""
+"""The number of scores computed at a time: a quarter of a megabyte in each array."""
 
 FIRST = 8
-"""So many rows are scored first; then twice as many each time."""
+"""The number of rows that are scored first; then twice as many each time."""
 
 SLACK = 1e-8
-"""By which a bound may be too high, of rounding."""
+"""By how much a rounding error may raise a bound."""
 
 
 class PrunedPairs(ArrayCandidates):
-    """Pairs whose scores are worked out as far as they are asked for.
+    """Pairs that are scored only as far as the caller reads them.
 
-    `codes`: rows × `columns`, 0 where a pair is feasible.  `bounds` says what no score of each
-    row is below, as long as it can.  Only where it cannot, and all pairs are ranked, all scores are
-    kept at once; else of each row the lowest.
+    `codes` is rows × `columns`, 0 where a pair is feasible. `bounds` returns a lower bound of the
+    scores of each row, or None if the kernel has changed. All scores are kept at once only if all
+    pairs are ranked without bounds; otherwise the lowest of each row is kept.
     """
 
     def __init__(
@@ -87,11 +87,11 @@ class PrunedPairs(ArrayCandidates):
             self._whole = self._asked(slice(None))
 
     def _row(self, number: int) -> Floats:
-        """The scores of a row, worked out with some rows beside it: not all are kept at once."""
+        """Return the scores of a row, computed with a few next rows; not all are kept."""
         if self._whole is not None:
             return super()._row(number)
         rows, scores = self._block
-        if number not in rows and number in self._best:  # rows are asked for in another order
+        if number not in rows and number in self._best:  # rows are read in another order
             alone: Floats = self._asked(np.array([number]))[0]
             return alone
         if number not in rows:
@@ -131,9 +131,9 @@ class PrunedPairs(ArrayCandidates):
         yield from super().ranked() if bounds is None else self._ranked(bounds)
 
     def _ranked(self, bounds: Floats) -> Iterator[Placement]:
-        """The same, rows in the order of what no score of each is below."""
+        """Yield all feasible placements, best first; rows are scored in the order of `bounds`."""
         order = np.argsort(bounds, kind="stable")
-        waiting = np.empty((3, 0))  # score, row and column of who may still be beaten
+        waiting = np.empty((3, 0))  # score, row and column of pairs that another row may precede
         done, size = 0, FIRST
         while done < order.size or waiting.size:
             check()
@@ -151,10 +151,10 @@ class PrunedPairs(ArrayCandidates):
 
 
 class PairScores:
-    """The scores of all pairs, some primaries at a time; knows all that they follow from.
+    """Computes the scores of all pairs, some primaries at a time.
 
-    `peers`: primaries × secondaries, where that matters.  `first` is what the primaries change,
-    `change` says it of the secondaries.
+    `peers` is primaries × secondaries, where reserved memory matters. `first` is the change of the
+    statistics by each primary, and `change` returns that by each secondary.
     """
 
     def __init__(
@@ -175,13 +175,14 @@ class PairScores:
 
     @property
     def columns(self) -> Indices:
-        """The secondaries that reserve more for some primaries than for others, once for each."""
+        """The secondary of each entry of `peers`, by its position."""
         return self._peers.columns
 
     def scores(self, rows: slice | Indices, shared: Change | None) -> Floats:
-        """Of these primaries with all secondaries; `shared` is what pairs change together.
+        """Return the scores of these primaries with all secondaries.
 
-        Some rows are scored at a time, so that what is worked out on the way stays in the cache.
+        `shared` is the change of the statistics that both nodes of a pair make together. Some rows
+        are scored at a time, so that intermediate arrays stay in the processor's cache.
         """
         wanted = np.arange(self._peers.shape[0])[rows]
         total = np.empty((len(wanted), self._peers.shape[1]))
@@ -198,7 +199,7 @@ class PairScores:
         return total
 
     def bounds(self, tight: NodeView, change: Changed) -> Floats:
-        """Per primary what no pair with it scores below; `tight` and `change` are of `columns`."""
+        """Return a lower bound of the scores for each primary; `tight` is the view of `columns`."""
         amounts = self._peers.amounts
         count, more = self._peers.shape[1], len(amounts)
         alone = self._change(after_secondary(self._second, self._instance, 0.0, np.maximum))
@@ -212,7 +213,7 @@ class PairScores:
 
 
 def total_scores(totals: Totals, changes: Sequence[Change], shape: tuple[int, ...]) -> Floats:
-    """Rounded scores of `shape`; small terms are added up before they are spread out."""
+    """Return rounded scores of `shape`. Terms of one shape are added up before they broadcast."""
     by_shape: dict[tuple[int, ...], Quantity] = {}
     for term in terms(totals, changes, np.sqrt):
         key = np.shape(term)
@@ -224,19 +225,19 @@ def total_scores(totals: Totals, changes: Sequence[Change], shape: tuple[int, ..
 
 
 def _rows(quantity: Quantity, rows: Indices) -> Quantity:
-    """Some rows of a matrix; what is one number as it is."""
+    """Return some rows of a matrix; return a number unchanged."""
     return quantity[rows] if np.ndim(quantity) == 2 else quantity
 
 
 def _upright(quantity: Quantity, rows: Indices) -> Quantity:
-    """Some of an array over primaries as a column, so that it meets secondaries in a matrix."""
+    """Return some elements of an array over primaries as a column, which broadcasts to pairs."""
     return quantity[rows][:, None] if np.ndim(quantity) == 1 else quantity
 
 
 def _bounds(totals: Totals, first: Change, second: Change, size: int) -> Floats:
-    """Per primary what no pair with it scores below.
+    """Return a lower bound of the scores of all pairs for each primary.
 
-    `first` and `second` are what primaries and `size` secondaries change, arrays or one number.
+    `first` and `second` are the changes by primaries and by `size` secondaries: arrays or numbers.
     """
     lows, others, slack = np.zeros(1), np.zeros(size), SLACK
     for k, statistic in enumerate(STATISTICS):
@@ -263,12 +264,12 @@ def _bounds(totals: Totals, first: Change, second: Change, size: int) -> Floats:
 
 
 def _joined(one: Quantity, other: Quantity, first: int, second: int) -> Floats:
-    """`first` numbers and `second` other ones, each an array or one for all."""
+    """Return an array of `first` numbers and `second` others; each may be one number for all."""
     return np.hstack([np.broadcast_to(one, first), np.broadcast_to(other, second)])
 
 
 def _variance(added: Quantity, square: Quantity, mean: float, count: int) -> Floats:
-    """What a change alone adds to a variance; the product with another change is left out."""
+    """Return what a change adds to a variance, without the product with another change."""
     added, square = np.atleast_1d(added), np.atleast_1d(square)
     found: Floats = square / count - added * (added / count + 2 * mean) / count
     return found

@@ -54,15 +54,15 @@ __all__ = [
 ]  # fmt: skip
 
 ALL = range(len(STATISTICS))
-"""Every statistic."""
+"""The positions of all statistics."""
 
 
 MANY = 10_000
-"""Of more pairs than this only the most promising are scored, until more is asked for."""
+"""If there are more pairs, only the best ones are scored until the caller reads more."""
 
 
 def capacity_matrix(fixed: Sequence[tuple[float, ...]]) -> Floats:
-    """`CAPACITIES` × nodes, from the capacities of each node."""
+    """Return `CAPACITIES` × nodes, from the capacities of each node."""
     return np.array(fixed, dtype=np.float64).T.reshape(len(CAPACITIES), -1)
 
 
@@ -97,10 +97,10 @@ def totals_of(own: Floats, counts: Sequence[int], centres: list[float], conflict
 
 
 class ArrayKernel:
-    """Scores over the nodes in `scope`, as `state` is now; see `ScalarKernel`.
+    """Scores over the nodes in `scope` of `state`; see `ScalarKernel`.
 
-    `capacity` holds the capacities of every node, see `capacity_matrix`; `reservations` is what
-    kernels of the same state, made before, know of peers.
+    `capacity` holds the capacities of all nodes, see `capacity_matrix`. `reservations` is shared by
+    the kernels of one state.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class ArrayKernel:
         self._stamps = list(state.stamps)
 
     def follow(self) -> None:
-        """Take the nodes of the scope as they are now; see `ScalarKernel.follow`."""
+        """Update the nodes of the scope from the state; see `ScalarKernel.follow`."""
         state, seen = self.state, self._stamps
         if state.stamps == seen:
             return
@@ -156,7 +156,7 @@ class ArrayKernel:
         totals.sums[DOMAINS] = state.domain_conflicts(self._group)
 
     def _view(self, nodes: Sequence[int]) -> NodeView:
-        """Return these nodes as they are; the same nodes are often needed several times."""
+        """Return a view of these nodes; the last view is kept because it is often read again."""
         counter = self.renewals, list(nodes)
         return derived(self._viewed, None, counter, lambda: self._fresh_view(nodes))
 
@@ -168,10 +168,10 @@ class ArrayKernel:
         return NodeView(list(columns), list(fixed), self._reserved[index], site)
 
     def changes(self, instance: Instance) -> tuple[Floats, Floats, Floats]:
-        """Statistics × nodes: values as they are, and what `instance` adds to them in each role.
+        """Return statistics × nodes: the values, and what `instance` adds to them in each role.
 
-        Values are less the centre.  As a secondary a node reserves nothing for the primary yet;
-        tags are left out.
+        Values are less the centre. As a secondary, a node reserves nothing for the primary yet.
+        Tags are left out.
         """
         nodes = range(self._reserved.size)
         view = self._view(nodes)
@@ -187,21 +187,21 @@ class ArrayKernel:
         return self._values.copy(), primary - self._values, secondary - self._values
 
     def counted(self) -> Floats:
-        """Statistics × nodes: 1 where a node counts for a statistic, else 0."""
+        """Return statistics × nodes: 1 where a node counts for a statistic, else 0."""
         return counted_by(self._view(range(self._reserved.size)), self._reserved.size)
 
     def memory(self) -> Floats:
-        """MiB of free memory of each node."""
+        """Return the free memory of each node in MiB."""
         found: Floats = self._columns[MEMORY].copy()
         return found
 
     def per_memory(self) -> Floats:
-        """1 / total memory of each node."""
+        """Return 1 / total memory of each node."""
         found: Floats = self._fixed[CAPACITIES.index("per_memory")]
         return found
 
     def score(self) -> float:
-        """The score as things are."""
+        """Return the score of the state."""
         return float(sum(terms(self.totals, (), np.sqrt)))
 
     def singles(
@@ -211,7 +211,7 @@ class ArrayKernel:
         rejections: Mapping[int, str],
         limits: LimitSet = ALL_LIMITS,
     ) -> ArrayCandidates:
-        """Every node of `nodes` as the only node of `instance`."""
+        """Return candidates with each of `nodes` as the only node of `instance`."""
         after, reasons = self._rejected(instance, nodes, rejections, limits)
 
         def results() -> LimitResults:
@@ -231,7 +231,7 @@ class ArrayKernel:
         rejections: Mapping[int, str],
         limits: LimitSet = ALL_LIMITS,
     ) -> tuple[list[int], dict[str, int]]:
-        """Those of `nodes` that `singles` finds feasible, and what rejected the others."""
+        """Return those of `nodes` that are feasible for `singles`, and what rejected the others."""
         reasons = self._rejected(instance, nodes, rejections, limits)[1]
         return [nodes[k] for k in np.flatnonzero(reasons.codes == 0).tolist()], reasons.counts()
 
@@ -242,7 +242,7 @@ class ArrayKernel:
         rejections: Mapping[int, str],
         limits: LimitSet,
     ) -> tuple[NodeView, RejectionCodes]:
-        """Every node of `nodes` with `instance` on it, and the first reason against that."""
+        """Return the view of `nodes` with `instance` on each, and the first reason against each."""
         before = self._view(nodes)
         after = self._primary(instance, before, nodes)
         reasons = RejectionCodes(len(nodes), rejections, nodes)
@@ -258,7 +258,7 @@ class ArrayKernel:
         limits: LimitSet = ALL_LIMITS,
         secondary_limits: LimitSet | None = None,
     ) -> ArrayCandidates:
-        """Every ordered pair of different nodes; see `ScalarKernel.pairs`."""
+        """Return candidates with each ordered pair of nodes; see `ScalarKernel.pairs`."""
         own = limits if secondary_limits is None else secondary_limits
         on_primary = checks_for(PRIMARY, instance, limits)
         on_secondary = checks_for(SECONDARY, instance, own)
@@ -267,7 +267,7 @@ class ArrayKernel:
     def secondaries(
         self, instance: Instance, primary: int, nodes: Sequence[int], limits: LimitSet = ALL_LIMITS
     ) -> ArrayCandidates:
-        """Every node of `nodes` as the secondary of an instance that stays on `primary`."""
+        """Return candidates with each of `nodes` as the secondary of an instance on `primary`."""
         checks = checks_for(SECONDARY, instance, limits)
         return self._pairs(instance, [primary], nodes, {}, (), checks)
 
@@ -347,9 +347,9 @@ class ArrayKernel:
         first: RejectionCodes,
         checks: Sequence[Check],
     ) -> RejectionCodes:
-        """What rejects `nodes` as secondaries: without peers, and then in each entry of `peers`.
+        """Return what rejects `nodes` as secondaries: without peers, then in each entry of `peers`.
 
-        Pairs differ only by peers, which few pairs have: they are not looked at one by one.
+        Pairs differ only by peers, and few pairs have any. Thus pairs are not tested one by one.
         """
         tight = [nodes[k] for k in peers.columns.tolist()]
         before = self._fresh_view([*nodes, *tight])
@@ -362,7 +362,7 @@ class ArrayKernel:
     def _no_pairs(
         self, primaries: Sequence[int], secondaries: Sequence[int], rejected: RejectionCodes
     ) -> ArrayCandidates:
-        """Where no primary will do, whatever the secondary: each is as many candidates."""
+        """Return candidates of which every primary is rejected, whatever the secondary is."""
         held = frozenset(secondaries)
         failures: dict[str, int] = {}
         for primary, code in zip(primaries, rejected.codes.tolist()):
@@ -394,9 +394,9 @@ class ArrayKernel:
     def _peers(
         self, instance: Instance, primaries: Sequence[int], secondaries: Sequence[int]
     ) -> PeerMemory:
-        """Primaries × secondaries: MiB reserved on the secondary for the primary.
+        """Return primaries × secondaries: MiB reserved on the secondary for the primary.
 
-        Only where that matters: elsewhere `instance` leaves what is reserved as it is.
+        Zero where `instance` does not change what the secondary reserves.
         """
         if not instance.reserves:
             return PeerMemory.none((len(primaries), len(secondaries)))
@@ -423,7 +423,7 @@ class ArrayKernel:
         return change
 
     def _change(self, nodes: Sequence[int]) -> Changed:
-        """Who says what becomes of the statistics as `nodes` change; the kernel may be renewed."""
+        """Return a function for the change of the statistics by `nodes`, as the kernel is now."""
         index = np.asarray(nodes, dtype=np.intp)
         counted = self._in_scope[index]
         before, centres = self._values[:, index], self.totals.centres
@@ -454,5 +454,5 @@ class Sites:
         return np.array([bars(index, instance, by) for index in self._nodes], dtype=bool)
 
     def why(self, instance: Instance, by: str) -> str:
-        """Return the reason, where there is one node."""
+        """Return the reason; there must be one node."""
         return self._access.why(self._nodes[0], instance, by)

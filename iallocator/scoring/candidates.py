@@ -1,4 +1,4 @@
-"""What the kernel says of all candidates of a request."""
+"""Candidates of a request: scored placements, and how many each check rejected."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = [
 ]  # fmt: skip
 
 DECIMALS = 10
-"""Scores are rounded to this many decimals before they are compared."""
+"""The number of decimals to which scores are rounded before they are compared."""
 
 if TYPE_CHECKING:
     from typing import Any
@@ -20,16 +20,15 @@ if TYPE_CHECKING:
     Placement = tuple[Any, tuple[int, ...]]
     """A score and node indices, primary first.
 
-    Scores compare with each other, lower is better; those of the kernel are numbers,
-    rounded to `DECIMALS`.
+    A lower score is better. Scores of the kernel are numbers, rounded to `DECIMALS`.
     """
 
     NodeBest = tuple[bool, Any, tuple[int, ...]]
-    """Whether the best placement with a node is rejected, its score, and its nodes."""
+    """The best placement with a node: whether it is rejected, its score, and its nodes."""
 
 
 class LimitResults:
-    """Which nodes the kernel rejected while it tested the limits of all candidates.
+    """The nodes that the kernel rejected while it tested the limits of all candidates.
 
     Attributes
     ----------
@@ -56,61 +55,60 @@ class LimitResults:
 
 
 class Candidates:
-    """Feasible placements by row, and how often which check failed.
+    """Feasible placements in rows, and how many placements each check rejected.
 
-    A row is a fixed beginning of the placement: for pairs one row per primary, for
-    single nodes one row with nothing fixed.  Rows and the nodes in them stand in
-    the order in which ties are broken.
+    A row is a fixed beginning of the placement: for pairs there is one row for each primary, for
+    single nodes one row in all. Rows, and the nodes in them, are in the order that decides ties.
 
     Attributes
     ----------
     feasible:
-        Number of placements that pass every check.
+        The number of placements that pass every check.
     failures:
-        Reason -> number of placements it rejected.
+        Reason -> number of placements that it rejected.
     """
 
     feasible: int
     failures: dict[str, int]
 
     def limit_results(self) -> LimitResults | None:
-        """Return which nodes the kernel rejected; None if these candidates do not know that."""
+        """Return the nodes that the kernel rejected; None if they are not recorded."""
         return None
 
     def rows(self) -> int:
-        """Number of rows."""
+        """Return the number of rows."""
         raise NotImplementedError
 
     def row(self, number: int) -> Iterator[Placement]:
-        """The feasible placements of one row, best first."""
+        """Yield the feasible placements of one row, best first."""
         raise NotImplementedError
 
     def open(self, number: int) -> tuple[tuple[int, ...], list[int]]:
-        """What is fixed in a row, and the last node of each feasible placement, in any order.
+        """Return the fixed part of a row, and the last node of each feasible placement, unordered.
 
-        For who ranks by something else: quicker than the scores one by one.
+        Rankings that do not use scores read this, because it is faster than scores one by one.
         """
         found = [nodes for _, nodes in self.row(number)]
         return (found[0][:-1] if found else ()), [nodes[-1] for nodes in found]
 
     def score_of(self, number: int, last: int) -> float:
-        """The score of the feasible placement of a row that ends with node `last`."""
+        """Return the score of the feasible placement of a row that ends with node `last`."""
         return next(float(score) for score, nodes in self.row(number) if nodes[-1] == last)
 
     def everything(self) -> Iterator[Placement]:
-        """All feasible placements, row by row."""
+        """Yield all feasible placements, row by row."""
         for number in range(self.rows()):
             yield from self.row(number)
 
     def best(self) -> Iterator[Placement]:
-        """The best placement of each row that has one, in the order of the rows."""
+        """Yield the best placement of each row that has one, in the order of the rows."""
         for number in range(self.rows()):
             first = next(self.row(number), None)
             if first is not None:
                 yield first
 
     def ranked(self) -> Iterator[Placement]:
-        """All feasible placements, best first."""
+        """Yield all feasible placements, best first."""
         import heapq
 
         def keyed(number: int) -> Iterator[tuple[Any, int, int, Placement]]:
@@ -124,26 +122,26 @@ class Candidates:
         """Compute all scores now, if they are few, because all of them will be needed."""
 
     def known_scores(self, placements: Collection[tuple[int, ...]]) -> list[float] | None:
-        """Return the scores of these feasible placements; None if that is no quick look-up."""
+        """Return the scores of these feasible placements; None if that is not a fast look-up."""
         return None
 
     def best_of_nodes(self, rejected: Collection[tuple[int, ...]]) -> dict[int, NodeBest]:
         """Return for each node the best placement with it that is not one of `rejected`.
 
-        Of a node that has no other, the best of its rejected placements.  Of equal placements the
-        first one, row by row.  Cost: all placements.
+        If a node has no other, this is the best of its rejected placements. Of equal placements the
+        first one is returned, row by row. Cost: all placements.
         """
         best: dict[int, NodeBest] = {}
         keep_best(best, self.everything(), rejected)
         return best
 
     def in_order(self, placements: list[Placement]) -> list[Placement]:
-        """`placements` of several rows, in the order of those, best first."""
+        """Return `placements` of several rows, best first; equal ones keep their order."""
         return sorted(placements, key=_score)
 
 
 class ListedCandidates(Candidates):
-    """Candidates held as lists: what the scalar kernel returns."""
+    """Candidates in lists, from the scalar kernel."""
 
     def __init__(
         self,
@@ -172,7 +170,7 @@ class ListedCandidates(Candidates):
 
 
 class ScoresOf(dict["tuple[int, ...]", float]):
-    """The cluster scores of candidates, each looked up when it is asked for."""
+    """The cluster scores of candidates, each looked up at its first use."""
 
     def __init__(self, candidates: Candidates) -> None:
         super().__init__()
@@ -195,7 +193,7 @@ def keep_best(
     placements: Iterable[Placement],
     rejected: Collection[tuple[int, ...]],
 ) -> None:
-    """Keep in `best` those of `placements` that are better than what their nodes have there."""
+    """Keep in `best` each of `placements` that is better than the present one of a node of it."""
     for score, nodes in placements:
         is_rejected = nodes in rejected
         for index in nodes:

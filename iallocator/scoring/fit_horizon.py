@@ -1,8 +1,8 @@
-"""Whether a node takes one more of equal instances, and for how many more that is certain.
+"""Test whether one more of equal instances fits on a node, and for how many more that is certain.
 
-Every limit is tested on amounts that only grow, or only shrink, as such instances come;
-so a node that would still take one more after many others need not be asked again before
-those have come.
+Every limit is tested on amounts that only increase, or only decrease, with each such instance.
+Therefore a node that accepts one more after many others need not be tested again before those have
+been placed.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ if TYPE_CHECKING:
 __all__ = ["Horizon", "Standpoint"]
 
 FAR = (256, 32, 4)
-"""How many instances ahead a node is looked at; the first that is certain counts."""
+"""The numbers of further instances for which a node is tested; the first that fits counts."""
 
 
 class Standpoint:
-    """What one node can take now.
+    """What one node accepts now.
 
     Attributes
     ----------
     primary, secondary:
-        Whether it may become that for one more; as a secondary while it reserves nothing
-        for the primary.
+        Whether the node may have one more instance in that role; as a secondary, while it reserves
+        nothing for the primary.
     failing:
-        Whether it could not take over the instances of its worst peer.
+        Whether the node could not take over the instances of its worst peer.
     ahead:
-        For how many more instances in any role `primary` and `secondary` stay true and
-        `failing` false, whatever it reserves for whom.
+        For how many more instances in any role `primary` and `secondary` stay true and `failing`
+        stays false, whatever memory the node reserves for each primary.
     """
 
     __slots__ = ("ahead", "failing", "primary", "secondary")
@@ -52,9 +52,9 @@ class Standpoint:
 
 
 class Horizon:
-    """Looks at nodes of `state` for more of `instance`; it has no tags and is off the state.
+    """Tests nodes of `state` for more of `instance`, which has no tags and is not placed.
 
-    `fixed` are the capacities of every node, see `iallocator.model.node_view.capacities`.
+    `fixed` holds the capacities of all nodes, see `iallocator.model.node_view.capacities`.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Horizon:
             self._reserved = instance.memory if instance.reserves else 0.0
 
     def look(self, index: int) -> Standpoint:
-        """Node `index` as it is now."""
+        """Return what node `index` accepts now."""
         now = self._view(index)
         for count in FAR:
             if self._takes_after(now, count):
@@ -86,7 +86,7 @@ class Horizon:
         return Standpoint(primary, self._mirrors(now), bool(now.fails_n1), 0)
 
     def takes_after(self, index: int, count: int) -> bool:
-        """Whether node `index` certainly takes one more after `count` others in every role."""
+        """Return whether node `index` certainly accepts one more after `count` in every role."""
         return self._takes_after(self._view(index), count)
 
     def _takes_after(self, now: NodeView, count: int) -> bool:
@@ -100,13 +100,13 @@ class Horizon:
         return NodeView(state.row(index), self._fixed[index], state.reserved[index])
 
     def _takes(self, view: NodeView) -> bool:
-        """Whether a node like this takes one more in every role."""
+        """Return whether a node like this accepts one more in every role."""
         if self._rejects(self._on_primary, view, after_primary(view, self._instance)):
             return False
         return not self._on_secondary or self._mirrors(view)
 
     def _mirrors(self, view: NodeView) -> bool:
-        """Whether a node like this may be a secondary, as far as it reserves nothing yet."""
+        """Return whether a node like this, which reserves nothing yet, may be a secondary."""
         if not self._on_secondary:
             return False
         after = after_secondary(view, self._instance, 0, max)

@@ -1,4 +1,4 @@
-"""Where the next of equal instances goes: scores that follow each placement.
+"""Find the places of equal instances one after the other, by incremental scores.
 
 What an instance adds to a statistic of a node is the same for each of a number of equal instances.
 A placement therefore changes one column of the values, and the sums. The scores of all candidates
@@ -75,14 +75,14 @@ CELLS = 16_384
 
 
 def roots(variance: Floats, square: Floats | float) -> Floats:
-    """Standard deviations; a `variance` that is small beside the mean `square` is rounding."""
+    """Return standard deviations; 0 where `variance` is a rounding error of the mean `square`."""
     return np.sqrt(variance * (variance > ROUNDING * square))
 
 
 def pick(scores: Floats) -> int | None:
-    """Position of the first of the lowest scores once they are rounded; None: too close to tell.
+    """Return the position of the first of the lowest rounded scores; None if rounding decides.
 
-    There must be a finite one.
+    One score must be finite.
     """
     flat = scores.ravel()
     first = int(flat.argmin())
@@ -99,7 +99,10 @@ def pick(scores: Floats) -> int | None:
 
 
 def picks(scores: Floats) -> tuple[Indices, Truths]:
-    """The same of each row, and whether it can be told; rows without a finite one: of no use."""
+    """Return what `pick` returns for each row, and whether that is certain.
+
+    The result is undefined for a row without a finite score.
+    """
     found = scores.argmin(axis=1)
     near = scores <= scores.min(axis=1, keepdims=True) + TIE
     rows = np.flatnonzero(np.count_nonzero(near, axis=1) > 1)

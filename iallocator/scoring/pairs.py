@@ -1,8 +1,8 @@
-"""Scores of pairs without the array library: a row of numbers per primary.
+"""Score pairs of nodes without arrays: a row of numbers for each primary.
 
-What a secondary changes does not depend on the primary, but for the memory that it
-reserves and for location tags.  So the changes of all secondaries are prepared once,
-and the row of a primary is a few passes over them, each a single expression.
+The change that a secondary makes does not depend on the primary, except for reserved memory and
+location tags. Therefore the changes of all secondaries are prepared once. The row of a primary is a
+few passes over them, each a single expression.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ NEAR = 2 * 10.0**-DECIMALS
 
 
 class RowCandidates(Candidates):
-    """Scores as rows of numbers, one per primary; rounded and sorted where they are looked at.
+    """Scores as rows of numbers, one for each primary; rounded and sorted when they are read.
 
-    `rows[i][j]` belongs to the primary `prefixes[i]` and the secondary `nodes[j]`; it is
-    `NOWHERE` where the pair is not feasible, and the row is empty where the primary is not.
+    `rows[i][j]` is the score of the primary `prefixes[i]` and the secondary `nodes[j]`. It is
+    `NOWHERE` if the pair is not feasible. The row is empty if the primary is not feasible.
     """
 
     def __init__(
@@ -77,14 +77,14 @@ class RowCandidates(Candidates):
 
 
 class Start:
-    """The score with a primary in place, before there is a secondary.
+    """The score with a primary but no secondary.
 
     Attributes
     ----------
     terms, total:
-        The weighted terms, one per statistic, and their sum.
+        The weighted terms, one for each statistic, and their sum.
     sums, squares:
-        Per statistic, with the change that the primary makes.
+        For each statistic, with the change by the primary.
     """
 
     __slots__ = ("_counts", "squares", "sums", "terms", "total")
@@ -97,7 +97,7 @@ class Start:
         self.squares: list[float] = [s + change[1] for s, change in zip(totals.squares, first)]
 
     def term(self, k: int, added: float, square: float) -> float:
-        """The weighted term of statistic `k` after another change."""
+        """Return the weighted term of statistic `k` after another change."""
         statistic = STATISTICS[k]
         if not statistic.spread:
             return statistic.weight * (self.sums[k] + added)
@@ -108,7 +108,7 @@ class Start:
 
 
 class MirrorNode:
-    """A node as the secondary: `after` with the instance, why not, and what changes."""
+    """A node as the secondary: `after` is its view with the instance, `reason` what rejects it."""
 
     __slots__ = ("after", "change", "checks", "index", "reason")
 
@@ -128,9 +128,9 @@ class MirrorNode:
 
 
 class Mirrors:
-    """The changes of some secondaries, ready for one primary after the other.
+    """The changes by some secondaries, prepared for one primary after the other.
 
-    `changes`: per secondary and statistic.  `firsts`: those of the primaries that will come.
+    `changes` has those of each secondary and statistic; `firsts` those of the primaries.
     """
 
     def __init__(self, totals: Totals, changes: Sequence[Change], firsts: Sequence[Change]) -> None:
@@ -153,7 +153,7 @@ class Mirrors:
             self._spreads.setdefault(one.places, []).append(one)
 
     def row(self, start: Start) -> list[float]:
-        """The score with each secondary."""
+        """Return the score with each secondary."""
         base = start.total
         for alike in self._spreads.values():
             for one in alike:
@@ -169,12 +169,12 @@ class Mirrors:
 
 
 class _Spread:
-    """Statistics of the spread kind that always change alike: `twins`.
+    """Deviations that always change by the same amounts: `twins`.
 
-    The variance with a primary that makes the sums S and Q, and a secondary that adds s
-    and q to them, is ``(Q/n - S²/n²) + (q/n - s²/n²) - 2Ss/n²``: a number of the primary,
-    one of the secondary, and a product.  Equal changes are worked out once: `places` says
-    which of them is whose.
+    With a primary that makes the sums S and Q, and a secondary that adds s and q to them, the
+    variance is ``(Q/n - S²/n²) + (q/n - s²/n²) - 2Ss/n²``: a number of the primary, one of the
+    secondary, and a product. Equal changes are computed once: `places` has the position of the
+    change of each secondary.
     """
 
     __slots__ = ("_added", "_changes", "_count", "_own", "_square", "_weight", "places", "twins")
@@ -186,7 +186,7 @@ class _Spread:
         known = {change: k for k, change in enumerate(dict.fromkeys(column))}
         self.places = tuple([known[change] for change in column])
         self._changes = list(known)
-        scale = self._weight**2  # goes under the root
+        scale = self._weight**2  # is multiplied under the root
         self._own = [scale * (q / count - (s / count) ** 2) for s, q in known]
         added = [s for s, _ in known]
         even = max(added) - min(added) <= ROUNDING * max(*added, -min(added))
@@ -194,7 +194,7 @@ class _Spread:
         self._square = max([q for _, q in known])
 
     def terms(self, start: Start) -> list[float]:
-        """Their weighted terms together, for each different change."""
+        """Return the sum of the weighted terms for each different change."""
         count, scale = self._count, self._weight**2
         total, squares = start.sums[self.twins[0]], start.squares[self.twins[0]]
         fixed = scale * (squares / count - (total / count) ** 2)
@@ -206,6 +206,6 @@ class _Spread:
             variances = [fixed + own + slope * s for own, s in zip(self._own, self._added)]
         if min(variances) > scale * ROUNDING * (squares + self._square) / count:
             return list(map(sqrt, variances))
-        return [  # one may be zero that was rounded
+        return [  # a variance may be zero with a rounding error
             self._weight * sqrt(spread(total + s, squares + q, count)) for s, q in self._changes
         ]

@@ -1,4 +1,4 @@
-"""Statistics, and columns, that are in proportion, so that one of them stands for all.
+"""Find statistics and columns that are proportional, so that one of them represents all.
 
 A formula of `iallocator.scoring.metrics` is evaluated on symbols once. It is a sum of products of
 one column with capacities, which gives the coefficient of each column at each node.
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from iallocator.model.node_view import NodeView
 
     Stood = tuple[int, int, float]
-    """A statistic, the one that stands for it, and how many times as much as that it is."""
+    """A statistic, the one that represents it, and its factor."""
 
 __all__ = ["LINEAR", "SPREADS", "coefficients", "joined", "merged", "still_merged"]
 
 ALIKE = 4e-15
-"""Statistics whose values differ by less than this, in proportion, are one."""
+"""Two statistics are proportional if their scaled values differ by less than this share."""
 
 CHANGING = frozenset((*COLUMNS, "reserved", "fails_n1", "domain_conflicts"))
 """The attributes of a `NodeView` that placements change."""
@@ -69,7 +69,7 @@ def _formula(value: _Formula | float) -> _Formula:
 
 
 class _Symbols:
-    """Stands for a `NodeView` whose attributes are symbols."""
+    """Replaces a `NodeView`: each attribute is a symbol."""
 
     def __getattr__(self, name: str) -> _Formula:
         return _Formula({(name,): 1.0})
@@ -121,10 +121,10 @@ SPREADS = [k for k, statistic in enumerate(STATISTICS) if statistic.spread and k
 def merged(
     changing: Sequence[int], whole: Floats, counted: Floats
 ) -> tuple[dict[int, float], list[Stood]]:
-    """Of statistics that are in proportion one each, with its weight for all of them; the others.
+    """Return one statistic of each proportional set with the weight of the set, and the others.
 
-    `whole` has, per statistic, its values less the mean, and all that may be added to them;
-    `counted` 1 where a node counts for it, else 0.
+    `whole` has for each statistic its values less the mean, and all that may be added to them.
+    `counted` is 1 where a node counts for a statistic, else 0.
     """
     weights: dict[int, float] = {}
     others: list[Stood] = []
@@ -147,7 +147,10 @@ def merged(
 
 
 def still_merged(others: Sequence[Stood], values: Floats, most: Floats) -> bool:
-    """Whether these are in proportion in other `values`, too; `most`: the largest of all else."""
+    """Return whether `others` are proportional in other `values`, too.
+
+    `most` is the largest of all other amounts of each statistic.
+    """
     if not others:
         return True
     rows, leaders, factors = (np.array(column) for column in zip(*others))
@@ -157,9 +160,10 @@ def still_merged(others: Sequence[Stood], values: Floats, most: Floats) -> bool:
 
 
 def joined(vectors: Floats, per_amount: Floats) -> tuple[list[int], Floats]:
-    """The columns that are used, of those in proportion in all `vectors` only one.
+    """Return the columns that are used, only one of each proportional set in all `vectors`.
 
-    And what one more in each of them, and in those that it stands for, adds to statistics.
+    The second result is what one more in each column, and in those that it represents, adds to the
+    statistics.
     """
     found: dict[int, Floats] = {}
     for column in np.flatnonzero(vectors.any(axis=0)).tolist():

@@ -1,7 +1,7 @@
 """Compute the capacity of a cluster: its usage, and the instances that still fit, in two ways.
 
-The result names the nodes that came closest where a filling ends, and what they lack.  It also
-names sizes that take no memory, of which a cluster takes more than can be counted.
+The result names the nodes that are nearest to accepting one more instance, and what they lack. A
+size without memory is rejected if more instances fit than can be counted.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def closest_of(site: CapacityState, instance: Instance) -> str:
 
 
 MOST = 200_000
-"""So many instances are counted, one by one, in less than a minute."""
+"""The most instances that are counted one by one, in less than a minute."""
 
 
 def is_endless(
@@ -189,13 +189,13 @@ class CapacityReport:
 
     @property
     def late(self) -> bool:
-        """Whether the time limit ended any of it."""
+        """True if the time limit ended a filling or the forecast."""
         ends = [run.filling.ended for run in self.runs]
         return TIME_IS_UP in (ends + [self.forecast.ended] if self.forecast else ends)
 
     @property
     def interrupted(self) -> bool:
-        """Whether a signal ended it."""
+        """True if a signal ended the study."""
         forecast = self.forecast is not None and self.forecast.interrupted
         return forecast or any(run.filling.interrupted for run in self.runs)
 
@@ -245,7 +245,7 @@ class _Study:
         self._report = CapacityReport(state, Totals(state), Figures(state, score, wants.min_disk))
         self._names = _Names(cluster)
         self._groups = [g for g in cluster.groups if g.alloc_policy != "unallocable"]
-        self._watched = list(range(len(cluster.nodes)))  # the nodes whose failure is checked
+        self._watched = list(range(len(cluster.nodes)))  # N+1 checks the failures of these nodes
 
     def run(self) -> CapacityReport:
         """Fill the cluster with ever smaller instances, then with standard ones, then forecast."""
@@ -402,7 +402,7 @@ class _Names:
 
 
 def failing_nodes(state: State) -> list[int]:
-    """Return the nodes whose reported memory is less than their worst peer's failover needs."""
+    """Return the nodes with less reported memory than a failover of their worst peer requires."""
     return [
         node.index
         for node in state.cluster.nodes

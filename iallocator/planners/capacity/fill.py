@@ -46,7 +46,7 @@ class FillResult:
     name:
         Makes the name of an instance from its number.
     watch:
-        Called after each instance, and after all whose places were known at once; a reason that it
+        Called after each instance, or after several that are placed at once. A reason that it
         returns ends the filling.
     spends:
         Whether each size uses up as much of a limit as instances are placed; see
@@ -58,7 +58,7 @@ class FillResult:
     failures:
         What rejected placements at the last attempt.
     ended:
-        Why there was no further attempt, in words: a limit; "" if there was no place.
+        Why there was no further attempt, in words; "" if the next one cannot be placed.
     interrupted:
         Whether a signal ended it.
     last:
@@ -94,7 +94,7 @@ def likely_reason(failures: Failures) -> str:
 
 
 def fill(site: CapacityState, size: Size, filling: FillResult, limit: int | None) -> bool:
-    """Place instances of this size until none fits; return whether no place was left.
+    """Place instances of this size until none fits; return whether the next one cannot be placed.
 
     `filling` gets what is placed, up to `limit` instances; None: any number.
     """

@@ -40,7 +40,7 @@ ORDERS = 9
 """How many times the cluster is filled."""
 
 FIRST_COPIES = 64
-"""The number of coming instances whose constraints are known at first; then twice as many."""
+"""The context has the constraints of so many next instances at first, then of twice as many."""
 
 CANDIDATES = 1000
 """The number of instances by which the context chooses scalar or array scores."""
@@ -54,9 +54,9 @@ class Forecast:
     sizes:
         The number of earlier requests.
     counts:
-        For each order, how many instances fitted before the first rejection.
+        For each order, the number of instances that fitted before the first rejection.
     reasons:
-        For each order, what rejected most placements of that instance, or why no group was asked.
+        For each order, what rejected most placements of that instance, or why no group was tried.
     hopeless:
         The number of orders that ended with an instance that the initial cluster rejects, too.
     ended:
@@ -177,7 +177,7 @@ class _Filling:
     Attributes
     ----------
     rejected:
-        The request that found no place; None if none was rejected.
+        The request that was rejected; None if none was.
     """
 
     def __init__(self, site: Site, rng: Random) -> None:

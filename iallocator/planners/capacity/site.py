@@ -299,7 +299,7 @@ class CapacityState:
         return rejections
 
     def open_to(self, instance: Instance) -> Iterator[tuple[LimitSet, list[int]]]:
-        """Return the nodes of each group whose policy allows `instance`, and their limits."""
+        """Return the nodes of each group with a policy that allows `instance`, and their limits."""
         for group, nodes in self.groups:
             rejected = self._rejected(group, instance)
             taking = [node for node in nodes if node not in rejected]

@@ -87,7 +87,7 @@ class Rejections:
         return self._site.rejects_pairs(self._probe(size))
 
     def alike(self, size: Size, reason: str, every: bool) -> int:
-        """Return how many steps down for `reason` are certainly rejected just as `size` is.
+        """Return how many steps down for `reason` are certainly rejected as `size` is.
 
         Only steps that can be decided at little cost are counted: there may be more.
         """
@@ -183,7 +183,7 @@ class _Tiers:
         self._stepping, self._steps = "", 0  # what was made less of last, how often in a row
 
     def fills(self, size: Size) -> bool:
-        """Place what fits of this size; return whether no place was left."""
+        """Place what fits of this size; return whether the next one cannot be placed."""
         limit = self._limit
         if limit is not None and self._filling.spends:
             limit += len(self._filling.placed)
