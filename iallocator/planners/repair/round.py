@@ -62,7 +62,7 @@ __all__ = ["RepairRound"]
 
 
 @dataclass
-class _Patient:
+class _RepairEntry:
     """One instance: its state, and what is done about it.
 
     Attributes
@@ -117,13 +117,13 @@ class RepairRound:
     execute:
         Whether tags are changed on the running cluster.
     delay:
-        Seconds that every repair waits first.
+        How long every repair waits first, in seconds.
     deadline:
-        Once it has passed, instances without a place are left for the next round.
+        When it has passed, the other instances are left for the next round.
     allow:
         The type up to which every repair is allowed in this round; "" for none.
     command:
-        How to repeat this command so that it repairs.
+        The command line that carries out the repairs.
 
     Raises
     ------
@@ -152,10 +152,10 @@ class RepairRound:
         self._now = int(time.time())
         self._repairs = Repairs(cluster, settings, self._deadline)
         try:
-            self._patients = [_Patient(i, state_of(i)) for i in cluster.instances]
+            self._entries = [_RepairEntry(i, state_of(i)) for i in cluster.instances]
         except ValueError as error:
             raise UsageError(str(error)) from None
-        self._patients.sort(key=lambda one: one.instance.name)
+        self._entries.sort(key=lambda one: one.instance.name)
 
     def doubts(self) -> list[str]:
         """Return the permissions in tags that are misspelt, and therefore have no effect."""
@@ -164,7 +164,7 @@ class RepairRound:
 
     def follow_up(self) -> None:
         """Find out the results of pending repairs."""
-        for one in self._patients:
+        for one in self._entries:
             record = one.state.record
             if one.state.name == PENDING and record is not None:
                 done = self._jobs.ended(record.jobs) if self._jobs and record.jobs else None
@@ -187,8 +187,8 @@ class RepairRound:
 
     def plan(self) -> None:
         """Find repairs for broken instances; colocation groups are repaired together."""
-        admitted: dict[str, _Patient] = {}
-        for one in self._patients:
+        admitted: dict[str, _RepairEntry] = {}
+        for one in self._entries:
             one.repair = self._repairs.needed(one.instance)
             if one.repair is not None and one.state.name == HEALTHY and self._admits(one):
                 admitted[one.instance.name] = one
@@ -221,7 +221,7 @@ class RepairRound:
                     one.steps[0]["opcodes"] = [delay, *one.steps[0]["opcodes"]]
         self._suggest()
 
-    def _admits(self, one: _Patient) -> bool:
+    def _admits(self, one: _RepairEntry) -> bool:
         """Return whether an instance may be repaired: it is allowed, and no job is about it."""
         repair = one.repair
         assert repair is not None
@@ -247,7 +247,7 @@ class RepairRound:
 
     def _suggest(self) -> None:
         """Note what `--allow` would do for each instance that no tag allows to be repaired."""
-        wanted = {one.instance.name: one for one in self._patients if one.permit}
+        wanted = {one.instance.name: one for one in self._entries if one.permit}
         repairs = [one.repair for one in wanted.values() if one.repair is not None]
         for unit in self._repairs.in_units(repairs):
             check()
@@ -266,7 +266,7 @@ class RepairRound:
                     one.note += f"; --allow {repair.kind} would not help: {repair.reason}"
                 repair.steps, repair.nodes = [], ()
 
-    def _commit(self, one: _Patient) -> None:
+    def _commit(self, one: _RepairEntry) -> None:
         """Change the tags on the running cluster, if there is one to be changed."""
         if self._execute and self._jobs is not None and one.added:
             self._jobs.retag(one.instance.name, one.added, one.removed)
@@ -288,7 +288,7 @@ class RepairRound:
         """Return the repairs as an execution takes them: a chain of steps for each instance."""
         steps: list[Json] = []
         jobs: list[Json] = []
-        for one in self._patients:
+        for one in self._entries:
             chain: list[int] = []
             for step in one.steps:
                 number = len(steps) + 1
@@ -303,9 +303,9 @@ class RepairRound:
 
     def status(self) -> int:
         """Return 1 if an instance needs attention, else 0."""
-        sick = [one for one in self._patients if one.state.name in (FAILED, NEEDS)]
-        helpless = [o for o in self._patients if o.repair and o.state.name == HEALTHY]
-        endless = [o for o in self._patients if o.endless]
+        sick = [one for one in self._entries if one.state.name in (FAILED, NEEDS)]
+        helpless = [o for o in self._entries if o.repair and o.state.name == HEALTHY]
+        endless = [o for o in self._entries if o.endless]
         return 1 if sick or helpless or endless else 0
 
     def document(self) -> Json:
@@ -314,13 +314,13 @@ class RepairRound:
             "command": "repair",
             "executed": self._execute,
             "instances": [
-                self._entry(one) for one in self._patients if one.note or one.state.name != HEALTHY
+                self._entry(one) for one in self._entries if one.note or one.state.name != HEALTHY
             ],
-            "broken": sum(one.repair is not None and not one.steps for one in self._patients),
-            "counts": dict(sorted(Counter(one.state.name for one in self._patients).items())),
+            "broken": sum(one.repair is not None and not one.steps for one in self._entries),
+            "counts": dict(sorted(Counter(one.state.name for one in self._entries).items())),
         }
 
-    def _entry(self, one: _Patient) -> Json:
+    def _entry(self, one: _RepairEntry) -> Json:
         found: Json = {"instance": one.instance.name, "state": one.state.name, "note": one.note}
         if one.repair is not None:
             found["broken"] = f"{one.repair.dead} offline"

@@ -130,7 +130,7 @@ class BatchScan:
         return [store for store in self.stores if isinstance(store, RemadeMoves)]
 
     def _make(self, store: RemadeMoves, rows: Whole) -> Page:
-        """All moves of `rows` of `store` as things are, but for those barred."""
+        """Return all moves of `rows` of `store` in the present state, except barred moves."""
         page = Page(store, rows)
         self._evaluate([page], rows, None)
         return page
@@ -144,7 +144,7 @@ class BatchScan:
             self._secondary[row] = table.position[nodes[-1]]
 
     def _left_reserved(self, rows: Whole) -> Floats:
-        """Per instance, the memory reserved on its secondary once it is gone."""
+        """Return for each instance the MiB reserved on its secondary after it has left."""
         secondary = self._secondary[rows]
         if not (self._batch.drbd and self._batch.reserves):
             return self._table.reserved[secondary]
@@ -229,7 +229,7 @@ class BatchScan:
             store.add(where, *found)
 
     def _by_condition(self, rows: Whole) -> Iterator[tuple[tuple[bool, bool, bool], Whole]]:
-        """Places in `rows` by the condition of both nodes, as `MoveRules.allows` asks for it."""
+        """Yield conditions of both nodes, as for `MoveRules.allows`, and positions in `rows`."""
         if not rows.size:
             return
         primary = self._condition[self._primary[rows]]
