@@ -240,7 +240,7 @@ def _check_outputs(settings: Any, command: Command) -> None:
                 f"{option}: expected the name of a file: {others[0]} writes to standard output, too"
             )
     if html is not None:
-        from iallocator.render.page.html import check_library
+        from iallocator.render.page.view import check_library
 
         if not html:
             raise UsageError("--html needs the name of a file")

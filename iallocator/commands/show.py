@@ -12,16 +12,13 @@ from iallocator.options.settings import REQUEST_SETTINGS, configuration_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from iallocator.aliases import Json
     from iallocator.calls.history import Entry
     from iallocator.commands.command import Command
     from iallocator.commands.other_options import History
-    from iallocator.constraints.relations import Relations
     from iallocator.model.cluster import Cluster
-    from iallocator.model.constraints import TagFinding
-    from iallocator.model.instance import Instance
     from iallocator.options.settings import Settings
     from iallocator.options.table import Option
 
@@ -164,7 +161,16 @@ def constraints(command: Command, deadline: Deadline) -> Result:
     ]
     named = [*cluster.instances, *new]
     doubts = all_findings(cluster, named, own.tag_prefix, relations, REQUEST_SETTINGS)
-    unusable = _unusable(relations, new, problems, doubts)
+
+    # Tags that cannot be used, chains of hard constraints that cannot be satisfied, and problems
+    # that are not among the doubts
+    unusable: list[str] = []
+    if relations is not None:
+        chains = relations.unsupported([one.name for one in new])
+        unusable += [*relations.unusable, *(f"{name}: {chain}" for name, chain in chains.items())]
+    reported = tuple(f"Warning: {one.owner}: tag {one.tag} " for one in doubts)
+    unusable += (p.removeprefix("Warning: ") for p in problems if not p.startswith(reported))
+
     names = [node.name for node in cluster.nodes]
     domains = domains_of(names, (instance.name for instance in named))
     document = {
@@ -174,25 +180,6 @@ def constraints(command: Command, deadline: Deadline) -> Result:
     }
     facts = {"domains": domains, "tag_findings": [(one.kind, str(one)) for one in doubts]}
     return Result(document, facts)
-
-
-def _unusable(
-    relations: Relations | None,
-    new: Sequence[Instance],
-    problems: Iterable[str],
-    doubts: Sequence[TagFinding],
-) -> list[str]:
-    """Return tags that cannot be used, and chains of hard constraints that cannot be satisfied.
-
-    `problems` that `doubts` report are left out.
-    """
-    known = tuple(f"Warning: {one.owner}: tag {one.tag} " for one in doubts)
-    found: list[str] = []
-    if relations is not None:
-        chains = relations.unsupported([one.name for one in new])
-        found += [*relations.unusable, *(f"{name}: {chain}" for name, chain in chains.items())]
-    new_ones = (p.removeprefix("Warning: ") for p in problems if not p.startswith(known))
-    return [*found, *new_ones]
 
 
 def history(command: Command) -> Result:

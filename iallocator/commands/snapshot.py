@@ -33,7 +33,7 @@ ENDINGS = {"text": "data", "json": "json"}
 """Form -> the ending of the file."""
 
 TITLES = ("Name", "Nodes", "Inst", "BNode", "BInst", "t_mem", "f_mem", "t_disk", "f_disk", "Score")
-"""Of the line about each cluster; memory in MiB, disk in GiB, as hscan shows it."""
+"""The titles of the lines about clusters; memory in MiB, disk in GiB, as of hscan."""
 
 
 def snapshot(command: Command) -> Result:
@@ -67,7 +67,17 @@ def _write_all(
             lists = _lists(source, settings)
             file = name.replace("/", "_") + "." + ENDINGS[settings.form]
             write_file(os.path.join(settings.output_dir, file), _written(source, settings))
-            rows.append((name, *_figures(source)))
+            state, nodes = State(source.cluster), source.cluster.nodes
+            figures = [
+                len(nodes),
+                len(source.cluster.instances),
+                *map(len, bad_items(state, range(len(nodes)))),
+                sum(node.total_memory for node in nodes),
+                sum(node.reported_memory for node in nodes),
+                sum(node.total_disk for node in nodes) // 1024,
+                sum(node.reported_disk for node in nodes) // 1024,
+            ]
+            rows.append((name, *map(str, figures), f"{total_score(state):.8f}"))
             tell(*lists)
         except IallocatorError as error:
             failed = True
@@ -92,7 +102,7 @@ def _sources(
 
 
 def _name(settings: Snapshot, positional: Sequence[str]) -> str:
-    """What the cluster is called: LOCAL, its host, or the name of its file, without its ending."""
+    """Return the name of the cluster: LOCAL, its host, or its file without the ending."""
     if settings.luxi is not None:
         return "LOCAL"
     if settings.rapi and not settings.rapi.startswith("file:"):
@@ -118,26 +128,8 @@ def _written(source: Source, settings: Snapshot) -> str:
     return pretty(document) + "\n"
 
 
-def _figures(source: Source) -> tuple[str, ...]:
-    """Return the rest of the line about a cluster."""
-    state = State(source.cluster)
-    nodes = source.cluster.nodes
-    bad_nodes, bad_instances = bad_items(state, range(len(nodes)))
-    return (
-        str(len(nodes)),
-        str(len(source.cluster.instances)),
-        str(len(bad_nodes)),
-        str(len(bad_instances)),
-        str(sum(node.total_memory for node in nodes)),
-        str(sum(node.reported_memory for node in nodes)),
-        str(sum(node.total_disk for node in nodes) // 1024),
-        str(sum(node.reported_disk for node in nodes) // 1024),
-        f"{total_score(state):.8f}",
-    )
-
-
 def _lists(source: Source, settings: Snapshot) -> list[str]:
-    """What was read, and the lists that are asked for: for stderr.
+    """Return what was read, and the lists that options ask for, for stderr.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The cluster before and after a request: shown on stderr, and saved as text files."""
+"""Show the cluster before and after a request on stderr, and save it as text files."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
 __all__ = ["lists_of", "respond", "show_state", "state_after"]
 
 BEFORE, AFTER = "pre-ialloc", "post-ialloc"
-"""What the names of the files end with."""
+"""Endings of the names of the files."""
 
 
 def respond(raw: bytes, settings: Settings, heard: Heard | None = None) -> Reply:
-    """As `iallocator.engine.respond`, with the states around the reply shown and saved.
+    """Answer a request as `iallocator.engine.respond`, and show and save both states.
 
     Raises
     ------
     UsageError
-        If a field is not known, or a file cannot be written; before anything is
-        answered, as far as possible.
+        If a field is not known, or a file cannot be written; if possible, before the request is
+        answered.
     """
     if settings.save_cluster:
         check_writable(f"{settings.save_cluster}.{BEFORE}", f"{settings.save_cluster}.{AFTER}")
@@ -52,9 +52,9 @@ def respond(raw: bytes, settings: Settings, heard: Heard | None = None) -> Reply
 
 
 def show_state(state: State, settings: Settings, moment: str, group: str = "") -> None:
-    """The lists that were asked for, on stderr; `moment` is Initial or Final.
+    """Show the lists that options ask for on stderr; `moment` is ``Initial`` or ``Final``.
 
-    `group`: of this one only, given by its name or uuid.
+    `group`: the name or uuid of the only group that is listed; "" for all.
     """
     backwards = not settings.behaviour.orders_by_name
     shown = "".join(
@@ -65,14 +65,14 @@ def show_state(state: State, settings: Settings, moment: str, group: str = "") -
 
 
 def lists_of(state: State, settings: Settings, backwards: bool) -> list[str]:
-    """The lists that were asked for; `backwards`: of a cluster that was read in hail's order."""
+    """Return the lists that options ask for; `backwards`: the cluster was read as hail does."""
     return [text for _, text in _lists(state, settings, backwards)]
 
 
 def _lists(
     state: State, settings: Settings, backwards: bool, group: str = ""
 ) -> Iterator[tuple[str, str]]:
-    """What each list is called, and the list."""
+    """Yield the title of each list, and the list."""
     only = None
     units = "" if backwards else " (memory in MiB, disk in GiB)"
     if group:
@@ -97,7 +97,7 @@ def _save(state: State, settings: Settings, moment: str, suffix: str) -> None:
 
 
 def state_after(cluster: Cluster, request: Request, success: bool, result: Any) -> State:
-    """The cluster once everything is done that a reply with this `result` says."""
+    """Return the state of the cluster after the changes in the `result` of a reply."""
     state = State(cluster)
     if not success:
         return state

@@ -25,10 +25,10 @@ from iallocator.names import common_domain, domain_of, domains_of, guesses
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from iallocator.aliases import Json
-    from iallocator.model.cluster import Cluster, Group, Node
+    from iallocator.model.cluster import Group, Node
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
 
@@ -184,28 +184,23 @@ def node_rows(
 
     Its name without `domain`; None: without what names of nodes and instances end with.
     """
-    shows = [FIELDS[name][1] for name in names]
-    rows = _rows(state, backwards, _domain(state.cluster) if domain is None else domain)
-    return [[show(row) for show in shows] for row in rows if group in (None, row.node.group)]
-
-
-def _rows(state: State, backwards: bool, domain: str) -> Iterable[NodeRow]:
     cluster = state.cluster
+    if domain is None:
+        every = [*(one.name for one in cluster.nodes), *(one.name for one in cluster.instances)]
+        domain = common_domain(every)
     missing = [
         node.total_memory - node.reserved_memory - node.reported_memory for node in cluster.nodes
     ]
     for instance in cluster.instances:  # as they were when the nodes reported
         if instance.nodes and instance.uses_memory:
             missing[instance.nodes[0]] -= instance.memory
+    shows = [FIELDS[name][1] for name in names]
+    rows: list[list[object]] = []
     for number, node in enumerate(cluster.nodes[:: -1 if backwards else 1]):
-        yield NodeRow(state, node, missing[node.index], domain, number)
-
-
-def _domain(cluster: Cluster) -> str:
-    """Return what the names of all nodes and instances end with."""
-    return common_domain(
-        [*(node.name for node in cluster.nodes), *(one.name for one in cluster.instances)]
-    )
+        if group in (None, node.group):
+            row = NodeRow(state, node, missing[node.index], domain, number)
+            rows.append([show(row) for show in shows])
+    return rows
 
 
 def choose_fields(wanted: str) -> list[str]:

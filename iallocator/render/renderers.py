@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from iallocator.aliases import Json
 
-__all__ = ["PAGE", "RENDERERS", "TEXT", "drawing_of", "page_of", "text_of"]
+__all__ = ["DRAWING", "PAGE", "RENDERERS", "TEXT", "drawing_of", "page_of", "text_of"]
 
 TEXT, PAGE, DRAWING = "text", "page", "drawing"
 """Text for people, a page for a browser, and the steps as SVG or DOT."""
@@ -66,8 +66,7 @@ def text_of(kind: str, document: Json, facts: Json) -> str:
 
 def page_of(kind: str, document: Json, facts: Json) -> str:
     """Return a document of the type `kind` as HTML."""
-    from iallocator.render.page.html import html_of
-    from iallocator.render.page.view import PageView
+    from iallocator.render.page.view import PageView, html_of
 
     page = PageView(facts["cluster"])
     _renderer_of(kind, PAGE)(document, facts, page)

@@ -95,7 +95,7 @@ def test_page_without_the_template_library_is_rejected_at_once(
     tmp_path: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """One line is printed before any work; it says what to install."""
-    monkeypatch.setattr("iallocator.render.page.html.find_spec", lambda name: None)
+    monkeypatch.setattr("iallocator.render.page.view.find_spec", lambda name: None)
     source = tmp_path / "document.json"
     source.write_bytes(as_bytes(crowded()))
     assert main(["balance", f"--html={tmp_path / 'page'}", str(source)]) == 2

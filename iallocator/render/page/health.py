@@ -1,4 +1,4 @@
-"""What is wrong, which failures are survived, groups and statistics: before and after."""
+"""Show problems, failures of nodes, statistics and groups, before and after a plan."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = ["add_health", "survival_tile"]
 
 
 def survival_tile(before: Json, after: Json | None) -> Tile:
-    """How many failures of nodes are survived."""
+    """Return the number of failures of nodes that are survived."""
     then = after or before
     survived, judged, late = then["survived"], then["judged"], then["late"]
     if not judged:
@@ -72,7 +72,7 @@ def add_health(page: PageView, before: Json, after: Json | None, said: Sequence[
 
 
 def finding_grid(before: Json, after: Json | None) -> Grid:
-    """Every finding, node by node; with `after` what becomes of it, and what is new then."""
+    """Return every finding by node; with `after`, whether it stays, and those that are new."""
     kinds, now = before["kinds"], _findings(before["health"])
     then = now if after is None else _findings(after["health"])
     fate = [] if after is None else ["With the plan"]
@@ -94,7 +94,7 @@ def finding_grid(before: Json, after: Json | None) -> Grid:
 
 
 def _fate(was: bool, stays: bool, known: bool) -> Cell:
-    """What becomes of a finding; `known`: whether its state after the plan was analysed."""
+    """Return what happens to a finding; `known`: whether it was analysed after the plan."""
     if not known:
         return Cell("not analysed", tone="faint")
     if not was:
@@ -111,7 +111,7 @@ def _findings(health: Sequence[Json]) -> dict[tuple[str, str, str, str], None]:
 
 
 def failure_grid(before: Sequence[Json], after: Sequence[Json] | None, page: PageView) -> Grid:
-    """A row per node: whether its failure is survived, and what would happen in the end."""
+    """Return a row per node: whether its failure is survived, and its effects."""
     moments = ["If it fails"] if after is None else ["Before", "After"]
     grid = Grid("Node", *moments, "What would happen")
     for was, then in zip(before, before if after is None else after):
@@ -142,7 +142,7 @@ def _share(share: tuple[int, int]) -> str:
 
 
 def statistic_grid(before: Sequence[Json], after: Sequence[Json] | None) -> Grid:
-    """What the score is the sum of, the greatest change first; those that are 0 are left out."""
+    """Return the statistics of the score, the greatest improvement first; without those of 0."""
     then = before if after is None else after
     largest = max([LEAST_SCORE, *(one["term"] for one in (*before, *then))])
     moments = ["Adds to the score"] if after is None else ["Before", "After", "Change"]
@@ -171,13 +171,13 @@ def statistic_grid(before: Sequence[Json], after: Sequence[Json] | None) -> Grid
 GROUP_MEMBERS = {"state": "state", "repaired": "repaired", "evacuable": "could be emptied",
                  "verdict": "verdict",
                  "moves": "moves", "out": "out", "in": "in"}  # fmt: skip
-"""Members of what planners say of groups that are shown, with what they are called."""
+"""Facts of planners about groups that are shown -> their titles."""
 
 
 def group_grid(
     before: Sequence[Json], after: Sequence[Json] | None, said: Sequence[Json] = ()
 ) -> Grid:
-    """A row per group; `said`: what the planner says of groups, by name."""
+    """Return a row per group; `said`: the facts of the planner about groups."""
     told = {one["group"]: one for one in said}
     grid = Grid(
         "Group", "Policy", numeric("Nodes"), numeric("Instances"), numeric("Nodes that fail N+1"),
@@ -198,7 +198,7 @@ def group_grid(
 
 
 def _change(before: object, after: object) -> str:
-    """One value, or both where they differ."""
+    """Return one value, or both if they differ."""
     return str(before) if before == after else f"{before} \N{RIGHTWARDS ARROW} {after}"
 
 

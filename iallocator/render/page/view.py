@@ -1,11 +1,18 @@
-"""What a page shows, as plain values: sections, tables, bars.  Texts are not escaped here."""
+"""A page for a browser as plain values (sections, tables, bars), and as HTML by templates.
+
+The templates escape all texts.
+"""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
 
-from iallocator.errors import shown
+from iallocator import __version__
+from iallocator.errors import UsageError, shown
 from iallocator.names import common_domain
 from iallocator.render.table import columns_named
 
@@ -13,13 +20,18 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from jinja2 import Template
+
     from iallocator.aliases import Json
     from iallocator.render.table import Column
 
 __all__ = [
     "SHOWN", "Bar", "Cell", "Grid", "Link", "PageView", "Row", "Section", "Tile",
-    "decimals", "gib", "natural", "number_cell", "score_cell", "signed", "size_cell",
+    "check_library", "decimals", "gib", "html_of", "natural", "number_cell",
+    "score_cell", "signed", "size_cell",
 ]  # fmt: skip
+
+TEMPLATES = Path(__file__).parent / "templates"
 
 SHOWN = 5e-5
 """Scores, no unit: a smaller change is not seen in four decimals."""
@@ -27,7 +39,7 @@ SHOWN = 5e-5
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """A number that stands at the top: what it is, its value, and a line below it.
+    """A number at the top: its title, its value, and a line below it.
 
     `tone`: ``good``, ``bad`` or "".
     """
@@ -40,7 +52,7 @@ class Tile:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A word that leads to the element `anchor` of the page; `hint` says why."""
+    """A link to the element `anchor` of the page; `hint` is its tooltip."""
 
     text: str
     anchor: str
@@ -49,9 +61,9 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """Parts of a whole, in percent: used, then reserved; what is left is free.
+    """Used and reserved parts of a resource, in percent; the rest is free.
 
-    `used` may be more than 100; the drawing ends there.
+    `used` may be more than 100; the drawing ends at 100.
     """
 
     used: float
@@ -66,13 +78,13 @@ class Cell:
     Attributes
     ----------
     text:
-        What stands there.
+        The text.
     note:
         A second, smaller line.
     tone:
         ``good``, ``bad``, ``faint`` or ``strong``.
     sort:
-        What rows are sorted by, if not by the text.
+        The value by which rows are sorted, if not by the text.
     """
 
     text: str = ""
@@ -121,8 +133,7 @@ class Grid:
 class Section:
     """A part of the page.
 
-    `kind` names the template; `data` is what that template shows.  `count` stands beside the
-    title in the contents.
+    `kind` names the template, which shows `data`.  `count` is shown beside the title.
     """
 
     kind: str
@@ -186,7 +197,7 @@ class PageView:
 
 
 def gib(mib: float) -> str:
-    """An amount for people: MiB below one GiB, then GiB, then TiB."""
+    """Return an amount for people: in MiB below 1 GiB, in GiB below 10 TiB, or in TiB."""
     if abs(mib) < 1024:
         return f"{mib:.0f} MiB"
     if abs(mib) < 10 * 1024**2:
@@ -210,17 +221,65 @@ def score_cell(score: float) -> Cell:
 
 
 def decimals(value: float) -> str:
-    """A score, with four decimals."""
+    """Return a score with four decimals."""
     return f"{value:.4f}"
 
 
 def natural(name: str) -> list[tuple[int, str]]:
-    """What names are sorted by so that node10 comes after node9; digits may be any number."""
+    """Return the key by which names are sorted, so that node10 follows node9."""
     parts = ((part, part.lstrip("0")) for part in re.split("([0-9]+)", name))
     return [(len(bare), bare) if part[:1].isdecimal() else (-1, part) for part, bare in parts]
 
 
 def signed(value: float) -> str:
-    """A change of a score; "" if there is none that shows."""
+    """Return a change of a score with four decimals; "" if it is 0."""
     text = f"{value:+.4f}".replace("-", "\N{MINUS SIGN}")
     return "" if float(f"{value:.4f}") == 0 else text
+
+
+def check_library() -> None:
+    """Check before any work that pages can be made.
+
+    Raises
+    ------
+    UsageError
+        If the template library is not installed.
+    """
+    if find_spec("jinja2") is None:
+        raise UsageError("--html needs the module jinja2: pip install 'iallocator[html]'")
+
+
+@cache
+def _page() -> Template:
+    """Return the template of every page; it is made once in a process."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template("page.html")
+
+
+def html_of(view: PageView) -> str:
+    """Return the page as one document, which contains style and script and loads nothing.
+
+    The policy of the page allows no other script.
+    """
+    from base64 import b64encode
+    from hashlib import sha256
+
+    from markupsafe import Markup
+
+    script = (TEMPLATES / "page.js").read_text("utf-8")
+    digest = b64encode(sha256(script.encode()).digest()).decode()
+    return _page().render(
+        view=view,
+        version=__version__,
+        style=Markup((TEMPLATES / "page.css").read_text("utf-8")),
+        script=Markup(script),
+        script_hash=Markup(f"sha256-{digest}"),
+    )

@@ -1,0 +1,30 @@
+"""The table of renderers has a renderer for every document and medium of a command."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import pytest
+
+from iallocator.commands import COMMANDS, settings_of
+from iallocator.render.renderers import DRAWING, PAGE, RENDERERS, TEXT
+
+MEDIA = {"json": TEXT, "html": PAGE, "graph": DRAWING}
+"""Attribute of the settings -> the medium that its option asks for, or leaves out."""
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_document_of_a_command_has_a_renderer_for_each_of_its_options(command: str) -> None:
+    """The option `--html` needs a page, `--graph` a drawing, and `--json` has a text beside it."""
+    targets = {option.target for option in settings_of(command).options}
+    wanted = {medium for target, medium in MEDIA.items() if target in targets}
+    assert wanted <= RENDERERS[COMMANDS[command].document].keys()
+
+
+@pytest.mark.parametrize("kind", RENDERERS)
+def test_renderers_are_functions_of_the_package(kind: str) -> None:
+    """Each entry names a module of `iallocator.render` and a function in it."""
+    assert kind in {row.document for row in COMMANDS.values()}
+    for entry in RENDERERS[kind].values():
+        module, _, function = entry.partition(":")
+        assert callable(getattr(import_module(f"iallocator.render.{module}"), function))
