@@ -162,7 +162,7 @@ def standing(
             "failures": [
                 {
                     "node": one.node,
-                    "judged": one.judged,
+                    "judged": one.analysed,
                     "late": one.late,
                     "survived": one.survived,
                     "lost": one.lost,
@@ -173,7 +173,7 @@ def standing(
                 for one in found
             ],
             "survived": sum(one.survived for one in found),
-            "judged": sum(one.judged for one in found),
+            "judged": sum(one.analysed for one in found),
             "late": sum(one.late for one in found),
             "groups": group_overviews(state),
             "terms": score_terms(state),

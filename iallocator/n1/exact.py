@@ -39,6 +39,9 @@ if TYPE_CHECKING:
         def lost(self, failing: Sequence[Failure]) -> list[Failure]:
             """Return those of `failing` after which an instance is not restarted."""
 
+    Access = frozenset[int] | None
+    """The nodes with access to the storage of an instance; None: all."""
+
     Leaver = tuple[Sequence[Instance], Item, frozenset[int]]
     """Instances that restart on one node together, what they need, and the nodes they can use."""
 

@@ -26,13 +26,10 @@ if TYPE_CHECKING:
 
     from iallocator.model.cluster import Group
     from iallocator.model.state import State
-    from iallocator.n1.exact import Leaver
+    from iallocator.n1.exact import Access, Leaver
     from iallocator.n1.rules import Failure, Rules
 
 __all__ = ["FailoverPlan", "plan_failovers"]
-
-Access = frozenset[int] | None
-"""The nodes with access to the storage of an instance; None: all."""
 
 Needed = dict[int, float]
 """Node -> MiB of the instances that restart on it when one other node fails."""

@@ -211,7 +211,7 @@ class Simulation:
                 if not instance.forthcoming
                 and (self._rules.strict or state.where[instance.name][0] == node)
             ),
-            key=_order,
+            key=lambda one: one.order,
         )
 
     def movers(self, node: int) -> list[list[Instance]]:
@@ -366,10 +366,6 @@ class Simulation:
                     return False
                 self._state.place(one, (index,))
         return True
-
-
-def _order(instance: Instance) -> float:
-    return instance.order
 
 
 def _memory(instance: Instance) -> float:

@@ -42,11 +42,10 @@ if TYPE_CHECKING:
     from iallocator.n1.exact import ExactSearch, Loss
     from iallocator.n1.failover_plan import FailoverPlan
     from iallocator.n1.failure_pairs import InteractingNodes, ToleratedPairs
-    from iallocator.n1.headroom import CountedTolerance
+    from iallocator.n1.headroom import CountedTolerance, Speculation
     from iallocator.n1.initial import Growth, InitialFailures
     from iallocator.n1.rules import Failure, Rules
     from iallocator.n1.simulation import Simulation, UnrestartedInstance
-    from iallocator.n1.speculation import Speculation
     from iallocator.n1.unrestarted import UnrestartedSearch
 
 __all__ = ["FailureTolerance"]

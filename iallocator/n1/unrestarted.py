@@ -30,11 +30,8 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
-    from iallocator.n1.exact import Leaver
+    from iallocator.n1.exact import Access, Leaver
     from iallocator.n1.rules import Failure, Rules
-
-    Access = frozenset[int] | None
-    """The nodes with access to the storage of an instance; None: all."""
 
 __all__ = ["UnrestartedSearch"]
 

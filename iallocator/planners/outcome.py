@@ -1,4 +1,4 @@
-"""Where a plan ends, compared with where it begins: what must not have become worse."""
+"""Compare the final state of a plan with its initial state: which limits became worse."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from iallocator.planners.plan_limits import PlanLimits
 
     Found = tuple[str, str]
-    """The instance that it is about, "" for none, and what is wrong."""
+    """The name of an instance, or "", and what is wrong with it."""
 
 __all__ = ["Failures", "Outcome"]
 
 
 class Failures:
-    """The failures that are not tolerated where a plan ends, compared with where it begins.
+    """The failures that are not tolerated at the end of a plan, compared with its beginning.
 
     One object serves all checks of moves and steps that begin in one state.  What was simulated at
     one end is kept for the next end, as far as the nodes concerned hold the same instances.
@@ -144,10 +144,10 @@ class Failures:
 
 
 class Outcome:
-    """What the end of a plan is compared with; made where it begins.
+    """The initial state of a plan, with methods that check the final state against it.
 
-    `touched`: per move or step the name of the instance, and the nodes that it concerns.
-    `failures` may know already what becomes of them.  The methods look at the state at the end.
+    `touched`: for each move or step, the name of its instance, and the nodes that it concerns.
+    `failures` keeps results of N+1 from one check to the next.
     """
 
     def __init__(
@@ -175,7 +175,10 @@ class Outcome:
         self._failures.begin(state)
 
     def of_instances(self, state: State) -> Iterator[Found]:
-        """Groups and policy of those that moved; musts that held at first and do not in the end."""
+        """Yield the limits of groups, and the hard constraints, that the moves violate.
+
+        Hard constraints that were violated initially are left out.
+        """
         known = {i.name: i for index in self._rows for i in state.instances_on(index)}
         for name, before in self._before.items():
             after = state.where.get(name, ())
@@ -184,7 +187,7 @@ class Outcome:
             instance = known[name]
             texts = [
                 *self._of_group(instance, before, after),
-                *self._of_mirrors(name, before, after),
+                *self._of_secondaries(name, before, after),
             ]
             yield from ((name, f"{name}: {text}") for text in texts)
         yield from self._broken_musts(state)
@@ -213,7 +216,7 @@ class Outcome:
         if home in left:
             return
         if left and not self._limits.between_groups:
-            yield f"goes to group {home.name}, and is not to change its group"
+            yield f"moves to group {home.name}, and must not change its group"
         exclusive = self._nodes[after[0]].exclusive_storage
         reason = home.policy.rejects(instance, exclusive)
         if reason is not None:
@@ -221,26 +224,28 @@ class Outcome:
         if left and home.alloc_policy == "unallocable":
             yield f"group {home.name} is unallocable"
 
-    def _of_mirrors(self, name: str, before: Sequence[int], after: Sequence[int]) -> Iterator[str]:
+    def _of_secondaries(
+        self, name: str, before: Sequence[int], after: Sequence[int]
+    ) -> Iterator[str]:
         relations = self._limits.relations
         if relations is None or relations.locations is None:
             return
         forbidden = relations.locations.forbidden(name)
         for index in after[1:]:
             if index not in before and index in forbidden:
-                yield f"its mirror must be {forbidden[index].text}"
+                yield f"its secondary must be {forbidden[index].text}"
 
     def of_nodes(self, state: State) -> Iterator[Found]:
-        """Nodes that the plan frees must be empty."""
+        """Yield the instances on nodes that the plan must empty."""
         for index in sorted(self._limits.leaving):
             for instance in state.instances_on(index):
                 yield instance.name, f"{self._nodes[index].name} is not empty: {instance.name}"
 
     def soft(self, state: State) -> Iterator[Found]:
-        """Soft limits that a node keeps at first and breaks in the end, by what came there.
+        """Yield the soft limits that a node violates in the end, and did not initially.
 
-        For plans whose steps stand in no order in which one could look after each.  A node
-        that something was forced to is left out, or that got something that takes nothing yet.
+        This is for plans with steps in no fixed order.  Nodes with a forced or a forthcoming new
+        instance are left out.
         """
         come: dict[int, list[tuple[Instance, int]]] = {}
         forced: set[int] = set()
@@ -266,9 +271,9 @@ class Outcome:
                 continue
             for check in checks_for(SECONDARY if role else PRIMARY, instance, ALL_LIMITS):
                 if check.forced or check.later or (here and check.local):
-                    continue  # looked at step by step; not yet there; its disks were there
+                    continue  # checked at each step; not yet there; its disks were there
                 if check.reason == "FailTags" and not instance.exclusion:
-                    continue  # somebody else's conflict
+                    continue  # a conflict of another instance
                 if check.fails(first, last, instance) and not check.fails(first, first, instance):
                     text = check.numbers(first, last, instance)
                     yield instance.name, f"{instance.name}: {self._nodes[index].name}: {text}"
@@ -285,7 +290,7 @@ class Outcome:
         return found
 
     def _change(self, state: State, group: Group) -> int:
-        """What the plan did to a group: LEFT, MOVED or CAME."""
+        """Return what the plan did to a group: LEFT, MOVED or CAME."""
         if not self._limits.leaving.isdisjoint(group.nodes):
             return MOVED
         found = LEFT

@@ -1,9 +1,9 @@
-"""The one verifier: executes a plan, or its transition, on the model against every limit.
+"""The verifier: executes a plan, or its transition, on the state and checks every limit.
 
-It knows nothing of how the plan was found.  What holds at every step (nodes, hard limits,
-pools, networks, migration tags) is `iallocator.transition.execution`; after every move, or the
-last of those that belong together, soft limits and musts; in the end what
-`iallocator.planners.outcome` compares with the beginning.
+It shares no code with the search that found the plan.  `iallocator.transition.execution` checks
+each step: nodes, hard limits, storage pools, networks and migration tags.  After each move, or the
+last move of a colocation group, soft limits and hard constraints are checked.  In the end,
+`iallocator.planners.outcome` compares the state with the initial one.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["Problem", "verify_moves", "verify_transition"]
 
 
-STUCK = "cannot be stopped, and must not be by force"
+STUCK = "cannot be stopped, and must not be stopped by force"
 
 
 class Problem:
@@ -46,11 +46,11 @@ class Problem:
     Attributes
     ----------
     noun, number:
-        The move or step from which on it is wrong.
+        The kind and the number of the first move or step that is wrong.
     text:
         What is wrong.
     group:
-        The group whose plan is wrong; None if that is not known.
+        The group with the wrong plan; None if that is not known.
     """
 
     __slots__ = ("group", "noun", "number", "text")
@@ -71,10 +71,11 @@ def verify_moves(
     limits: PlanLimits,
     failures: Failures | None = None,
 ) -> list[Problem]:
-    """Return what is wrong with the moves of `entries`, made one after the other; [] for nothing.
+    """Return what is wrong with the moves of `entries`, made one after the other; or [].
 
-    They begin at `state`, which is left as it is.  Cost: a few dozen checks per move, and N+1
-    twice for every group that is touched, where `failures` do not know it yet.
+    They begin at `state`, which is left as it is.  `failures` keeps results of N+1 from one call to
+    the next.  Cost: a few dozen checks per move, and one simulation of each failure of each group
+    concerned.
     """
     problems: list[Problem] = []
     moves = [entry.move for entry in entries]
@@ -93,7 +94,7 @@ def verify_moves(
             found = list(_made(state, execution, move, limits, home))
             problems += (Problem("move", number, text) for text in found)
             if state.where.get(move.instance.name) != move.after:
-                return problems  # whatever follows begins elsewhere
+                return problems  # the next moves begin elsewhere
             held.setdefault(move.instance.name, move.before[0])
             if last and limits.relations is not None and rule_counts is not None:
                 broken = limits.relations.newly_broken(held, state.where, rule_counts.now())
@@ -101,7 +102,7 @@ def verify_moves(
                     f"{name}: must be {bond.text}"
                     for name, bond in broken
                     if bond.kind != TOGETHER or final.get(bond.other, 0) <= number
-                )  # who still follows is judged when it has come
+                )  # a member that has not moved yet is checked after its own move
                 problems += (Problem("move", number, text) for text in texts)
                 held = {}
         ends = [*outcome.of_instances(state), *outcome.of_nodes(state)]
@@ -114,14 +115,17 @@ def verify_moves(
     for problem in problems:
         if problem.group is None and 0 < problem.number <= len(moves):
             problem.group = nodes[moves[problem.number - 1].before[0]].group
-    told = {str(problem): problem for problem in problems}
-    return sorted(told.values(), key=lambda one: one.number)
+    distinct = {str(problem): problem for problem in problems}
+    return sorted(distinct.values(), key=lambda one: one.number)
 
 
 def _made(
     state: State, execution: Execution, move: Move, limits: PlanLimits, home: bool
 ) -> Iterator[str]:
-    """Carry out a move; say what is wrong with it; soft limits do not hold who comes `home`."""
+    """Carry out a move; yield what is wrong with it.
+
+    `home`: whether the instance returns to its first node; soft limits do not apply then.
+    """
     instance, relations = move.instance, limits.relations
     if relations is not None and instance.name in relations.stuck:
         yield f"{instance.name}: {STUCK}"
@@ -134,7 +138,7 @@ def _made(
 
 
 def _uncopied(state: State, step: Step, limits: PlanLimits) -> Iterator[str]:
-    """Disks that are to be copied off a node that is not there."""
+    """Yield the instance if the step copies its disks from an offline primary."""
     if step.kind != REPLACE_DISKS or limits.settings.behaviour.copies_from_offline:
         return
     assert step.before is not None
@@ -144,9 +148,10 @@ def _uncopied(state: State, step: Step, limits: PlanLimits) -> Iterator[str]:
 
 
 def _soft(state: State, move: Move, limits: PlanLimits) -> Iterator[str]:
-    """The soft limits that an instance breaks where it came to, as things are after the move.
+    """Yield the soft limits that an instance violates on its new nodes, after the move.
 
-    Of those who will return they do not hold where the mirror was, which is the only way out.
+    If the instance will return, soft limits do not apply on its former secondary, which is the only
+    node that can take it.
     """
     instance, before, after = move.instance, move.before, move.after
     if before == after or limits.forced(state, before, after[0]):
@@ -158,12 +163,12 @@ def _soft(state: State, move: Move, limits: PlanLimits) -> Iterator[str]:
     for role, index in enumerate(after):
         here = index in before
         if before[role : role + 1] == (index,) or (here and role == 1):
-            continue  # it had this role, or is the mirror that a failover leaves behind
+            continue  # it had this role, or is the secondary that a failover leaves behind
         if here and limits.returns:
             continue
         for one in checks_for(SECONDARY if role else PRIMARY, instance, ALL_LIMITS):
             if one.forced or (here and one.local):
-                continue  # looked at step by step; its disks were there
+                continue  # checked at each step; its disks were there
             there = state.primaries[index].values()
             if one.reason == "FailTags" and limits.returns and not new_conflict(instance, there):
                 continue  # it shares its exclusion tag with the same instances at home
@@ -173,7 +178,7 @@ def _soft(state: State, move: Move, limits: PlanLimits) -> Iterator[str]:
 
 
 def _losses(state: State, moves: Sequence[Move], outcome: Outcome) -> list[Problem]:
-    """N+1 broken in the end, each with the first move after which it is."""
+    """Return the failures that violate N+1 in the end, each with the first move that breaks it."""
     with state.trial():
         _carry(state, moves)
         lost = outcome.lost(state)
@@ -204,12 +209,12 @@ def verify_transition(
     over: Callable[[], bool] = lambda: False,
     failures: Failures | None = None,
 ) -> list[str]:
-    """What is wrong with a transition that begins at `state`; [] if nothing is.
+    """Return what is wrong with a transition that begins at `state`; or [].
 
-    It is executed in the order of its numbers and in `rounds` random ones that its waits
-    allow, in which nobody meets whom it must not; where they all end must be as good as where
-    the plan has to end.  `over` says whether there is no time for more than one of those.
-    `failures` may know already what can fail at both ends.
+    The steps are executed in the order of their numbers, and in `rounds` random orders that the
+    dependencies allow.  Anti-affinity must hold in each of them, and the final state must satisfy
+    all limits.  `over` returns whether time is up; then only one random order is executed.
+    `failures` keeps results of N+1 from one call to the next.
     """
     steps = [step for step in transition.steps if step.action.instance is not None]
     moved = [(step.action.name, _concerned(step.action)) for step in steps]
@@ -237,7 +242,7 @@ def verify_transition(
 
 
 def _concerned(action: Step) -> tuple[int, ...]:
-    """The nodes that a step changes for N+1: none where it starts or stops something in place."""
+    """Return the nodes that a step changes for N+1: none if it only starts or stops an instance."""
     before, after = _nodes(action.before), _nodes(action.after)
     return () if before == after else (*before, *after)
 
@@ -247,7 +252,7 @@ def _nodes(place: Place | None) -> tuple[int, ...]:
 
 
 def _stopped(state: State, steps: Sequence[ScheduledStep], relations: Relations) -> Iterator[str]:
-    """Steps that stop what must keep running, or that move what cannot be stopped."""
+    """Yield the steps that stop an instance which must keep running, or move one that is stuck."""
     fenced: set[int | None] = set()
     for step in steps:
         action, instance = step.action, step.action.instance
@@ -256,7 +261,7 @@ def _stopped(state: State, steps: Sequence[ScheduledStep], relations: Relations)
         if instance is None or not _runs(action.before):
             continue
         if action.kind == STOP and instance.name in relations.keep_running:
-            yield f"step {step.number}: {instance.name}: is to keep running, and is stopped"
+            yield f"step {step.number}: {instance.name}: must keep running, and is stopped"
         home = _nodes(action.before)[0]
         leaves = action.after is None or action.after.nodes[0] != home or action.kind == STOP
         if instance.name in relations.stuck and leaves and home not in fenced:

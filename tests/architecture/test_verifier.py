@@ -8,7 +8,7 @@ VERIFIER = ("planners.verify", "planners.outcome", "planners.restarts")
 
 STAGES = {
     "bounds", "batched_simulation", "counting", "failure_watch", "headroom", "pools", "queues",
-    "simulation", "simulation_arrays", "slot_counts", "speculation", "tolerance", "unrestarted",
+    "simulation", "simulation_arrays", "slot_counts", "tolerance", "unrestarted",
 }  # fmt: skip
 """The modules of `n1` in which planners check N+1; an error in one of them must not pass a plan."""
 

@@ -11,10 +11,9 @@ from iallocator.limits.node import FORCED_LIMITS
 from iallocator.model.instance import Instance
 from iallocator.model.state import State
 from iallocator.n1.counting import GroupCounting
-from iallocator.n1.headroom import CountedTolerance
+from iallocator.n1.headroom import CountedTolerance, Speculation
 from iallocator.n1.queues import fits_into
 from iallocator.n1.rules import Failure, Rules
-from iallocator.n1.speculation import Speculation
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
 from tests.builders import cluster

@@ -190,7 +190,7 @@ WRONG: dict[str, tuple[Plan, str]] = {
     "hard score of a mirror": (
         Plan(world({"i": drbd("node1", "node2", tags=["iallocator:score:node3:-INFINITY"])}),
              ("i", "r:node3")),
-        "its mirror must be not on node3",
+        "its secondary must be not on node3",
     ),
     "into maintenance": (
         Plan(world({"i": rbd("node1")}, {"node2": {"tags": ["iallocator:maintenance"]}}),
@@ -209,7 +209,7 @@ WRONG: dict[str, tuple[Plan, str]] = {
     ),
     "another group": (
         Plan(world({"i": rbd("node1")}, nodes=TWO), ("i", "fa:node3")),
-        "is not to change its group",
+        "must not change its group",
     ),
     "N+1 on shared storage": (
         Plan(world(FRAGMENTING), ("d", "fa:node2"), ("e", "fa:node3")),
@@ -334,7 +334,7 @@ def test_verify_transition_that_stops_what_keeps_running_says_so() -> None:
     assert any(step.action.kind == "stop" for step in made.steps)
     held = PlanLimits(plan.settings, relations_of(plan.cluster))
     told = "\n".join(verify_transition(plan.state, made, held))
-    assert "is to keep running, and is stopped" in told
+    assert "must keep running, and is stopped" in told
 
 
 def test_verify_transition_to_a_drained_node_says_so() -> None:

@@ -125,7 +125,7 @@ class NodeFailure:
     ----------
     node:
         The name of the node.
-    judged:
+    analysed:
         Whether the failure was analysed.  The failure of a node that is not online is not analysed,
         and with ``--n1 off`` none is.
     late:
@@ -139,12 +139,12 @@ class NodeFailure:
         anew.
     """
 
-    __slots__ = ("failovers", "judged", "late", "lost", "moved", "node", "recreated")
+    __slots__ = ("analysed", "failovers", "late", "lost", "moved", "node", "recreated")
 
-    def __init__(self, node: str, judged: bool, lost: str, late: bool) -> None:
+    def __init__(self, node: str, analysed: bool, lost: str, late: bool) -> None:
         self.node = node
-        self.judged = judged and not late
-        self.late = judged and late
+        self.analysed = analysed and not late
+        self.late = analysed and late
         self.lost = lost
         self.failovers: dict[str, Share] = {}
         self.moved: Share = (0, 0)
@@ -153,7 +153,7 @@ class NodeFailure:
     @property
     def survived(self) -> bool:
         """Whether it was analysed, and no instance is lost."""
-        return self.judged and not self.lost
+        return self.analysed and not self.lost
 
 
 def failures(
@@ -171,8 +171,8 @@ def failures(
         late = frozenset(group.not_analysed)
         for index in group.group.nodes:
             node = nodes[index]
-            judged = rules.mode != "off" and (rules.strict or node.online)
-            one = NodeFailure(node.name, judged, lost.get(node.name, ""), node.name in late)
+            analysed = rules.mode != "off" and (rules.strict or node.online)
+            one = NodeFailure(node.name, analysed, lost.get(node.name, ""), node.name in late)
             found.append(one)
             for instance in state.primaries[index].values():
                 if instance.forthcoming:

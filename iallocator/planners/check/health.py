@@ -172,7 +172,8 @@ class _Examination:
                 continue
             name = stranded.instance.name
             text = f"if it fails {name} is lost: {stranded.why}"
-            yield Finding("global_n1", text, node=self._name(failure[0]), instance=name)
+            nodes = " and ".join(self._state.cluster.node_names(failure))
+            yield Finding("global_n1", text, node=nodes, instance=name)
 
     def _conflicts(self) -> Iterator[Finding]:
         for index in self._group.nodes:

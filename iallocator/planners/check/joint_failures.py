@@ -81,10 +81,10 @@ class SetsFound:
 
     __slots__ = (
         "_alone",
+        "_checked",
         "_interacting",
-        "_judged",
         "_online",
-        "_safe",
+        "_tolerated",
         "count",
         "lose",
         "survived",
@@ -101,17 +101,17 @@ class SetsFound:
         """Start with the pairs that do not interact; `alone`: the failure of each node."""
         self._online = online
         self._interacting = interacting
-        self._judged: dict[int, dict[int, Failure]] = {}  # by first and last node
-        self._safe: set[int] = set()
+        self._checked: dict[int, dict[int, Failure]] = {}  # that lose, by first and last node
+        self._tolerated: set[int] = set()
         self._alone: dict[int, Failure] = {}
         for one in alone:
             if one.survived:
-                self._safe.add(one.nodes[0])
+                self._tolerated.add(one.nodes[0])
             elif one.lost is not None:
                 self._alone[one.nodes[0]] = one
         self.count = comb(len(online), size)
-        self.survived = self._apart(self._safe)
-        self.lose = self._apart(self._safe.union(self._alone)) - self.survived
+        self.survived = self._apart(self._tolerated)
+        self.lose = self._apart(self._tolerated.union(self._alone)) - self.survived
         self.unknown = self.count - self.survived - self.lose
 
     def _apart(self, nodes: Collection[int]) -> int:
@@ -136,22 +136,24 @@ class SetsFound:
                 self.survived += 1
             else:
                 self.lose += 1
-                self._judged.setdefault(one.nodes[0], {})[one.nodes[-1]] = one
+                self._checked.setdefault(one.nodes[0], {})[one.nodes[-1]] = one
             self.unknown -= 1
 
     def losing(self) -> Iterator[Failure]:
         """Yield the sets that lose an instance, in the order of their nodes."""
         losers = [index for index in self._online if index in self._alone]
-        known = [index for index in self._online if index in self._alone or index in self._safe]
+        known = [
+            index for index in self._online if index in self._alone or index in self._tolerated
+        ]
         for first in self._online:
-            judged = self._judged.get(first, {})
+            checked = self._checked.get(first, {})
             others: Iterable[int] = ()
             if first in self._alone:
                 others = known[bisect_right(known, first) :]
-            elif first in self._safe:
+            elif first in self._tolerated:
                 others = losers[bisect_right(losers, first) :]
-            for last in sorted(judged.keys() | others) if others else judged:
-                found = judged.get(last) or self._both(first, last)
+            for last in sorted(checked.keys() | others) if others else checked:
+                found = checked.get(last) or self._both(first, last)
                 if found is not None:
                     yield found
 
@@ -174,10 +176,12 @@ class SetsFound:
         Of pairs that do not interact, one of the worst has a node and one of the `most` worst other
         nodes, so few pairs of each node are compared.
         """
-        found = [one for inside in self._judged.values() for one in inside.values()]
+        found = [one for inside in self._checked.values() for one in inside.values()]
         size = {index: (-len(one.lost or ()), -one.memory) for index, one in self._alone.items()}
-        known = [index for index in self._online if index in self._alone or index in self._safe]
-        known.sort(key=lambda index: size.get(index, (0, 0)))  # of equals as they stand
+        known = [
+            index for index in self._online if index in self._alone or index in self._tolerated
+        ]
+        known.sort(key=lambda index: size.get(index, (0, 0)))  # equal ones keep their order
         for first in self._alone:
             pairs = (self._both(first, last) for last in known if last != first)
             found += islice(filter(None, pairs), most)
@@ -187,9 +191,9 @@ class SetsFound:
     def within(self, nodes: Iterable[int]) -> int:
         """Return how many sets of these nodes alone lose an instance."""
         inside = frozenset(nodes)
-        judged = sum(last in inside for first in inside for last in self._judged.get(first, ()))
-        safe = inside & self._safe
-        return judged + self._apart(safe.union(inside & self._alone.keys())) - self._apart(safe)
+        checked = sum(last in inside for first in inside for last in self._checked.get(first, ()))
+        safe = inside & self._tolerated
+        return checked + self._apart(safe.union(inside & self._alone.keys())) - self._apart(safe)
 
     def document(self, cluster: Cluster) -> dict[str, object]:
         """Return plain data."""
