@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from iallocator.cli import main
+from iallocator.cli import answer, main
 from iallocator.commands import run_command
 from iallocator.errors import UsageError
 from iallocator.limits.node import HARD_LIMITS, PRIMARY, SECONDARY, checks_for
@@ -250,6 +250,15 @@ def test_strict_does_not_stop_for_a_failure_that_is_lost_anyway() -> None:
     )
     assert None not in found["placement"].values()
     assert found["placement"]["i1"] != found["placement"]["i2"]
+
+
+def test_strict_creates_no_instance_beside_a_failure_that_is_lost_anyway() -> None:
+    """As in an allocation: the failure of node3 is not tolerated, so its group accepts nothing."""
+    fixed = {"i0": instance("node3", "node2", memory=4096, auto_balance=False)}
+    document = allocate(cluster(3, memory=4096, instances=fixed), disk_template="rbd", memory=256)
+    assert place(document, "balanced", "--n1=no-new")["placement"]["new"] == "node1"
+    assert place(document, "balanced", "--n1=strict")["placement"]["new"] is None
+    assert not json.loads(answer(as_bytes(document), ["--n1=strict"]))["success"]
 
 
 # What placing a cluster anew keeps from one instance to the next changes nothing that is found.
