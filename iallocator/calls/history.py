@@ -18,21 +18,21 @@ if TYPE_CHECKING:
 __all__ = ["Entry", "read_history"]
 
 LATEST = 253_402_300_799
-"""The last second that calendars of four digits know."""
+"""The last second of a year with four digits."""
 
 
 @dataclass(slots=True)
 class Entry:
-    """One captured call.
+    """Represent one captured call.
 
     Attributes
     ----------
     number, request:
-        Under which it is kept, and the path of the request.
+        Its number, and the path of the request.
     time:
-        When it came, in seconds since 1970.
+        When it was received, in seconds since 1970.
     facts:
-        What was noted in the end, as in ``NUMBER.call.json``; nothing if there was no end.
+        The facts recorded at its end, as in ``NUMBER.call.json``; empty without an end.
     """
 
     number: int
@@ -42,7 +42,7 @@ class Entry:
 
     @property
     def outcome(self) -> str:
-        """One of `OUTCOMES`."""
+        """Return one of `OUTCOMES`."""
         if "success" in self.facts:
             return "success" if self.facts["success"] else "failed"
         if "error" not in self.facts:
@@ -53,15 +53,15 @@ class Entry:
 
     @property
     def answer_text(self) -> str:
-        """What was answered, or why nothing was."""
+        """Return the answer, or the error."""
         return str(self.facts.get("info") or self.facts.get("error") or "")
 
     def text(self, key: str) -> str:
-        """A fact that is text; "" if it is not known."""
+        """Return a fact as text; "" if it is unknown."""
         return str(self.facts.get(key, ""))
 
     def document(self) -> dict[str, Any]:
-        """The call as plain data."""
+        """Return the call as plain data."""
         head = {"number": self.number, "time": self.time, "outcome": self.outcome}
         return {**head, "request": self.request, **self.facts, "time": self.time}
 

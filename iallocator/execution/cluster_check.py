@@ -220,7 +220,7 @@ class _Model:
         return problems[0] if problems and not unknown else ""
 
     def _step(self, step: Json) -> Step:
-        """The step as the model has them."""
+        """Return the step as an object of the model."""
         kind = step["kind"]
         if "node" in step:
             return Step(kind, node=self._node[step["node"]].index)

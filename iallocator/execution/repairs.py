@@ -77,7 +77,7 @@ class RepairJobs:
             except UnknownOutcomeError as error:
                 raise ExecutionError(f"whether the job was taken is not known: {error}") from None
             if isinstance(number, str):
-                raise ExecutionError(f"the job is refused: {number}")
+                raise ExecutionError(f"the job was rejected: {number}")
             while (succeeded := self.ended([number])) is None:
                 self._queue.wait([number], PATIENCE)
             if not succeeded:

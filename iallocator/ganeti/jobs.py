@@ -21,13 +21,7 @@ __all__ = ["chains", "job_sets", "jobs_of", "link_jobs", "transition_document"]
 
 
 def jobs_of(transition: Transition) -> list[Json]:
-    """The jobs, each after those it depends on; submitted together, in this order.
-
-    Steps of one instance that follow each other and nothing else are one job.  The
-    first opcode of a job names the jobs it waits for, as Ganeti counts: -1 is the one
-    submitted before it.  A step that has no opcodes is done by hand and is no job:
-    ``by_hand`` lists the numbers of those that must be done before the job is submitted.
-    """
+    """Return the jobs, each after those it depends on; all are submitted at once in this order."""
     steps = {step.number: step for step in transition.steps}
     codes = {n: opcodes_of(transition.cluster, step.action) for n, step in steps.items()}
     job_of: dict[int, int] = {}
@@ -54,7 +48,7 @@ def _before(
     codes: Mapping[int, list[Json]],
     by_hand: set[int],
 ) -> list[int]:
-    """The steps with opcodes that a step waits for, also through those done by hand."""
+    """Return the steps with opcodes that a step waits for, also through those done by hand."""
     found = []
     for other in steps[number].after:
         if codes[other]:
@@ -66,7 +60,7 @@ def _before(
 
 
 def chains(steps: Sequence[ScheduledStep]) -> list[list[int]]:
-    """Steps of one instance in a row that only wait for each other, in the order of numbers."""
+    """Return chains of steps of one instance that only wait for each other, by number."""
     followers: dict[int, int] = {}
     for step in steps:
         for number in step.after:
@@ -85,7 +79,7 @@ def chains(steps: Sequence[ScheduledStep]) -> list[list[int]]:
 
 
 def _depending(opcodes: Sequence[Json], position: int, waits: Sequence[int]) -> list[Json]:
-    """The opcodes of the job at `position`, which waits for the jobs at the positions `waits`."""
+    """Return the opcodes of the job at `position`, which waits for the jobs at `waits`."""
     if not waits:
         return list(opcodes)
     depends = [[other - position, ["success"]] for other in waits]
@@ -112,11 +106,7 @@ def link_jobs(transition: Transition, jobs: Sequence[list[Json]], names: Sequenc
 
 
 def job_sets(touched: Iterable[Collection[int]]) -> list[list[int]]:
-    """Positions of moves, gathered in order until one touches a node already touched.
-
-    `touched`: per move of a plan the nodes that it touches.  A new set begins with
-    the move that could not run beside those before it.
-    """
+    """Return positions of moves in sets; a set ends before a node that it has touched already."""
     sets: list[list[int]] = []
     busy: set[int] = set()
     for position, nodes in enumerate(touched):

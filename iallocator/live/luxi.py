@@ -131,7 +131,7 @@ def _result(where: str, raw: bytes) -> Any:
     elif isinstance(result, str) and result.strip():
         problem = result
     elif not result:
-        problem = "refused without a reason"
+        problem = "rejected without a reason"
     else:
-        problem = f"refused with {describe(result)} for a reason"
+        problem = f"rejected with {describe(result)} for a reason"
     raise ServerError(where, problem, kind)

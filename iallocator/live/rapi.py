@@ -296,7 +296,7 @@ def _rejected(where: str, status: int, raw: bytes) -> ServerError:
     words = [said.get("message"), said.get("explain")]
     texts = dict.fromkeys(" ".join(unescape(w).split()) for w in words if isinstance(w, str))
     texts.pop("", None)
-    return ServerError(where, f"{': '.join(texts) or 'refused'} (HTTP {status})", "", status)
+    return ServerError(where, f"{': '.join(texts) or 'rejected'} (HTTP {status})", "", status)
 
 
 def _reason(error: Exception) -> str:

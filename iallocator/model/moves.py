@@ -82,12 +82,12 @@ class Move:
 
     @property
     def letters(self) -> tuple[str, ...]:
-        """The elementary moves without their targets: ``f``, ``r`` or ``fa`` each."""
+        """Return the elementary moves without their targets: ``f``, ``r`` or ``fa`` each."""
         return tuple(LETTERS[kind] for kind, _ in self.steps)
 
     @property
     def copied(self) -> int:
-        """MiB that travel between nodes; see `traffic`."""
+        """Return the MiB that are copied between nodes; see `traffic`."""
         return traffic(self.instance, self.letters)
 
     def notation(self, cluster: Cluster) -> str:
@@ -98,14 +98,14 @@ class Move:
         )
 
     def apply(self, state: State) -> None:
-        """Carry out the move on `state`, in which the instance is on `before`."""
+        """Apply the move to `state`, in which the instance is on `before`."""
         if self.after != self.before:
             state.remove(self.instance, self.before)
             state.place(self.instance, self.after)
 
 
 def replay(state: State, moves: Iterable[Move]) -> None:
-    """Carry out `moves` on `state`."""
+    """Apply `moves` to `state`."""
     for move in moves:
         move.apply(state)
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
         @property
         def disk_sizes(self) -> Sequence[int]:
-            """MiB of each disk."""
+            """Return the MiB of each disk."""
 
 
 __all__ = ["Interval", "Policy", "Spec"]

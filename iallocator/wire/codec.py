@@ -338,7 +338,7 @@ def judge_doubles(text: str) -> None:
         problem = f"expected each member once, got {describe(name)} again"
         if where or name in DECIDING:
             raise RequestError(where, problem)
-    tell(*(f"Warning: {name} stands there twice; the last one counts" for _, name in doubles))
+    tell(*(f"Warning: {name} is there twice; the last one counts" for _, name in doubles))
 
 
 def _doubles(value: Any, where: str) -> Iterator[tuple[str, str]]:

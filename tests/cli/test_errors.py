@@ -127,7 +127,7 @@ def test_double_member_that_decides_nothing_is_a_warning(document: str, capsys: 
     assert main([document]) == 0
     told = capsys.readouterr()
     assert told.out == plain.out
-    assert "Warning: enabled_hypervisors stands there twice; the last one counts\n" in told.err
+    assert "Warning: enabled_hypervisors is there twice; the last one counts\n" in told.err
 
 
 def test_byte_order_mark_before_a_document_is_left_out(document: str) -> None:

@@ -157,10 +157,10 @@ LUXI_FAULTS: dict[str, Fault] = {
     "truncated": lambda talk, answer: talk.send(answer[:-9]),
     "closed without an answer": lambda talk, _: None,
     "two answers": lambda talk, answer: talk.send(answer * 2),
-    "refused without a reason": lambda talk, _: talk.send(
+    "rejected without a reason": lambda talk, _: talk.send(
         b'{"success": false, "result": null}' + END
     ),
-    "refused with an object": lambda talk, _: talk.send(b'{"success": false, "result": {}}' + END),
+    "rejected with an object": lambda talk, _: talk.send(b'{"success": false, "result": {}}' + END),
     "refused": lambda talk, _: talk.send(b'{"success": false, "result": ["E", ["why"]]}' + END),
     "no success": lambda talk, _: talk.send(b'{"result": 1}' + END),
 }
