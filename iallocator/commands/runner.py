@@ -16,7 +16,7 @@ from iallocator.deadline import Deadline, Stopped, limit_reached
 from iallocator.engine import effective_settings, reading_for
 from iallocator.errors import INTERRUPTED, IallocatorError, UsageError, cut, one_line, say, tell
 from iallocator.files import WholeOutput, check_writable, is_stdout, read_file, write_file
-from iallocator.render.renderers import PAGE, TEXT, drawing_of, page_of, text_of
+from iallocator.render.renderers import PAGE, RENDERERS, TEXT, drawing_of, page_of, text_of
 from iallocator.sources import document_path, load, named, substitute
 
 TYPE_CHECKING = False
@@ -161,7 +161,7 @@ def _write(document: Json | None, found: Result, command: Command) -> None:
         print_json(found.json() if document is None else document, found.finite)
     elif getattr(settings, "machine_readable", "no") in (True, "yes"):
         print("".join(f"{line}\n" for line in found.htools_lines()), end="")
-    elif not is_stdout(getattr(settings, "html", None)):
+    elif TEXT in RENDERERS[command.row.document] and not is_stdout(getattr(settings, "html", None)):
         print(text_of(command.row.document, found.document(), found.facts(TEXT)), end="")
     commands = getattr(settings, "commands", None)
     if commands is not None and not is_stdout(commands):

@@ -23,11 +23,10 @@ from iallocator.scoring.arrays import counted_by, values_of
 from iallocator.scoring.candidates import DECIMALS
 from iallocator.scoring.metrics import (
     NO_CENTRES,
-    RESERVING,
     ROUNDING,
     STATISTICS,
 )
-from iallocator.scoring.proportional_statistics import SPREADS, joined, merged, still_merged
+from iallocator.scoring.proportional_statistics import SPREADS, SUMMED, joined, merged, still_merged
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -87,9 +86,6 @@ class BatchInput(NamedTuple):
     per_amount: Floats
     counted: Floats
     allowed: NDArray[np.bool_]
-
-
-SUMMED = [k for k, one in enumerate(STATISTICS) if not one.spread and k not in RESERVING]
 
 
 MOST = 64

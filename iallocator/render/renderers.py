@@ -51,9 +51,7 @@ def _renderer_of(kind: str, medium: str) -> Any:
 
 
 def text_of(kind: str, document: Json, facts: Json) -> str:
-    """Return a document of the type `kind` as text; "" if it is only shown as a page."""
-    if TEXT not in RENDERERS[kind]:
-        return ""
+    """Return a document of the type `kind` as text."""
     import sys
 
     from iallocator.render.table import Page, wants_colour

@@ -32,13 +32,12 @@ from iallocator.scoring.fit_horizon import Horizon
 from iallocator.scoring.metrics import (
     N1_COUNT,
     NO_CENTRES,
-    RESERVING,
     ROUNDING,
     STATISTICS,
     after_primary,
     terms,
 )
-from iallocator.scoring.proportional_statistics import SPREADS, merged
+from iallocator.scoring.proportional_statistics import SPREADS, SUMMED, merged
 from iallocator.tolerances import SCORE
 
 if TYPE_CHECKING:
@@ -66,9 +65,6 @@ LIFETIME = 1024
 
 The values follow from the number of placements, so that rounding errors do not add up.
 """
-
-SUMMED = [k for k, one in enumerate(STATISTICS) if not one.spread and k not in RESERVING]
-"""Positions of the sums that do not depend on memory reserved for failovers."""
 
 CELLS = 16_384
 """Steps × nodes that are scored together at most: more does not fit into the processor's cache."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     Stood = tuple[int, int, float]
     """A statistic, the one that represents it, and its factor."""
 
-__all__ = ["LINEAR", "SPREADS", "coefficients", "joined", "merged", "still_merged"]
+__all__ = ["LINEAR", "SPREADS", "SUMMED", "coefficients", "joined", "merged", "still_merged"]
 
 ALIKE = 4e-15
 """Two statistics are proportional if their scaled values differ by less than this share."""
@@ -116,6 +116,9 @@ def coefficients(k: int, view: NodeView) -> dict[str, Floats]:
 
 SPREADS = [k for k, statistic in enumerate(STATISTICS) if statistic.spread and k not in RESERVING]
 """Positions of the deviations that do not depend on memory reserved for failovers."""
+
+SUMMED = [k for k, one in enumerate(STATISTICS) if not one.spread and k not in RESERVING]
+"""Positions of the sums that do not depend on memory reserved for failovers."""
 
 
 def merged(

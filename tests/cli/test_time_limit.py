@@ -349,6 +349,18 @@ def test_report_without_time_says_what_is_not_judged(
     assert "the time limit of 0 s was reached (--time-limit)" in said.err
 
 
+def test_report_to_a_file_examines_the_cluster_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The limit is reported once, and nothing is written to standard output."""
+    file = tmp_path / "document.json"
+    file.write_bytes(as_bytes(crowded(8, 2, 4)))
+    assert main(["report", "--time-limit=0", f"--html={tmp_path / 'page.html'}", str(file)]) == 0
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.count("the time limit of 0 s was reached (--time-limit)") == 1
+
+
 def test_multi_allocate_without_time_fails_those_that_are_left(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
