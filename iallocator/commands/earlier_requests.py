@@ -1,4 +1,4 @@
-"""Requests that were made before: captured calls, asked again with their settings or now."""
+"""Read earlier requests: captured calls, for the settings they had or for those of now."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ NOT_OF_A_CALL = {"config", "no_config", "ialloc_src"}
 
 
 def past_requests(folder: str, settings: Settings, cluster: Cluster) -> list[Past]:
-    """The requests for new instances in `folder`, captured calls or others, about `cluster`.
+    """Return the requests for new instances in `folder`, captured or not, as of `cluster`.
 
     Raises
     ------
@@ -81,7 +81,7 @@ def past_requests(folder: str, settings: Settings, cluster: Cluster) -> list[Pas
 
 
 def _one_by_one(raw: Any, by_groups: bool) -> list[dict[str, Any]]:
-    """A request for new instances as requests for one each; none for any other.
+    """Return a request for new instances as requests for one each; nothing for other requests.
 
     `by_groups`: whether those of a batch may name their group and nodes.
     """
@@ -100,7 +100,7 @@ def _one_by_one(raw: Any, by_groups: bool) -> list[dict[str, Any]]:
 
 
 def case_named(files: Sequence[str]) -> Case | None:
-    """The captured call among `files`, as ``FOLDER#7``; None if they are files."""
+    """Return the captured call among `files`, as ``FOLDER#7``; None if all are files."""
     for name in files:
         if referred(name) is not None:
             return case_of(request_path(name))
@@ -108,9 +108,9 @@ def case_named(files: Sequence[str]) -> Case | None:
 
 
 def as_then(case: Case, given: Own, command: str) -> Own:
-    """The settings that a captured call had; the command line, as `given`, counts more.
+    """Return the settings of a captured call, overridden by `given` of the command line.
 
-    What a configuration file says of requests by now does not count.
+    The present configuration file for requests is ignored.
     """
     table = options_of(command)
     own = {option.target for option in table} - {option.target for option in COMMON}
@@ -123,7 +123,7 @@ def as_then(case: Case, given: Own, command: str) -> Own:
 
 
 def since_then(case: Case, response: dict[str, Any]) -> list[str]:
-    """What to say where a captured call was answered otherwise than now."""
+    """Return a remark if the answer to a captured call was not the answer of now."""
     if not os.path.isfile(case.response):
         return ["This call was not answered then."]
     then = decode(read_file(case.response))

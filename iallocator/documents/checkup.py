@@ -32,26 +32,26 @@ HCHECK_KEYS = {
     "OFFLINE_SEC": "",
     "GN1_FAIL": "global_n1",
 }
-"""hcheck's keys -> our kinds; where hcheck says secondaries it counts nodes that are not online."""
+"""Keys of hcheck -> kinds of findings; "": hcheck counts nodes that are not online."""
 
 
 class Checkup:
-    """What is wrong in every group, before and after balancing.
+    """The findings in every group, before and after balancing.
 
     Attributes
     ----------
     before, after:
-        Group by group, in the same order; the same if nothing was balanced.
+        The health of each group, in equal order; equal lists if nothing was balanced.
     moves:
-        How many moves balancing makes.
+        The number of moves of the balancing.
     capacity_checks:
-        Whether global N+1 was looked at.
+        Whether global N+1 was checked.
     failures:
-        What several failures at once would lose; None if that was not asked.
+        The effect of several failures at once; None if it was not requested.
     tried:
         Whether balancing was tried.
     tag_findings:
-        What is the matter with tags; the cluster may be healthy all the same.
+        Findings about tags; the cluster can be healthy in spite of them.
     """
 
     __slots__ = ("after", "before", "capacity_checks", "failures", "moves", "tag_findings", "tried")
@@ -91,13 +91,13 @@ class Checkup:
 
     @property
     def mended(self) -> dict[str, int]:
-        """Per kind by how much balancing lowers the number; negative where it raises it."""
+        """Return for each kind by how much balancing lowers the number; negative if it rises."""
         before, after = counts_of(self.before), counts_of(self.after)
         return {kind: before[kind] - after[kind] for kind in KINDS}
 
     @property
     def helps(self) -> bool:
-        """Return whether balancing would make anything better, and nothing worse in sum."""
+        """Return whether balancing lowers the number of findings, or else the sum of the scores."""
         if not self.moves:
             return False
         mended = sum(self.mended.values())
@@ -155,7 +155,7 @@ class Checkup:
         }
 
     def hcheck_lines(self) -> Iterator[str]:
-        """The ``KEY=value`` lines of hcheck."""
+        """Yield the ``KEY=value`` lines of hcheck."""
         for number, health in enumerate(self.before):
             quoted = shown(health.group.uuid).replace("'", "'\\''")  # between a shell's quotes
             yield f"HCHECK_GROUP_UUID_{number}='{quoted}'"
@@ -186,7 +186,7 @@ class Checkup:
 
 
 def _summary(health: GroupHealth) -> str:
-    """What is wrong with a group, in one line; "" if nothing is."""
+    """Return the problems of a group in one line; "" if there are none."""
     counts = health.counts
     parts = [f"{KINDS[kind]}: {count}" for kind, count in counts.items() if count]
     if health.not_analysed:

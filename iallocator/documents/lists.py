@@ -1,4 +1,4 @@
-"""The lists of nodes and instances, with htools' fields and titles.
+"""Collect lists of nodes and instances, with fields and titles as of htools.
 
 Memory is in MiB, disk in GiB, loads and ratios have no unit.
 """
@@ -40,11 +40,11 @@ USUAL = (
     "status", "name", "tmem", "nmem", "imem", "xmem", "fmem", "umem", "rmem", "tdsk", "fdsk",
     "tcpu", "ucpu", "pcnt", "scnt", "pfmem", "pfdsk", "rcpu", "cload", "mload", "dload", "nload",
 )  # fmt: skip
-"""The fields that are shown unless others are asked for."""
+"""The default fields."""
 
 
 class NodeRow:
-    """One node in a state, as the fields look at it; `number`: its place among all, from 0."""
+    """One node in a state, for the fields; `number`: its position among all nodes, from 0."""
 
     __slots__ = ("domain", "index", "missing", "node", "number", "state")
 
@@ -57,25 +57,25 @@ class NodeRow:
         self.domain = domain
 
     def column(self, position: int) -> float:
-        """A quantity of the node."""
+        """Return a quantity of the node."""
         return self.state.columns[position][self.index]
 
     def status(self) -> str:
-        """``-`` if it is offline, ``*`` if it fails N+1."""
+        """Return ``-`` if the node is offline, ``*`` if it fails N+1."""
         if not self.node.online:
             return "-"
         return "*" if self.state.fails_n1(self.index) else " "
 
     def short_name(self) -> str:
-        """The name without what all names end with."""
+        """Return the name without the domain of all names."""
         return self.node.name.removesuffix(self.domain)
 
     def used_memory(self) -> int:
-        """MiB of the primaries that run."""
+        """Return the memory of the primaries that run, in MiB."""
         return sum(i.memory for i in self.state.primaries[self.index].values() if i.uses_memory)
 
     def disk_share(self) -> float:
-        """The free part of its disk or spindles; 1 without any."""
+        """Return the free share of disk or spindles, 0 to 1; 1 without any."""
         node = self.node
         if node.exclusive_storage:
             free, total = self.column(FREE_SPINDLES), node.total_spindles
@@ -84,12 +84,12 @@ class NodeRow:
         return free / total if total else 1.0
 
     def peers(self) -> str:
-        """Primary:MiB of the instances that reserve memory here."""
+        """Return node:MiB for each node with primaries that reserve memory on this one."""
         nodes, peers = self.state.cluster.nodes, self.state.peers[self.index]
         return ",".join(f"{nodes[k].name}:{memory:.0f}" for k, memory in peers.items())
 
     def tags(self) -> str:
-        """Exclusion tags of its primaries, counted."""
+        """Return the exclusion tags of the primaries, with their numbers."""
         counts = self.state.exclusion[self.index]
         return ",".join(f"{tag}={count}" for tag, count in sorted(counts.items()) if count)
 
@@ -133,16 +133,16 @@ FIELDS: dict[str, tuple[str, Show]] = {
     "hi_spindles": ("MaxSpindles", lambda row: decimal(row.node.high_spindles, 1)),
     "inst_spindles": ("InstSpindles", lambda row: decimal(row.column(SPINDLES), 1)),
 }
-"""Name of a field -> its title, and how it is shown."""
+"""Name of a field -> its title, and the function for its value."""
 
 LEFT = frozenset({"status", "name", "fqdn", "group", "plist", "slist", "peermap", "ptags"})
-"""The fields with values that stand to the left."""
+"""The fields with values that are aligned to the left."""
 
 
 def node_table(
     state: State, wanted: str = "", backwards: bool = False, group: Group | None = None
 ) -> Json:
-    """Return the nodes of `state`: titles, rows of texts, and which columns stand to the left.
+    """Return the nodes of `state`: titles, rows of texts, and which columns are to the left.
 
     Parameters
     ----------
@@ -180,9 +180,9 @@ def node_rows(
     group: Group | None = None,
     domain: str | None = None,
 ) -> list[list[object]]:
-    """Per node the fields with these `names`; see `node_table`.
+    """Return for each node the fields with these `names`; see `node_table`.
 
-    Its name without `domain`; None: without what names of nodes and instances end with.
+    Names are shown without `domain`; None: the domain of all nodes and instances.
     """
     cluster = state.cluster
     if domain is None:
@@ -223,14 +223,14 @@ def choose_fields(wanted: str) -> list[str]:
 
 
 def ratio(part: float, whole: float) -> float | None:
-    """`part` of `whole`; None where there is nothing to divide by."""
+    """Return `part` / `whole`; None if `whole` is 0."""
     return part / whole if whole else None
 
 
 def decimal(value: float | None, places: int) -> str:
-    """`value` with so many decimals; ``-`` if there is none.
+    """Return `value` with `places` decimals; ``-`` for None.
 
-    Rounded as it is written, to even: 0.57875 is exactly between 0.5787 and 0.5788.
+    The shortest decimal form of the value is rounded to even: 0.57875 becomes 0.5788.
     """
     if value is None:
         return "-"
@@ -243,7 +243,7 @@ INSTANCE_TITLES = (
 )  # fmt: skip
 
 INSTANCE_LEFT = 5
-"""How many of the columns of instances have their values to the left."""
+"""The number of the first columns of instances that are aligned to the left."""
 
 
 def instance_table(state: State, backwards: bool = False, group: Group | None = None) -> Json:
@@ -283,5 +283,5 @@ def _instance_row(instance: Instance, state: State, domains: Sequence[str]) -> l
 
 
 def _short(name: str, domains: Sequence[str]) -> str:
-    """`name` without the first of `domains` that it ends with."""
+    """Return `name` without the first of `domains` that is its end."""
     return next((name.removesuffix(end) for end in domains if name.endswith(end)), name)

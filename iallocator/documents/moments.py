@@ -1,4 +1,4 @@
-"""A cluster at one moment as plain data: its names, nodes with their resources, and its health."""
+"""Collect a cluster at one moment: names, nodes with their resources, and its health."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def cluster_facts(
 
 
 def nodes_at(state: State, title: str) -> Json:
-    """Return the nodes in `state`, at the moment that is called `title`.
+    """Return the nodes in `state`, at the moment with the name `title`.
 
     Each has its instances by role, and for memory, disk, virtual cpus and spindles (used, reserved,
     total, unit).
@@ -137,8 +137,8 @@ def standing(
 ) -> Json:
     """Return the health of `state` once the nodes `off` are offline, and `on` online.
 
-    `health`: what is wrong, if that is known already.  Beside it stand the failures of nodes, and
-    the groups and statistics.
+    `health`: the findings, if they are known already.  The result also has the failures of nodes,
+    the groups and the statistics.
     """
     with Switched(state.cluster, off=off, on=on):
         if health is None and how.deadline.over():

@@ -1,4 +1,4 @@
-"""A cluster as it is: what hinfo shows, and the networks."""
+"""Collect the document of ``show``: the data of hinfo, and the networks."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ __all__ = ["overview"]
 
 
 def overview(source: Source, fields: str | None, backwards: bool) -> Json:
-    """Everything about the cluster of `source`.
+    """Return everything about the cluster of `source`.
 
-    `fields` of nodes as for ``--print-nodes``; `backwards`: it was read in hail's order.
+    `fields` of nodes as for ``--print-nodes``; `backwards`: the cluster was read in the order of
+    hail.
     """
     cluster = source.cluster
     state = State(cluster)

@@ -1,4 +1,4 @@
-"""What the page of a plan shows beside the document: both ends, and the reasons of the moves."""
+"""Collect what the page of a plan shows beside it: both ends, and the reasons of the moves."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def plan_facts(
 ) -> Json:
     """Return what the page of the plan `done` shows beside the document.
 
-    `remarks`: what else a person should know; `health`: of both ends, if that is known already.
+    `remarks`: further text; `health`: the findings at both ends, if they are known already.
     """
     cluster, after = done.cluster, done.after()
     first = standing(done.before, how, health[0])

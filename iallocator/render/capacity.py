@@ -1,4 +1,4 @@
-"""The capacity of a cluster for people: what there is, what else fits, why it ends."""
+"""Show the capacity of a cluster as text: what exists, what else fits, and why no more."""
 
 from __future__ import annotations
 
@@ -90,12 +90,12 @@ def capacity(document: Json, facts: Json, page: Page) -> None:
 
 
 def allocation_map(title: str, run: Json) -> Iterator[str]:
-    """Where each new instance went, one a line."""
+    """Yield the places of the new instances, one per line."""
     yield f"{title} allocation map"
     for instance in run["instances"]:
         yield f"  {instance['name']} {' '.join(instance['nodes'])}"
 
 
 def _size(mib: float) -> str:
-    """An amount of memory or disk in words: MiB, or GiB from 10 GiB on."""
+    """Return an amount of memory or disk in words: in MiB, or from 10 GiB on in GiB."""
     return f"{mib / 1024:.1f} GiB" if abs(mib) >= 10 * 1024 else f"{mib:.0f} MiB"

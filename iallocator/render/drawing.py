@@ -1,4 +1,4 @@
-"""A transition as a drawing: SVG, or DOT for graphviz."""
+"""Draw a transition as SVG, or as DOT for graphviz."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ GAP = 16
 BETWEEN = 34
 HEAD = 24
 MARGIN = 16
-"""All in pixels, but `ACROSS`: how many boxes stand side by side."""
+"""All in pixels, except `ACROSS`: the number of boxes side by side."""
 
 LETTERS = 27
-"""Characters of a line in a box; the rest is in its tooltip."""
+"""Characters of a line in a box; the tooltip has the whole text."""
 
 STYLE = """
 .wave{font:600 13px system-ui,"DejaVu Sans",sans-serif;fill:#5b6470}
@@ -57,14 +57,14 @@ STYLE = """
 
 
 def svg(transition: Json) -> str:
-    """The drawing as a document by itself; every box and curve has a tooltip."""
+    """Return the drawing as a document; every box and curve has a tooltip."""
     return drawing(transition, {}) + "\n"
 
 
 def drawing(transition: Json, short: Mapping[str, str]) -> str:
-    """The drawing as an element; `short`: names as they are to be shown.
+    """Return the drawing as an element of a page; `short`: name -> the name that is shown.
 
-    It is safe within a page: all text in it is escaped.
+    All text in it is escaped.
     """
     # Place the boxes of each wave in rows, and a band behind each wave
     steps, wave_of = transition["steps"], waves(transition)
@@ -143,7 +143,7 @@ def _box(step: Json, at: tuple[float, float], short: Mapping[str, str]) -> str:
 
 
 def _cut(text: str) -> str:
-    """`text` as long as a line may be, escaped."""
+    """Return `text`, cut to the length of a line and escaped."""
     text = shown(text)
     if len(text) > LETTERS:
         text = f"{text[: LETTERS - 1]}\N{HORIZONTAL ELLIPSIS}"
@@ -158,12 +158,12 @@ def _escaped(text: str) -> str:
 
 
 def subject(step: Json) -> str:
-    """What the step is about: the instance, or the node."""
+    """Return the subject of a step: an instance, or a node."""
     return str(step.get("instance", step.get("node", "")))
 
 
 def way(step: Json, short: Mapping[str, str] | None = None, arrow: str = "->") -> str:
-    """``node1:node2 -> node3:node2``; `short`: names as they are to be shown."""
+    """Return ``node1:node2 -> node3:node2``; `short`: name -> the name that is shown."""
     known = short or {}
     before, after = (
         ":".join(known.get(name, name) for name in step.get(end, ())) for end in ("from", "to")
@@ -174,12 +174,12 @@ def way(step: Json, short: Mapping[str, str] | None = None, arrow: str = "->") -
 
 
 def label(step: Json) -> str:
-    """All of a step in one line, without what it waits for."""
+    """Return a step in one line, without its dependencies."""
     return shown(" ".join(word for word in (step["kind"], subject(step), way(step)) if word))
 
 
 def dot(transition: Json) -> str:
-    """A directed graph: a box per step, an arrow to each from what it waits for."""
+    """Return a directed graph: a box per step, and an arrow per dependency."""
     rows = ["digraph transition {", "  rankdir=LR;", "  node [shape=box];"]
     for step in transition["steps"]:
         style = "" if step["opcodes"] else ", style=dashed"
@@ -196,7 +196,7 @@ def _quoted(text: str, number: int | None = None) -> str:
 
 
 def waves(transition: Json) -> dict[int, int]:
-    """Number of each step -> its wave, from 1: one after the last that it waits for."""
+    """Return the wave of each step, by its number; 1 without dependencies."""
     found: dict[int, int] = {}
     for step in transition["steps"]:
         found[step["number"]] = 1 + max((found[one] for one in step["after"]), default=0)
@@ -204,7 +204,7 @@ def waves(transition: Json) -> dict[int, int]:
 
 
 def graph(transition: dict[str, Any], path: str) -> str:
-    """SVG for names that end so, DOT for all others; `transition` is plain data."""
+    """Return SVG if `path` ends with ``.svg``, otherwise DOT; `transition` is plain data."""
     if path.lower().endswith(".svg"):
         return svg(transition)
 

@@ -1,4 +1,4 @@
-"""Words for the short names in answers: statistics and reasons."""
+"""Words for statistics and reasons of rejection."""
 
 from __future__ import annotations
 
