@@ -243,7 +243,7 @@ def test_what_would_break_a_line_stands_in_the_log_as_code(plugin: Plugin) -> No
     assert "allocate we\\nb\\x1b[2J: rbd" in plugin.log.read_text()
 
 
-def test_log_of_the_system_is_told(
+def test_log_of_the_system_is_reported(
     plugin: Plugin, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """An invalid request is logged as an error; a missing daemon is a warning."""
@@ -290,9 +290,7 @@ def test_options_that_are_not_understood_are_logged(
     assert MISUSED[word] in said or known == "damaged file"
 
 
-def test_options_that_are_not_understood_are_logged_nowhere_if_nobody_says_where(
-    plugin: Plugin, capsys: Capture
-) -> None:
+def test_invalid_options_without_a_log_are_not_logged(plugin: Plugin, capsys: Capture) -> None:
     """A file that is no longer to count says nothing of the log, either."""
     assert main(["--n1=wrong", "--no-config", "doc.json"]) == 2
     assert capsys.readouterr().err.startswith("iallocator: --n1: expected one of")

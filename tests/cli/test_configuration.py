@@ -51,7 +51,7 @@ def desk(tmp_path: Path, capsys: Capture) -> Desk:
     return Desk(tmp_path, capsys)
 
 
-def test_file_sets_what_nobody_else_says(desk: Desk) -> None:
+def test_file_sets_what_no_other_source_sets(desk: Desk) -> None:
     """Tags of the cluster override the file, and the command line overrides tags; `no` clears."""
     desk.put(cluster_tags=["iallocator:strategy:affinity"])
     text = 'n1 = "off"\nstrategy = "pacemaker-minimal"\ntop = 3\noptimal = true\nseed = 4\n'
@@ -85,7 +85,7 @@ def test_file_changes_answers_of_requests_and_what_explains_them(desk: Desk) -> 
         ('[config]\nn1 = "strict"', (), "strict"),
     ],
 )
-def test_n1_follows_who_says_most(
+def test_n1_follows_the_source_with_the_highest_precedence(
     text: str, words: tuple[str, ...], expected: str, desk: Desk
 ) -> None:
     """Hail's compatibility implies its N+1, above the value in a file."""
@@ -151,7 +151,9 @@ def test_file_that_is_wrong_is_one_line_and_status_2(
         ("[balance.deeper]", "deeper: unknown option"),
     ],
 )
-def test_table_that_is_wrong_is_told_where_it_counts(text: str, expected: str, desk: Desk) -> None:
+def test_table_that_is_wrong_is_reported_where_it_counts(
+    text: str, expected: str, desk: Desk
+) -> None:
     """The command itself and `config` report it; requests ignore the table."""
     text = text if text.startswith("[") else f"[balance]\n{text}"
     for command in ("balance", "config"):

@@ -67,7 +67,7 @@ def document(tmp_path: Path) -> str:
         (f"balance {TEXT}", "expected JSON, got what looks like htools' text format: give that wi"),
     ],
 )
-def test_what_cannot_be_meant_is_told_with_a_guess(words: str, told: str, document: str) -> None:
+def test_unknown_word_is_reported_with_a_suggestion(words: str, told: str, document: str) -> None:
     """Commands, options, names, forms and numbers: one line names the error, the status is 2."""
     arguments = words.replace("FILE", document).split()
     found = complaint(run(*arguments)).replace("-l:", "--max-length:")
@@ -100,7 +100,7 @@ def test_overlong_words_are_cut_in_messages(words: str, document: str) -> None:
         (b"[" * 500 + b'{"x": 1, "x": 3}' + b"]" * 500, ""),
     ],
 )  # fmt: skip
-def test_bytes_that_are_no_document_are_told_in_plain_words(
+def test_bytes_that_are_no_document_are_reported_in_plain_words(
     raw: bytes, told: str, tmp_path: Path
 ) -> None:
     """The message has no terms of codecs or parsers, and names the place."""

@@ -129,7 +129,7 @@ def test_option_that_has_nothing_to_act_on_is_rejected(
     assert capsys.readouterr() == ("", f"iallocator: {said}\n")
 
 
-def test_option_that_nobody_knows_is_unknown(capsys: Capture) -> None:
+def test_option_that_does_not_exist_is_unknown(capsys: Capture) -> None:
     """The error names the help of the command."""
     assert main(["balance", "--guess=2", "-"]) == 2
     said = capsys.readouterr().err

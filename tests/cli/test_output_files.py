@@ -39,7 +39,7 @@ def doc(tmp_path: Path) -> str:
 
 
 @pytest.mark.parametrize("words", WRITERS)
-def test_output_file_without_a_folder_is_told_before_anything_else(
+def test_output_file_without_a_folder_is_reported_before_anything_else(
     words: str, doc: str, capsys: Capture
 ) -> None:
     """There is no plan and no answer, only one line, so that no time is lost."""
@@ -51,7 +51,7 @@ def test_output_file_without_a_folder_is_told_before_anything_else(
     assert err.count("\n") == 1
 
 
-def test_output_file_that_is_a_folder_is_told_before_anything_else(
+def test_output_file_that_is_a_folder_is_reported_before_anything_else(
     doc: str, tmp_path: Path, capsys: Capture
 ) -> None:
     """A file without write permission is rejected, too, but root can write every file."""
@@ -60,7 +60,7 @@ def test_output_file_that_is_a_folder_is_told_before_anything_else(
 
 
 @pytest.mark.parametrize("words", ["balance --html={}", "balance --graph={}", "balance -S{}"])
-def test_output_file_with_too_long_a_name_is_told_before_anything_else(
+def test_output_file_with_too_long_a_name_is_reported_before_anything_else(
     words: str, doc: str, tmp_path: Path, capsys: Capture
 ) -> None:
     """No file can have such a name, and no plan is made before that is detected."""
@@ -91,7 +91,9 @@ def test_snapshot_with_a_field_that_there_is_not_writes_nothing(
     assert not (tmp_path / "doc.data").exists()
 
 
-def test_output_file_on_a_full_device_leaves_the_plan_and_tells(doc: str, capsys: Capture) -> None:
+def test_output_file_on_a_full_device_leaves_the_plan_and_reports(
+    doc: str, capsys: Capture
+) -> None:
     """A full device cannot be detected before: the plan is complete, the status is 2."""
     assert main(["balance", "--json", "--print-commands=/dev/full", doc]) == 2
     out, err = capsys.readouterr()

@@ -92,7 +92,7 @@ def test_allocate_with_room_names_group_score_and_nodes(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_allocate_without_room_tells_reasons(tmp_path: Path) -> None:
+def test_allocate_without_room_reports_reasons(tmp_path: Path) -> None:
     """What cannot be satisfied is an answer: no result, every group's reasons."""
     response = respond(allocate(document(), "giant", memory=9000), tmp_path)
     assert not response["success"]

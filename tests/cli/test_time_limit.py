@@ -122,7 +122,7 @@ PATHS: dict[str, tuple[Callable[[], Json], tuple[str, ...]]] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", PATHS)
-def test_time_limit_ends_every_path_and_is_told(path: str, tmp_path: Path) -> None:
+def test_time_limit_ends_every_path_and_is_reported(path: str, tmp_path: Path) -> None:
     """Work for minutes and half a second for it: a valid answer, which says that time was up.
 
     Planners may not even have begun, or leave undone what would have had status 0.
@@ -303,7 +303,7 @@ def test_time_that_is_up_before_planning_begins_leaves_a_document(
     assert any(text in said.out + said.err for text in SAID)
 
 
-def test_page_of_a_plan_without_time_says_what_is_not_judged(
+def test_page_of_a_plan_without_time_says_what_is_not_checked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Health and failures of both ends are not looked at, and are not reported as healthy."""
@@ -337,7 +337,7 @@ def test_repair_without_time_leaves_the_rest_for_the_next_time(
     assert ("the time limit of 1 s was reached (--time-limit)" in said.err) is late
 
 
-def test_report_without_time_says_what_is_not_judged(
+def test_report_without_time_says_what_is_not_checked(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The page has the lists, and reports the limit."""
@@ -378,7 +378,7 @@ def test_multi_allocate_without_time_fails_those_that_are_left(
     assert "new1: time is up; new2: time is up" in response["info"]
 
 
-def test_allocate_undecided_n1_counts_as_fail_n1_and_is_told(
+def test_allocate_undecided_n1_counts_as_fail_n1_and_is_reported(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Without any work to spend, no placement that must keep N+1 is known to keep it."""

@@ -115,7 +115,7 @@ def test_check_says_first_how_it_is_and_what_balancing_would_do(
     assert "0  " not in out
 
 
-def test_check_tells_what_is_wrong_node_by_node(text: Path) -> None:
+def test_check_reports_what_is_wrong_node_by_node(text: Path) -> None:
     """Instances with one problem on one node share a line."""
     out = said("check", "-t", text)
     assert "  node3  b1, b2, b3: primary on node3, which is offline\n" in out

@@ -61,7 +61,7 @@ def test_balance_keeps_racks_apart() -> None:
     assert _homes(document, kept)["a"] == "node2"
 
 
-def test_balance_weighs_a_wish_against_the_score() -> None:
+def test_balance_weighs_a_soft_constraint_against_the_score() -> None:
     """A soft constraint is kept with a high penalty; with a low one it is violated and reported."""
     dear = ["iallocator:colocate:should:web:50"]
     cheap = ["iallocator:colocate:should:web:0.001"]
@@ -75,7 +75,7 @@ def test_balance_weighs_a_wish_against_the_score() -> None:
     assert "together with" in first["broken"][0]
 
 
-def test_balance_moves_for_a_wish_alone() -> None:
+def test_balance_moves_for_a_soft_constraint_alone() -> None:
     """A violated soft constraint is repaired although the bare score rises; not as in hbal."""
     apart = ["iallocator:separate:should:db:20"]
     instances = {

@@ -34,7 +34,7 @@ def _rejections(decision: Json, node: str) -> list[str]:
 
 
 @pytest.mark.parametrize("template", ["rbd", "drbd"])
-def test_new_instance_is_told_which_bond_rejects_a_node(template: str) -> None:
+def test_new_instance_is_reported_which_bond_rejects_a_node(template: str) -> None:
     """The explanation names the constraint and its tag beside the node."""
     tag = "iallocator:separate:must:db"
     request = builders.allocate(_document(tag, template), memory=1024, disk_template=template)
@@ -56,7 +56,7 @@ def test_nowhere_is_left_because_of_a_bond() -> None:
 
 
 @pytest.mark.parametrize("template", ["rbd", "drbd"])
-def test_moved_instance_is_told_which_bond_rejects_a_node(template: str) -> None:
+def test_moved_instance_is_reported_which_bond_rejects_a_node(template: str) -> None:
     """Moves are explained like new instances, for all kinds of moves."""
     tag = "iallocator:separate:must:db"
     document = _document(tag, template, nodes=5)

@@ -78,7 +78,7 @@ def test_listing_has_what_the_strategy_heeds_and_no_more(strategy: str, expected
     assert whats(document) == expected
 
 
-def test_listing_hides_what_everybody_has_unless_asked() -> None:
+def test_listing_hides_constraints_of_all_instances_by_default() -> None:
     """``--all`` shows them, and so does a question about one instance or one kind."""
     assert not ANYWAY & whats(_world())
     assert whats(_world(), "--all") >= ANYWAY

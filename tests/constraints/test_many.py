@@ -218,7 +218,7 @@ def test_work_grows_with_members_not_with_pairs(
     assert sizes[1] <= 2.5 * sizes[0], sizes
 
 
-def test_chain_of_orders_is_told_in_few_links() -> None:
+def test_chain_of_orders_is_reported_in_few_links() -> None:
     """In a long chain of dependencies, each chain is named by its ends."""
     tags = {k: [f"iallocator:order:after:inst{k + 1:04}"] for k in range(1500)}
     instances = {

@@ -52,7 +52,7 @@ def test_evacuation_lets_the_follower_wait(kind: str) -> None:
     assert step["because"] == [f"app {strength} start after db"]
 
 
-def test_evacuation_says_which_wish_of_order_it_drops() -> None:
+def test_evacuation_reports_the_soft_order_that_it_drops() -> None:
     """Of a circle of soft orders, the last is dropped, with a remark."""
     instances = {
         "a": _shared("node1", "iallocator:order:should-after:b"),

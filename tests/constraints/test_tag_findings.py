@@ -100,7 +100,7 @@ def _commands(document: Json) -> list[Json]:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_tag_that_goes_wrong_is_told_in_the_answer_and_listed(case: str) -> None:
+def test_invalid_tag_is_reported_in_the_answer_and_listed(case: str) -> None:
     """The words are equal everywhere; `check` ignores the request."""
     document, words = CASES[case]
     reply = respond(document)
@@ -111,7 +111,7 @@ def test_tag_that_goes_wrong_is_told_in_the_answer_and_listed(case: str) -> None
     conforms(listed, "constraints")
 
 
-def test_tags_of_others_are_listed_and_not_told_in_answers() -> None:
+def test_tags_of_other_instances_are_listed_and_not_in_answers() -> None:
     """Findings about an instance that is not in the request; `check` reports them."""
     document = _world(there=["iallocator:colocat:must:web", "iallocator:order:after:old2"])
     assert "colocat" not in respond(document)["info"]
@@ -119,7 +119,7 @@ def test_tags_of_others_are_listed_and_not_told_in_answers() -> None:
         assert [one["owner"] for one in found["tag_findings"]] == ["instance old"]
 
 
-def test_circle_of_orders_is_told_of_each_in_it() -> None:
+def test_cycle_of_orders_is_reported_for_each_instance_in_it() -> None:
     """Two instances that depend on each other contradict; one that depends on them does not."""
     tags = {"a": "b", "b": "a", "c": "a"}
     instances = {

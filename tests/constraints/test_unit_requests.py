@@ -87,7 +87,7 @@ def test_relocation_of_one_of_a_unit_is_rejected_with_the_bond() -> None:
     assert reply["result"] == ["node2"]
 
 
-def test_unit_with_secondaries_on_two_nodes_is_told_why_it_cannot_fail_over() -> None:
+def test_unit_with_secondaries_on_two_nodes_is_reported_why_it_cannot_fail_over() -> None:
     """Without their secondaries, each can only fail over to its own; mode all moves both."""
     instances = {"a": drbd("node1", "node2"), "b": drbd("node1", "node3")}
     document = builders.cluster(5, instances=instances)

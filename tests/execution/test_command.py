@@ -155,7 +155,7 @@ def test_failed_job_stops_what_waits_for_it_and_nothing_else(
         assert world.found("node4")["offline"]
 
 
-def test_step_by_hand_is_waited_for_until_somebody_says_it_is_done(
+def test_step_by_hand_is_waited_for_until_a_person_confirms_it(
     tmp_path: Path, capsys: Capture
 ) -> None:
     """Nodes are tagged once their power is off, which only a person can do."""
@@ -239,7 +239,7 @@ def test_submission_without_an_answer_is_found_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("after", [True, False], ids=["when it is done", "before"])
-def test_job_that_vanishes_is_judged_by_what_it_was_to_do(
+def test_job_that_vanishes_is_checked_by_its_effect(
     after: bool, tmp_path: Path, capsys: Capture
 ) -> None:
     """Where nothing has moved it failed, and what waits for it is not done."""

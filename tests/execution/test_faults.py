@@ -254,7 +254,7 @@ def test_job_that_waits_is_cancelled_when_its_target_goes_offline(tmp_path: Path
     assert world.cluster.jobs[101].status == "canceled"
 
 
-def test_job_in_vain_is_told_by_what_failed(tmp_path: Path) -> None:
+def test_job_in_vain_is_reported_with_the_failed_job(tmp_path: Path) -> None:
     """The second move of an instance waits for the first: its place is no other reason."""
     for seed in range(20):
         world = World(tmp_path / str(seed), Random(seed), depends=True)

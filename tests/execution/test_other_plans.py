@@ -60,7 +60,7 @@ def fits(world: Running, question: str, capsys: Capture) -> bool:
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
-def test_room_is_told_drawn_and_made_and_then_the_request_fits(
+def test_room_is_reported_drawn_and_made_and_then_the_request_fits(
     question: str, tmp_path: Path, capsys: Capture
 ) -> None:
     """By one migration; what is only printed changes nothing."""

@@ -161,7 +161,7 @@ def _run(journal: str) -> str:
         (503, "no: no such thing (HTTP 503)"),
     ],
 )
-def test_rejection_of_one_job_or_of_all_is_told(
+def test_rejection_of_one_job_or_of_all_is_reported(
     status: int, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """404: that job failed, the others are tried; 503: no more jobs are submitted."""

@@ -54,7 +54,7 @@ def test_closest_lacking_memory_is_exact(template: str) -> None:
         assert (decision(request).answer is not None) is fits
 
 
-def test_closest_several_lacks_are_all_told() -> None:
+def test_closest_several_lacks_are_all_reported() -> None:
     """The missing amounts of the node that lacks least in all are reported for each resource."""
     request = allocate(
         cluster(cpus=1, disk=5000, changes={"node1": {"free_disk": 100}}),

@@ -249,7 +249,7 @@ def test_evacuate_primary_without_room_says_what_the_secondary_lacks() -> None:
     assert decision.groups[0].closest == "node2 lacks 1097 MiB memory"
 
 
-def test_evacuate_pair_tells_the_step_that_fails() -> None:
+def test_evacuate_pair_reports_the_step_that_fails() -> None:
     """For both nodes anew, a node is rejected at the step that it cannot take."""
     held = {"a": instance("node1", "node2", memory=4096, disk=5000)}
     changes = {"node3": {"free_memory": 3120}, "node4": {"free_disk": 5128}}
@@ -304,7 +304,7 @@ def test_evacuate_primary_that_is_not_online_must_fail_over_first() -> None:
 
 
 @pytest.mark.parametrize(("answer", "goes"), [("no", False), ("yes", True)])
-def test_evacuate_local_group_full_tells_the_offer_of_another(answer: str, goes: bool) -> None:
+def test_evacuate_local_group_full_reports_the_offer_of_another(answer: str, goes: bool) -> None:
     """If only another group has free capacity, its offer is reported, and used on request."""
     held = {"a": instance("node1", disk_template="rbd")}
     document = cluster({"default": 1, "spare": 2}, instances=held)
@@ -316,7 +316,7 @@ def test_evacuate_local_group_full_tells_the_offer_of_another(answer: str, goes:
     assert any("--inter-group=yes" in note for note in decision.notes)
 
 
-def test_elsewhere_without_time_says_that_nobody_was_asked(
+def test_other_groups_without_time_are_reported_as_not_tried(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Where time is up before other groups are asked, the explanation reports that."""
@@ -338,7 +338,7 @@ def test_evacuate_several_each_on_the_state_before() -> None:
     assert second.notes == ["As things are once a of this request is moved."]
 
 
-def test_change_group_tells_choice_and_move() -> None:
+def test_change_group_reports_choice_and_move() -> None:
     """First why this group, over all nodes; then why these nodes, over the group."""
     held = {"a": instance("node1", "node2")}
     document = cluster({"default": 2, "one": 2, "two": 3}, instances=held)

@@ -74,7 +74,7 @@ def test_packs_says_what_trying_everything_says(seed: int) -> None:
     assert packs(sizes, room) is possible
 
 
-def test_failures_are_judged_by_where_instances_may_go() -> None:
+def test_failures_are_checked_by_where_instances_may_go() -> None:
     """A mirrored one has its secondary alone; what is shared has all nodes of its group."""
     for name, nodes in (("drbd", ["node00", "node01"]), ("groups", ["node00"])):
         world = World(SCENARIOS[name])

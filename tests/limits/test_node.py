@@ -83,7 +83,7 @@ def test_node_with_exclusive_storage_needs_spindles_enough(
     assert failures(one_node({**EXCLUSIVE, "free_spindles": free}, disks=[disk])) == expected
 
 
-def test_node_with_several_limits_broken_tells_the_first() -> None:
+def test_node_with_several_violated_limits_reports_the_first() -> None:
     """The order is memory, disk, spindles, cpus."""
     hopeless: Json = {"free_memory": 10, "free_disk": 10}
     members: Json = {"spindle_use": 40, "vcpus": 40}
@@ -217,7 +217,7 @@ def test_spindles_that_a_forthcoming_instance_does_not_say_are_room_nowhere() ->
     assert failures({**document, "request": request}) == {"FailSpindles": 1}
 
 
-def test_virtual_cpus_that_are_too_many_are_told_with_what_the_ratio_allows() -> None:
+def test_virtual_cpus_that_are_too_many_are_reported_with_what_the_ratio_allows() -> None:
     """The limit is cpus times the ratio of the policy, which is 4."""
     found = explain(json.dumps(one_node(vcpus=33)).encode(), Settings()).document(False)
     words = "virtual cpus in use would be 33, 8 cpus at ratio 4 allow 32"

@@ -53,7 +53,7 @@ def test_disk_without_spindles_is_what_the_closest_node_lacks() -> None:
     assert "node3 lacks the number of spindles of a disk" in info
 
 
-def test_disk_space_is_not_asked_of_who_has_all_disks_in_pools() -> None:
+def test_disk_space_with_all_disks_in_pools_is_not_checked() -> None:
     """A node's free disk does not limit an instance with all disks in pools; spindles still do."""
     pooled = instance("plain")
     pooled.draws = ((("lvm-vg", "vg"), 1024),)

@@ -63,7 +63,7 @@ def test_ask_allocate_of_several_and_in_a_group(tmp_path: Path) -> None:
         ("all", {"inst1", "inst2", "inst3", "inst4"}),
     ],
 )
-def test_ask_evacuate_is_about_who_is_on_the_node_in_that_role(
+def test_ask_evacuate_is_about_instances_on_the_node_in_that_role(
     mode: str, moved: set[str], tmp_path: Path
 ) -> None:
     """A short name is enough."""

@@ -358,7 +358,7 @@ def test_daemon_does_not_fill_the_memory(name: str, one_node: list[str]) -> None
     assert 0 < highest < 150 * 1024
 
 
-def test_drained_queue_is_told_once_and_at_once(tmp_path: Path) -> None:
+def test_drained_queue_is_reported_once_and_at_once(tmp_path: Path) -> None:
     """RAPI answers HTTP 500, and names the reason in ``message`` alone."""
     answers: Json = rapi_answers()
     with faulty_rapi(tmp_path, answers) as (server, reach):

@@ -92,7 +92,7 @@ def test_luxi_answer_that_is_late_is_an_error_that_names_the_limit(tmp_path: Pat
         client.close()
 
 
-def test_luxi_socket_that_nobody_serves_is_an_error_that_names_it(tmp_path: Path) -> None:
+def test_luxi_socket_without_a_server_is_an_error_that_names_it(tmp_path: Path) -> None:
     """No such file, no listener, and a name that is too long for a socket."""
     with fake_luxi(tmp_path, lambda *_: 1) as server:
         pass

@@ -105,7 +105,7 @@ def test_rapi_answer_that_is_cut_off_is_an_error(tmp_path: Path) -> None:
         RapiClient(server.address, cacert=server.cacert).get("/2/x", Deadline(PATIENCE))
 
 
-def test_rapi_certificate_that_nobody_vouches_for_is_rejected(server: FakeRapi) -> None:
+def test_rapi_certificate_without_a_trusted_issuer_is_rejected(server: FakeRapi) -> None:
     """With --insecure the certificate is accepted."""
     with pytest.raises(LiveError, match="certificate is not trusted"):
         RapiClient(server.address).get("/2/a")

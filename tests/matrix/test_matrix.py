@@ -116,7 +116,7 @@ def test_rules_all_apply_to_something() -> None:
     assert [words for _, _, words in RULES if words not in used] == []
 
 
-def test_table_tells_of_every_feature_where_it_is_tested_and_where_not() -> None:
+def test_table_shows_where_every_feature_is_tested_and_where_not() -> None:
     """The matrix as documentation, as ``make matrix`` prints it."""
     text = "\n".join(table())
     assert [line for line in text.splitlines() if not line.startswith(" ")] == list(FEATURES)
@@ -139,7 +139,7 @@ WORDS = "tag iallocator:prority:7 is unknown: iallocator:priority is meant, perh
 
 @pytest.mark.parametrize("path", ANSWERED)
 @pytest.mark.parametrize("owner", ["subject", "node"])
-def test_misspelt_tag_is_told_wherever_it_was_to_decide(path: str, owner: str) -> None:
+def test_misspelt_tag_is_reported_wherever_it_was_to_decide(path: str, owner: str) -> None:
     """A misspelt tag of the requested instance and of a node is reported."""
     column = PATHS[path]
     scene = column.scene(column.kinds[0], False)

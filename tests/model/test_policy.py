@@ -64,7 +64,7 @@ def test_policy_with_several_violations_gives_the_first_reason(
     assert policy((LOW, HIGH)).rejects(instance(**{**wrong, **members}), False) == reason
 
 
-def test_policy_below_the_minimum_is_told_before_above_the_maximum() -> None:
+def test_policy_below_the_minimum_is_reported_before_above_the_maximum() -> None:
     """The whole minimum is tested before the maximum: too few disks before too much memory."""
     odd = instance(memory=9999, vcpus=3, spindle_use=3, sizes=())
     assert policy((LOW, HIGH)).rejects(odd, False) == "FailDiskCount"

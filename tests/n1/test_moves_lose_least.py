@@ -105,7 +105,7 @@ def crowded() -> Json:
     return cluster({"west": 2, "east": 1}, memory=8000, instances=residents)
 
 
-def test_change_group_under_no_worse_to_where_somebody_would_be_lost_is_rejected() -> None:
+def test_change_group_under_no_worse_that_loses_an_instance_is_rejected() -> None:
     """The move is optional: no instance of the group loses the node that it would restart on."""
     document = crowded()
     request = {"type": "change-group", "instances": ["mover"], "target_groups": ["uuid-west"]}
@@ -117,7 +117,7 @@ def test_change_group_under_no_worse_to_where_somebody_would_be_lost_is_rejected
     assert not asked(document, **request)["result"][1]
 
 
-def test_change_group_under_no_worse_goes_to_the_node_where_nobody_would_be_lost() -> None:
+def test_change_group_under_no_worse_chooses_the_node_that_loses_no_instance() -> None:
     """The emptiest node is the only one with room for the largest."""
     residents = {
         name: instance(node, memory=memory, disk_template="rbd")
@@ -134,7 +134,7 @@ def test_change_group_under_no_worse_goes_to_the_node_where_nobody_would_be_lost
     assert (name, nodes) == ("mover", ["node3"])
 
 
-def test_relocate_under_no_worse_tells_what_is_lost_more() -> None:
+def test_relocate_under_no_worse_reports_what_is_lost_more() -> None:
     """There is one node to go to, and an instance needed its memory in a failure."""
     residents = {
         "large": instance("node1", memory=5000, disk_template="rbd"),
@@ -149,7 +149,7 @@ def test_relocate_under_no_worse_tells_what_is_lost_more() -> None:
     assert "more than before is lost if node1 (" in found["info"]
 
 
-def test_evacuation_of_a_dead_node_under_no_worse_counts_who_is_down_as_lost() -> None:
+def test_evacuation_of_a_dead_node_under_no_worse_counts_stopped_instances_as_lost() -> None:
     """Back on the only node that is left it cannot be saved again: but it was lost already."""
     residents = {
         "down": instance("node1", memory=1000, disk_template="rbd"),

@@ -200,7 +200,7 @@ def test_sums_of_parts_tell_what_the_search_says(monkeypatch: pytest.MonkeyPatch
     [("no-new", 14000, True), ("no-new", 16000, False), ("no-worse", 14000, False),
      ("no-worse", 16000, False), ("off", 14000, True), ("off", 16000, True)],
 )  # fmt: skip
-def test_more_memory_that_saves_somebody_forbids_only_by_no_new(
+def test_more_memory_that_saves_an_instance_forbids_only_by_no_new(
     mode: str, memory: int, placed: bool
 ) -> None:
     """The example of docs/explanation/n1.md: 2000 MiB more on node2 allow a restart."""

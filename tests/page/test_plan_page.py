@@ -70,7 +70,7 @@ def test_page_of_a_plan_is_one_file_that_needs_nothing_else(write: Write) -> Non
     assert text.count("&lt;img src=x onerror=alert(1)&gt;") > 1
 
 
-def test_page_of_a_plan_tells_every_move_with_a_reason(write: Write) -> None:
+def test_page_of_a_plan_shows_every_move_with_a_reason(write: Write) -> None:
     """The cells in the column `Why` are never empty."""
     text = write("balance", crowded()).read_text()
     rows = re.findall(r'<tr id="move-\d+">(.*?)</tr>', text)

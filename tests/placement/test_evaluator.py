@@ -40,7 +40,7 @@ def test_rejection_of_a_move_that_nothing_hinders_is_none() -> None:
     assert rejection(shared(), (1,)) == ""
 
 
-def test_rejection_by_a_limit_tells_the_numbers_of_the_node() -> None:
+def test_rejection_by_a_limit_reports_the_numbers_of_the_node() -> None:
     """1000 MiB are free, and some must remain."""
     made = shared()
     made["nodes"]["node2"]["free_memory"] = 1000

@@ -70,14 +70,14 @@ def test_nearest_miss_with_compat_hail_is_not_told() -> None:
     assert "closest" not in info(request, "--compat=hail")
 
 
-def test_nearest_miss_of_relocation_is_told() -> None:
+def test_nearest_miss_of_relocation_is_reported() -> None:
     """No node can be the new secondary."""
     held = {"a": instance("node1", "node2", memory=4096)}
     request = relocate(cluster(3, instances=held, changes={"node3": {"free_memory": 3120}}), "a")
     assert "; closest: node1/node3: node3 lacks 977 MiB memory (for a failover" in info(request)
 
 
-def test_nearest_miss_of_no_worse_names_who_is_lost_by_it() -> None:
+def test_nearest_miss_of_no_worse_names_the_instance_that_cannot_be_restarted() -> None:
     """The large instance is not named, because it cannot be restarted in any case."""
     held = {
         "big": instance("node1", disk_template="rbd", memory=9000),

@@ -190,7 +190,7 @@ ASKED = 40
 """Number of sizes of each sequence that are requested one by one."""
 
 
-def test_sizes_told_to_be_rejected_alike_are_rejected_so_when_each_is_asked_for(
+def test_sizes_rejected_alike_are_rejected_when_each_is_requested(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],

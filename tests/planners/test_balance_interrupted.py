@@ -120,7 +120,7 @@ def test_balance_interrupted_in_the_first_scan_prints_an_empty_plan(
 
 
 @pytest.mark.parametrize("asked", [1, 2])
-def test_balance_interrupted_while_judged_keeps_its_moves(
+def test_balance_interrupted_while_checked_keeps_its_moves(
     asked: int,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],

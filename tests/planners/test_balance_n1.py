@@ -99,7 +99,7 @@ def test_balance_takes_the_next_best_move_where_the_best_breaks_n1() -> None:
         assert any(a != b for a, b in zip(free, kept)), seed
 
 
-def test_balance_says_whose_failure_holds_it_back() -> None:
+def test_balance_names_the_failure_that_prevents_moves() -> None:
     """With strict the plan is empty, and the reason names the node and the instance."""
     homes = {"big": (1, 7900), "a": (2, 1000), "b": (2, 1000), "c": (3, 300), "d": (4, 300)}
     held = {

@@ -271,7 +271,7 @@ def test_capacity_interrupted_says_what_fitted_so_far(monkeypatch: pytest.Monkey
     assert ended["after"]["instances"] == ended["count"]
 
 
-def test_capacity_says_nothing_where_nobody_waits_for_it() -> None:
+def test_capacity_without_a_reader_reports_no_progress() -> None:
     """Progress is for terminals; the tests of commands check it."""
     assert ask(*SIMULATED, "--disk-template=plain")[2] == ""
 

@@ -276,7 +276,7 @@ def test_check_without_simulation_loads_no_array_library(tmp_path: Path) -> None
     assert done.returncode == 0
 
 
-def test_check_out_of_time_before_balancing_begins_still_tells_what_is_wrong(
+def test_check_out_of_time_before_balancing_begins_still_reports_what_is_wrong(
     tmp_path: Path, capsys: Output, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Health is shown, no plan is made, and stderr has the reason; the status is not 130."""

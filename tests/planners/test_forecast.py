@@ -218,7 +218,7 @@ def test_forecast_leaves_damaged_files_out_by_name(tmp_path: Path, capsys: Outpu
                for name in ("cut.json", "bytes.json", "packed.json", "list.json"))  # fmt: skip
 
 
-def test_forecast_waits_for_nobody_to_write_into_a_pipe(
+def test_forecast_does_not_wait_for_a_writer_of_a_pipe(
     tmp_path: Path, capsys: Output, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An entry that is not a regular file is skipped by name, and not opened."""

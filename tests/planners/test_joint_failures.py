@@ -32,7 +32,9 @@ def check(folder: Path, document: Json, *words: str) -> int:
     return main(["check", *words, str(path)])
 
 
-def test_pairs_and_racks_name_who_is_lost(tmp_path: Path, capsys: Output) -> None:
+def test_pairs_and_racks_name_the_instances_that_cannot_be_restarted(
+    tmp_path: Path, capsys: Output
+) -> None:
     """An instance cannot be restarted if both of its nodes fail; all others can."""
     check(tmp_path, racks(), "--json", *ASKED)
     document = json.loads(capsys.readouterr().out)

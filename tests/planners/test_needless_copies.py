@@ -82,7 +82,7 @@ def test_wandering_instances_go_to_their_last_place_directly(template: str) -> N
             assert len(made) == needed, (seed, instance.name)
 
 
-def test_detour_that_makes_room_is_kept() -> None:
+def test_temporary_move_that_frees_capacity_is_kept() -> None:
     """Two exchange their nodes, which have no room for both: one steps aside, and that stays so."""
     cluster = _cluster("rbd", 1, fullness=0.95)
     first, second = cluster.instances[0], cluster.instances[1]
@@ -121,7 +121,7 @@ def _detours(whole: Json, plan: Json) -> list[str]:
     ]
 
 
-def test_squeeze_plans_have_no_needless_detour(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_squeeze_plans_have_no_needless_temporary_move(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few instances are copied again, and no legal plan has a shorter way for one of them."""
     plans = list(_plans())
     again = sum(len(_detours(whole, plan)) for whole, plan in plans)

@@ -123,7 +123,7 @@ def _walked(found: Json, options: tuple[str, ...], plan: Json, random: Random) -
         *(pytest.param(range(k, k + 20), marks=pytest.mark.slow) for k in range(14, 414, 20)),
     ],
 )
-def test_reboots_in_any_order_of_their_steps_leave_everybody_alone(
+def test_reboots_in_any_order_of_their_steps_stop_no_instance(
     seeds: Iterable[int], tmp_path: Path, capsys: Capture
 ) -> None:
     """No instance is on a rebooted node or lacks memory, and all instances return."""

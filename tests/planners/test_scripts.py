@@ -125,7 +125,7 @@ def two_nodes(program: str | None = None, first: str = "node1") -> Cluster:
     return Cluster("cluster.example.com", (), [group], nodes, [])
 
 
-def test_command_with_a_name_that_looks_like_an_option_tells_it_apart() -> None:
+def test_command_with_a_name_like_an_option_separates_it() -> None:
     """``--`` ends the options of Ganeti's programs."""
     cluster = two_nodes(first="-n")
     one = instance("rbd", name="-f", nodes=(1,))

@@ -59,7 +59,7 @@ def test_squeeze_takes_preferred_nodes_first_and_avoided_ones_last() -> None:
     assert plan["nodes"] == ["node4", "node3", "node2"]
 
 
-def test_squeeze_leaves_mirrored_instances_alone_unless_told() -> None:
+def test_squeeze_leaves_drbd_instances_by_default() -> None:
     """Drbd instances, and their secondaries, are moved with --drbd only."""
     document = cluster(4, instances={"web": instance("node2", "node3")})
     plan = plan_of("squeeze", document, *MASTER)

@@ -133,7 +133,7 @@ def test_squeeze_leaves_every_failure_survivable_that_was(search: str) -> None:
     assert freed["off"] > freed["no-new"] >= freed["strict"] > 0
 
 
-def test_squeeze_says_whose_failure_keeps_a_node_on() -> None:
+def test_squeeze_names_the_failure_that_keeps_a_node_on() -> None:
     """The reason names the node and the instance that could not be restarted."""
     held = {f"i{k}": instance(f"node{k}", disk_template="rbd") for k in (1, 2)}
     document = cluster(2, instances=held)

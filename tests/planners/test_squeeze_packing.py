@@ -65,7 +65,7 @@ def test_squeeze_balances_once_where_packing_answers(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize(("template", "option"), [("rbd", "--all"), ("drbd", "--drbd")])
-def test_packing_brings_back_who_is_on_an_offline_node(
+def test_packing_moves_instances_off_an_offline_node(
     template: str, option: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A group with such a node is squeezed as others are: balancing is not what frees the nodes."""
@@ -132,7 +132,7 @@ def test_packing_looks_at_what_a_mirror_that_stays_reserves() -> None:
     assert (plan["nodes"], plan["moves"]) == ([], [])
 
 
-def test_packed_plan_whose_scores_nobody_has_time_for_is_kept(
+def test_packed_plan_without_time_for_scores_is_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Time is up before anything is balanced, and again while scores are worked out."""

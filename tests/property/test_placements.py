@@ -121,9 +121,7 @@ def test_allocated_and_failed_together_are_the_batch() -> None:
 
 @pytest.mark.parametrize("options", [(), ("--inter-group=yes",)], ids=" ".join)
 @pytest.mark.parametrize("kind", MOVES[1:])
-def test_jobs_carried_out_lead_to_the_nodes_that_are_told(
-    kind: str, options: tuple[str, ...]
-) -> None:
+def test_executed_jobs_lead_to_the_reported_nodes(kind: str, options: tuple[str, ...]) -> None:
     """The opcodes of a job concern its instance, and end at the nodes of the result."""
     for seed in SEEDS:
         request = seeded(seed, kind)

@@ -37,7 +37,7 @@ def test_score_reported_equals_score_counted_again(kind: str, options: tuple[str
     assert not wrong, "\n".join(wrong)
 
 
-def test_secondary_of_an_offline_primary_is_not_judged_by_shared_locations() -> None:
+def test_secondary_of_an_offline_primary_is_not_checked_by_shared_locations() -> None:
     """Locations count over online nodes only, so an offline primary shares none."""
     document = cluster(
         nodes=4,

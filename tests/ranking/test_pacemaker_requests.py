@@ -163,7 +163,7 @@ def test_group_is_that_of_the_best_node(kind: str, seed: int) -> None:
         assert entry["nodes"] == ([expected] if expected else [])
 
 
-def test_batch_chooses_by_priority_and_is_told_in_the_order_of_the_request() -> None:
+def test_batch_chooses_by_priority_and_is_reported_in_the_order_of_the_request() -> None:
     """The last instance of the request may be placed first."""
     document = cluster(nodes=2, memory=65536)
     for name, amount in (("node1", 2), ("node2", 3)):

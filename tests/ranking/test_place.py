@@ -188,7 +188,7 @@ def test_strategy_of_place_may_come_by_tag(
     assert json.loads(capsys.readouterr().out)["strategy"] == "pacemaker-minimal"
 
 
-def test_circle_of_free_capacity_is_told() -> None:
+def test_circle_of_free_capacity_is_reported() -> None:
     """If b has more than c, c more than d, and d more than b, names decide."""
     document = cluster(nodes={"default": 4})
     amounts = {"node1": (0, 0, 0), "node2": (1, 2, 3), "node3": (3, 1, 2), "node4": (2, 3, 1)}

@@ -197,7 +197,7 @@ def test_place_stops_nothing_because_its_node_has_too_little() -> None:
     assert set(found["placement"].values()) == {"node1"}
 
 
-def test_place_ignores_soft_limits_only_for_who_has_nowhere_else_to_go() -> None:
+def test_place_ignores_soft_limits_only_for_instances_without_another_node() -> None:
     """An evacuated instance goes to a node with its exclusion tag only if there is no other."""
     instances = {
         name: instance(home, disk_template="rbd", tags=["role:a"])
@@ -298,7 +298,7 @@ def test_place_says_nothing_of_a_search_that_found_no_more(
     assert (json.loads(said.out)["placement"]["x"], said.err) == (None, "")
 
 
-def test_place_stops_nobody_for_what_does_not_run_and_cannot_move() -> None:
+def test_place_stops_no_instance_for_a_stopped_one_that_cannot_move() -> None:
     """A stopped instance keeps its disks on its node, and prevents no other instance."""
     apart = ["iallocator:separate:must:db"]
     down = {

@@ -31,7 +31,7 @@ def _shared(home: str, *tags: str, memory: int = 512) -> Json:
 
 
 @pytest.mark.parametrize("mirror", [OFFLINE, DRAINED], ids=["offline", "drained"])
-def test_place_leaves_out_whose_mirror_cannot_take_over_and_who_follows(mirror: Json) -> None:
+def test_place_leaves_out_an_instance_without_failover_and_its_dependents(mirror: Json) -> None:
     """An instance on a dead primary moves only through its secondary."""
     given = cluster(
         4,
@@ -88,7 +88,7 @@ def test_place_keeps_n1_where_a_mirror_stays_on_a_drained_node() -> None:
     assert place(given)["web"] == "node2"  # its failure is not tolerated already
 
 
-def test_place_leaves_whole_who_finds_no_way_and_places_the_rest() -> None:
+def test_place_leaves_instances_without_a_route_and_places_the_others() -> None:
     """Two instances block each other and cannot be stopped: their colocation groups stay, too."""
     stays = "iallocator:keep-running"
     given = cluster(
@@ -106,7 +106,7 @@ def test_place_leaves_whole_who_finds_no_way_and_places_the_rest() -> None:
     assert place(given, "--n1=off") == expected
 
 
-def test_place_brings_back_by_default_who_could_not_be_saved_again() -> None:
+def test_place_moves_back_by_default_instances_that_cannot_be_restarted_again() -> None:
     """An instance on a drained node is lost already, so N+1 stops no instance for it."""
     given = cluster(
         4,

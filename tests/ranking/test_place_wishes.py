@@ -70,7 +70,7 @@ class World:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_exact_search_breaks_the_cheapest_wishes_between_those_that_move(
+def test_exact_search_violates_the_cheapest_soft_constraints_between_moved_instances(
     seed: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The penalty equals that of the best placement by brute force."""

@@ -83,7 +83,7 @@ def test_n1_of_a_group_counts_there_alone() -> None:
     assert placed == {"default": ["node2"], "annex": []}
 
 
-def test_config_tells_values_and_origins() -> None:
+def test_config_reports_values_and_origins() -> None:
     """One setting from each source, and one that a group has of its own."""
     made = document(
         cluster="iallocator:strategy:minimal iallocator:n1:off", annex="iallocator:seed:4"

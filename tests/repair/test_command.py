@@ -68,7 +68,7 @@ def test_every_kind_of_damage_gets_its_repair_and_a_place() -> None:
         assert len(set(entry["to"])) == (1 if entry["instance"] == "plain" else 2)
 
 
-def test_repair_that_is_not_allowed_is_told_and_marked() -> None:
+def test_repair_that_is_not_allowed_is_reported_and_marked() -> None:
     """A tag says that permission lacks; if an instance has no tag of ours, none is written."""
     document = cluster(3, instances={"a": instance("node1", "node2")})
     document["nodes"]["node1"]["offline"] = True
@@ -248,7 +248,7 @@ def test_reinstallation_is_carried_out_in_order(tmp_path: Path) -> None:
         assert _results(world) == ["success"]
 
 
-def test_page_of_repairs_tells_everybody_and_both_ends(tmp_path: Path) -> None:
+def test_page_of_repairs_shows_all_instances_and_both_ends(tmp_path: Path) -> None:
     """All instances with reasons, nodes before and after, and the steps; names are text."""
     pytest.importorskip("jinja2", reason="the template library is not installed")
     evil = "<img src=x>"

@@ -39,7 +39,7 @@ def test_answer_of_command_case_fits_its_schema(case: Path) -> None:
 
 
 @every_case
-def test_readme_of_command_case_tells_scenario_and_outcome(case: Path) -> None:
+def test_readme_of_command_case_reports_scenario_and_outcome(case: Path) -> None:
     """The README of a case says what it is about and what the expected result is."""
     text = (case / "README").read_text(encoding="utf-8")
     assert text.startswith("The scenario is ")

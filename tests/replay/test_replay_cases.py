@@ -78,7 +78,7 @@ def test_request_of_case_is_valid_unless_its_answer_is_an_error(case: Path) -> N
 
 
 @every_case
-def test_readme_of_case_tells_scenario_and_outcome(case: Path) -> None:
+def test_readme_of_case_reports_scenario_and_outcome(case: Path) -> None:
     """The README of a case says what it is about and what the expected result is."""
     text = (case / "README").read_text(encoding="utf-8")
     assert text.startswith("The scenario is ")

@@ -111,7 +111,7 @@ def test_differences_of_equal_documents_are_none(stored: object, now: object) ->
         ({"a": {}}, {"a": {"é": "ü"}}, 'a/é: (absent) → "ü"'),
     ],
 )
-def test_difference_of_values_is_told_with_its_place(
+def test_difference_of_values_is_reported_with_its_place(
     stored: object, now: object, difference: str
 ) -> None:
     """Booleans are no numbers, and what is missing is not null."""

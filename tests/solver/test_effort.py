@@ -81,7 +81,7 @@ def test_exact_search_broken_off_anywhere_places_no_fewer_than_greedy(
 
 
 @pytest.mark.parametrize(("movable", "ended"), [(False, False), (True, True)])
-def test_evacuation_lists_the_places_of_all_only_where_who_failed_has_one(
+def test_evacuation_lists_all_placements_only_if_the_failed_instance_has_one(
     movable: bool, ended: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The places of the other instances are not enumerated if the plain instance cannot be placed.

@@ -31,7 +31,7 @@ def test_size_is_read_as_htools_read_it(text: str, mebibytes: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "g", "1.5g", "-1g", "1k", "1b", "1gi", "1 g b", "0x1", "١"])
-def test_size_that_is_none_is_told_apart(text: str) -> None:
+def test_invalid_size_is_distinguished(text: str) -> None:
     """Text that is not a size is rejected."""
     assert parse_size(text) is None
 

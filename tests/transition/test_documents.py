@@ -150,7 +150,7 @@ def test_balance_has_a_transition_and_draws_it(name: str, tmp_path: Path) -> Non
     assert f"Transition: {len(steps)} step" in lines
 
 
-def test_explain_tells_the_transition() -> None:
+def test_explain_reports_the_transition() -> None:
     """The steps are in a table with their dependencies."""
     from iallocator.explain.explain import explain
     from iallocator.options.settings import Settings

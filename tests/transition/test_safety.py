@@ -233,14 +233,14 @@ def test_arrival_where_too_much_is_in_use_cannot_spend_what_settles_it() -> None
     }
 
 
-def test_room_is_handed_on_so_that_nobody_waits_without_need() -> None:
+def test_capacity_is_handed_on_without_needless_dependencies() -> None:
     """A step after both departures uses the capacity that the other step does not need."""
     first, second = step(frees=1), step(frees=1)
     both, one = step(takes=1, after=[first, second]), step(takes=1, after=[second])
     assert waits([first, second, both, one], 0)[3] == {1: "the step before"}
 
 
-def test_reason_of_a_step_that_lacks_nothing_names_nobody_it_waits_for() -> None:
+def test_reason_of_a_step_that_lacks_nothing_names_no_other_instance() -> None:
     """A search that ends early reports it; formerly the text was "waits for , which ..."."""
     one = Step(FAILOVER, instance=machine("one", (0,), 5))
     found = ScheduleResult([], [one], {KEY: 5}, looks=0)

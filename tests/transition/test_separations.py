@@ -118,7 +118,9 @@ CASES = [(seed, drbd) for drbd in (False, True) for seed in seeds(20, 60)]
 
 
 @pytest.mark.parametrize(("seed", "drbd"), CASES)
-def test_planned_transition_lets_nobody_meet_at_any_moment(seed: int, drbd: bool) -> None:
+def test_planned_transition_keeps_separate_instances_apart_at_any_moment(
+    seed: int, drbd: bool
+) -> None:
     """Separations that hold at the beginning and the end hold always, in any overlap."""
     case = Case(seed, drbd)
     transition = plan_transition(case.state, case.wanted, demands=case.demands)
@@ -141,7 +143,7 @@ def test_peaceful_cases_are_many_and_some_of_them_need_waits() -> None:
 
 
 @pytest.mark.parametrize("seed", seeds(20, 60))
-def test_moves_that_are_legal_in_turn_meet_nobody_side_by_side(seed: int) -> None:
+def test_legal_moves_keep_separate_instances_apart_side_by_side(seed: int) -> None:
     """Moves in an order that keeps separations depend on each other where they would overlap."""
     case = Case(seed)
     moves, where = [], dict(case.state.where)
@@ -196,7 +198,7 @@ def test_those_apart_by_failure_domain_wait_for_each_other() -> None:
     assert kinds == ["failover", "migrate", "start", "stop"]
 
 
-def test_each_who_shares_a_node_for_a_while_is_told() -> None:
+def test_each_instance_that_shares_a_node_temporarily_is_reported() -> None:
     """Two fail over to one node off a dead node, one after the other; a third stays there."""
     stays, one, other = (
         machine(name, nodes, 1) for name, nodes in (("a", (1, 3)), ("b", (0, 1)), ("c", (0, 1)))
@@ -217,7 +219,7 @@ def test_each_who_shares_a_node_for_a_while_is_told() -> None:
     assert transition.shares == {("b", 1), ("c", 1)}
 
 
-def test_only_who_shares_a_node_meets_others_there() -> None:
+def test_only_instances_in_shares_meet_on_a_node() -> None:
     """One instance passes through before another arrives; only a third one meets that one."""
     first, stays, third = (machine(name, (0, 1), 1) for name in "abc")
     for each in (first, stays, third):
@@ -255,7 +257,7 @@ def test_ways_round_are_looked_for_unless_the_rooms_are_too_many(
     assert rooms == [[(node, tag) for node in range(nodes) for tag in tags] for nodes in (3, 2)]
 
 
-def test_those_who_share_a_node_in_the_end_have_room_for_as_many() -> None:
+def test_instances_that_share_a_node_in_the_end_have_units_for_all() -> None:
     """On the initial nodes there are too many; an instance that stays stopped is placed nowhere."""
     held = [machine(name, (0,), 1) for name in ("vm1", "vm2", "vm3")]
     for one in held:

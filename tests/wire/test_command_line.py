@@ -17,7 +17,9 @@ from .rejections import good
 
 
 @pytest.mark.parametrize("arguments", [(), ("--validate",), ("--help",), ("--version",)])
-def test_command_nobody_reads_stdout_is_said(arguments: tuple[str, ...], tmp_path: Path) -> None:
+def test_command_without_a_reader_of_stdout_is_reported(
+    arguments: tuple[str, ...], tmp_path: Path
+) -> None:
     """As in `| head -c0`: the reader is gone."""
     request = tmp_path / "request.json"
     request.write_bytes(good())

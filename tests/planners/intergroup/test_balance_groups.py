@@ -94,7 +94,7 @@ def test_balance_groups_keeps_to_partitions() -> None:
     assert by_group(plan)["g3"]["reason"] == "shares no external storage with another group"
 
 
-def test_balance_groups_stops_where_it_is_told() -> None:
+def test_balance_groups_stops_at_its_limit() -> None:
     """Limits are the number of moves, the traffic, and the gain."""
     for options, count, reason in (
         (["--max-length=1"], 1, "the limit of 1 moves is reached"),

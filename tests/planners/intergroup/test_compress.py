@@ -167,7 +167,7 @@ def test_compress_says_that_it_is_impossible_where_that_is_proved() -> None:
     assert reason == ("fills 3 places of 3000 MiB memory, the others have 2 (proved)")
 
 
-def test_compress_at_once_moves_nobody_to_where_another_has_not_left_yet() -> None:
+def test_compress_at_once_moves_no_instance_to_an_occupied_node() -> None:
     """The first goes to the rack that the second leaves, the second where it alone fits."""
     apart = "iallocator:separate:must:web:rack"
     instances = {

@@ -56,7 +56,7 @@ def test_packed_moves_are_each_allowed_when_they_are_made(mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", ["no-new", "no-worse"])
-def test_packed_where_nobody_asks_for_room_loses_no_more(mode: str) -> None:
+def test_packed_without_a_request_for_room_loses_no_more(mode: str) -> None:
     """By exact search no failure loses more than before, also where most are lost already."""
     found = lost = 0
     for seed in seeds(40, 2000, 7000):

@@ -90,7 +90,7 @@ def test_plan_between_groups_keeps_every_promise(seed: int, command: str) -> Non
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_redistribute_tells_the_health_of_the_model(seed: int) -> None:
+def test_redistribute_reports_the_health_of_the_model(seed: int) -> None:
     """States are those before the plan; repaired and healthy groups are healthy after it."""
     document = random_super_cluster(seed)
     plan = plan_of("redistribute", document)

@@ -107,7 +107,7 @@ def alone(world: World) -> list[int]:
     return [k for k in single if k not in world.apart]
 
 
-def test_evacuation_gets_the_fewest_moves_of_bystanders() -> None:
+def test_evacuation_gets_the_fewest_moves_of_other_instances() -> None:
     """One or two instances leave a node; no other instance moves to the evacuated node."""
     counts = set()
     for seed in range(16):
@@ -122,7 +122,7 @@ def test_evacuation_gets_the_fewest_moves_of_bystanders() -> None:
     assert {None, 0, 2} <= counts
 
 
-def test_change_of_group_gets_the_fewest_moves_of_bystanders() -> None:
+def test_change_of_group_gets_the_fewest_moves_of_other_instances() -> None:
     """Room is made in the target group, by moving its own instances."""
     counts = set()
     for seed in range(16):
@@ -137,7 +137,7 @@ def test_change_of_group_gets_the_fewest_moves_of_bystanders() -> None:
     assert {0, 1} <= counts
 
 
-def test_unit_is_told_as_one_in_the_plan() -> None:
+def test_unit_is_one_move_in_the_plan() -> None:
     """Both moves name the colocation group; two other moves would suffice, but copy more."""
     world = World(Random(0))
     world.sizes = [1000, 1000, 2400, 2400, 7000]
@@ -258,7 +258,7 @@ def test_unit_that_would_cost_a_survivor_waits_for_the_room() -> None:
     assert [move["instance"] for move in plan["moves"]] == ["d", "a", "b"]
 
 
-def test_unit_is_judged_by_failures_as_a_whole() -> None:
+def test_unit_is_checked_by_failures_as_a_whole() -> None:
     """Between the moves of a and b, a failure of node1 loses less than before, then more.
 
     It loses two at first and two at the end, and as much memory.

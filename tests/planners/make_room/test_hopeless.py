@@ -43,7 +43,7 @@ def who_never_moves() -> Json:
 
 
 @pytest.mark.parametrize("document", [unit_that_parts(), larger_than_all(), who_never_moves()])
-def test_room_that_nobody_could_make_is_not_searched(
+def test_room_that_cannot_be_made_is_not_searched(
     document: Json, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No moves of other instances help, and a proof shows it."""

@@ -192,7 +192,7 @@ def test_moves_of_other_instances_let_an_evacuation_succeed() -> None:
     assert "would fit after 1 migration: b from node2 to node3" in answer["info"]
 
 
-def test_bystanders_let_instances_change_their_group() -> None:
+def test_moves_of_other_instances_let_instances_change_their_group() -> None:
     """The other group has room on no node, until one of its instances moves."""
     instances = {
         "a": shared("node1", 5000), "b": shared("node2", 3500), "c": shared("node3", 4000),
@@ -217,7 +217,9 @@ def test_document_without_a_request_is_rejected() -> None:
     assert ask(cluster(2), "make-room")[0] == 2
 
 
-def test_cluster_without_a_request_is_told_what_is_missing(tmp_path: Path, capsys: Output) -> None:
+def test_cluster_without_a_request_is_reported_what_is_missing(
+    tmp_path: Path, capsys: Output
+) -> None:
     """The cluster comes from elsewhere, and the file has nothing in it."""
     (tmp_path / "nothing").write_bytes(b"\n")
     assert main(["make-room", "--simulate=p,3,9g,9g,9", str(tmp_path / "nothing")]) == 2
