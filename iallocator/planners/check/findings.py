@@ -26,7 +26,7 @@ KINDS = {
     "policy": "nodes and instances outside the policy",
     "split": "instances whose nodes are in two groups",
     "location": "instances badly placed by location",
-    "musts": "instances that break a must",
+    "musts": "instances that violate a hard constraint",
 }
 """Kind of a finding -> what is counted: nodes or instances."""
 

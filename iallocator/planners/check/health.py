@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
 
-__all__ = ["BrokenMusts", "examine", "unexamined"]
+__all__ = ["ViolatedConstraints", "examine", "unexamined"]
 
 
-class BrokenMusts:
+class ViolatedConstraints:
     """The hard constraints that are violated on `state`, which must not change."""
 
     def __init__(self, state: State, relations: Relations) -> None:
@@ -73,7 +73,7 @@ def examine(
     units = None if relations is None else relations.units()
     modes = by_group or {}
     rules = {mode: Rules(mode, units, deadline) for mode in {n1, *modes.values()}}
-    musts = None if relations is None else BrokenMusts(state, relations)
+    musts = None if relations is None else ViolatedConstraints(state, relations)
     return [
         _Examination(state, group, rules[modes.get(group.index, n1)], min_disk, musts).result()
         for group in state.cluster.groups
@@ -107,7 +107,7 @@ class _Examination:
         group: Group,
         rules: Rules,
         min_disk: float,
-        musts: BrokenMusts | None,
+        musts: ViolatedConstraints | None,
     ) -> None:
         self._musts = musts
         self._state = state
