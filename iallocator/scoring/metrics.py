@@ -87,7 +87,7 @@ class Statistic:
 
 
 class _Noted:
-    """Stands for a `NodeView`, and notes which attributes a formula reads."""
+    """Replaces a `NodeView`, and records the attributes that a formula reads."""
 
     def __init__(self) -> None:
         self.read: list[str] = []
@@ -239,14 +239,14 @@ RESERVING = (N1_COUNT, RESERVED, RESERVED_TOTAL)
 """Positions of the statistics that change with the memory reserved on a node."""
 
 NO_CENTRES = (0.0,) * len(STATISTICS)
-"""Centres with which `values` are the plain ones."""
+"""Centres with which `values` returns the quantities themselves."""
 
 ROUNDING = 4e-14
-"""A variance below this share of the mean square is zero that was rounded."""
+"""A variance below this share of the mean square is a rounding error of zero."""
 
 
 def values(view: NodeView, centres: Sequence[float]) -> list[Quantity]:
-    """Per statistic what each node in `view` has, less the centre; 0 where it does not count."""
+    """Return for each statistic the values of `view` less the centre; 0 where no node counts."""
     online, stored = view.online, view.stored
     offline = 1 - online
     return [
@@ -257,7 +257,7 @@ def values(view: NodeView, centres: Sequence[float]) -> list[Quantity]:
 
 
 def counting(k: int, view: NodeView) -> Quantity:
-    """1 for the nodes of `view` that statistic `k` runs over, else 0."""
+    """Return 1 for the nodes of `view` that statistic `k` includes, else 0."""
     statistic = STATISTICS[k]
     if statistic.offline:
         return 1 - view.online
@@ -265,21 +265,21 @@ def counting(k: int, view: NodeView) -> Quantity:
 
 
 def value_of(k: int, view: NodeView, centre: float) -> Quantity:
-    """What `values` has at position `k`."""
+    """Return what `values` has at position `k`."""
     return (STATISTICS[k].value(view) - centre) * counting(k, view)
 
 
 def after_primary(view: NodeView, instance: Instance) -> NodeView:
-    """The nodes of `view`, each as if it were the primary of `instance` (tags aside)."""
+    """Return `view` with `instance` on each node as its primary, without the effect of tags."""
     return _hidden(view.plus(instance.as_primary, view.reserved), instance)
 
 
 def after_secondary(
     view: NodeView, instance: Instance, peers: Quantity, maximum: Callable[..., Quantity]
 ) -> NodeView:
-    """The nodes of `view`, each as if it were the secondary of `instance`.
+    """Return `view` with `instance` on each node as its secondary.
 
-    `peers` is the memory already reserved there for the instance's primary.
+    `peers` is the memory in MiB that the node already reserves for the primary of the instance.
     """
     reserved = view.reserved
     if instance.reserves:
@@ -288,28 +288,28 @@ def after_secondary(
 
 
 def _hidden(after: NodeView, instance: Instance) -> NodeView:
-    """The nodes after `instance` came, without spindles where it does not say how many it has."""
+    """Return `after` without spindles if `instance` does not state how many it uses."""
     if instance.hides_spindles:
         after.hide_spindles(not instance.forthcoming)
     return after
 
 
 def scope_group(cluster: Cluster, scope: Sequence[int]) -> int | None:
-    """The index of the group that is the scope of the statistics, or None for all nodes."""
+    """Return the index of the group that is the scope of the statistics; None for all nodes."""
     return None if len(scope) == len(cluster.nodes) else cluster.nodes[scope[0]].group.index
 
 
 class Totals:
-    """Sums of the statistics over a set of nodes, from which scores are made.
+    """Sums of the statistics over a set of nodes, from which the score follows.
 
     Attributes
     ----------
     counts:
-        Per statistic the number of nodes that it runs over; see `node_counts`.
+        For each statistic, the number of nodes that it includes; see `node_counts`.
     centres:
-        Per statistic the mean before any change (0 for those that are summed).
+        For each statistic, the mean before any change; 0 for those that are summed.
     sums, squares:
-        Per statistic, of the values less the centre.
+        For each statistic, of the values less the centre.
     """
 
     __slots__ = ("centres", "counts", "squares", "sums")
@@ -328,7 +328,7 @@ class Totals:
 
 
 def node_counts(online: int, offline: int, stored: int) -> list[int]:
-    """Per statistic how many nodes it runs over; 1 if none, so that means exist.
+    """Return for each statistic the number of nodes that it includes; at least 1.
 
     `stored` are the online nodes that may have storage of their own.
     """
@@ -336,11 +336,11 @@ def node_counts(online: int, offline: int, stored: int) -> list[int]:
 
 
 def spread(added: Quantity, square: Quantity, count: Quantity) -> Quantity:
-    """The variance of `count` values with this sum and sum of squares."""
+    """Return the variance of `count` values with this sum and sum of squares."""
     mean = added / count
     mean_square = square / count
     variance = mean_square - mean * mean
-    # what is left of two equal numbers is rounding, and its root would show
+    # the difference of two equal numbers is a rounding error, of which the root is not negligible
     return variance * (variance > ROUNDING * mean_square)
 
 
@@ -349,7 +349,7 @@ def terms(
     changes: Iterable[Change],
     sqrt: Callable[[Quantity], Quantity],
 ) -> list[Quantity]:
-    """The weighted terms of the score after `changes`, one per statistic.
+    """Return the weighted terms of the score after `changes`, one for each statistic.
 
     Cost: constant per candidate.  Their sum is the score; lower is better.
     """

@@ -1,4 +1,4 @@
-"""The kernel for small requests: one candidate after the other, without the array library.
+"""Score candidates of small requests one after the other, without the array library.
 
 Loading that library takes longer than scoring a few hundred candidates this way.
 """
@@ -42,16 +42,16 @@ if TYPE_CHECKING:
     from iallocator.scoring.metrics import Change
 
     Failing = tuple[Check, NodeView, NodeView]
-    """A limit that is broken, and the node before and after, from which it has its numbers."""
+    """The check of a limit that fails, and the views of the node before and after."""
 
     EarlierNodes = tuple[Kept[int, NodeView], Kept[int, list[Quantity]]]
-    """Each node, and what it has for each statistic, kept until the node changes."""
+    """The view of each node and its values of statistics, kept until the node changes."""
 
 __all__ = ["ScalarKernel", "kernel_of", "score_of", "terms_of"]
 
 
 class ScalarKernel:
-    """Scores over the nodes in `scope`, for the state at creation, or at the last `follow`.
+    """Scores over the nodes in `scope`, for the state at creation or at the last `follow`.
 
     `fixed` holds the capacities of every node of the cluster, see
     `iallocator.model.node_view.capacities`.
@@ -120,7 +120,7 @@ class ScalarKernel:
         self._stamps = {index: state.stamps[index] for index in scope}
 
     def follow(self) -> None:
-        """Take the nodes of the scope as they are now; only those that have changed cost time.
+        """Update the nodes of the scope from the state; the cost is O(1) for each changed node.
 
         The centres stay, so that after many renewals a new kernel is more exact.
         """
@@ -137,7 +137,7 @@ class ScalarKernel:
         totals.sums[DOMAINS] = self.state.domain_conflicts(self._group)
 
     def view(self, index: int) -> NodeView:
-        """Return node `index` as it is now."""
+        """Return the view of node `index` in the state."""
         state = self.state
 
         def compute() -> NodeView:
@@ -147,11 +147,11 @@ class ScalarKernel:
         return derived(self._views, index, state.stamps[index], compute)
 
     def score(self) -> float:
-        """The score as things are."""
+        """Return the score of the state."""
         return float(sum(terms(self.totals, (), sqrt)))
 
     def terms_of(self, instance: Instance, nodes: tuple[int, ...]) -> list[float]:
-        """The weighted terms of the score once `instance` is on `nodes`."""
+        """Return the weighted terms of the score with `instance` on `nodes`."""
         changes = [self._change(nodes[0], self._as_primary(instance, nodes[0]))]
         if len(nodes) > 1:
             after = self._as_secondary(instance, *nodes)
@@ -168,7 +168,7 @@ class ScalarKernel:
         rejections: Mapping[int, str],
         limits: LimitSet = ALL_LIMITS,
     ) -> ListedCandidates:
-        """Every node of `nodes` as the only node of `instance`.
+        """Return candidates with each of `nodes` as the only node of `instance`.
 
         `rejections` names the nodes that are out for a reason of their own.
         """
@@ -196,7 +196,7 @@ class ScalarKernel:
         limits: LimitSet = ALL_LIMITS,
         secondary_limits: LimitSet | None = None,
     ) -> RowCandidates:
-        """Every ordered pair of different nodes; `rejections` is about primaries.
+        """Return candidates with each ordered pair of nodes; `rejections` is about primaries.
 
         `limits` count for the primary; for the secondary too, unless its own are given.
         """
@@ -223,7 +223,7 @@ class ScalarKernel:
     def secondaries(
         self, instance: Instance, primary: int, nodes: Sequence[int], limits: LimitSet = ALL_LIMITS
     ) -> RowCandidates:
-        """Every node of `nodes` as the secondary of an instance that stays on `primary`."""
+        """Return candidates with each of `nodes` as the secondary of an instance on `primary`."""
         checks = checks_for(SECONDARY, instance, limits)
         firsts = {primary: self._change(primary, self._as_primary(instance, primary))}
         return self._rows(instance, [primary], firsts, nodes, checks, {})
@@ -231,7 +231,7 @@ class ScalarKernel:
     def mirror_rejections(
         self, instance: Instance, primary: int, nodes: Sequence[int], limits: LimitSet
     ) -> dict[int, str]:
-        """Why some of `nodes` cannot be the secondary of an instance on `primary`."""
+        """Return why some of `nodes` cannot be the secondary of an instance on `primary`."""
         checks = checks_for(SECONDARY, instance, limits)
         reasons = {
             node: self.secondary_rejection(instance, primary, node, checks) for node in nodes
@@ -247,7 +247,7 @@ class ScalarKernel:
         checks: Sequence[Check],
         failures: dict[str, int],
     ) -> RowCandidates:
-        """A row for each of `primaries`, empty where `firsts` has no change for it.
+        """Return a row for each of `primaries`, empty where `firsts` has no change for it.
 
         The secondaries, of `nodes`, have to pass `checks`; the others are counted.
         """
@@ -299,7 +299,7 @@ class ScalarKernel:
         return RowCandidates(primaries, fitting, rows, failures, results)
 
     def _mirror(self, instance: Instance, index: int, checks: Sequence[Check]) -> MirrorNode:
-        """Node `index` as the secondary for a primary for which it reserves nothing yet."""
+        """Return node `index` as the secondary for a primary for which it reserves nothing yet."""
         before = self.view(index)
         after = after_secondary(before, instance, 0, max)
         reason = _rejection(checks, before, after, instance)
@@ -309,7 +309,7 @@ class ScalarKernel:
     def _heavy(
         self, instance: Instance, primaries: Mapping[int, Change], nodes: Sequence[int]
     ) -> dict[int, list[tuple[int, float]]]:
-        """Primary -> the secondaries that must reserve more because of it, and how much then."""
+        """Return for each primary the secondaries that must reserve more for it, and how much."""
         heavy: dict[int, list[tuple[int, float]]] = {}
         if not instance.reserves:
             return heavy
@@ -325,7 +325,7 @@ class ScalarKernel:
     def _with_more_reserved(
         self, instance: Instance, mirror: MirrorNode, amount: float, start: Start
     ) -> tuple[str | None, float]:
-        """Why a secondary cannot reserve `amount` MiB, or what that adds to the score."""
+        """Return why a secondary cannot reserve `amount` MiB, or what that adds to the score."""
         usual = mirror.after.reserved
         mirror.after.reserved = amount
         reason = _rejection(mirror.checks, self.view(mirror.index), mirror.after, instance)
@@ -341,7 +341,7 @@ class ScalarKernel:
         return reason or mirror.reason, more
 
     def _shared(self, instance: Instance, primary: int, secondary: int) -> int:
-        """How many location tags count because both nodes have them."""
+        """Return how many location tags count because both nodes have them."""
         one, other = self.state.cluster.nodes[primary], self.state.cluster.nodes[secondary]
         if not other.locations or not one.online or instance.forthcoming:
             return 0
@@ -350,33 +350,33 @@ class ScalarKernel:
     def primary_rejection(
         self, instance: Instance, index: int, checks: Sequence[Check]
     ) -> str | None:
-        """The first of `checks` that node `index` fails as the primary, or None."""
+        """Return the first of `checks` that node `index` fails as the primary, or None."""
         return _rejection(checks, self.view(index), self._as_primary(instance, index), instance)
 
     def secondary_rejection(
         self, instance: Instance, primary: int, index: int, checks: Sequence[Check]
     ) -> str | None:
-        """The first of `checks` that node `index` fails as the secondary, or None."""
+        """Return the first of `checks` that node `index` fails as the secondary, or None."""
         after = self._as_secondary(instance, primary, index)
         return _rejection(checks, self.view(index), after, instance)
 
     def failing_primary(
         self, instance: Instance, index: int, checks: Sequence[Check]
     ) -> Failing | None:
-        """As `primary_rejection`, the check itself, and the node that it looked at."""
+        """Return the check for `primary_rejection`, with the node before and after; or None."""
         return _failing(checks, self.view(index), self._as_primary(instance, index), instance)
 
     def failing_secondary(
         self, instance: Instance, primary: int, index: int, checks: Sequence[Check]
     ) -> Failing | None:
-        """As `secondary_rejection`, the check itself, and the node that it looked at."""
+        """Return the check for `secondary_rejection`, with the node before and after; or None."""
         after = self._as_secondary(instance, primary, index)
         return _failing(checks, self.view(index), after, instance)
 
     def failing_mirror(
         self, instance: Instance, old: int, primary: int, index: int, checks: Sequence[Check]
     ) -> Failing | None:
-        """What fails on `index`, which stays the secondary, if `primary` comes instead of `old`."""
+        """Return what fails on the secondary `index` if `primary` replaces `old`; or None."""
         before = self._as_secondary(instance, old, index)
         return _failing(checks, before, self._as_secondary(instance, primary, index), instance)
 
@@ -425,7 +425,7 @@ def _failing(
 
 
 def score_of(state: State, scope: Sequence[int], min_disk: float = 0.0) -> float:
-    """The score of the nodes in `scope`, lower is better.
+    """Return the score of the nodes in `scope`; lower is better.
 
     `min_disk` is the share of every node's disk that is to stay free.
     """
@@ -433,10 +433,10 @@ def score_of(state: State, scope: Sequence[int], min_disk: float = 0.0) -> float
 
 
 def terms_of(state: State, scope: Sequence[int]) -> list[float]:
-    """The weighted terms of the score of the nodes in `scope`, as the statistics stand."""
+    """Return the weighted terms of the score of the nodes in `scope`."""
     return terms(kernel_of(state, scope).totals, (), sqrt)
 
 
 def kernel_of(state: State, scope: Sequence[int], min_disk: float = 0.0) -> ScalarKernel:
-    """The kernel that scores `state` over `scope`, to be renewed where the state changes."""
+    """Return a scalar kernel for `state` over `scope`; call `follow` after changes."""
     return ScalarKernel(state, scope, Capacities(state.cluster.nodes, min_disk, scope))
