@@ -23,8 +23,7 @@ import itertools
 from iallocator.deadline import Deadline, check
 from iallocator.model.moves import Move, replay
 from iallocator.model.node_view import Capacities
-from iallocator.planners.balance.colocation_groups import possible
-from iallocator.planners.balance.move_kinds import BY_NAME, KINDS, MoveRules
+from iallocator.planners.balance.move_kinds import BY_NAME, KINDS, MoveRules, possible
 from iallocator.planners.balance.plan_builder import BalanceProblem
 from iallocator.planners.plan import PlanEntry, mark_colocation_groups
 from iallocator.planners.power_state import Switched

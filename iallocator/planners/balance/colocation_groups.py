@@ -10,9 +10,8 @@ from __future__ import annotations
 
 from math import inf
 
-from iallocator.model.moves import Move, places_after
-from iallocator.placement.move_limits import MoveLimits
-from iallocator.planners.balance.move_kinds import KINDS, ScoredMoves
+from iallocator.model.moves import Move
+from iallocator.planners.balance.move_kinds import ScoredMoves, kinds_to, possible
 from iallocator.planners.balance.scan.affinity import BondCosts
 from iallocator.scoring.arrays import ArrayKernel, capacity_matrix
 from iallocator.scoring.candidates import DECIMALS
@@ -22,51 +21,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from iallocator.constraints.relations import Relations
-    from iallocator.model.instance import Instance
-    from iallocator.model.node_view import Capacities
-    from iallocator.model.state import State
     from iallocator.n1.tolerance import FailureTolerance
-    from iallocator.planners.balance.move_kinds import MoveKind, MoveRules
+    from iallocator.planners.balance.move_kinds import MoveRules
     from iallocator.planners.balance.plan_builder import BalanceProblem
 
-__all__ = ["ColocationMoves", "kinds_to", "possible"]
-
-
-def kinds_to(state: State, instance: Instance, target: int, rules: MoveRules) -> Iterator[MoveKind]:
-    """Yield the kinds of moves that `rules` allow and that make `target` the primary."""
-    nodes, present = state.cluster.nodes, state.where[instance.name]
-    ends = nodes[present[0]], nodes[present[-1]]
-    for kind in KINDS:
-        if kind.drbd != (len(present) > 1) or not rules.allows_of(kind, *ends):
-            continue
-        if kind.targeted == (target in present):
-            continue
-        if places_after(present, kind.steps(present, target))[0] == target:
-            yield kind
-
-
-def possible(
-    state: State,
-    fixed: Capacities,
-    move: Move,
-    rules: MoveRules,
-) -> bool:
-    """Carry out the steps of `move` while the limits allow each; return whether they allow all.
-
-    It changes the state: call it in a trial.  Soft limits are not enforced for a move off a node
-    that is not online.
-    """
-    instance, present = move.instance, move.before
-    nodes = [state.cluster.nodes[index] for index in present]
-    limits = MoveLimits(state, fixed, rules.limit_policies.all_the_way(nodes))
-    for step in move.steps:
-        after = places_after(present, [step])
-        state.remove(instance, present)
-        if not limits.allow(instance, present, after):
-            return False
-        state.place(instance, after)
-        present = after
-    return True
+__all__ = ["ColocationMoves"]
 
 
 if TYPE_CHECKING:

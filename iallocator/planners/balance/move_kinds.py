@@ -1,14 +1,15 @@
-"""The kinds of moves, when each is allowed, and scored moves."""
+"""The kinds of moves, which of them are allowed and legal, and scored moves."""
 
 from __future__ import annotations
 
 from iallocator.compat import OURS
-from iallocator.model.moves import FAILOVER, FAILOVER_TO, REPLACE_SECONDARY, Move
+from iallocator.model.moves import FAILOVER, FAILOVER_TO, REPLACE_SECONDARY, Move, places_after
 from iallocator.placement.limit_policy import limit_policies_of_plan
+from iallocator.placement.move_limits import MoveLimits
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterator, Sequence
     from typing import Any
 
     from iallocator.aliases import Nodes
@@ -16,9 +17,14 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Node
     from iallocator.model.instance import Instance
     from iallocator.model.moves import ElementaryMove
+    from iallocator.model.node_view import Capacities
+    from iallocator.model.state import State
     from iallocator.placement.limit_policy import LimitPolicies
 
-__all__ = ["BY_LETTERS", "BY_NAME", "KINDS", "MoveKind", "MoveRules", "ScoredMoves"]
+__all__ = [
+    "BY_LETTERS", "BY_NAME", "KINDS", "MoveKind", "MoveRules", "ScoredMoves", "kinds_to",
+    "possible",
+]  # fmt: skip
 
 
 class MoveKind:
@@ -192,6 +198,43 @@ class MoveRules:
                 return False
             return kind.letters == ("f",) or not primary_online
         return True
+
+
+def kinds_to(state: State, instance: Instance, target: int, rules: MoveRules) -> Iterator[MoveKind]:
+    """Yield the kinds of moves that `rules` allow and that make `target` the primary."""
+    nodes, present = state.cluster.nodes, state.where[instance.name]
+    ends = nodes[present[0]], nodes[present[-1]]
+    for kind in KINDS:
+        if kind.drbd != (len(present) > 1) or not rules.allows_of(kind, *ends):
+            continue
+        if kind.targeted == (target in present):
+            continue
+        if places_after(present, kind.steps(present, target))[0] == target:
+            yield kind
+
+
+def possible(
+    state: State,
+    fixed: Capacities,
+    move: Move,
+    rules: MoveRules,
+) -> bool:
+    """Carry out the steps of `move` while the limits allow each; return whether they allow all.
+
+    It changes the state: call it in a trial.  Soft limits are not enforced for a move off a node
+    that is not online.
+    """
+    instance, present = move.instance, move.before
+    nodes = [state.cluster.nodes[index] for index in present]
+    limits = MoveLimits(state, fixed, rules.limit_policies.all_the_way(nodes))
+    for step in move.steps:
+        after = places_after(present, [step])
+        state.remove(instance, present)
+        if not limits.allow(instance, present, after):
+            return False
+        state.place(instance, after)
+        present = after
+    return True
 
 
 class ScoredMoves:

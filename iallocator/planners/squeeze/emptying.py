@@ -20,8 +20,7 @@ from iallocator.model.moves import FAILOVER_TO, Move, places_after, replay
 from iallocator.model.node_view import Capacities
 from iallocator.model.state import State
 from iallocator.placement.move_limits import MoveLimits
-from iallocator.planners.balance.colocation_groups import possible
-from iallocator.planners.balance.move_kinds import KINDS
+from iallocator.planners.balance.move_kinds import KINDS, possible
 from iallocator.planners.node_orders import WorstFitBesideReserve
 from iallocator.planners.plan import PlanEntry, mark_colocation_groups
 from iallocator.scoring.scalar import score_of
