@@ -1,4 +1,7 @@
-"""What one member of a rule breaks on each node, by counts alone; and whom it breaks it with."""
+"""The violations of one member of an affinity rule on each node, by counts of the other members.
+
+`RuleViolations` needs counts only. The functions name the other members that are involved.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ __all__ = ["RuleViolations", "breaks", "others_broken"]
 
 
 class _Term:
-    """The others as one failure domain asks of them: how many are where, and what they weigh."""
+    """The other members that count in one kind of failure domain: numbers and penalties by zone."""
 
     __slots__ = ("_apart", "_by_zone", "_cost", "_costs", "_total", "_zones")
 
@@ -31,7 +34,7 @@ class _Term:
         self._costs: dict[int, float] = {}
 
     def add(self, counts: Mapping[int, int], weight: float) -> None:
-        """Count more of them, each of which costs `weight`; node -> how many."""
+        """Add members: `counts` maps nodes to numbers, and a violation costs `weight` for each."""
         for node, count in counts.items():
             zone, cost = self._zones.of[node], weight * count
             self._by_zone[zone] = self._by_zone.get(zone, 0) + count
@@ -40,13 +43,13 @@ class _Term:
             self._cost += cost
 
     def broken(self, node: int) -> int:
-        """With how many of them the bond is broken on `node`."""
+        """Return the number of members with which the rule is violated on `node`."""
         zones, found = self._zones, self._by_zone
         near = sum(found.get(zone, 0) for zone in zones.touching[zones.of[node]])
         return near if self._apart else self._total - near
 
     def cost(self, node: int) -> float:
-        """What that costs."""
+        """Return the penalty of the violations on `node`."""
         if not self.broken(node):
             return 0.0
         zones, found = self._zones, self._costs
@@ -54,7 +57,7 @@ class _Term:
         return near if self._apart else self._cost - near
 
     def parts(self, before: int, now: int) -> bool:
-        """Whether a bond that holds on `before` is broken on `now`."""
+        """Return whether node `now` violates the rule with a member with which `before` did not."""
         zones, found = self._zones, self._by_zone
         near, far = zones.touching[zones.of[now]], zones.touching[zones.of[before]]
         if not self._apart:
@@ -63,10 +66,11 @@ class _Term:
 
 
 class RuleViolations:
-    """One member of a rule, and where the others are, as they are while it is asked.
+    """The violations of one member of a rule on any node, as the other members are counted now.
 
-    Cost: of musts the failure domains that differ, times nodes, to make; to ask, those
-    domains.  Of shoulds the shapes of the rule instead, but only once they are asked of.
+    Cost: for hard constraints, the kinds of failure domains times the nodes once, then the kinds
+    for each node. For soft constraints, the shapes of members instead of the kinds. Each part is
+    computed when it is first used.
     """
 
     __slots__ = ("_domains", "_must_terms", "_rule_counts", "_soft_terms", "member")
@@ -79,7 +83,7 @@ class RuleViolations:
         self._soft_terms: list[_Term] | None = None
 
     def __bool__(self) -> bool:
-        """Whether there are others at all."""
+        """Return whether the rule has other members that are placed."""
         rule_counts, rule, name = self._rule_counts, self.member.rule, self.member.instance
         own = len(rule_counts.of(name, rule)) if name in rule_counts.homes else 0
         return sum(map(len, rule_counts.present(rule).values())) > own
@@ -99,27 +103,27 @@ class RuleViolations:
         return self._soft_terms
 
     def musts(self, node: int) -> int:
-        """How many musts the member breaks on `node`."""
+        """Return the number of hard constraints that the member violates on `node`."""
         return sum(term.broken(node) for term in self._musts)
 
     def parts(self, before: int, now: int) -> bool:
-        """Whether a must that holds on `before` is broken on `now`."""
+        """Return whether `now` violates a hard constraint that `before` satisfies."""
         return any(term.parts(before, now) for term in self._musts)
 
     def soft(self, node: int) -> int:
-        """How many shoulds."""
+        """Return the number of soft constraints that the member violates on `node`."""
         return sum(term.broken(node) for term in self._soft)
 
     def cost(self, node: int) -> float:
-        """What those shoulds cost."""
+        """Return the penalty of the soft constraints that the member violates on `node`."""
         return sum(term.cost(node) for term in self._soft)
 
 
 def _must_terms(member: Member, rule_counts: RuleCounts, domains: Domains) -> Iterator[_Term]:
-    """The others that must, all that ask for the same failure domains in one.
+    """Yield the other members with a hard constraint, one term for each kind of failure domain.
 
-    Where a member names a domain, every other must hold in it; besides, each other asks for
-    the domain that it names itself.
+    If `member` names a kind, the rule applies in it to all others. Another member that names a
+    kind applies the rule in that kind, too.
     """
     rule, domain = member.rule, member.domain
     home = rule_counts.homes.get(member.instance)
@@ -138,7 +142,7 @@ def _must_terms(member: Member, rule_counts: RuleCounts, domains: Domains) -> It
     mine = domains.zones(domain)
     yield term(mine, musts.every if domain else musts.by_domain.get("", {}), len(counted))
     for zones, every in musts.named.items():
-        # those that name the same domain ask for nothing more
+        # members that name the same kind of domain are in the first term already
         same = musts.by_domain.get(domain, {}) if domain and zones is mine else {}
         counts = {node: count - same.get(node, 0) for node, count in every.items()}
         named = [one.domain for one in own if one.must and one.domain not in ("", domain)]
@@ -146,7 +150,7 @@ def _must_terms(member: Member, rule_counts: RuleCounts, domains: Domains) -> It
 
 
 def _soft_terms(member: Member, rule_counts: RuleCounts, domains: Domains) -> dict[Zones, _Term]:
-    """Zones -> the others that should and count there; shapes that ask alike are one."""
+    """Return zones -> the other members with a soft constraint in these failure domains."""
     rule = member.rule
     home = rule_counts.homes.get(member.instance)
     own = [one.shape for one in rule_counts.of(member.instance, rule)] if home is not None else []
@@ -169,7 +173,7 @@ def _soft_terms(member: Member, rule_counts: RuleCounts, domains: Domains) -> di
 
 
 def breaks(one: Member, other: Member, nodes: tuple[int, int], domains: Domains) -> Iterator[str]:
-    """The failure domains in which the bond of two members is broken on these nodes."""
+    """Yield the failure domains in which two members on these `nodes` violate their rule."""
     apart = one.rule.kind == APART
     for domain in domains_between(one.domain, other.domain):
         if domains.zones(domain).share(*nodes) == apart:
@@ -179,9 +183,9 @@ def breaks(one: Member, other: Member, nodes: tuple[int, int], domains: Domains)
 def others_broken(
     member: Member, node: int, rule_counts: RuleCounts, domains: Domains
 ) -> Iterator[Pair]:
-    """The bonds of `member` on `node` to others that are broken, in no order.
+    """Yield the violations of `member` on `node` with each other member, in no order.
 
-    Cost: the nodes, and the members on those that matter.
+    Cost: the nodes with members, and the members on nodes with a violation.
     """
     rule, apart = member.rule, member.rule.kind == APART
     asked = _asked(member, rule_counts, domains)
@@ -201,16 +205,17 @@ def newly_parted(
     rule_counts: RuleCounts,
     domains: Domains,
 ) -> Iterator[Pair]:
-    """The bonds of `member` on `now` that are broken, and were not while it was on `before`.
+    """Yield the violations of `member` on node `now` that it did not have on `before`.
 
-    `moved`: who else was on another node then, or nowhere (None).  Cost: as above.
+    `moved` maps the other instances that moved to their nodes before; None if they were not
+    placed. Cost: as `others_broken`.
     """
     rule, apart = member.rule, member.rule.kind == APART
     asked = _asked(member, rule_counts, domains)
     known: dict[tuple[int | None, int], bool] = {}
 
     def concerned(was: int | None, home: int) -> bool:
-        """Whether a bond to one that was on a node and is `home` now may be newly broken."""
+        """Return whether a member that moved from `was` to `home` may be in a new violation."""
         if (was, home) not in known:
             known[was, home] = any(
                 zones.share(now, home) == apart
@@ -237,7 +242,7 @@ def _new(
     others: tuple[int | None, int],
     domains: Domains,
 ) -> Iterator[Pair]:
-    """The bonds of two that are broken now, and were not; nodes: before and now."""
+    """Yield the new violations of two members, each with its nodes before and now."""
     was: Sequence[str] = ()
     if own[0] is not None and others[0] is not None:
         was = list(breaks(member, other, (own[0], others[0]), domains))
@@ -247,7 +252,7 @@ def _new(
 
 
 def _asked(member: Member, rule_counts: RuleCounts, domains: Domains) -> set[Zones]:
-    """All failure domains that count between `member` and another of its rule."""
+    """Return all failure domains that apply between `member` and other members of its rule."""
     found = set(rule_counts.named(member.rule, domains))
     if member.domain or any(not domain for _, domain in rule_counts.counts(member.rule)):
         found.add(domains.zones(member.domain))

@@ -1,6 +1,6 @@
 """Check the affinity constraints of an instance on its candidate nodes.
 
-The pairs of nodes whose scores include the penalties of the primary are here as well.
+`PricedPairs` adds the penalties of the primary to the scores of pairs of nodes.
 """
 
 from __future__ import annotations
@@ -82,10 +82,10 @@ class PricedPairs(Candidates):
 
 
 class Affinity(NoAffinity):
-    """The bonds of a cluster, on `state` as it is at the time of asking.
+    """The affinity constraints of a cluster, checked on the present `state`.
 
-    `new` are the instances of the request that do not exist yet.  `fits` says whether a
-    node can take an instance, which is off the state, as its primary by the limits.
+    `new` are the instances that the request creates. `fits` returns whether the limits of a node
+    allow it to be the primary of an instance that is off the state.
     """
 
     __slots__ = ("_fits", "_known", "_new", "_relations", "_rule_counts", "_state")
@@ -112,7 +112,7 @@ class Affinity(NoAffinity):
         return self._rule_counts.now(self.pending)
 
     def _named(self, name: str) -> Instance | None:
-        """An instance of the cluster or of the request; of the latter if both have one."""
+        """Return the instance with a name; one of the request replaces one of the cluster."""
         if not self._known:
             every = (*self._state.cluster.instances, *self._new)
             self._known = {instance.name: instance for instance in every}
@@ -153,7 +153,7 @@ class Affinity(NoAffinity):
         return {i: f"must be {rejected[i].text}" if i in rejected else crowd for i in asked}
 
     def _companions(self, instance: Instance) -> list[Instance]:
-        """`instance` and the undecided ones that must be on its node; [] if it has none."""
+        """Return `instance` and the undecided members of its colocation group; [] without any."""
         unit = self._relations.units().get(instance.name, ()) if self.pending else ()
         names = sorted(name for name in unit if name in self.pending and name != instance.name)
         found = [one for name in names if (one := self._named(name)) is not None]
@@ -189,11 +189,11 @@ class Affinity(NoAffinity):
             return pairs, pairs.scores
         row = list(candidates.everything())
         scores = {nodes: score for score, nodes in row}
-        dear = [priced(placement, costs) for placement in row]
-        return ListedCandidates([dear], candidates.failures), scores
+        with_costs = [priced(placement, costs) for placement in row]
+        return ListedCandidates([with_costs], candidates.failures), scores
 
     def costs(self, instance: Instance, nodes: Collection[int]) -> dict[int, float]:
-        """What each of `nodes` costs; the soft of those that come along count too."""
+        """Return node -> penalty, of the instance and the undecided members of its group."""
         costs: dict[int, float] = {}
         for one in self._companions(instance) or [instance]:
             found = self._relations.costs(one.name, nodes, self._now())
@@ -213,7 +213,7 @@ class Affinity(NoAffinity):
         return [f"{b.text}: {why}" for b in soft if (why := self._why_not_running(b.other))]
 
     def _why_not_running(self, name: str) -> str:
-        """Why `name` does not run after the answer, as far as that is decided; or ""."""
+        """Return why instance `name` does not run after the answer; "" if it does, or may."""
         known = self._named(name)
         if known is None:
             return f"there is no {name}"
@@ -235,7 +235,7 @@ class Affinity(NoAffinity):
         return "must be " + " and ".join(dict.fromkeys(map(self._because, rejected.values())))
 
     def _because(self, bond: Constraint) -> str:
-        """A must, and what is the matter with the node of the other instance, if that is down."""
+        """Return a hard constraint in words, with the state of the other's node if not online."""
         nodes = self._state.where.get(bond.other)
         home = self._state.cluster.nodes[nodes[0]] if nodes else None
         if home is None or home.online:

@@ -1,4 +1,4 @@
-"""The bonds between instances where there are none, which is what most clusters have."""
+"""The affinity constraints of a cluster that has none, as most clusters."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class NoAffinity:
     relations:
         The constraints between instances, or None.
     pending:
-        Names of instances of the request that bind no other one yet, because their own place
-        is not decided.
+        Names of instances of the request that rules do not count yet, because their own nodes
+        are not decided.
     """
 
     __slots__ = ("pending", "relations")
@@ -37,47 +37,47 @@ class NoAffinity:
         self.pending: set[str] = set()
 
     def rejected(self, instance: Instance, nodes: Iterable[int]) -> dict[int, str]:
-        """Those of `nodes` where `instance` must not run, each with its reason.
+        """Return node -> reason for the nodes of `nodes` that hard rules forbid for `instance`.
 
-        Nor where those could not follow that must be on the same node and have no place
-        yet: the nodes that will do are those that will do for all of them.
+        A node is also rejected if it has no capacity for the undecided instances that must be on
+        the same node.
         """
         return {}
 
     def units(self, instances: Sequence[Instance]) -> list[list[Instance]]:
-        """`instances`, those that must be on one node together where the first of them stands."""
+        """Return `instances` in colocation groups, each at the position of its first member."""
         return [[instance] for instance in instances]
 
     def rejected_passing(self, instance: Instance, nodes: Iterable[int]) -> dict[int, str]:
-        """Those of `nodes` where `instance` must not even run on its way to another.
+        """Return the nodes that `instance` must not use even for a temporary move, with reasons.
 
-        Those that it must be together with may be elsewhere for so long.
+        Instances that must be together with it may be on other nodes meanwhile.
         """
         return {}
 
     def rejected_mirrors(self, instance: Instance, nodes: Iterable[int]) -> dict[int, str]:
-        """Those of `nodes` that must not become the secondary of `instance`, with the reason."""
+        """Return node -> reason for the nodes that must not become the secondary."""
         return {}
 
     def rejection_texts(self, instance: Instance, nodes: Iterable[int]) -> dict[int, str]:
-        """Per node that `rejected` rejects, which bond does and where it comes from."""
+        """Return node -> the constraint by which `rejected` rejects it, and its origin."""
         return {}
 
     def with_soft_costs(
         self, instance: Instance, candidates: Candidates
     ) -> tuple[Candidates, dict[Nodes, float]]:
-        """`candidates` with the cost of what they break added, and their scores without it.
+        """Return `candidates` with penalties added, and the scores without penalties.
 
-        No scores if nothing costs anything.
+        The scores are empty if there are no penalties.
         """
         return candidates, {}
 
     def costs(self, instance: Instance, nodes: Collection[int]) -> dict[int, float]:
-        """What each of `nodes` costs by what `instance` should not do there; 0 is left out."""
+        """Return node -> the penalty of violated soft constraints there; 0 is left out."""
         return {}
 
     def broken(self, instance: Instance, node: int) -> list[str]:
-        """What `instance` on `node` should rather not do, for people."""
+        """Return the soft constraints that `instance` on `node` violates, in words."""
         return []
 
     def unmet_orders(self, instance: Instance) -> list[str]:
@@ -85,30 +85,29 @@ class NoAffinity:
         return []
 
     def unsatisfiable(self, instance: Instance) -> str:
-        """The bonds that leave no node at all for `instance`, for people, or "".
+        """Return the hard constraints that reject `instance` on every other node, in words.
 
-        All nodes but the one it is on are looked at, whatever else they lack.
+        The result is "" if some node passes. The limits of nodes are not checked.
         """
         return ""
 
     def unsupported(self, instances: Sequence[Instance]) -> dict[str, str]:
-        """New `instances` that start after something that cannot run, each with the chain."""
+        """Return the `instances` that start after one that cannot run, each with the chain."""
         return {}
 
     def dependents_of_failed(
         self, done: Sequence[Instance], failed: Collection[str], ordered: bool
     ) -> dict[str, str]:
-        """Those of `done` that depend on one of `failed`, directly or through others, and how.
+        """Return the instances of `done` that depend on one of `failed`, with the chain in words.
 
-        A must that is not met fails whatever depends on it; the text names the chain.
-        `ordered`: to follow another is to depend on it.
+        With `ordered`, an instance depends on those that it must start after.
         """
         return {}
 
     def demands(self) -> Demands | None:
-        """What they ask of the order of steps; None for nothing."""
+        """Return what the constraints require of the order of steps; None for nothing."""
         return None
 
     def in_order(self, instances: Sequence[Instance]) -> list[Instance]:
-        """`instances` in the order in which they choose."""
+        """Return `instances` in the order in which they are placed."""
         return list(instances)

@@ -1,9 +1,9 @@
-"""New instances placed together by exact search, where one after the other did not do.
+"""Place new instances together by an integer program, if placing them in turn fails.
 
-Placing greedily takes the best place for each instance in turn; what it takes may be the
-only place of a later one.  Here all are placed at once, or as many as possible: what is
-linear is left to the solver (`iallocator.solver`), and its answer is tried out by the
-rules that count for any placement.
+Greedy placement takes the best place of each instance in turn. That can be the only place of a
+later instance. Here all instances are placed at once, or as many as possible. The solver
+(`iallocator.solver`) decides what is linear. Each of its answers is then checked against all
+constraints, in turn.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ __all__ = [
 def place_together(
     context: Context, allocations: Sequence[AllocationRequest], failed: Collection[str]
 ) -> JointResult:
-    """Find a place for every allocation, or for more than all but `failed`, as the state is now.
+    """Find a place for every allocation, or for more of them than all except `failed`.
 
-    The state is left so.  Those that have no place even if they come alone, and those that
-    depend on them, are left out from the beginning; nothing is searched if no others failed.
+    The state is not changed. Instances that cannot be placed even alone are left out from the
+    beginning, with those that depend on them. Nothing is searched if no other instance failed.
     """
     found = JointResult(len(allocations))
     with Held() as held:
@@ -86,7 +86,7 @@ def _program(
     affinity: AffinityRows,
     budget: Deadline,
 ) -> Problem | None:
-    """The places of all allocations and the bounds that they share; None if there is no time."""
+    """Return the program of all places of all allocations; None if the time is up."""
     lenient = {  # nodes of groups where not all limits are enforced
         index
         for group in context.cluster.groups
@@ -113,10 +113,10 @@ def _program(
 def places_of(
     context: Context, allocation: AllocationRequest, scope: Sequence[int] | None = None
 ) -> Iterator[tuple[float, float, Nodes]]:
-    """Yield each place of `allocation` if nothing else comes: score over `scope`, price, nodes.
+    """Yield (score, price, nodes) for each place of `allocation` on the present state.
 
-    The price is what it breaks of what it should do, and the reluctance to use its group.
-    Without a `scope` it is that of an allocation.
+    The price is the penalty of violated soft constraints, and the reluctance to use the group.
+    Scores run over `scope`; by default over the nodes that an allocation is scored on.
     """
     if scope is None:
         scope = allocation.groups[0].nodes if allocation.named else context.all_nodes()
@@ -127,15 +127,18 @@ def places_of(
             continue
         reluctance = allocation.reluctance(group)
         found = evaluator.candidates(allocation.instance, "new", (), nodes)
-        dear, scores = context.bonds.with_soft_costs(allocation.instance, found)
-        for rank, taken in dear.everything():
+        with_costs, scores = context.bonds.with_soft_costs(allocation.instance, found)
+        for rank, taken in with_costs.everything():
             cost: float = rank
             score = scores.get(taken, cost)
             yield score, cost - score + reluctance, taken
 
 
 def equivalence_key(context: Context, instance: Instance) -> tuple[Any, ...]:
-    """What a strategy sees in an instance beside its size: our tags, and the keys asked for."""
+    """Return what a strategy uses of an instance beside its size: tags and placement keys.
+
+    Instances of equal size and key are interchangeable.
+    """
     if context.settings.strategy == "score" and not context.settings.by_group:
         return ()
     prefix = context.settings.tag_prefix
@@ -149,9 +152,9 @@ def equivalence_key(context: Context, instance: Instance) -> tuple[Any, ...]:
 def broken_rules(
     context: Context, allocations: Sequence[AllocationRequest], nodes: Mapping[str, Nodes]
 ) -> list[str] | None:
-    """Try the places out, one after the other; the first that fails, and who was there before.
+    """Check the places in turn; return the first instance that fails, and those placed before it.
 
-    Wishes without a place are passed over.
+    The result is None if no instance fails. Allocations that are not in `nodes` are skipped.
     """
     return _tried_out(context, allocations, nodes)[1]
 
@@ -159,7 +162,10 @@ def broken_rules(
 def _tried_out(
     context: Context, allocations: Sequence[AllocationRequest], nodes: Mapping[str, Nodes]
 ) -> tuple[list[Instance], list[str] | None]:
-    """Who can be placed, whoever fails being passed over; and what `broken_rules` says."""
+    """Return the instances that can be placed in turn, and the result of `broken_rules`.
+
+    An instance that fails is skipped.
+    """
     state = context.state
     placed: list[Instance] = []
     broken: list[str] | None = None
@@ -185,7 +191,7 @@ def _checked(
     most: Most,
     nodes: Mapping[str, Nodes],
 ) -> list[str] | None:
-    """The same as `broken_rules`; those that can be placed are offered to `most`."""
+    """Return the result of `broken_rules`; offer the instances that can be placed to `most`."""
     placed, broken = _tried_out(context, allocations, nodes)
     if broken is not None:
         names = {instance.name for instance in placed}
@@ -198,14 +204,14 @@ def _checked(
 
 
 def offer_exactly(context: Context, allocation: AllocationRequest, nodes: Nodes) -> GroupSolution:
-    """What the group of `nodes` offers if `allocation` is to go to just these."""
+    """Return the offer of the group of `nodes` if `allocation` goes to exactly these nodes."""
     group = context.cluster.nodes[nodes[0]].group
     scope = group.nodes if allocation.named else context.all_nodes()
     return offer_of(context, allocation, context.evaluator(group, scope), only=nodes)
 
 
 def offer_chosen(context: Context, allocation: AllocationRequest, nodes: Nodes) -> GroupSolution:
-    """The same, with the other nodes that an instance on shared storage could be on."""
+    """Return the offer for exactly `nodes`, with the other nodes if storage is shared."""
     offer = offer_exactly(context, allocation, nodes)
     if offer.placements and offer.secondaries is not None:
         group = context.cluster.nodes[nodes[0]].group
@@ -220,10 +226,10 @@ def offer_chosen(context: Context, allocation: AllocationRequest, nodes: Nodes) 
 
 
 def reserves(context: Context) -> dict[int, float]:
-    """Group index -> MiB that it can give before some failure can no longer be survived.
+    """Return group index -> MiB of memory that the group can give before N+1 is lost.
 
-    When a node fails, all memory of its instances must be found on the other nodes that
-    may take over; whatever is placed in the group comes off that, wherever it goes.
+    When a node fails, the other nodes must have the memory of all its instances. Each new
+    instance in the group takes memory from them, whatever its node is.
     """
     state, found = context.state, {}
     for group in context.cluster.groups:

@@ -1,8 +1,9 @@
-"""Moving several instances: one after the other, and where that fails all at once.
+"""Move several instances: in turn, and if that fails, all at once.
 
-With ``--n1 no-worse``, branch and bound searches for the places after which failures lose least.
-The losses are not linear: the integer program would have to reject one combination of places after
-the other.  That takes twice as long: `docs/design/exact-search.md` has the measurement.
+With ``--n1 no-worse``, branch and bound searches for the places after which the fewest instances
+cannot be restarted when a node fails. This number is not linear: an integer program would reject
+one combination of places after the other, and take twice as long (`docs/design/exact-search.md`
+has the measurement).
 """
 
 from __future__ import annotations
@@ -30,13 +31,14 @@ if TYPE_CHECKING:
 __all__ = ["least_growth", "move_all", "told"]
 
 NODES = 8
-"""In a group of so many all failures cost about as much as to look at one placement."""
+"""With this number of nodes, the check of all failures costs as much as listing one place."""
 
 
 def least_growth(context: Context, group: Group, tasks: Sequence[MoveTask]) -> tuple[bool, Made]:
-    """Whether nothing loses less than what comes out, and better moves of `tasks`, if any.
+    """Search for moves of `tasks` after which failures lose less; return (proved, moves).
 
-    All of them have been moved within `group`; the state is left as it is.
+    All tasks have been moved within `group`. The state is not changed. `moves` is empty if there
+    are no better ones. `proved` says that no other moves lose less.
     """
     state, failures = context.state, context.failures(group)
     if failures.spent():
@@ -61,7 +63,10 @@ def least_growth(context: Context, group: Group, tasks: Sequence[MoveTask]) -> t
 
 
 def told(context: Context, groups: Collection[Group], proved: Collection[Group]) -> str:
-    """What to add to ``info`` where more is lost than before; `proved`: nothing loses less."""
+    """Return the text to add to ``info`` for groups in which failures lose more than before.
+
+    In groups that are in `proved`, no other places lose less.
+    """
     found = ""
     for group in groups:
         text = "" if context.effort.spent else context.failures(group).describe_growth()
@@ -71,9 +76,9 @@ def told(context: Context, groups: Collection[Group], proved: Collection[Group])
 
 
 class _LeastGrowth(BranchAndBound):
-    """Searches for places of `tasks` after which failures lose less than now: `best` more.
+    """Branch and bound for places of `tasks` after which failures lose less than `best` more.
 
-    What failures lose once some instances are placed is a lower bound: each further instance only
+    The loss after some instances are placed is a lower bound, because each further instance only
     takes capacity.
 
     Attributes
@@ -139,11 +144,10 @@ class _LeastGrowth(BranchAndBound):
 
 
 def move_all(context: Context, tasks: Sequence[MoveTask]) -> tuple[str, Made]:
-    """Carry out the tasks on the state: what to add to ``info``, and every outcome.
+    """Move the tasks on the state; return the text to add to ``info``, and every outcome.
 
-    Each instance takes the best place that is left.  If some find none, an exact search
-    may find places for all that can have one; the moves are then in an order in which
-    they can be made.
+    Each instance takes the best place that is left. If there is none for some of them, an exact
+    search may find places for all. The moves are in an order in which they can be made.
     """
     for task in tasks:
         group = context.cluster.nodes[task.instance.nodes[0]].group
@@ -164,9 +168,9 @@ def move_all(context: Context, tasks: Sequence[MoveTask]) -> tuple[str, Made]:
 
 
 def _losing_least(context: Context, tasks: Sequence[MoveTask], made: Made) -> str:
-    """Have those that stay in their group go where failures lose least; what to add to ``info``.
+    """Move the instances that stay in their group to where failures lose least.
 
-    Changes `made`, and the state accordingly.
+    This changes `made` and the state. Return the text to add to ``info``.
     """
     staying: dict[Group, list[MoveTask]] = {}
     moved = {i.name for i, outcome in made if outcome.best is not None}
@@ -197,7 +201,7 @@ def _losing_least(context: Context, tasks: Sequence[MoveTask], made: Made) -> st
 
 
 def _at_best(context: Context, tasks: Sequence[MoveTask], made: Made) -> tuple[str, Made]:
-    """The moves of all that can be moved that end with the lowest cost."""
+    """Return the text to add to ``info``, and the moves with the lowest cost."""
     from iallocator.placement.several.optimal import best_moves
 
     moved = [one for one in made if one[1].best is not None]
@@ -218,7 +222,7 @@ def _at_best(context: Context, tasks: Sequence[MoveTask], made: Made) -> tuple[s
 def _at_once(
     context: Context, tasks: Sequence[MoveTask], made: Made, failed: Sequence[Instance]
 ) -> tuple[str, Made]:
-    """All moves at once by exact search, or more than before, because some `failed`."""
+    """Search for all moves at once, or for more than before, because some tasks `failed`."""
     present = {task.instance.name: context.state.where[task.instance.name] for task in tasks}
     for task in tasks:
         _put(context, task.instance, task.instance.nodes)
@@ -234,7 +238,7 @@ def _at_once(
 
 
 def _carry_out(context: Context, tasks: Sequence[MoveTask], moves: Made) -> None:
-    """Make `moves` on the state, and say of each where else the instance could be then."""
+    """Make `moves` on the state, and note the other nodes that each instance could use then."""
     by_name = {task.instance.name: task for task in tasks}
     for instance, outcome in moves:
         assert outcome.best is not None
@@ -281,7 +285,7 @@ def _without_separated(context: Context, made: Made) -> Made:
 
 
 def _put(context: Context, instance: Instance, nodes: Nodes) -> None:
-    """Have the instance on `nodes`, wherever it is."""
+    """Move the instance to `nodes` on the state."""
     present = context.state.where[instance.name]
     if present != nodes:
         context.state.remove(instance, present)

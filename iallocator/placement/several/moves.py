@@ -1,7 +1,7 @@
-"""Existing instances moved together by exact search, where one after the other did not do.
+"""Move existing instances together by an integer program, if moving them in turn fails.
 
-All of them are taken off at once, the solver finds a place for each, or for as many as
-possible, and the moves are tried out one by one, whichever can be made next.
+All instances are removed at once. The solver finds a place for each, or for as many as possible.
+Then the moves are made in any order in which each of them is allowed.
 """
 
 from __future__ import annotations
@@ -39,10 +39,13 @@ __all__ = [
 
 
 class MovedTogether(JointResult):
-    """What came of moving instances together.
+    """The result of moving instances together.
 
-    ``moves`` are the outcomes, in an order in which they can be made; empty if nothing
-    better was found than was known.
+    Attributes
+    ----------
+    moves:
+        The outcomes, in an order in which the moves can be made; empty if nothing better than
+        the known moves was found.
     """
 
     __slots__ = ("moves",)
@@ -55,9 +58,9 @@ class MovedTogether(JointResult):
 def move_together(
     context: Context, tasks: Sequence[MoveTask], failed: Sequence[Instance], budget: Deadline
 ) -> MovedTogether:
-    """Find a place for every task that can have one at all; the state is left as it is.
+    """Find a place for every task that can have one; the state is not changed.
 
-    No search is made if all that `failed` before are hopeless.
+    Nothing is searched if none of the instances that `failed` before can have a place.
     """
     joint = _JointMove(context, tasks, failed, budget)
     if joint.worthwhile(failed):
@@ -71,10 +74,10 @@ def move_together(
 def move_most(
     context: Context, tasks: Sequence[MoveTask], failed: Sequence[Instance]
 ) -> MovedTogether:
-    """Find a place for every task, or for more than all but `failed`; the state is left as it is.
+    """Find a place for every task, or for more of them than all except `failed`.
 
-    Those that are hopeless are left out from the beginning, and nothing is searched if no
-    others failed.
+    The state is not changed. Tasks that cannot have a place are left out from the beginning.
+    Nothing is searched if no other task failed.
     """
     found = MovedTogether(len(tasks))
     with Held() as held:
@@ -95,7 +98,7 @@ def move_most(
 
 
 class _JointMove:
-    """The tasks that are not hopeless as a problem, and its answers tried out."""
+    """The tasks that can have a place, as an integer program, and the check of its answers."""
 
     def __init__(
         self,
@@ -118,7 +121,7 @@ class _JointMove:
 
     @cached_property
     def program(self) -> Problem:
-        """The tasks with their places as a problem, all instances off their nodes."""
+        """Return the program of the tasks and their places, with all instances off the state."""
         context = self._context
         failing = [i for i in context.all_nodes() if context.state.fails_n1(i)]
         with taken_off(context, self._tasks) as present:
@@ -138,7 +141,7 @@ class _JointMove:
             return problem.problem()
 
     def worthwhile(self, failed: Sequence[Instance]) -> bool:
-        """Whether to search: there is time, and those that `failed` are not all hopeless."""
+        """Return whether to search: there is time, and a task that `failed` can have a place."""
         names = {instance.name for instance in failed}
         if self._budget.must_end:
             self.result.hopeless = ()  # not all of them were looked at
@@ -147,19 +150,19 @@ class _JointMove:
         return not names.issubset(self.result.hopeless)
 
     def most(self, failed: Sequence[Instance]) -> Most:
-        """What is known of those that are not hopeless, if these `failed`."""
+        """Return the best that is known of the tasks, if these `failed`."""
         instances = [task.instance for task in self._tasks]
         priorities = {one.name: self._affinity.priority(one) for one in instances}
         return Most(priorities, {instance.name for instance in failed})
 
     def rejected(self, nodes: Mapping[str, Nodes]) -> list[str] | None:
-        """None if all moves to `nodes` can be made, else the names of all tasks."""
+        """Return None if all moves to `nodes` can be made; otherwise the names of all tasks."""
         if len(self.moves(nodes)) == len(nodes):
             return None
         return [task.instance.name for task in self._tasks]
 
     def checked(self, nodes: Mapping[str, Nodes], most: Most) -> list[str] | None:
-        """The same as `rejected`; those that can be moved are offered to `most`."""
+        """Return the result of `rejected`; offer the instances that can be moved to `most`."""
         made = self.moves(nodes)
         if len(made) == len(nodes):
             return None
@@ -173,14 +176,14 @@ class _JointMove:
         return [task.instance.name for task in self._tasks]
 
     def moves(self, nodes: Mapping[str, Nodes]) -> Made:
-        """The moves to `nodes` in the order in which they can be made."""
+        """Return the moves to `nodes` in the order in which they can be made."""
         chosen = [task for task in self._tasks if task.instance.name in nodes]
         return try_moves(self._context, chosen, nodes)
 
 
 @contextmanager
 def taken_off(context: Context, tasks: Sequence[MoveTask]) -> Iterator[dict[str, Nodes]]:
-    """A block in which the instances are nowhere and bind nobody; yields where they were."""
+    """Remove the instances in a block, where no rule counts them; yield their nodes before."""
     state = context.state
     present = {task.instance.name: state.where[task.instance.name] for task in tasks}
     off: list[MoveTask] = []
@@ -199,9 +202,10 @@ def taken_off(context: Context, tasks: Sequence[MoveTask]) -> Iterator[dict[str,
 def _places_by_task(
     context: Context, tasks: Sequence[MoveTask], failed: Sequence[Instance], budget: Deadline
 ) -> dict[str, Places]:
-    """Where each instance may go if all are off their nodes; nowhere once `budget` is spent.
+    """Return the places of each instance while all are off the state.
 
-    Where none of the `failed` may go anywhere, only those are looked at.
+    Once `budget` is spent, an instance has none. If none of the `failed` has a place, only those
+    are listed.
     """
     names = {instance.name for instance in failed}
     found: dict[str, Places] = {}
@@ -217,17 +221,17 @@ def _places_by_task(
 def places_of_move(
     context: Context, task: MoveTask, budget: Deadline | None = None
 ) -> Iterator[tuple[float, float, Nodes]]:
-    """The places that the bonds to what is placed allow: score, price, nodes.
+    """Yield (score, price, nodes) of the places that affinity allows on the present state.
 
-    The price is as for a new instance; to use its own group is always free.  Not all of them
-    if `budget` is spent after it.
+    The price is as for a new instance, but the own group costs nothing. If `budget` is spent
+    afterwards, places may be missing.
     """
     found = list(task.places()) if budget is None else budget.take(task.places(), LISTED)
     rejected = context.bonds.rejected(task.instance, {nodes[0] for _, nodes in found})
     row = [place for place in found if place[1][0] not in rejected]
-    dear, scores = context.bonds.with_soft_costs(task.instance, ListedCandidates([row], {}))
+    with_costs, scores = context.bonds.with_soft_costs(task.instance, ListedCandidates([row], {}))
     own = context.cluster.group_of(task.instance)
-    for rank, nodes in dear.row(0):
+    for rank, nodes in with_costs.row(0):
         cost: float = rank
         score = scores.get(nodes, cost)
         group = context.cluster.nodes[nodes[0]].group
@@ -236,7 +240,7 @@ def places_of_move(
 
 
 def _lenient(context: Context, tasks: Sequence[MoveTask]) -> Collection[int]:
-    """The nodes where less than all limits count for one of the tasks."""
+    """Return the nodes on which not all limits are enforced for some task."""
     sources = [context.cluster.nodes[task.instance.nodes[0]] for task in tasks]
     return {
         index
@@ -248,7 +252,7 @@ def _lenient(context: Context, tasks: Sequence[MoveTask]) -> Collection[int]:
 
 
 def try_moves(context: Context, tasks: Sequence[MoveTask], nodes: Mapping[str, Nodes]) -> Made:
-    """Make the moves, whichever can be made next, until none can; then take them back."""
+    """Make the moves, each as soon as it is allowed, until none is; then undo them."""
     state = context.state
     present = {task.instance.name: state.where[task.instance.name] for task in tasks}
     made: Made = []

@@ -1,9 +1,10 @@
-"""``--optimal``: the placement of a whole request with the lowest cost, proved where time allows.
+"""Find the placement of a whole request with the lowest cost (``--optimal``).
 
-Placing greedily takes the best place for each instance in turn, which need not be best
-for all together.  The cost is what a single instance is ranked by under the strategy
-``score``: the score, and the prices of what it breaks of what it should do; a group of the
-next allocation policy has its price, too.
+Greedy placement takes the best place of each instance in turn, which need not be the best for all
+together. The cost is that by which the strategy ``score`` ranks a single instance: the score, the
+penalties of violated soft constraints, and the price of a group with a less preferred allocation
+policy. The search is branch and bound (`iallocator.solver.optimum`). It proves that no placement
+costs less if its budget suffices.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ __all__ = ["best_batch", "best_moves"]
 def best_batch(
     context: Context, allocations: Sequence[AllocationRequest], placed: Mapping[str, Nodes]
 ) -> tuple[str, dict[str, Nodes]]:
-    """What to add to ``info``, and the best places for all `allocations`.
+    """Return the text to add to ``info``, and the best places for all `allocations`.
 
-    `placed` is where they are placed greedily; the new instances are off the state.
+    `placed` are the places of greedy placement. The new instances are off the state.
     """
     obstacle = _obstacle(context, _groups(context, allocations)) or _losses(context, allocations)
     if obstacle:
@@ -65,10 +66,10 @@ def best_batch(
 
 
 def best_moves(context: Context, tasks: Sequence[MoveTask], made: Made) -> tuple[str, Made]:
-    """What to add to ``info``, and the best moves; the state is as after `made`, and left so.
+    """Return the text to add to ``info``, and the best moves.
 
-    None are looked for where the instances are not all to go to one group: then there is
-    no one score to lower.
+    The state is as after the moves `made`, and is not changed. Nothing is searched if the
+    instances go to several groups, because then there are several scores.
     """
     wanted = {instance.name: context.state.where[instance.name] for instance, _ in made}
     groups = {_group_at(context, nodes) for nodes in wanted.values()}
@@ -98,7 +99,7 @@ def best_moves(context: Context, tasks: Sequence[MoveTask], made: Made) -> tuple
         for task in tasks
     ]
     with taken_off(context, tasks):
-        context.bonds.pending = set()  # whoever is placed binds the others
+        context.bonds.pending = set()  # rules count the instances that are placed
         greedy = _as_placed(context, [task.instance for task in tasks], wanted, scope)
         note, _ = _search(context, scope, items, greedy, passes)
     return note, moves or made
@@ -107,14 +108,15 @@ def best_moves(context: Context, tasks: Sequence[MoveTask], made: Made) -> tuple
 def _compared_with(
     context: Context, tasks: Sequence[MoveTask], group: Group
 ) -> Callable[[Mapping[str, Nodes]], bool]:
-    """Says of places for `tasks`, who are off the state then, whether failures lose more than now.
+    """Return a function of the places of `tasks`: whether failures lose more than now.
 
-    Asked of who leaves a node and stays in `group`, under ``no-worse``.
+    The tasks must be off the state when it is called. It is used under ``no-worse`` for instances
+    that leave a node and stay in `group`.
     """
     if not context.evaluator(group).rules.exact or context.effort.spent:
         return lambda nodes: False
     if any(context.cluster.group_of(task.instance) is not group for task in tasks):
-        return lambda nodes: False  # who comes from elsewhere is asked one by one
+        return lambda nodes: False  # instances from other groups are checked one by one
     state, failures = context.state, context.failures(group)
     now = failures.growth()
 
@@ -152,7 +154,7 @@ def _search(
 
 
 def _obstacle(context: Context, groups: Iterable[Group]) -> str:
-    """What to add to ``info`` where there is no score to lower; else ""."""
+    """Return the text to add to ``info`` if a group is not ranked by score; else ""."""
     if not context.settings.behaviour.searches:
         return "; no optimum: hail looks for none"
     for group in groups:
@@ -163,7 +165,7 @@ def _obstacle(context: Context, groups: Iterable[Group]) -> str:
 
 
 def _losses(context: Context, allocations: Sequence[AllocationRequest]) -> str:
-    """The same for groups of exclusive storage."""
+    """Return the text to add to ``info`` if a group is ranked by lost allocations; else ""."""
     for allocation in allocations:
         for group in ranked_by_losses(context, allocation):
             return f"; no optimum: group {group.name} is ranked by lost-allocations"
@@ -171,7 +173,7 @@ def _losses(context: Context, allocations: Sequence[AllocationRequest]) -> str:
 
 
 def _groups(context: Context, allocations: Sequence[AllocationRequest]) -> Iterator[Group]:
-    """The groups that may be used."""
+    """Yield the groups that may be used."""
     for allocation in allocations:
         for group in allocation.groups:
             nodes = context.evaluator(group).online_nodes(allocation.allowed)
@@ -189,12 +191,14 @@ def _as_placed(
     nodes: Mapping[str, Nodes],
     scope: Sequence[int],
 ) -> Optimum:
-    """Score and price of `instances`, which are off the state, on `nodes`."""
+    """Return score and price of `instances`, which are off the state, on `nodes`."""
     price = 0.0
     for instance in instances:
         taken = nodes[instance.name]
-        dear, _ = context.bonds.with_soft_costs(instance, ListedCandidates([[(0.0, taken)]], {}))
-        price += sum(cost for cost, _ in dear.row(0))
+        with_costs, _ = context.bonds.with_soft_costs(
+            instance, ListedCandidates([[(0.0, taken)]], {})
+        )
+        price += sum(cost for cost, _ in with_costs.row(0))
         context.state.place(instance, taken)
     score = context.kernel(scope).score()
     for instance in reversed(instances):
@@ -215,7 +219,7 @@ def _listed(context: Context, task: MoveTask, scope: Sequence[int]) -> Places:
 def _kind(
     context: Context, instance: Instance, allocation: AllocationRequest | None = None
 ) -> tuple[object, ...]:
-    """Equal for instances that can be exchanged: alike, in one place, with one allocation."""
+    """Return a key that is equal for interchangeable instances."""
     where: tuple[object, ...] = ()
     if allocation is not None:
         allowed = None if allocation.allowed is None else tuple(allocation.allowed)
