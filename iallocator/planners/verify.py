@@ -191,7 +191,8 @@ def _losses(state: State, moves: Sequence[Move], outcome: Outcome) -> list[Probl
             for failure in outcome.lost(state):
                 if failure in lost:
                     first.setdefault(failure, number)
-    return [Problem("move", first[failure], text) for failure, text in lost.items()]
+    # Without moves, nodes that are powered off break it
+    return [Problem("move", first.get(failure, len(moves)), text) for failure, text in lost.items()]
 
 
 def _carry(state: State, moves: Sequence[Move]) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from iallocator.constraints import relations_of
 from iallocator.model.cluster import Cluster
+from iallocator.model.columns import MEMORY
 from iallocator.model.moves import FAILOVER, FAILOVER_TO, REPLACE_SECONDARY, Move
 from iallocator.model.state import State
 from iallocator.n1.rules import Failure
@@ -369,6 +370,16 @@ def test_transition_that_starts_something_too_early_is_rejected() -> None:
     )
     plan = Plan(document, ("a", "fa:node2"), ("b", "fa:node3"))
     assert "b starts, and must start after a" in plan.of_steps()
+
+
+def test_nodes_powered_off_without_a_move_are_checked_for_n1() -> None:
+    """No node is left on which the instance could restart."""
+    plan = Plan(builders.cluster(3, instances={"a": rbd("node1"), "b": rbd("node2", **BIG)}))
+    free = plan.state.columns[MEMORY][1]
+    plan.state.columns[MEMORY][1] = 1
+    assert free > 1
+    found = plan.problems(leaving=frozenset({2}))
+    assert "the failure of node1 would not be survived" in found
 
 
 def test_failures_known_from_the_moves_are_not_simulated_again_for_the_steps(
