@@ -130,7 +130,7 @@ class Packing(BranchAndBound):
     Parameters
     ----------
     items, bins:
-        What is packed, and into what.  A bin with less than nothing takes no item.
+        What is packed, and into what.  A bin with a negative free amount takes no item.
     by_memory:
         Whether an item that is left out costs its memory (MiB) instead of its price.
     most:
@@ -261,9 +261,10 @@ class Packing(BranchAndBound):
             self.cost, self._best = cost, places
 
     def _root_bound(self) -> float:
-        """Return a lower bound of the cost: of all items, and of those that share some bins.
+        """Return a lower bound of the cost, from all items and from the items of each set of bins.
 
-        Of the items of at least some size, bins hold only so many.
+        One bound is the memory that the bins lack. Another one counts how many items of at least
+        some size the bins can hold.
         """
         worst = self._bound(0)
         for bins in dict.fromkeys([frozenset(self._memory), *(item.bins for item in self._items)]):
@@ -296,7 +297,7 @@ class Packing(BranchAndBound):
         return over if self._by_memory else self._how_many(k, over)
 
     def _how_many(self, k: int, over: float) -> int:
-        """Return the least number of items from `k` on whose memory adds up to `over` MiB."""
+        """Return how few items from `k` on use `over` MiB of memory together."""
         count = 0
         for memory in sorted((item.memory for item in self._items[k:]), reverse=True):
             if over <= 0:
@@ -389,7 +390,7 @@ def _useful(items: Sequence[Item], memory: Sequence[float], order: Sequence[int]
     """Return each bin that has to be looked at, with its kind: which items may go to it.
 
     If items need only memory, the largest bins of a kind can replace the smaller ones.
-    A bin with less than nothing is not one of them.
+    A bin with negative free memory is left out.
     """
     sets, more = dict.fromkeys(item.bins for item in items), _needs_more_than_memory(items)
     if order and len(sets) == 1 and not more:

@@ -99,8 +99,8 @@ def _silent_solver() -> type[Any]:
 class _Model:
     """The columns and rows of a problem.
 
-    Columns: one whole number per choice; the free amounts; per choice in a cut a
-    yes or no.  Rows: the members of each kind; the bounds; the cuts.
+    Columns: an integer for each choice, the continuous variables, and a binary variable for each
+    choice in a cut.  Rows: the members of each kind, the bounds, and the cuts.
     """
 
     def __init__(self, problem: Problem) -> None:
@@ -154,7 +154,7 @@ class _Model:
         self._entries.append(list(entries))
 
     def program(self, highspy: Any) -> Any:
-        """Everything in the form that the solver takes."""
+        """Return the program in the form that the solver accepts."""
         import numpy as np
 
         program = highspy.HighsLp()
@@ -177,7 +177,7 @@ class _Model:
         return program
 
     def taken(self, values: Sequence[float]) -> dict[tuple[int, int], int]:
-        """How often each choice is taken; those that leave a member out are not listed."""
+        """Return how often each choice is taken, without those that leave a member out."""
         return {
             choice: round(values[column])
             for column, choice in enumerate(self._choices)

@@ -1,8 +1,9 @@
-"""All members, or as many as possible where not all can have a choice: high priority first.
+"""Exact search for choices of all members; if that is impossible, of as many as possible.
 
-Priority by priority, the highest first: how few of it need to be left out, with no more of the
-higher ones left out than was found for those?  Each answer only has to leave out fewer
-than the best one so far, so that often the first question already is the proof.
+Members of the highest priority come first.  For each priority in turn, the search minimises the
+number of members that are left out, without leaving out more members of higher priorities.  Each
+answer must leave out fewer members than the best one so far.  So the first search is often the
+proof.
 """
 
 from __future__ import annotations
@@ -36,15 +37,14 @@ SHARE_OF_ALL = 0.5
 
 
 class Most:
-    """What is known of how few must be left out.
+    """The best known answer, and whether it is proved that none leaves out fewer members.
 
     Attributes
     ----------
     left_out:
         Priority -> how many are left out by the best answer.
     values:
-        Member -> the value of its choice, by the best answer; None while that is the
-        one that the search began with.
+        Member -> the value of its choice in the best answer; None if that is the initial answer.
     proved:
         Whether no answer is better.
     """
@@ -72,7 +72,7 @@ class Most:
         return self._count(self._priorities.keys() - values.keys())
 
     def offer(self, values: Mapping[str, Any]) -> None:
-        """Take an answer that passed the check, if it is better."""
+        """Keep `values`, which passed the check, if they are better than the best answer."""
         if self.better(values):
             self.left_out, self.values = self._left_out_by(values), values
 
@@ -80,9 +80,9 @@ class Most:
 def find_all_or_most(problem: Problem, check: Check, budget: Deadline, most: Most) -> str:
     """Find a choice for every member; if there is none, for as many as possible.
 
-    Returns the status of the search for all.  `most` is improved as far as `budget` allows; an
-    interrupt loses nothing.  `check` is as for `search`; it may offer to `most` the valid part of
-    an answer that it rejects.
+    Returns the status of the search for all members.  `most` has the best answer that was found
+    within `budget`, even if a signal ends the search.  `check` is as for `search`.  If it rejects
+    an answer, it may offer the valid part to `most`.
     """
     answer = search(problem, check, budget.part(SHARE_OF_ALL))
     if answer.status == FOUND:

@@ -45,7 +45,7 @@ REGULAR: dict[int, Resource] = (
 
 
 class PlacementProblem:
-    """Collects instances and their places on `state`, which they are not in yet.
+    """Collects instances that are not on `state` yet, and the places that they may have.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ class PlacementProblem:
         places:
             Score, lower is better, and nodes, primary first.
         distinct:
-            What distinguishes the instance from others of its size.
+            A value that distinguishes the instance from others of its size.
         priority:
             As in `Kind`.
         stays:
@@ -138,7 +138,7 @@ class PlacementProblem:
         kind.members = [*kind.members, instance.name]
 
     def occupy(self, instance: Instance, index: int) -> None:
-        """Keep room for `instance` on node `index`; nothing is placed there."""
+        """Reserve capacity for `instance` on node `index`, without placing it."""
         uses = self._uses(instance, (index,))
         self._kinds["kept", index] = Kind([f"kept on {index}"], [Choice((index,), 0.0, uses)])
 

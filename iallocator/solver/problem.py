@@ -1,8 +1,8 @@
-"""What an exact search decides: a choice for every member of every kind, within bounds.
+"""The problem of an exact search: a choice for every member of every kind, within bounds.
 
-Members of a kind are interchangeable (instances of one size that may go to the same
-places); only how many of them take a choice matters.  That is what keeps a batch of
-equal instances from being tried in every order.
+Members of a kind are interchangeable: instances of one size that may go to the same places.  Only
+the number of members that take a choice matters.  So a batch of equal instances is not tried in
+every order.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     Row = tuple[Any, ...]
-    """Names something that is used up, e.g. ``("memory", 3)``."""
+    """The name of a limited amount, for example ``("memory", 3)``."""
 
 __all__ = [
     "FOUND", "IMPOSSIBLE", "LEFT_OUT", "TIME_OUT", "UNAVAILABLE", "Answer", "Choice", "Kind",
@@ -28,14 +28,14 @@ UNAVAILABLE = "unavailable"
 INFINITY = float("inf")
 
 LEFT_OUT = -1
-"""In the place of a choice: the member has none."""
+"""In place of a choice: the member is left out."""
 
 
 class Choice:
-    """One way to settle a member of a kind.
+    """One choice of a member of a kind.
 
-    ``value`` is what the caller wants back, of any hashable type; ``cost`` what it adds to
-    the sum that is made small; ``uses`` the amounts it takes, by row.
+    ``value`` is returned to the caller, and may have any hashable type.  ``cost`` is added to the
+    sum that the solver minimises.  ``uses`` has the amounts that the choice uses, by row.
     """
 
     __slots__ = ("cost", "uses", "value")
@@ -54,9 +54,9 @@ class Kind:
     penalty:
         The cost of leaving a member out; None: none may be left out.
     remains:
-        What one that is left out uses, by row: it stays where it is.
+        The amounts that a member uses if it is left out, by row: it stays on its nodes.
     priority:
-        Where not all can have a choice, the members of a higher one come first.
+        If not all members can have a choice, those with a higher priority come first.
     """
 
     __slots__ = ("choices", "members", "penalty", "priority", "remains")
@@ -77,19 +77,19 @@ class Kind:
 
 
 class Problem:
-    """Kinds with their choices, bounds of what these use, and answers already ruled out.
+    """Kinds with their choices, bounds of the amounts used, and excluded combinations.
 
     Attributes
     ----------
     bounds:
-        Row -> (lowest, highest) sum of what the choices taken use of it.  Rows that
-        are used but not bounded do not matter.
+        Row -> (lowest, highest) sum of the amounts that choices use of it.  A row without bounds
+        limits nothing.
     free:
-        Amounts without a choice behind them: (lowest, highest, uses by row), e.g. the
-        memory that a node keeps free, which is a maximum.
+        Continuous variables: (lowest, highest, uses by row).  An example is the memory that a node
+        keeps free, which is a maximum.
     cuts:
-        Sets of choices that must not all be taken: (kind, choice) -> so often or more;
-        choice `LEFT_OUT` is none.
+        Excluded combinations of choices: (kind, choice) -> a number of members, which or more must
+        not take it with the others; choice `LEFT_OUT` means left out.
     """
 
     __slots__ = ("bounds", "cuts", "free", "kinds")
@@ -127,17 +127,17 @@ class Problem:
 
 
 class Answer:
-    """What came of a search.
+    """The answer of a search.
 
     Attributes
     ----------
     status:
-        `FOUND`; `IMPOSSIBLE`: proved; `TIME_OUT`: not known, the budget is spent;
-        `UNAVAILABLE`: no solver.
+        `FOUND`; `IMPOSSIBLE`: proved; `TIME_OUT`: the budget was spent before an answer;
+        `UNAVAILABLE`: no solver is installed.
     taken:
         (kind, choice) -> how many members take it; empty unless found.
     proved:
-        Whether no answer costs less (within the gap that was asked for).
+        Whether no answer costs less, within the gap of the search.
     """
 
     __slots__ = ("proved", "status", "taken")
@@ -150,7 +150,7 @@ class Answer:
         self.proved = proved
 
     def values(self, problem: Problem) -> dict[str, Any]:
-        """Member -> the value of its choice; those left out are missing."""
+        """Return the value of the choice of each member that is not left out."""
         found: dict[str, Any] = {}
         for number, kind in enumerate(problem.kinds):
             members = iter(kind.members)

@@ -1,11 +1,11 @@
 """Balancing groups on shared storage: load against capacity, from the most to the least loaded.
 
-Each step moves one instance, or one colocation group, to another group of its partition. The
-pairs of groups are tried in turn, those first whose loads are furthest apart, from the more to
-the less loaded group.  If no such move lowers the score, moves in the other direction are
-tried: the sum of the loads does not show how unevenly each kind of load is spread.  Of a pair
-the move that lowers the score most is made.  The score says how unevenly the load of groups lies
-on their capacity.
+Each step moves one instance, or one colocation group, to another group of its partition.  Pairs of
+groups are tried in the order of the difference of their loads, the largest first, from the more to
+the less loaded group.  If no such move lowers the score, moves in the other direction are tried:
+the sum of the loads does not show how unevenly each kind of load is spread.  Of the first pair with
+a move, the move that lowers the score most is made.  The score is the spread of the loads relative
+to capacity, added up over the kinds of load; lower is better.
 """
 
 from __future__ import annotations
@@ -53,12 +53,14 @@ LOADS = ("cpu", "memory", "disk", "net")
 class Loads:
     """The load of several groups, relative to what all of them carry on average.
 
-    The load of a group is the sum of the dynamic utilisation of its instances.  Per kind it is
-    divided by the group's capacity (cpus times their speed, memory, disk, number of nodes
-    for the net), and by the same ratio of all groups together: 1 is the average, 2 is twice as
-    loaded.  So the kinds have no units and can be added up.  If a group has no disks of its own,
-    disk is counted by the node.  Offline nodes carry no load.  Nodes that accept no more instances
-    count for the load, not for the capacity.  A kind without any load or capacity is 0 everywhere.
+    The load of a group is the sum of the dynamic utilisation of its instances.  Each kind is
+    divided by the group's capacity: cpus times their speed, memory, disk, or the number of nodes
+    for the net.  This ratio is divided by the ratio of all groups together: 1 is the average, 2 is
+    twice as loaded.  Kinds of load have no units then, and can be added up.
+
+    If a group has no disks of its own, the capacity for disk load is the number of nodes.  Offline
+    nodes have no load.  Nodes that accept no more instances count for the load, not for the
+    capacity.  A kind without any load or capacity is 0 everywhere.
 
     Attributes
     ----------
@@ -74,12 +76,12 @@ class Loads:
         capacities = [_capacity(state, group, own) for group in groups]
         loads = [_load(state, group) for group in groups]
         means = [
-            sum(column) / sum(room) if sum(room) else 0.0
-            for column, room in zip(zip(*loads), zip(*capacities))
+            sum(column) / sum(size) if sum(size) else 0.0
+            for column, size in zip(zip(*loads), zip(*capacities))
         ]
         self._factors = [
-            [1 / (room * mean) if room * mean > 0 else 0.0 for room, mean in zip(rooms, means)]
-            for rooms in capacities
+            [1 / (size * mean) if size * mean > 0 else 0.0 for size, mean in zip(sizes, means)]
+            for sizes in capacities
         ]
         self.relative = [
             [amount * factor for amount, factor in zip(amounts, factors)]
@@ -125,7 +127,7 @@ class Loads:
 
 
 def _capacity(state: State, group: Group, disk: bool) -> list[float]:
-    """Return the capacity of `group` per kind; `disk`: disks count by size, not by the node."""
+    """Return the capacity of `group` per kind; `disk`: disks count by their size, in MiB."""
     nodes = [state.cluster.nodes[i] for i in group.nodes if state.cluster.nodes[i].online]
     disks = [node.total_disk if disk else 1.0 for node in nodes]
     return [
@@ -181,7 +183,7 @@ class _Item:
 
     @property
     def shape(self) -> tuple[object, ...]:
-        """What its possible places depend on."""
+        """The properties on which its possible places depend."""
         return tuple(
             (one.as_primary, one.pools, one.requires, one.template) for one in self.members
         )
@@ -213,13 +215,13 @@ class _Step:
         state.flows[target][1] += len(entries)
         state.blocked = {(name, to) for name, to in state.blocked if to != source}
         plan = state.done.plan
-        state.context.tell(f"{len(plan.entries)} moves, score {plan.after:.8f}")
+        state.context.progress(f"{len(plan.entries)} moves, score {plan.after:.8f}")
 
 
 def balance_groups(context: IntergroupContext, bounds: Bounds) -> IntergroupResult:
     """Balance the loads of the groups.
 
-    A signal or the time limit leaves the moves found until then.
+    If a signal or the time limit ends the search, the plan has the moves found until then.
     """
     done = IntergroupResult("balance-groups", context)
     work = _Balancing(context, bounds, done)
@@ -228,7 +230,7 @@ def balance_groups(context: IntergroupContext, bounds: Bounds) -> IntergroupResu
             done.plan.reason = work.run()
     except Stopped as stop:
         done.plan.end(stop)
-    work.tell()
+    work.fill_rows()
     return done
 
 
@@ -253,7 +255,7 @@ class _Balancing:
         self.why = ""
 
     def _movable(self, group: Group) -> dict[str, _Item]:
-        """Return what may be moved from `group`, by the name of its first instance.
+        """Return the items that may leave `group`, by the name of their first instance.
 
         Instances must be on shared storage and auto-balanced.  Instances on offline nodes carry
         no load; other commands repair them.  A colocation group may be moved if all members may.
@@ -303,7 +305,7 @@ class _Balancing:
             return self.why or "no move of an instance evens the loads out any more"
         return end
 
-    def tell(self) -> None:
+    def fill_rows(self) -> None:
         """Fill in the rows of the groups."""
         total = sum(map(self.loads.of, range(len(self.groups))))
         for row in self.done.groups:
@@ -411,7 +413,7 @@ class _BetweenGroups(Neighbourhood[_Balancing, _Step]):
 
 
 def check_group_balance(done: PlanResult) -> list[str]:
-    """Return what is wrong with a plan: each move, or colocation group, must lower the score."""
+    """Return the moves that break the rule of a plan: each item that moves lowers the score."""
     problems = []
     last = done.plan.before
     ends = ends_of_colocation_groups(done.entries)

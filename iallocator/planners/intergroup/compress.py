@@ -3,9 +3,9 @@
 A group is a candidate if it shares a partition with other groups, and uses less memory, disk and
 virtual cpus than all others together have free.  All instances of a candidate are offered to the
 groups of their partitions that hold instances already; filling an empty group would gain nothing.
-Of the groups that can be emptied, the one with the most free resources is chosen.
-The candidates are tried one after the other, that one first.  Trying one changes no state: a step
-of the local search adds a group to those that can be emptied.
+Of the groups that can be emptied, the one with the most free resources is chosen, so candidates
+with more free resources are tried first.  A try leaves the state unchanged: a step of the local
+search adds a group to those that can be emptied.
 """
 
 from __future__ import annotations
@@ -119,10 +119,10 @@ THOROUGH = 800
 
 Later groups are only packed."""
 
-JUDGED = 8
+SIMULATED_WEIGHT = 8
 """The weight of an instance for which the loss of each failure is computed."""
 
-IN_VAIN = 4
+FAILED_WEIGHT = 4
 """The weight of a group that cannot be emptied: it is tried in several ways."""
 
 QUICK = "a quick try found no room for all; the groups before it left nothing to spend on more"
@@ -135,8 +135,8 @@ BEGUN = "the plan ended while it was tried"
 def compress(context: IntergroupContext) -> IntergroupResult:
     """Empty the best group of the cluster of `context` that can be emptied.
 
-    Scores are counts: instances in the chosen group.  A signal or the time limit leaves
-    the best of the groups that were tried until then.
+    The score is a count: the instances in the chosen group.  If a signal or the time limit ends the
+    search, the plan empties the best of the groups that were tried until then.
     """
     done = IntergroupResult("compress", context)
     work = _Compression(context, done)
@@ -145,7 +145,7 @@ def compress(context: IntergroupContext) -> IntergroupResult:
             done.plan.reason = work.run()
     except Stopped as stop:
         done.plan.end(stop)
-    work.tell()
+    work.fill_rows()
     return done
 
 
@@ -165,20 +165,20 @@ class _Compression:
         self.held = {g.index: largest_first(state, g, self.total) for g in groups}
         self.proofs = Proofs(self.mover)
         self.evacuable: list[Group] = []
-        self.roomy = True
+        self.others_fit = True
         self.left = THOROUGH * context.settings.optimum_seconds
-        self.verdicts: dict[int, str] = {}
+        self.statuses: dict[int, str] = {}
 
     def share(self, group: Group) -> float:
-        """Return what `group` gives back: its free shares of the cluster's resources, added up."""
+        """Return the sum of the shares of the cluster's resources that `group` has free."""
         return sum(f / t for f, t in zip(self.free[group.index], self.total) if t)
 
     def run(self) -> str:
-        """Try every candidate, the one that gives back the most first; return why it ends."""
+        """Try every candidate, the one with the most free resources first; return why it ends."""
         done = self.done
         hindered = forbidden(self.context.settings)
         if hindered:
-            self.verdicts = {row.group.index: IMPOSSIBLE for row in done.groups}
+            self.statuses = {row.group.index: IMPOSSIBLE for row in done.groups}
             return hindered
         candidates = []
         for row in done.groups:
@@ -186,7 +186,7 @@ class _Compression:
             row.reason = self._unfit(row.group)
             if row.reason:
                 held = self.held[row.group.index]
-                self.verdicts[row.group.index] = IMPOSSIBLE if held else NOTHING
+                self.statuses[row.group.index] = IMPOSSIBLE if held else NOTHING
             else:
                 row.reason = NEVER
                 candidates.append(row)
@@ -265,7 +265,7 @@ class _Compression:
         for instance in instances:
             hindered = self.mover.immovable(instance)
             if hindered:
-                self.verdicts[group.index] = IMPOSSIBLE
+                self.statuses[group.index] = IMPOSSIBLE
                 row.reason = f"{instance.name} has to stay: {hindered}"
                 return None
         ranking = self.mover.ranking
@@ -273,9 +273,9 @@ class _Compression:
         done = self._evacuated(group, instances)
         ranking.twins = False
         if done is None:
-            self.verdicts[group.index], row.reason = OUT_OF_TIME, QUICK
+            self.statuses[group.index], row.reason = OUT_OF_TIME, QUICK
             return None
-        self.verdicts[group.index] = done.verdict
+        self.statuses[group.index] = done.status
         if done.failed is not None:
             passed_over = self._passed_over(instances, group)
             why = "; ".join(filter(None, (done.reason, passed_over)))
@@ -287,24 +287,26 @@ class _Compression:
     def _evacuated(self, group: Group, instances: Sequence[Instance]) -> Evacuation | None:
         """Return moves of all instances; None if no time is left to look for them.
 
-        Once one group is found whose moves are the plan, other groups are only packed.
+        Once the moves of one group are the plan, other groups are only packed.
         """
         targets = {i.name: self._targets(i, group) for i in instances}
-        if self.left <= 0 or (self.evacuable and self.roomy):
+        if self.left <= 0 or (self.evacuable and self.others_fit):
             quick = packed(self.mover, instances, lambda i: targets[i.name])
             if quick is not None:
                 return quick
-            self.roomy = False  # the other groups are much alike
+            self.others_fit = False  # the other groups are similar
         if self.left <= 0:
             return None
         done = evacuate(self.mover, instances, lambda i: targets[i.name])
         if self.mover.ranking.twins:
             rules = self.context.evaluator(group).rules
-            asked = sum(JUDGED if rules.exact and not i.needs_secondary else 1 for i in instances)
-            self.left -= asked * (1 if done.failed is None else IN_VAIN)
+            weight = sum(
+                SIMULATED_WEIGHT if rules.exact and not i.needs_secondary else 1 for i in instances
+            )
+            self.left -= weight * (1 if done.failed is None else FAILED_WEIGHT)
         return done
 
-    def tell(self) -> None:
+    def fill_rows(self) -> None:
         """Fill in the rows of the groups."""
         done = self.done
         for row in done.groups:
@@ -315,7 +317,7 @@ class _Compression:
                 "free": dict(zip(KINDS, self.free[index])),
                 "share_free": self.share(row.group),
                 "evacuable": can,
-                "verdict": self.verdicts.get(index, unfinished(done.plan.interrupted)),
+                "verdict": self.statuses.get(index, unfinished(done.plan.interrupted)),
             }
             if not can:
                 row.reason = row.reason or done.plan.reason
@@ -359,7 +361,7 @@ class _Emptying(Neighbourhood[_Compression, _Step]):
         for row in self._candidates[self._tried :]:
             check()
             self._tried += 1
-            context.tell(f"group {self._tried} of {count}: {row.group.name}")
+            context.progress(f"group {self._tried} of {count}: {row.group.name}")
             with context.share(count - self._tried + 1):
                 done = state.moves_of(row)
             if done is not None:

@@ -1,4 +1,4 @@
-"""The context of planners between groups, their results, partitions, and verdicts on groups."""
+"""The context of planners between groups, their results, and partitions of the cluster."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ __all__ = [
 ]
 
 SIMULATED = 20_000_000
-"""Moves x nodes of simulated failures for all groups, about; see `Deadline.work`."""
+"""Budget of simulated failures for all groups, in moves × nodes; see `Deadline.work`."""
 
 LEAST = 200_000
-"""The minimum of them for each group."""
+"""The least budget of simulated failures for each group, in moves × nodes."""
 
 
 class IntergroupContext(Context):
@@ -51,23 +51,23 @@ class IntergroupContext(Context):
     ----------
     search_budget:
         What all exact searches together may spend.
-    tell:
+    progress:
         Shows a line of progress.
     """
 
-    __slots__ = ("_simulations", "search_budget", "tell")
+    __slots__ = ("_simulations", "progress", "search_budget")
 
     def __init__(
         self,
         cluster: Cluster,
         settings: Settings,
         deadline: Deadline | None = None,
-        tell: Callable[[str], None] = lambda text: None,
+        progress: Callable[[str], None] = lambda text: None,
     ) -> None:
         candidates = [(len(cluster.nodes), 0)] * EXPECTED_MOVES
         groups = len(cluster.groups)
         super().__init__(cluster, settings, candidates, deadline=deadline, groups=groups)
-        self.tell = tell
+        self.progress = progress
         self.search_budget = Deadline.of_search(
             settings.optimum_seconds, self.deadline, settings.planning_seconds
         )
@@ -184,7 +184,7 @@ class IntergroupResult(PlanResult):
     Attributes
     ----------
     deadline:
-        Ends the planning.
+        The time limit of the planner.
     """
 
     between_groups = True
@@ -195,7 +195,7 @@ class IntergroupResult(PlanResult):
         self.groups = [GroupRow(group) for group in context.cluster.groups if group.nodes]
 
     def add(self, entries: Iterable[PlanEntry]) -> None:
-        """Append moves, and leave time for them."""
+        """Append moves, and reserve time to verify them."""
         before = len(self.entries)
         super().add(entries)
         self.deadline.spare(len(self.entries) - before)
@@ -205,18 +205,18 @@ FOUND = "found"
 """All instances that have to leave can be moved."""
 
 IMPOSSIBLE = "impossible"
-"""It is proved that they cannot all be moved."""
+"""It is proved that the instances that have to leave cannot all be moved."""
 
 OUT_OF_TIME = "out of time"
-"""No moves were found, and the time or budget ended before that was proved."""
+"""No moves were found, and the time or budget ended before a proof that there are none."""
 
 UNDECIDED = "undecided"
-"""No moves were found; no more was asked for, or a signal came."""
+"""No moves were found; an exact search was not allowed, or a signal ended it."""
 
 NOTHING = "nothing to do"
-"""Nothing has to leave."""
+"""No instance has to leave."""
 
 
 def unfinished(interrupted: bool) -> str:
-    """Return the verdict on a group not tried before the end; `interrupted`: by a signal."""
+    """Return the status of a group that was not tried; `interrupted`: a signal ended the search."""
     return UNDECIDED if interrupted else OUT_OF_TIME

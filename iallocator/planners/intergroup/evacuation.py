@@ -1,4 +1,8 @@
-"""All or nothing: move several instances out of a group, in turn or, if need be, all at once."""
+"""Evacuation of several instances from a group: all of them, or none.
+
+Instances are placed one after the other.  If that fails, they are packed, and at last an exact
+search places all of them at once.
+"""
 
 from __future__ import annotations
 
@@ -36,25 +40,25 @@ class Evacuation:
     entries:
         The moves in an order in which they can be made; none if not all instances can be moved.
     failed:
-        The instance that has no place; None if all have one.
+        The instance that cannot be placed; None if all can.
     reason:
-        Why `failed` has no place; or how places for all were found, if not one after the other.
-    verdict:
-        See `iallocator.planners.intergroup.context`.
+        Why `failed` cannot be placed; or how all were placed, if not one after the other.
+    status:
+        What is known about the group, such as `iallocator.planners.intergroup.context.FOUND`.
     """
 
-    __slots__ = ("entries", "failed", "reason", "verdict")
+    __slots__ = ("entries", "failed", "reason", "status")
 
     def __init__(self) -> None:
         self.entries: list[PlanEntry] = []
         self.failed: Instance | None = None
         self.reason = ""
-        self.verdict = FOUND
+        self.status = FOUND
 
-    def give_up(self, reason: str, verdict: str) -> None:
-        """Add why nothing more is tried, and set what that proves."""
+    def give_up(self, reason: str, status: str) -> None:
+        """Append why nothing more is tried, and set the status."""
         self.reason += reason
-        self.verdict = verdict
+        self.status = status
 
 
 def evacuate(
@@ -66,10 +70,10 @@ def evacuate(
 ) -> Evacuation:
     """Find moves of all `instances`, each to one of the groups that `targets` has for it.
 
-    The state of `mover` is left as it is.  One instance after the other takes the best place that
-    is left.  If that fails, the instances are packed, and if that fails too, an exact search looks
-    for places for all at once.  Both are left out without `search`, or if `proofs` show that
-    there are no such places.
+    The state of `mover` is unchanged in the end.  First, instances are placed one after the other,
+    each at the best place.  If that fails, all instances are packed.  If packing fails too, an
+    exact search places all at once.  Without `search`, only the first method is used.  The same
+    holds if `proofs` show that the instances cannot all be placed.
 
     Raises
     ------
@@ -86,7 +90,7 @@ def evacuate(
             check()
             outcome = mover.relocate(instance, targets(instance))
             if outcome.best is None:
-                done.failed, done.reason, done.verdict = instance, outcome.message, UNDECIDED
+                done.failed, done.reason, done.status = instance, outcome.message, UNDECIDED
                 made = []
                 break
             made.append(outcome.best)
@@ -103,9 +107,9 @@ def evacuate(
 
 
 def packed(mover: Mover, instances: Sequence[Instance], targets: Targets) -> Evacuation | None:
-    """Find out quickly whether all `instances` can leave; None if no moves were found quickly.
+    """Return moves of all `instances` found by packing alone; None if packing finds none.
 
-    The state of `mover` is left as it is.
+    The state of `mover` is unchanged in the end.
     """
     made = pack(mover, instances, targets, careful=False)
     return None if made is None else _planned(mover, Evacuation(), made)
@@ -125,10 +129,10 @@ def _at_once(
     done: Evacuation,
     failed: Instance,
 ) -> list[Move]:
-    """Return moves of all instances at once; none if there is no answer, and `done` says why."""
+    """Return moves of all instances at once; [] if none were found, with the reason in `done`."""
     context = mover.context
     if mover.immovable(failed):
-        done.verdict = IMPOSSIBLE
+        done.status = IMPOSSIBLE
         return []
     first = mover.relocate(failed, targets(failed)).best
     unknown = first is None and mover.gave_up_early
@@ -138,10 +142,10 @@ def _at_once(
         return []
     made = pack(mover, instances, targets, careful=not unknown)
     if made is not None:
-        done.failed, done.reason, done.verdict = None, "placed where most room is", FOUND
+        done.failed, done.reason, done.status = None, "placed where most room is", FOUND
         return made
     if unknown:
-        done.verdict = OUT_OF_TIME
+        done.status = OUT_OF_TIME
         return []
     if not context.searches_for([context.cluster.group_of(failed)]):
         done.give_up("; no exact search was made", UNDECIDED)
@@ -156,7 +160,7 @@ def _at_once(
     if context.search_budget.must_end:
         done.give_up("; nothing was left to spend on an exact search", OUT_OF_TIME)
         return []
-    context.tell(f"searching places for {len(instances)} instances at once")
+    context.progress(f"searching places for {len(instances)} instances at once")
 
     def task(instance: Instance) -> MoveTask:
         groups = targets(instance)
@@ -181,5 +185,5 @@ def _at_once(
     if status != SOLVED or len(moves) < len(instances):
         done.give_up(note, IMPOSSIBLE if status == PROVED else OUT_OF_TIME)
         return []
-    done.failed, done.reason, done.verdict = None, "placed together by exact search", FOUND
+    done.failed, done.reason, done.status = None, "placed together by exact search", FOUND
     return moves

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from iallocator.model.state import State
     from iallocator.planners.intergroup.moving import Mover
 
-__all__ = ["HEALTHY", "UNHEALTHY", "WEAK", "Health", "examine", "stranding", "survived"]
+__all__ = ["HEALTHY", "UNHEALTHY", "WEAK", "Health", "examine", "stranding"]
 
 HEALTHY, WEAK, UNHEALTHY = "healthy", "weakly unhealthy", "unhealthy"
 
@@ -29,7 +29,7 @@ class Health:
     full:
         Its online nodes without the memory for a failover to them.
     doomed:
-        Its nodes whose failure would not be tolerated.
+        Its online nodes that hold instances which cannot be restarted when the node fails.
     """
 
     __slots__ = ("doomed", "full", "group", "stranding")
@@ -55,7 +55,7 @@ class Health:
         return sorted({*self.full, *self.doomed})
 
     def victims(self, state: State) -> list[Instance]:
-        """Return the instances that cause the problems, in the order in which to take them away.
+        """Return the instances that cause the problems, in the order in which they must leave.
 
         First those on offline nodes, primaries first; then the secondaries of nodes that violate
         N+1, then their primaries.
@@ -122,13 +122,3 @@ def examine(mover: Mover, group: Group) -> Health:
         broken = tolerance.not_tolerated(rules.of_online(state.cluster, group))
         lost = sorted({node for failure in broken for node in failure})
     return Health(group, offline, full, lost)
-
-
-def survived(mover: Mover, groups: Sequence[Group]) -> set[int]:
-    """Return the online nodes of `groups` that do not violate N+1."""
-    nodes = mover.context.cluster.nodes
-    found: set[int] = set()
-    for group in groups:
-        failing = examine(mover, group).failing
-        found |= {i for i in group.nodes if nodes[i].online and i not in failing}
-    return found

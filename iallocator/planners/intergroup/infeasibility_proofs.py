@@ -39,18 +39,18 @@ DISK_RESERVE = CAPACITIES.index("disk_reserve")
 
 
 class Kind:
-    """A resource that instances take of a node, as proofs name it.
+    """A resource of a node that instances use, as proofs name it.
 
     Attributes
     ----------
     name, unit:
-        For people.
+        The words of a reason.
     resource:
         The resource of `iallocator.constraints.checks`.
     column:
-        Where the state counts it: now, or once forthcoming instances exist.
+        The column of the state that counts it: now, or once forthcoming instances exist.
     of_primary:
-        Whether only the primary gives it.
+        Whether instances use it on their primary only.
     """
 
     __slots__ = ("column", "name", "of_primary", "resource", "unit")
@@ -65,7 +65,7 @@ class Kind:
         self.of_primary = of_primary
 
     def pieces(self, instance: Instance) -> list[float]:
-        """Return what it takes of its primary and its secondary, if it has one; without zeros."""
+        """Return the amounts above 0 that `instance` uses of its primary and of its secondary."""
         roles = [instance.as_primary]
         if instance.required_nodes == 2:
             roles.append(instance.as_secondary)
@@ -96,25 +96,29 @@ KINDS = (
 
 
 class ArrivalBound:
-    """An upper bound of what `group` can receive while `leaving` leave, on any of its nodes.
+    """An upper bound of the amounts that nodes of `group` can receive while `leaving` leave.
 
     It is made with `leaving` off the state.  `reserving` are the nodes with the memory for the
     failover of each of their peers while they were on it.  `tolerated` are the failures that were
     tolerated then; None if `leaving` are on nodes of the group.
 
-    Limits.  A node keeps some memory and disk free.  If soft limits are checked, it keeps to the
-    cpu and spindle ratios, and a node with the memory for the failover of each of its peers keeps
-    that memory: arrivals only add to its reserve.
+    Limits.  A node keeps some memory and disk free.  If soft limits are checked, the cpu and
+    spindle ratios limit it as well.  A node with the memory for the failover of each of its peers
+    keeps that memory then: arrivals only add to its reserve.
 
     N+1.  In each mode but ``off`` a failure that is tolerated now must be tolerated at the end.
     ``no-new`` requires just that; with ``no-worse`` a failure that loses nothing may not lose
-    anything; ``strict`` requires it of every failure.  So when node n fails, everything on it finds
-    room on the other targets, beside what has arrived there.  For each measure f, f(all that
-    arrives in the group) + f(what is on n now) is at most the sum of f(free) over the others.  And
-    a secondary keeps the memory free that the failure of n needs there.  With ``no-worse`` a
-    secondary does so for failures that are not tolerated, too, if it has that memory now: what
-    fails over there is saved, and arrivals save nothing else.  N+1 is left out if `leaving` are on
-    nodes of the group, or if moving instances are checked where they were.
+    anything; ``strict`` requires it of every failure.  So when node n fails, its instances fit on
+    the other targets, beside the instances that have arrived there.  For each measure f, f(all
+    instances that arrive in the group) + f(the instances on n now) is at most the sum of f(free)
+    over the other targets.
+
+    A secondary keeps free the memory that the failure of n needs there.  With ``no-worse`` it does
+    so for failures that are not tolerated, too, if it has that memory now: instances that fail over
+    to it are restarted, and arrivals restart no other instances.
+
+    N+1 is left out if `leaving` are on nodes of the group, or if moving instances are checked where
+    they were.
     """
 
     __slots__ = ("_beside_failures", "_caps", "_failures", "_free", "_measured", "group")
@@ -145,7 +149,7 @@ class ArrivalBound:
         self._caps: list[dict[int, float]] = [
             {index: _cap(context, kind, index, soft) for index in group.nodes} for kind in KINDS
         ]
-        # The nodes whose failover their secondaries must stay able to take
+        # Nodes that fail over to their secondaries, which must keep the memory for that
         failing: Collection[int] = tolerated or ()
         if tolerated is not None and rules.exact and not (rules.units or rules.movers_stay):
             nodes = context.cluster.nodes
@@ -159,7 +163,7 @@ class ArrivalBound:
         self._beside_failures: dict[object, float] = {}
 
     def most(self, kind: int, measure: Measure, nodes: Collection[int] | None = None) -> float:
-        """Return the largest measure of `kind` that can come to the group, or to `nodes` of it."""
+        """Return the most that the group, or `nodes` of it, can receive of `kind`, by `measure`."""
         key = kind, measure
         found = self._measured.get(key)
         if found is None:
@@ -178,7 +182,7 @@ class ArrivalBound:
 
     @property
     def tolerates(self) -> bool:
-        """Whether there are failures that must stay tolerated."""
+        """True if there are failures that must stay tolerated."""
         return bool(self._failures)
 
     def largest(self, kind: int) -> float:
@@ -187,7 +191,7 @@ class ArrivalBound:
 
 
 def _cap(context: IntergroupContext, kind: Kind, index: int, soft: bool) -> float:
-    """Return how much of one kind can come to a node, without N+1; `soft`: soft limits count."""
+    """Return the most of `kind` that a node can receive, without N+1; `soft`: with soft limits."""
     state, node = context.state, context.cluster.nodes[index]
     held = state.columns[kind.column][index]
     spare = kind.resource.spare(held, node)
@@ -222,7 +226,7 @@ def _kept(context: IntergroupContext, index: int, failing: Collection[int]) -> f
 
 
 def tolerated_in(context: IntergroupContext, group: Group) -> frozenset[int]:
-    """Return the online nodes of `group` whose failure is tolerated, if that must stay so."""
+    """Return the online nodes of `group` with tolerated failures that must stay tolerated."""
     rules = context.evaluator(group).rules
     if rules.mode == "off" or rules.movers_stay:
         return frozenset()
@@ -233,7 +237,7 @@ def tolerated_in(context: IntergroupContext, group: Group) -> frozenset[int]:
 
 
 def _below(amount: float) -> float:
-    """Return the largest whole number below `amount`: nothing may be used up."""
+    """Return the largest whole number below `amount`: some must remain free."""
     return max(0, ceil(amount) - 1)
 
 
@@ -305,7 +309,7 @@ class Proofs:
     def _short(
         self, instances: Sequence[Instance], bounds: Sequence[ArrivalBound], reach: frozenset[int]
     ) -> str:
-        """Return what the nodes of `reach` lack for `instances`, or ""."""
+        """Return the resource that the nodes of `reach` lack for `instances`, in words, or ""."""
         for number, kind in enumerate(KINDS):
             pieces = self._pieces(kind, instances)
             largest = max((bound.largest(number) for bound in bounds), default=0)
@@ -341,7 +345,7 @@ class Proofs:
 def _in_words(
     kind: Kind, measure: Measure, wanted: float, have: float, instances: Sequence[Instance]
 ) -> str:
-    """Return what is proved, in words."""
+    """Return the proof in words: the amounts needed and available, by `measure`."""
     unit = kind.unit
     if isinstance(measure, AtLeast):
         size = f"{measure.least:.12g}{unit} {kind.name}"

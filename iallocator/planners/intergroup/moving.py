@@ -1,8 +1,8 @@
-"""Moving instances into other groups, by the standard procedure for new ones.
+"""Moves of instances to other groups, ranked like the placements of a new instance.
 
-The best placement of each group that may take the instance is compared as for an
-allocation: the group's allocation policy, then the score over all nodes.  A placement
-counts only if the node's limits, global N+1, and the steps that lead there allow it.
+The best placements of the groups are compared by the group's allocation policy, then by the score
+over all nodes.  A placement is a candidate only if the limits of the nodes, global N+1, and the
+steps that lead there allow it.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 __all__ = ["Mover"]
 
 PATIENCE = 2
-"""After so many rejections by N+1 a group is skipped where one ranking places several."""
+"""After so many rejections by N+1, a group is skipped if one ranking places several instances."""
 
 
 class Mover:
-    """Finds ways to places in other groups, on the state of its context.
+    """Finds places in other groups, and the moves that lead there, in the state of its context.
 
     Attributes
     ----------
@@ -62,7 +62,7 @@ class Mover:
         self.gave_up_early = False
 
     def put(self, instance: Instance, nodes: Nodes) -> None:
-        """Put `instance` on `nodes`, wherever it is now; () takes it off."""
+        """Place `instance` on `nodes`, wherever it is now; (): remove it from the state."""
         state = self.context.state
         present = state.where.get(instance.name, ())
         if present == nodes:
@@ -71,8 +71,6 @@ class Mover:
             state.remove(instance, present)
         if nodes:
             state.place(instance, nodes)
-
-    # What is found
 
     def immovable(self, instance: Instance) -> str:
         """Return why `instance` cannot change its group at all, or ""."""
@@ -91,7 +89,7 @@ class Mover:
     def relocate(self, instance: Instance, groups: Sequence[Group]) -> MoveResult:
         """Return the best place for `instance` in one of `groups`, with the steps that lead there.
 
-        The state, which has the instance on its present nodes, is left as it is.
+        The state has the instance on its present nodes, and is unchanged in the end.
         """
         hindered = self.immovable(instance)
         if hindered:
@@ -105,7 +103,7 @@ class Mover:
                 if move is not None:
                     queue.taken.update(nodes)
                     return MoveResult([ScoredMove(move)])
-            self._queue = None  # it was for those before, and is empty now
+            self._queue = None  # the instances before this one have taken its places
         for group, nodes in self.ranking.ranked(instance, groups):
             move = self._way(instance, group, nodes)
             if move is not None:
@@ -147,7 +145,7 @@ class Mover:
         return evaluator.scope.tolerance(evaluator.rules)
 
     def places(self, instance: Instance, groups: Sequence[Group]) -> Iterator[tuple[float, Nodes]]:
-        """Return where an instance that is off the state may go in `groups`, by limits of nodes."""
+        """Yield scores and places in `groups` that limits allow; `instance` is off the state."""
         if self.immovable(instance):
             return
         for group in self.ranking.open(instance, groups):
@@ -159,7 +157,7 @@ class Mover:
         """Return the move to an acceptable placement; None if the steps or N+1 do not allow it."""
         rejections = self._rejections_of(group)
         key = instance.shape
-        if rejections.hold(key, nodes) or self._meets(instance, nodes[0]):
+        if rejections.hold(key, nodes) or self._rejected_before_others_move(instance, nodes[0]):
             return None
         if self.ranking.twins and rejections.count(instance.memory) >= PATIENCE:
             self.gave_up_early = True
@@ -187,7 +185,7 @@ class Mover:
             steps = self._steps[group.index] = self.context.evaluator(group).for_steps()
         return move_pair(self.context, steps, instance, nodes[:1], nodes[1:]).best
 
-    def _meets(self, instance: Instance, node: int) -> bool:
+    def _rejected_before_others_move(self, instance: Instance, node: int) -> bool:
         """Return whether a constraint forbids `node` as long as all others are where they are now.
 
         Instances that have not moved yet bind no others while places are chosen, but moves are made
@@ -214,14 +212,12 @@ class Mover:
             )
 
     def _rejections_of(self, group: Group) -> _Rejections:
-        """Return what N+1 has rejected in `group` since it last changed."""
+        """Return the placements that N+1 has rejected in `group` since it last changed."""
         now = [self.context.state.stamps[index] for index in group.nodes]
         return derived(self._rejections, group.index, now, _Rejections)
 
-    # What is told
-
     def _why(self, instance: Instance, groups: Sequence[Group], rejected: int) -> str:
-        """Return why there is no place in any of `groups`."""
+        """Return why `instance` cannot be placed in any of `groups`."""
         if not groups:
             return "no other group reaches its storage"
         closed = [why for group in groups if (why := self.ranking.closed(instance, group))]

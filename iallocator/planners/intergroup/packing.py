@@ -1,8 +1,8 @@
-"""Whether all instances of a group find room in other groups: a quick answer by packing.
+"""Greedy packing: a fast test whether all instances of a group fit into other groups.
 
-Instances are placed one after the other, each on the first node of an order that takes it, without
-comparing scores.  An answer costs about as much as its moves.  Which of several places is best
-matters only for the group that is emptied in the end; of the others only whether they can be.
+Instances are placed one after the other, each on the first node of an order that accepts it.
+Scores are not compared, so a test costs about as much as its moves.  Only the group that is emptied
+in the end needs good places; of the other groups only the answer is of use.
 
 The orders (`iallocator.planners.node_orders`) are worst fit, best fit beside spare nodes, and two
 that keep N+1 by construction.  The result of these two is checked against the failures of the
@@ -52,13 +52,13 @@ if TYPE_CHECKING:
 __all__ = ["pack"]
 
 WASTES = (1, 0.5, 0)
-"""The part of a spare node that is taken to stay empty, in sizes of the largest instance."""
+"""The memory of a spare node that is assumed to stay empty, in sizes of the largest instance."""
 
 PRIMARIES, SECONDARIES = 12, 4
 """How many of the first nodes are tried, and how many secondaries for each of them."""
 
 MANY, PATIENCE = 100, 2
-"""How many nodes are tried if N+1 rejects some; how many rejections by N+1 rule a group out."""
+"""The most nodes that are tried if N+1 rejects some; the rejections after which a group is left."""
 
 
 def pack(
@@ -66,11 +66,11 @@ def pack(
 ) -> list[Move] | None:
     """Return moves of all `instances` to the groups in `targets`, or None if none were found.
 
-    The state of `mover` is left as it is.  Limits, and the steps that lead to a place, are checked
-    for each move.  N+1 is checked once at the end, if bounds show that all failures that must be
-    tolerated are: with all instances there, and so with some of them.  If bounds leave that open
-    and `careful` is set, N+1 is checked for each place in another attempt.  Without `careful`,
-    when only the answer matters, the orders that keep N+1 by construction are tried first.
+    The state of `mover` is unchanged in the end.  Limits, and the steps that lead to a place, are
+    checked for each move.  N+1 is checked once at the end, by bounds: if a failure is tolerated
+    with all instances there, it is tolerated with some of them.  If bounds do not decide and
+    `careful` is set, N+1 is checked for each place in another attempt.  Without `careful`, only the
+    answer matters, and the orders that keep N+1 by construction are tried first.
     """
     if not mover.context.plain or any(one.exclusion or one.desired for one in instances):
         return None  # the places of some instances depend on where others are
@@ -78,8 +78,8 @@ def pack(
         made = _reserve_first(mover, instances, targets)
         if made is None:
             made = _failover_safe(mover, instances, targets)
-        return made if made is not None else _cleared_by_bounds(mover, instances, targets)[0]
-    made, order = _cleared_by_bounds(mover, instances, targets)
+        return made if made is not None else _checked_by_bounds(mover, instances, targets)[0]
+    made, order = _checked_by_bounds(mover, instances, targets)
     if made is None and mover.ranking.twins:  # there are too many instances to check N+1 for each
         made = _failover_safe(mover, instances, targets)
     if made is None and order is not None:
@@ -99,7 +99,7 @@ def _place_in_turn(
     order: NodeOrder,
     careful: bool = False,
 ) -> list[Move] | None:
-    """Move all `instances` on the state, which is in a trial; return None if one finds no place.
+    """Move all `instances` on the state, which is in a trial; return None if one does not fit.
 
     If `careful`, N+1 is checked for each place.
     """
@@ -120,7 +120,7 @@ def _place_in_turn(
 def _first_place(
     mover: Mover, instance: Instance, groups: Sequence[Group], order: NodeOrder, careful: bool
 ) -> Move | None:
-    """Return the way to the first place that is allowed; None if the first nodes reject it."""
+    """Return the move to the first place that is allowed; None if the first nodes reject it."""
     context, state = mover.context, mover.context.state
     before = state.where[instance.name]
     reserve = order if isinstance(order, ReserveFirst) else None
@@ -156,17 +156,17 @@ def _secondaries(
 ) -> list[int]:
     """Return the best secondaries beside `primary`: those with most memory left then.
 
-    With `reserve`, first those that have to keep least memory more for one failure.
+    With `reserve`, the secondaries come first that have to reserve least additional memory.
     """
     state, group = mover.context.state, mover.context.cluster.nodes[primary].group
     free, reserved, peers = state.columns[MEMORY], state.reserved, state.peers
     memory = instance.memory if instance.reserves else 0
 
-    def asked(index: int) -> float:
+    def reserved_with(index: int) -> float:
         return peers[index].get(primary, 0) + memory
 
     def left(index: int) -> float:
-        return max(reserved[index], asked(index)) - free[index]
+        return max(reserved[index], reserved_with(index)) - free[index]
 
     reach = mover.ranking.reachable(instance, [group])
     others = (k for k in group.nodes if k in reach and k != primary)
@@ -174,21 +174,21 @@ def _secondaries(
         return nsmallest(SECONDARIES, others, left)
     if primary in reserve.lost:
         return nsmallest(SECONDARIES, others, lambda k: -free[k])
-    able = (index for index in others if asked(index) < free[index])
+    able = (index for index in others if reserved_with(index) < free[index])
     kept = reserve.kept
-    return nsmallest(SECONDARIES, able, lambda k: (max(0, asked(k) - kept(k)), left(k)))
+    return nsmallest(SECONDARIES, able, lambda k: (max(0, reserved_with(k) - kept(k)), left(k)))
 
 
-# Orders whose result is cleared by bounds
+# Orders that bounds of failures check at the end
 
 
-def _cleared_by_bounds(
+def _checked_by_bounds(
     mover: Mover, instances: Sequence[Instance], targets: Targets
 ) -> tuple[list[Move] | None, int | None]:
     """Return the moves of the first order for which bounds show at the end that N+1 holds.
 
     Otherwise return None and the number of the order with the fewest undecided failures; None
-    again if no order has room for all instances.
+    again if the instances fit in no order.
     """
     undecided: list[tuple[int, int]] = []
     for number, order in enumerate(_orders(mover, instances, targets)):
@@ -197,7 +197,7 @@ def _cleared_by_bounds(
             failures = [] if made is None else _undecided_failures(mover, made)
         if made is None:
             continue
-        if not failures or _lost_already(mover, failures):
+        if not failures or _not_tolerated_before(mover, failures):
             return made, None
         undecided.append((len(failures), number))
     return None, min(undecided)[1] if undecided else None
@@ -236,7 +236,7 @@ def _undecided_failures(mover: Mover, made: Sequence[Move]) -> list[Failure]:
     return found
 
 
-def _lost_already(mover: Mover, failing: Sequence[Failure]) -> bool:
+def _not_tolerated_before(mover: Mover, failing: Sequence[Failure]) -> bool:
     """Return whether no failure in `failing` is tolerated now, if only tolerated ones count."""
     cluster = mover.context.cluster
     for group in {cluster.nodes[one[0]].group for one in failing}:
@@ -251,7 +251,7 @@ def _lost_already(mover: Mover, failing: Sequence[Failure]) -> bool:
 def _spares_of(
     state: State, group: Group, instances: Sequence[Instance], waste: float
 ) -> list[int]:
-    """Return nodes of `group` that stay as they are, so that a failover finds room there.
+    """Return nodes of `group` that receive no instances, so that they can take over failovers.
 
     These are the nodes with most free memory, until bounds show that they can take over from a
     full node.  None where only drbd instances fail over, because nodes keep a reserve for these.

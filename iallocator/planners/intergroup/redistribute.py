@@ -2,8 +2,8 @@
 
 A group is unhealthy if offline nodes of it hold instances, and weakly unhealthy if nodes violate
 N+1.  A step of the local search repairs one group: instances are taken from it in a fixed order
-until it would be healthy, and each is offered to the healthy groups of its partition.  The group is
-repaired if all of them can be placed there; otherwise nothing of it moves.
+until it would be healthy, and each is offered to the healthy groups of its partition.  If all of
+them can be placed there, the group is repaired.  Otherwise no instance of it moves.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class RedistributionResult(IntergroupResult):
     def failed_parts(self) -> list[tuple[object, str]]:
         """Return the repaired groups that are not healthy at the end, or that harm another group.
 
-        If a group is no longer healthy, the last repair that moves instances to it is to blame.
+        If a group is no longer healthy, the last repair that moves instances to it is returned.
         """
         if not self.repairs:
             return []
@@ -127,7 +127,7 @@ class RedistributionResult(IntergroupResult):
         ]
 
     def summary(self) -> str:
-        """Return how many groups stay unhealthy, for people."""
+        """Return one clause for the administrator: how many groups stay unhealthy."""
         left = self.unhealthy - len(self.repairs)
         return (
             f"{left} of {self.unhealthy} unhealthy groups cannot be repaired"
@@ -139,8 +139,8 @@ class RedistributionResult(IntergroupResult):
 def redistribute(context: IntergroupContext) -> RedistributionResult:
     """Repair the unhealthy groups of the cluster of `context`, in their order.
 
-    Scores are counts: instances on offline nodes, plus nodes that fail N+1.
-    A signal, or the end of the time, leaves the groups repaired until then.
+    The score is a count: instances on offline nodes, plus nodes that violate N+1.  If a signal or
+    the time limit ends the search, the plan has the groups that were repaired until then.
     """
     done = RedistributionResult(context)
     work = _Redistribution(context, done)
@@ -149,7 +149,7 @@ def redistribute(context: IntergroupContext) -> RedistributionResult:
             done.plan.reason = work.run()
     except Stopped as stop:
         done.plan.end(stop)
-    work.tell()
+    work.fill_rows()
     return done
 
 
@@ -165,7 +165,7 @@ class _Redistribution:
         self.health = done.health
         self.healthy: list[Group] = []
         self.targets: dict[str, list[Group]] = {}
-        self.verdicts: dict[int, str] = {}
+        self.statuses: dict[int, str] = {}
 
     def run(self) -> str:
         """Examine all groups, then repair the unhealthy ones; return why it ends."""
@@ -213,7 +213,7 @@ class _Redistribution:
             worse = next((g for g in touched if not self._is_healthy(g)), None)
             cured = worse is None and self._is_healthy(step.group)
         if not cured:
-            self.verdicts[step.group.index] = UNDECIDED
+            self.statuses[step.group.index] = UNDECIDED
             effect = f"make group {worse.name} unhealthy" if worse else "not be enough"
             self.done.row(step.group).reason = f"moving {step.taken} instances would {effect}"
         return cured
@@ -241,7 +241,7 @@ class _Redistribution:
         return taken, problem
 
     def _next(self, health: Health) -> tuple[Instance | None, str]:
-        """Return the next instance to take away, or None and why that would not help."""
+        """Return the next instance that must leave; or None, and why the group stays unhealthy."""
         nodes, state = self.context.cluster.nodes, self.context.state
         stuck: Instance | None = None
         for instance in health.victims(state):
@@ -251,12 +251,12 @@ class _Redistribution:
             if any(index in health.stranding for index in state.where[instance.name]):
                 return None, f"{instance.name} has no place: {hindered}"
             stuck = stuck or instance
-        told = health.describe(nodes)
+        problems = health.describe(nodes)
         if stuck is None:
-            return None, f"it stays unhealthy without any instance there: {told}"
+            return None, f"it stays unhealthy without any instance there: {problems}"
         return (
             None,
-            f"it stays unhealthy: {told}; {stuck.name} stays there: {self._hindered(stuck)}",
+            f"it stays unhealthy: {problems}; {stuck.name} stays there: {self._hindered(stuck)}",
         )
 
     def _unit(self, instance: Instance) -> list[Instance]:
@@ -281,7 +281,7 @@ class _Redistribution:
     def _is_healthy(self, group: Group) -> bool:
         return examine(self.mover, group).state == HEALTHY
 
-    def tell(self) -> None:
+    def fill_rows(self) -> None:
         """Fill in the rows of the groups."""
         nodes, plan = self.context.cluster.nodes, self.done.plan
         groups = [group for group, _ in self.done.repairs]
@@ -293,7 +293,7 @@ class _Redistribution:
             row.members = {
                 "state": health.state,
                 "repaired": row.group in groups,
-                "verdict": NOTHING if healthy else self.verdicts.get(row.group.index, untried),
+                "verdict": NOTHING if healthy else self.statuses.get(row.group.index, untried),
             }
             stopped = "" if healthy else plan.reason
             row.reason = ": ".join(filter(None, (health.describe(nodes), row.reason or stopped)))
@@ -333,7 +333,7 @@ class _Step:
 class _Repair(Neighbourhood[_Redistribution, _Step]):
     """The repair of the first of the `unhealthy` groups that can be repaired.
 
-    Each group is tried once: repairs of other groups take capacity, and return none.
+    Each group is tried once: repairs of other groups use capacity, and free none.
     """
 
     name = "repair"
@@ -349,7 +349,7 @@ class _Repair(Neighbourhood[_Redistribution, _Step]):
         context, count = state.context, len(self._groups)
         for group in self._groups[self._tried :]:
             self._tried += 1
-            context.tell(f"group {self._tried} of {count}: {group.name}")
+            context.progress(f"group {self._tried} of {count}: {group.name}")
             with context.share(count - self._tried + 1):
                 step = self._step(state, group)
                 if step is not None and allows(step):
@@ -363,12 +363,12 @@ class _Repair(Neighbourhood[_Redistribution, _Step]):
         taken, reason = work.taken(group)
         if reason:
             row.reason = reason
-            work.verdicts[group.index] = IMPOSSIBLE
+            work.statuses[group.index] = IMPOSSIBLE
             return None
         done = evacuate(
             work.mover, taken, lambda i: work.peers.of(i, group, work.healthy), proofs=work.proofs
         )
-        work.verdicts[group.index] = done.verdict
+        work.statuses[group.index] = done.status
         if done.failed is not None:
             row.reason = (
                 f"{len(taken)} instances would have to leave; "

@@ -1,1 +1,1 @@
-"""Room for a request that finds none: a few moves of others, after which it can be satisfied."""
+"""Moves of a few other instances after which a request can be satisfied."""

@@ -1,4 +1,4 @@
-"""All moves that can help: of one instance, or of several that can only move at once.
+"""The moves that `make-room` tries: of one instance, or of several that can only move at once.
 
 Instances can only move at once if they must be together on one node or in one failure domain.
 """

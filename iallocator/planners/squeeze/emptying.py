@@ -163,8 +163,8 @@ class _Packing:
                 check()
                 after = shape[0] if shape[0] >= 0 else target, shape[1] if shape[1] >= 0 else target
                 barred = bool(MIGRATION_TAGS.missing(cluster, *after))
-                room = self._left(instance, after, as_primary)
-                found.append((barred, room, (kind, target, after)))
+                free = self._left(instance, after, as_primary)
+                found.append((barred, free, (kind, target, after)))
         found.sort(key=lambda one: (one[0], -one[1]))
         yield from (place for _, _, place in found)
 
@@ -194,17 +194,17 @@ class _Packing:
         `as_primary`: known free capacity of nodes with the instance as a primary.
         """
         primary, secondary = after
-        room = INFINITE
+        free = INFINITE
         if primary not in self._off:
             if primary not in as_primary:
                 as_primary[primary] = self._order.of(primary, instance.as_primary)
-            room = as_primary[primary]
+            free = as_primary[primary]
         if secondary not in self._off:
             reserved = 0.0
             if instance.reserves:
                 reserved = self._state.peers[secondary].get(primary, 0) + instance.memory
-            room = min(room, self._order.of(secondary, instance.as_secondary, reserved))
-        return room
+            free = min(free, self._order.of(secondary, instance.as_secondary, reserved))
+        return free
 
 
 if TYPE_CHECKING:
@@ -282,7 +282,7 @@ class Arrangement:
             if any(i.name not in moving for index in left for i in state.instances_on(index)):
                 return None, False
         problem = self._problem(flexible)
-        answer = search(problem, lambda wanted: self._rejected(flexible, wanted), budget)
+        answer = search(problem, lambda placement: self._rejected(flexible, placement), budget)
         if answer.status == FOUND:
             return self._entries, False
         # rows of the problem are too strict if memory is reserved for failovers
@@ -333,13 +333,13 @@ class Arrangement:
             problem.bounds[row] = lowest, max(highest, staying.get(row, 0))
         return problem
 
-    def _rejected(self, flexible: Sequence[Instance], wanted: Places) -> Sequence[str] | None:
-        """Set the moves to the answer `wanted`; return None if they are allowed.
+    def _rejected(self, flexible: Sequence[Instance], placement: Places) -> Sequence[str] | None:
+        """Set the moves to the answer `placement`; return None if they are allowed.
 
         Otherwise return the names of all instances; after the last try, return None, too.
         """
         self._tries += 1
-        self._entries = self._in_order(flexible, wanted)
+        self._entries = self._in_order(flexible, placement)
         if self._entries is None:
             self._blocked = True  # longer plans to this answer may exist
         else:
@@ -351,23 +351,23 @@ class Arrangement:
             return None
         return [instance.name for instance in flexible]
 
-    def _in_order(self, flexible: Sequence[Instance], wanted: Places) -> list[PlanEntry] | None:
-        """Return the moves to `wanted` in an allowed order; None if they block each other."""
+    def _in_order(self, flexible: Sequence[Instance], placement: Places) -> list[PlanEntry] | None:
+        """Return the moves to `placement` in an allowed order; None if they block each other."""
         state = State(self._cluster)
         waiting: dict[tuple[str, ...], list[Instance]] = {}
         for instance in flexible:
-            if wanted[instance.name] != state.where[instance.name]:
+            if placement[instance.name] != state.where[instance.name]:
                 waiting.setdefault(tuple(self._unit(instance)), []).append(instance)
         entries: list[PlanEntry] = []
         while waiting:
             check()
             ready = next(
-                (k for k, some in waiting.items() if self._allowed(state, some, wanted)), None
+                (k for k, some in waiting.items() if self._allowed(state, some, placement)), None
             )
             if ready is None:
                 return None
             for instance in waiting.pop(ready):
-                (target,) = wanted[instance.name]
+                (target,) = placement[instance.name]
                 before = state.where[instance.name]
                 move = Move(instance, before, (target,), [(FAILOVER_TO, target)])
                 move.apply(state)
@@ -376,12 +376,12 @@ class Arrangement:
         mark_colocation_groups(entries, groups)
         return entries
 
-    def _allowed(self, state: State, unit: Sequence[Instance], wanted: Places) -> bool:
+    def _allowed(self, state: State, unit: Sequence[Instance], placement: Places) -> bool:
         """Return whether the instances of a colocation group may move now, one after the other."""
         limits = MoveLimits(state, self._fixed, self._rules.limit_policies)
         with state.trial():
             for instance in unit:
-                before, after = state.where[instance.name], wanted[instance.name]
+                before, after = state.where[instance.name], placement[instance.name]
                 state.remove(instance, before)
                 if not limits.allow(instance, before, after):
                     return False

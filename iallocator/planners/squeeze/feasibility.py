@@ -1,7 +1,7 @@
 """Moving instances so that some nodes can be powered down, or that all nodes have a reserve.
 
-`Feasibility.find` answers the one question of squeezing: is there a plan that leaves every
-instance on an online node, and every online node with capacity for the reserve?
+`Feasibility.find` answers the question of `squeeze`: is there a plan that leaves every instance on
+an online node, and every online node with capacity for the reserve?
 
 Bounds come first (`CapacityBounds`).  Moves change neither what instances use in total nor what a
 node has when it is empty.  So with some nodes off, the others must have what is used, and the
@@ -130,7 +130,7 @@ class FeasibilityResult:
 
 
 class Attempt:
-    """Moves made one after the other in a state of their own; see `Aim`."""
+    """One attempt to meet the requirements of `aim`: moves made in a state of its own."""
 
     def __init__(self, aim: Aim, off: frozenset[int], tidy: bool) -> None:
         self._aim = aim
@@ -145,10 +145,10 @@ class Attempt:
 
     def found(self) -> FeasibilityResult:
         """Return the result of the attempt."""
-        asked = bool(self.problem) and not self._aim.evacuate
-        loses_n1 = asked and self._aim.failures.on(self.state).first_broken() is not None
+        unsolved = bool(self.problem) and not self._aim.evacuate
+        loses_n1 = unsolved and self._aim.failures.on(self.state).first_broken() is not None
         found = FeasibilityResult(self.entries, self._score, self.problem, loses_n1)
-        if asked:
+        if unsolved:
             found.shortage = self._aim.reserve.shortage(self.state, self._aim.scope)
         return found
 
@@ -168,7 +168,7 @@ class Attempt:
             replay(self.state, plan.moves)
             self.entries += plan.entries
             if number == len(way) or not self._tidy:
-                self.judge(plan.after)
+                self.check(plan.after)
                 if not self.problem:
                     return
 
@@ -179,12 +179,12 @@ class Attempt:
             self.state, aim.scope, self._fixed, instances, rules, aim.relations
         )
         self.entries = pack(balancing, self.off, aim.reserve, careful)
-        self.judge(0.0)
+        self.check(0.0)
         if self.problem:
             self.repair()
 
-    def judge(self, score: float) -> None:
-        """Set `problem` to what is wrong in the present state, which has this score."""
+    def check(self, score: float) -> None:
+        """Set `problem` to the requirement that the present state breaks; `score` is its score."""
         self._score = score
         self.problem = self._homeless() or self._lacking() or self._lost()
 
@@ -394,7 +394,7 @@ class Feasibility:
         self.aim = aim
         self.behaviour = behaviour
         self.budget = budget
-        self._worlds = [lighter] if len(lighter) == len(instances) else [lighter, instances]
+        self._movable_sets = [lighter] if len(lighter) == len(instances) else [lighter, instances]
         self._bounds = CapacityBounds(state, aim.scope, aim.reserve, aim.failures)
         self._effort = EFFORT
         bound = aim.relations is not None and aim.relations.binding
@@ -430,7 +430,7 @@ class Feasibility:
                 if not packed.problem:
                     return packed
                 # balancing after packing costs a part of the budget
-                instances = self._worlds[-1]
+                instances = self._movable_sets[-1]
                 leaving = sum(not off.isdisjoint(instance.nodes) for instance in instances)
                 self._effort -= leaving * len(instances) * len(self.aim.scope)
                 if self._effort < 0:
@@ -450,7 +450,7 @@ class Feasibility:
     def _packed(self, off: frozenset[int]) -> FeasibilityResult:
         """Return what packing finds, first for `lighter` instances alone."""
         rules = self._whole.while_leaving(off)
-        for instances in self._worlds:
+        for instances in self._movable_sets:
             attempt = Attempt(self.aim, off, False)
             attempt.pack(rules, instances)
             if not attempt.problem and attempt.overbooks():
@@ -487,7 +487,7 @@ class Feasibility:
         if self.budget is None or self.budget.must_end:
             return near.found()
 
-        movable = self._worlds[0]
+        movable = self._movable_sets[0]
         rules = self._whole.while_leaving(near.off)
         entries, proved = Arrangement(
             self.aim.cluster,
@@ -500,7 +500,7 @@ class Feasibility:
         ).find(movable, self.budget)
         if entries is None:
             found = near.found()
-            if proved and len(self._worlds) == 1:
+            if proved and len(self._movable_sets) == 1:
                 found.problem += f" ({PROVED})"
             return found
         score = entries[-1].score if entries else near.found().score
@@ -510,7 +510,7 @@ class Feasibility:
         """Return the result of switching the nodes `on` online without any moves."""
         with Switched(self.aim.cluster, on=on):
             attempt = Attempt(self.aim, frozenset(), False)
-            attempt.judge(score_of(State(self.aim.cluster), self.aim.scope))
+            attempt.check(score_of(State(self.aim.cluster), self.aim.scope))
             return attempt.found()
 
     def hopeless(self, off: Collection[int]) -> str:
@@ -520,7 +520,7 @@ class Feasibility:
 
     def _ways(self, off: frozenset[int], tidy: bool) -> Iterator[list[Phase]]:
         """Yield several ways to move the instances, each in phases."""
-        for instances in self._worlds:
+        for instances in self._movable_sets:
             whole: Phase = (self._whole, instances)
             first: Phase = (self._first, instances)
             yield [first, whole]

@@ -1,4 +1,4 @@
-"""What is wanted of a squeezing, and the reserve that each node keeps for it."""
+"""The options of `squeeze`, and the reserve that each online node keeps."""
 
 from __future__ import annotations
 
@@ -59,17 +59,17 @@ class Headroom:
         return ""
 
     def slack(self, state: State, index: int) -> tuple[float, float, float]:
-        """What a node would have left: MiB of memory, now and with all its instances; cpus.
+        """Return what a node has beside the reserve: MiB now, MiB with all instances running, cpus.
 
         Negative where it has less than the reserve.  Moves keep the sums over all nodes.
         """
         node, columns = state.cluster.nodes[index], state.columns
-        wanted = self.instance.memory + 1
+        needed = self.instance.memory + 1
         cpus = node.vcpu_ratio * node.total_cpus - columns[CPUS][index] - self.instance.vcpus
-        return columns[MEMORY][index] - wanted, columns[MEMORY_LATER][index] - wanted, cpus + AMOUNT
+        return columns[MEMORY][index] - needed, columns[MEMORY_LATER][index] - needed, cpus + AMOUNT
 
     def shortage(self, state: State, scope: Iterable[int]) -> float:
-        """How much the online nodes in `scope` lack in all, in MiB of memory and virtual cpus."""
+        """Return what the online nodes in `scope` lack in all: MiB of memory plus virtual cpus."""
         total, nodes = 0.0, state.cluster.nodes
         for index in scope:
             if nodes[index].online:
@@ -79,19 +79,19 @@ class Headroom:
         return total
 
     def missing(self, state: State, scope: Iterable[int]) -> dict[int, str]:
-        """The online nodes in `scope` that cannot take it, and why."""
+        """Return the online nodes in `scope` that cannot hold the reserve, and why."""
         nodes = state.cluster.nodes
         found = {index: self.lacks(state, index) for index in scope if nodes[index].online}
         return {index: reason for index, reason in found.items() if reason}
 
 
 SHARED, DRBD, ALL = range(3)
-"""Which instances may be taken along: on shared storage; drbd ones, too; every movable one."""
+"""Instances that may be moved: on shared storage; drbd, too; all that can be moved."""
 
 
 @dataclass(slots=True)
 class SqueezeOptions:
-    """What is wanted of a squeezing.
+    """The options of `squeeze`.
 
     Attributes
     ----------
@@ -107,7 +107,7 @@ class SqueezeOptions:
     group:
         Name or uuid of the only group to look at; "": every group.
     tag_prefix:
-        What this program's own tags begin with.
+        The prefix of this program's own tags.
     settings:
         The settings for global N+1, soft limits and exact search, with those of groups that
         have tags of their own.

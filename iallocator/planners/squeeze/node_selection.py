@@ -1,7 +1,7 @@
 """Squeezing one group: which nodes can be powered down, or which must be powered on.
 
-Both searches ask `Feasibility.find` for sets of nodes, in the order in which they are given, and
-keep the best set that they have found so far.  They end with a local search over sets of nodes,
+Both searches call `Feasibility.find` with sets of nodes, in the order of the candidates, and keep
+the best set found so far.  They end with a local search over sets of nodes,
 in which steps add a node to free, or spare one that need not be powered on.
 """
 
@@ -29,7 +29,7 @@ LAST_ONE = "it is the last online node, and the master node is unknown"
 
 
 class NodeSelection:
-    """Chooses some of `candidates`, which are asked about in their order.
+    """Chooses some of `candidates`, which are tried in their order.
 
     Attributes
     ----------
@@ -42,11 +42,11 @@ class NodeSelection:
     rejected:
         Nodes that were tried -> why they are not chosen.
     problem:
-        What is still wrong with the group after all that; "" if nothing is.
+        The requirement that the group breaks even then; "" if it breaks none.
     packed:
         Whether the moves only pack, and the scores after them are not known yet.
     stop, stopped:
-        What interrupted the search, if anything did; why it ended early, "" if it did not.
+        The signal or time limit that ended the search, or None; why it ended early, or "".
     """
 
     __slots__ = (
@@ -170,13 +170,13 @@ class NodeSelection:
         """Power on the first candidates until every online node has the reserve, or fewer.
 
         If not even all of them suffice, nor those that are large enough to have the reserve
-        themselves, all are chosen, and `problem` says what is still wrong.
+        themselves, all are chosen, and `problem` names the requirement that is not met.
         """
         self._powers_on = True
         feasibility, standby = self._feasibility, self._candidates
         aim, large = feasibility.aim, []
         for index in standby:
-            with Switched(aim.cluster, on=[index]):  # empty, has it the reserve?
+            with Switched(aim.cluster, on=[index]):  # has the empty node the reserve?
                 state = State(aim.cluster)
                 if state.columns[MEMORY][index] > 0 and not aim.reserve.lacks(state, index):
                     large.append(index)

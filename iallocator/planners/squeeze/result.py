@@ -1,4 +1,4 @@
-"""What squeezing found: the nodes to switch, the plans, and the cluster once that is done."""
+"""The result of `squeeze`: the nodes to switch, the plans, and the cluster afterwards."""
 
 from __future__ import annotations
 
@@ -58,21 +58,20 @@ class SqueezePlan(Plan):
 
 
 class SqueezeResult(GroupPlans):
-    """What is to be done.
+    """The nodes that `squeeze` switches, and the moves.
 
     Attributes
     ----------
     aim:
-        ``offline`` or ``online``: what was looked for; ``none`` before that is known.
+        ``offline`` or ``online``: the nodes that were searched for; ``none`` before that is known.
     off, on:
         Indices of the nodes to power down, and to power on, group by group in the order of choice.
     kept:
         Node -> why it is not switched, of those that come into question.
     shortages:
-        Index of a group -> why it does not reach the minimal resources, whatever is powered on.
+        Index of a group -> why it lacks the minimal resources even if all nodes are powered on.
     reserves:
-        Index of a group -> what every online node of it must be able to take when nodes
-        of it have been freed.
+        Index of a group -> the reserve of every online node of it after nodes were freed.
     """
 
     def __init__(self, cluster: Cluster) -> None:
@@ -91,12 +90,12 @@ class SqueezeResult(GroupPlans):
 
     @property
     def shortage(self) -> str:
-        """Why some group does not reach the minimal resources; "" if all do."""
+        """Why some group lacks the minimal resources; "" if none does."""
         return next(iter(self.shortages.values()), "")
 
     @property
     def action(self) -> str:
-        """``offline``, ``online``, ``both`` or ``none``: what is to be done with the nodes."""
+        """``offline``, ``online``, ``both`` or ``none``: how the nodes are switched."""
         if self.on and self.off:
             return "both"
         return "online" if self.on else "offline" if self.off else "none"
@@ -143,7 +142,7 @@ class SqueezeResult(GroupPlans):
         return found
 
     def _switch_only(self, nodes: Iterable[int]) -> None:
-        """Leave all nodes but `nodes` as they are."""
+        """Switch only `nodes`."""
         kept = set(nodes)
         self.off = [index for index in self.off if index in kept]
         self.on = [index for index in self.on if index in kept]
@@ -182,7 +181,7 @@ class SqueezeResult(GroupPlans):
         return [index for index in self.on if self.cluster.nodes[index].group is group]
 
     def forget_order(self) -> None:
-        """Find the order of the steps anew when it is next asked for: the moves have changed."""
+        """Compute the order of the steps again when it is next used: the moves have changed."""
         self._transition = None
 
     @property
@@ -198,7 +197,7 @@ class SqueezeResult(GroupPlans):
         return {index: [AUTO] for index in self.on if AUTO in standby_tags(nodes[index])}
 
     def switched(self) -> Switched:
-        """A ``with`` block in which the nodes are switched."""
+        """Return a ``with`` block in which the nodes are switched."""
         return Switched(self.cluster, off=self.off, on=self.on)
 
     def _ordered(self) -> Transition:
@@ -220,7 +219,7 @@ class SqueezeResult(GroupPlans):
             )
 
     def document(self) -> Json:
-        """All but the transition as plain data."""
+        """Return all but the transition as plain data."""
         names = self.cluster.node_names
         lines = [line.strip() for line in script(self.cluster, job_sets_of_steps(self.transition))]
         return super().document() | {
@@ -239,7 +238,7 @@ class SqueezeResult(GroupPlans):
         return {self.cluster.nodes[index].name: some for index, some in tags.items()}
 
     def after(self) -> State:
-        """The state once everything is carried out, which is done on the cluster itself."""
+        """Switch the nodes of the cluster, and return the state after all moves."""
         added, removed = self.added, self.removed
         self.switched().__enter__()
         for index in self.nodes:

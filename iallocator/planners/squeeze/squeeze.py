@@ -46,7 +46,7 @@ NEXT_RUN = "another run finds more to do; no plan that keeps all limits does it 
 def squeeze_cluster(
     cluster: Cluster,
     policy: Policy,
-    wanted: SqueezeOptions,
+    options: SqueezeOptions,
     progress: Callable[[Plan], None] = lambda plan: None,
 ) -> SqueezeResult:
     """Find the nodes to power down; or to power on, if an online node has less than the minimum.
@@ -58,30 +58,30 @@ def squeeze_cluster(
     NotFoundError
         If a node or the group is unknown.
     """
-    wanted.prefer = nodes_named(cluster, wanted.prefer, "--prefer")
-    wanted.avoid = nodes_named(cluster, wanted.avoid, "--avoid")
-    if wanted.master:
-        (wanted.master,) = nodes_named(cluster, [wanted.master], "--master")
-    every = [group_named(cluster, wanted.group)] if wanted.group else cluster.groups
+    options.prefer = nodes_named(cluster, options.prefer, "--prefer")
+    options.avoid = nodes_named(cluster, options.avoid, "--avoid")
+    if options.master:
+        (options.master,) = nodes_named(cluster, [options.master], "--master")
+    every = [group_named(cluster, options.group)] if options.group else cluster.groups
     groups = [group for group in every if group.nodes]
     if not groups:
         raise NotFoundError(
-            f"group {wanted.group} has no nodes" if wanted.group else "there are no nodes"
+            f"group {options.group} has no nodes" if options.group else "there are no nodes"
         )
-    work = _Work(cluster, policy, wanted, progress)
+    work = _Work(cluster, policy, options, progress)
     done = SqueezeResult(cluster)
     try:
-        with wanted.limits.deadline:
+        with options.limits.deadline:
             with work.moved:
                 work.run(groups, done)
-            if wanted.behaviour.squeezes_further:
+            if options.behaviour.squeezes_further:
                 for more in work.continued(groups, done):
                     done = more
     except Stopped as stop:
         work.stopped(stop, done)
     done.before = State(cluster)  # unknown sizes of nodes have been estimated
     done.demands = demands_of(work.relations)
-    done.reserves = {group.index: work.reserve(group, wanted.target) for group in groups}
+    done.reserves = {group.index: work.reserve(group, options.target) for group in groups}
     return done
 
 
@@ -101,36 +101,38 @@ class _Work:
         self,
         cluster: Cluster,
         policy: Policy,
-        wanted: SqueezeOptions,
+        options: SqueezeOptions,
         progress: Callable[[Plan], None],
     ) -> None:
         self.cluster = cluster
-        self.wanted = wanted
+        self.options = options
         self._standard = policy.standard
         self._progress = progress
         self.moved = AssumedMoves(cluster)
         self._budget = self._fresh_budget()
         self._open: _Open | None = None
-        known = wanted.behaviour.knows_affinity
-        self.relations = relations_of(cluster, (), wanted.tag_prefix) if known else None
+        known = options.behaviour.knows_affinity
+        self.relations = relations_of(cluster, (), options.tag_prefix) if known else None
 
     def _fresh_budget(self) -> Deadline:
         """Return what exact search may spend."""
-        wanted = self.wanted
+        options = self.options
         return Deadline.of_search(
-            wanted.settings.optimum_seconds,
-            wanted.limits.deadline,
-            wanted.settings.planning_seconds,
+            options.settings.optimum_seconds,
+            options.limits.deadline,
+            options.settings.planning_seconds,
         )
 
     def reserve(self, group: Group, factor: float) -> Headroom:
         """Return the reserve; it has local disks if instances with local disks move."""
-        local = self.wanted.kinds != SHARED and any(i.local for i in self._movable(group))
+        local = self.options.kinds != SHARED and any(i.local for i in self._movable(group))
         return Headroom(self._standard, factor, local)
 
     def _movable(self, group: Group) -> list[Instance]:
-        unbalanced = self.wanted.kinds == ALL
-        found = movable(self.cluster, group, unbalanced=unbalanced, behaviour=self.wanted.behaviour)
+        unbalanced = self.options.kinds == ALL
+        found = movable(
+            self.cluster, group, unbalanced=unbalanced, behaviour=self.options.behaviour
+        )
         stuck = self.relations.stuck if self.relations else ()
         return [instance for instance in found if instance.name not in stuck]
 
@@ -138,16 +140,16 @@ class _Work:
         self, group: Group, factor: float, state: State, *, evacuate: bool
     ) -> Feasibility:
         """Return the search in `group`; `state` is that of the cluster now."""
-        wanted, instances = self.wanted, self._movable(group)
-        scope, ignore_soft = in_order(group.nodes, wanted.behaviour), wanted.ignores_soft(group)
-        rules = plan_rules(wanted.n1_of(group), self.relations)
+        options, instances = self.options, self._movable(group)
+        scope, ignore_soft = in_order(group.nodes, options.behaviour), options.ignores_soft(group)
+        rules = plan_rules(options.n1_of(group), self.relations)
         failures = FailureTolerance(state.copy(), rules, group=group)
         failures.measure()
         aim = Aim(
             self.cluster,
             scope,
             self.reserve(group, factor),
-            wanted.limits,
+            options.limits,
             failures,
             evacuate,
             {index for index in scope if ignore_soft or state.fails_n1(index)},
@@ -158,15 +160,15 @@ class _Work:
             aim,
             state,
             instances,
-            [i for i in instances if i.shared] if wanted.kinds == SHARED else instances,
+            [i for i in instances if i.shared] if options.kinds == SHARED else instances,
             ignore_soft=ignore_soft,
-            behaviour=wanted.behaviour,
-            budget=self._budget if wanted.searches(group) else None,
+            behaviour=options.behaviour,
+            budget=self._budget if options.searches(group) else None,
         )
 
     def run(self, groups: Sequence[Group], done: SqueezeResult) -> None:
         """Power nodes down; or on, if a group needs it."""
-        state, factor = State(self.cluster), self.wanted.minimal
+        state, factor = State(self.cluster), self.options.minimal
         short = [g for g in groups if self.reserve(g, factor).missing(state, g.nodes)]
         if short:
             self._wake(groups, short, done)
@@ -180,16 +182,16 @@ class _Work:
             candidates = self._candidates(group, done)
             state = State(self.cluster)
             before = score_of(state, group.nodes)
-            relief = self._feasibility(group, self.wanted.target, state, evacuate=True)
+            relief = self._feasibility(group, self.options.target, state, evacuate=True)
             stranded = self._stranded(group)
             if stranded:
                 done.kept.update(dict.fromkeys(candidates, stranded))
                 candidates = []
-            search = NodeSelection(relief, candidates, before, self.wanted.limits)
+            search = NodeSelection(relief, candidates, before, self.options.limits)
             self._open = _Open(done, group, search, stranded or "no further node can be freed")
             online = sum(node.online for node in self.cluster.nodes) - len(done.off)
             # An unknown master node may be the last one
-            search.power_down(online if self.wanted.master else online - 1)
+            search.power_down(online if self.options.master else online - 1)
             self._close()
 
     def _close(self, stop: Stopped | None = None) -> None:
@@ -222,10 +224,10 @@ class _Work:
         limits leads to the end of the next run; then the reason of the group says so.
         """
         changed = [group for group in groups if done.aim == "online" or done.changes(group)]
-        if self.wanted.target < self.wanted.minimal:
+        if self.options.target < self.options.minimal:
             return  # what is powered down is powered on the next time: there is no end
         while done.moves or done.nodes:
-            if self.wanted.limits.deadline.over() or done.interrupted:
+            if self.options.limits.deadline.over() or done.interrupted:
                 return
             further = SqueezeResult(self.cluster)
             self._budget = self._fresh_budget()
@@ -252,7 +254,7 @@ class _Work:
             if self.relations is not None and self.relations.binding:
                 changed = list(groups)  # constraints may have kept nodes of other groups
             limits = PlanLimits(
-                self.wanted.settings,
+                self.options.settings,
                 self.relations,
                 leaving=frozenset(done.leaving),
                 coming=frozenset(done.coming),
@@ -291,7 +293,7 @@ class _Work:
         joined.shortages = {i: why for i, why in done.shortages.items() if i != group.index}
         joined.shortages |= {i: why for i, why in further.shortages.items() if i == group.index}
         limits = PlanLimits(
-            self.wanted.settings,
+            self.options.settings,
             self.relations,
             leaving=frozenset(joined.leaving),
             coming=frozenset(joined.coming),
@@ -317,7 +319,7 @@ class _Work:
         if off:
             with Switched(self.cluster, on=on):
                 state = State(self.cluster)
-                relief = self._feasibility(group, self.wanted.target, state, evacuate=True)
+                relief = self._feasibility(group, self.options.target, state, evacuate=True)
                 anew = balanced(relief, off)
         if anew and len({one.move.instance for one in anew.entries}) == len(anew.entries):
             yield anew.entries, anew.score
@@ -325,7 +327,9 @@ class _Work:
         moves = [entry.move for entry in entries]
         if len({move.instance for move in moves}) == len(moves):
             yield entries, after
-        rules = MoveRules(ignore_soft=self.wanted.ignores_soft(group)).while_leaving(joined.leaving)
+        rules = MoveRules(ignore_soft=self.options.ignores_soft(group)).while_leaving(
+            joined.leaving
+        )
         with Switched(self.cluster, joined.leaving, joined.coming):
             fixed = Capacities(self.cluster.nodes, scope=group.nodes)
             others = [m for one in joined.plans if one.group is not group for m in one.plan.moves]
@@ -337,7 +341,7 @@ class _Work:
                     fixed,
                     rules,
                     self.relations,
-                    self.wanted.limits.deadline.over,
+                    self.options.limits.deadline.over,
                 )
         if straight is not None:
             yield straight, after
@@ -349,7 +353,7 @@ class _Work:
         found = []
         state = State(self.cluster)
         movable_names = {instance.name for instance in self._movable(group)}
-        for index in in_order(group.nodes, self.wanted.behaviour):
+        for index in in_order(group.nodes, self.options.behaviour):
             if self.cluster.nodes[index].online:
                 reason = self._unfit(state, index, movable_names)
                 if reason:
@@ -364,13 +368,13 @@ class _Work:
         return sorted(found, key=rank)
 
     def _liking(self, node: Node) -> int:
-        return (node.name in self.wanted.avoid) - (node.name in self.wanted.prefer)
+        return (node.name in self.options.avoid) - (node.name in self.options.prefer)
 
     def _unfit(self, state: State, index: int, movable_names: Collection[str]) -> str:
         """Return why the node cannot be powered down at all, or ""."""
-        if self.cluster.nodes[index].name == self.wanted.master:
+        if self.cluster.nodes[index].name == self.options.master:
             return "it is the master node"
-        if self.wanted.kinds == SHARED:
+        if self.options.kinds == SHARED:
             if state.secondaries[index]:
                 return f"it is the secondary of {_some(state.secondaries[index])}"
             mirrored = [n for n, i in state.primaries[index].items() if not i.shared]
@@ -399,15 +403,15 @@ class _Work:
             standby = self._standby(group, done)
             state = State(self.cluster)
             before = score_of(state, group.nodes)
-            relief = self._feasibility(group, self.wanted.minimal, state, evacuate=False)
-            search = NodeSelection(relief, standby, before, self.wanted.limits)
+            relief = self._feasibility(group, self.options.minimal, state, evacuate=False)
+            search = NodeSelection(relief, standby, before, self.options.limits)
             self._open = _Open(done, group, search, "every online node has the minimal resources")
             search.power_on()
             self._close()
 
     def _standby(self, group: Group, done: SqueezeResult) -> list[int]:
         """Return the standby nodes of the group, in the order in which to power them on."""
-        nodes = [self.cluster.nodes[i] for i in in_order(group.nodes, self.wanted.behaviour)]
+        nodes = [self.cluster.nodes[i] for i in in_order(group.nodes, self.options.behaviour)]
         found = [node for node in nodes if is_standby(node)]
         for node in found:
             model = size_like(node, [other for other in nodes if other.online])
