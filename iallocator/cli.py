@@ -185,6 +185,7 @@ def _complain(problem: str) -> None:
 def _usage() -> str:
     from iallocator.options.table import COMMON, help_lines
 
+    width = max(map(len, COMMANDS))
     return "\n".join(
         [
             "usage: iallocator [OPTIONS] [FILE]",
@@ -193,7 +194,7 @@ def _usage() -> str:
             "",
             "Answers the request in FILE (- or none: stdin) on stdout.",
             "",
-            *(f"  {name:10} {row.summary}" for name, row in COMMANDS.items()),
+            *(f"  {name:{width}}  {row.summary}" for name, row in COMMANDS.items()),
             "",
             *help_lines(COMMON),
             "",

@@ -35,83 +35,83 @@ PLANNED = ("original", "planned")
 
 COMMANDS = {
     "ask": Row(
-        "what the answer to a question would be, and why, on any cluster; nothing is touched",
+        "answer a question about any cluster, and explain the answer; change nothing",
         OTHERS, "explain", "explanation", source=READS_ITSELF,
     ),
     "balance": Row(
-        "which instances to move: broken musts first, then all nodes carry their share",
+        "plan moves that repair violated constraints and balance the load of nodes",
         PLANNERS, "plans", "plan", states=("original", "balanced"), traits=[LISTS_GROUP],
     ),
     "balance-groups": Row(
-        "which instances to move so that groups on shared storage carry their share",
+        "plan moves that balance the load of groups on shared storage",
         PLANNERS, "plans", "plan", states=PLANNED, traits=[SETS_OFFLINE],
     ),
     "capacity": Row(
-        "how many more instances fit, with N+1 kept",
+        "compute how many more instances fit while N+1 is kept",
         PLANNERS, "capacity", "capacity", states=("tiered", "standard"),
     ),
     "check": Row(
-        "what is wrong with the cluster, and whether balancing would help",
+        "report what is wrong with a cluster, and whether balancing would help",
         PLANNERS, "check", "check", states=("original", "balanced"),
     ),
     "compress": Row(
-        "which whole groups could be emptied, and the moves that empty one",
+        "find whole groups that can be emptied, and plan the moves that empty one",
         PLANNERS, "plans", "plan", states=PLANNED, traits=[SETS_OFFLINE],
     ),
     "config": Row(
-        "the settings that count for a document, and where each came from",
+        "show the effective settings, with the origin of each",
         OTHERS, "show", "settings", request="optional", traits=[UNMEASURED],
     ),
     "constraints": Row(
-        "what binds the placements of a document, and where it comes from",
+        "list the constraints on placements, with their origin",
         OTHERS, "show", "constraints", request="optional",
     ),
     "explain": Row(
-        "why the answer to a request is what it is",
+        "explain the answer to a request",
         OTHERS, "explain", "explanation", source=READS_ITSELF, request="needed",
     ),
     "history": Row(
-        "what Ganeti asked and was told: the calls that --capture kept",
+        "list the calls of Ganeti that --capture stored",
         OTHERS, "show", "calls", source=READS_ITSELF,
     ),
     "make-room": Row(
-        "the few moves of others after which a request that finds no room fits",
+        "plan the few moves of other instances after which a request fits",
         PLANNERS, "plans", "plan", request="optional", states=("original", "roomy"),
     ),
     "place": Row(
-        "the whole cluster placed anew by one of Pacemaker's strategies",
+        "place the whole cluster again by a strategy of Pacemaker",
         PLANNERS, "plans", "plan", request="optional", states=("original", "placed"),
     ),
     "reboot": Row(
-        "which nodes can be rebooted together, and what moves away and back",
+        "plan which nodes can be rebooted together, with moves away and back",
         PLANNERS, "plans", "reboots", states=("original", "rebooted"), traits=[SETS_OFFLINE],
     ),
     "redistribute": Row(
-        "which instances to move to other groups so that every group is healthy",
+        "plan moves to other groups so that every group is healthy",
         PLANNERS, "plans", "plan", states=PLANNED, traits=[SETS_OFFLINE],
     ),
     "repair": Row(
-        "instances whose nodes are offline, repaired as far as their tags allow",
+        "repair instances with offline nodes, as far as their tags allow",
         OTHERS, "repair", "repairs",
     ),
     "replay": Row(
-        "run stored requests again and compare with the stored answers",
+        "run stored requests again, and compare with the stored answers",
         OTHERS, "replay", "outcomes", source=READS_ITSELF,
     ),
     "report": Row(
-        "a cluster as it is, as a page for a browser",
+        "write the state of a cluster as a page for a browser",
         OTHERS, "show", "health", traits=[SETS_OFFLINE],
     ),
     "show": Row(
-        "a cluster as it is: groups, networks, statistics, nodes, instances",
+        "show a cluster: groups, networks, statistics, nodes, instances",
         OTHERS, "show", "cluster", traits=[SETS_OFFLINE],
     ),
     "snapshot": Row(
-        "clusters as files, for every planner and for htools",
+        "write clusters to files, for all planners and for htools",
         OTHERS, "snapshot", "files", source=READS_ITSELF,
     ),
     "squeeze": Row(
-        "which nodes to power down, or which standby nodes to power on",
+        "plan which nodes to power down, or which standby nodes to power on",
         PLANNERS, "plans", "plan", states=("original", "squeezed"), traits=[LISTS_GROUP],
     ),
 }  # fmt: skip

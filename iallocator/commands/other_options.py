@@ -48,33 +48,35 @@ def size(text: str) -> int:
 class Question(CommandSettings):
     """A question: what new instances are like, or which instances are to move."""
 
-    name: str = option("--name", "allocate: the new instance's name (default new)", str, "NAME", "")
-    memory: int | None = option("--memory", "allocate: its memory", size, "SIZE")
+    name: str = option(
+        "--name", "allocate: name of the new instance (default new)", str, "NAME", ""
+    )
+    memory: int | None = option("--memory", "allocate: memory of the instance", size, "SIZE")
     vcpus: int = option(
-        "--vcpus", "allocate: its virtual cpus (default 1)", whole_between(1, 4096), "N", 1
+        "--vcpus", "allocate: number of virtual cpus (default 1)", whole_between(1, 4096), "N", 1
     )
     disk: Sequence[int] = option(
-        "--disk", "allocate: the size of a disk; may repeat", size, "SIZE", repeats=True
+        "--disk", "allocate: size of a disk; may repeat", size, "SIZE", repeats=True
     )
-    template: str = option("--template", "allocate: its disk template", str, "NAME", "")
+    template: str = option("--template", "allocate: disk template", str, "NAME", "")
     spindle_use: int = option(
-        "--spindle-use", "allocate: spindles it counts for (default 1)", whole_between(0, 4096),
+        "--spindle-use", "allocate: number of spindles (default 1)", whole_between(0, 4096),
         "N", 1,
     )  # fmt: skip
     instance_tags: Sequence[str] = option(
-        "--instance-tags", "allocate: its tags", name_list, "TAG,...", ()
+        "--instance-tags", "allocate: tags of the instance", name_list, "TAG,...", ()
     )
     network: Sequence[str] = option(
-        "--network", "allocate: a network (uuid) of a nic; may repeat", str, "UUID", repeats=True
+        "--network", "allocate: uuid of the network of a nic; may repeat", str, "UUID", repeats=True
     )
-    group: str = option("--group", "allocate: in this group", str, "GROUP", "")
-    count: int = option("--count", "allocate: so many of them", whole_between(1, MOST), "N", 1)
+    group: str = option("--group", "allocate: use this group", str, "GROUP", "")
+    count: int = option("--count", "allocate: number of instances", whole_between(1, MOST), "N", 1)
     mode: str = option(
         "--mode", "evacuate: primary-only, secondary-only or all (default)", Choice(*EVAC_MODES),
         "MODE", "",
     )  # fmt: skip
     to: Sequence[str] = option(
-        "--to", "change-group: to one of these groups (name or uuid)", name_list, "GROUP,...", ()
+        "--to", "change-group: use one of these groups (name or uuid)", name_list, "GROUP,...", ()
     )
 
 
@@ -104,15 +106,16 @@ class Explain(CommandSettings):
     usage = "[OPTIONS] [FILE|FOLDER#CALL]"
 
     json: bool = option("--json", "write the explanation as one JSON document")
-    brief: bool = option("--brief", "only what was decided, or what came closest")
+    brief: bool = option("--brief", "print only the decision, or the nearest node")
     instance: str | None = option(
-        "--instance", "only the decision about this instance", str, "NAME"
+        "--instance", "print only the decision about this instance", str, "NAME"
     )
-    node: str | None = option(
-        "--node", "only what this node says: why it is not the answer", str, "NAME"
-    )
+    node: str | None = option("--node", "print only the reasons for this node", str, "NAME")
     graph: str | None = option(
-        "--graph", "draw the steps of moves and what they wait for: SVG, or else DOT", str, "FILE"
+        "--graph",
+        "draw the steps of moves and their dependencies: FILE.svg as SVG, otherwise DOT",
+        str,
+        "FILE",
     )
     html: str | None = HTML
 
@@ -151,15 +154,20 @@ class Constraints(CommandSettings):
     """The options of ``iallocator constraints``."""
 
     json: bool = option("--json", "write the constraints as one JSON document")
-    instance: str = option("--instance", "only those of this instance", str, "NAME", "")
+    instance: str = option("--instance", "only the constraints of this instance", str, "NAME", "")
     strength: str = option(
-        "--strength", "only those that must, or should, hold", Choice(MUST, SHOULD), "must|should",
+        "--strength", "only hard (must) or soft (should) constraints",
+        Choice(MUST, SHOULD), "must|should",
         "",
     )  # fmt: skip
     all: bool = option(
-        "--all", "also what every instance has anyway: its size, two roles if mirrored"
+        "--all",
+        "also the constraints of every instance: its size, different nodes for primary and "
+        "secondary",
     )
-    kind: str = option("--kind", "only those of this kind", Choice(*KINDS), "|".join(KINDS), "")
+    kind: str = option(
+        "--kind", "only constraints of this kind", Choice(*KINDS), "|".join(KINDS), ""
+    )
 
 
 class History(CommandSettings):
@@ -176,14 +184,14 @@ class History(CommandSettings):
         "",
     )
     outcome: str = option(
-        "--outcome", "only calls that ended so: " + ", ".join(OUTCOMES), Choice(*OUTCOMES),
+        "--outcome", "only calls with this outcome: " + ", ".join(OUTCOMES), Choice(*OUTCOMES),
         "OUTCOME", "",
     )  # fmt: skip
     text: str = option(
-        "--text", "only calls in which this stands: in what was asked, or answered", str, "TEXT", ""
+        "--text", "only calls with this text in the request or the answer", str, "TEXT", ""
     )
-    days: float | None = option("--days", "only calls that are not older", amount, "DAYS")
-    last: int | None = option("--last", "only the last N of them", whole_between(1), "N")
+    days: float | None = option("--days", "only calls that are at most this old", amount, "DAYS")
+    last: int | None = option("--last", "only the last N calls", whole_between(1), "N")
 
     def check(self, positional: Sequence[str]) -> None:
         """Reject anything but one folder."""
@@ -208,11 +216,12 @@ class Repair(RepairForms, Execution):
 
     allow: str = option(
         "--allow",
-        "allow repairs up to this type this once, whatever tags say: "
+        "allow repairs up to this type once, whatever the tags say: "
         "fix-storage, migrate, failover or reinstall", Choice(*REPAIR_TYPES), "TYPE", "",
     )  # fmt: skip
     job_delay: float = option(
-        "--job-delay", "let every repair wait so long, while its tag is written", amount, "SECONDS",
+        "--job-delay", "delay each repair by this time, while its tag is written",
+        amount, "SECONDS",
         0.0,
     )  # fmt: skip
 
@@ -242,7 +251,7 @@ class Replay(CommandSettings):
 
     usage = "[OPTIONS] PATH..."
 
-    update: bool = option("--update", "store the answers and say what that changes")
+    update: bool = option("--update", "store the answers, and report the changes")
     keys: list[str] | None = option(
         "--keys", "compare only these members of the responses", members, "KEY,..."
     )
@@ -279,23 +288,24 @@ class Snapshot(CommandSettings):
 
     addresses: Sequence[str] = option(
         "--rapi --master -m",
-        "a running cluster at HOST[:PORT], or its answers: file://FOLDER; may repeat", file_name,
+        "read the running cluster at HOST[:PORT], or stored answers: file://FOLDER; may repeat",
+        file_name,
         "ADDRESS", repeats=True,
     )  # fmt: skip
     output_dir: str = option(
         "--output-dir -d",
-        "write NAME.data or NAME.json into this folder, and say what each cluster is like",
+        "write NAME.data or NAME.json into this folder, and print a line about each cluster",
         file_name, "FOLDER", "",
     )  # fmt: skip
     form: str = option(
-        "--form", "text: htools' format (default); json: a captured document",
+        "--form", "text: the format of htools (default); json: a captured document",
         Choice("text", "json"), "FORM", "text",
     )  # fmt: skip
     request: str = option(
-        "--request", "a document with this question in it: 'allocate --memory 4G ...', as for ask",
+        "--request", "write a request with this question: 'allocate --memory 4G ...', as for ask",
         str, "WORDS", "",
     )  # fmt: skip
-    no_headers: bool = option("--no-headers", "no titles above what each cluster is like")
+    no_headers: bool = option("--no-headers", "print no titles above the lines about clusters")
 
     def check(self, positional: Sequence[str]) -> None:
         """Reject a request in a text file, and several clusters on standard output."""

@@ -66,29 +66,31 @@ class Balancing(CommandSettings):
     no_disk_moves: bool = option("--no-disk-moves", "copy no disks: only migrate and fail over")
     no_instance_moves: bool = option("--no-instance-moves", "only replace secondaries")
     select_instances: list[str] | None = option(
-        "--select-instances", "move only these", name_list, "NAME,..."
+        "--select-instances", "move only these instances", name_list, "NAME,..."
     )
     exclude_instances: Sequence[str] = option(
-        "--exclude-instances", "do not move these", name_list, "NAME,...", ()
+        "--exclude-instances", "do not move these instances", name_list, "NAME,...", ()
     )
     dynu_file: str = DYNU
     max_cpu: float | None = MAX_CPU
     min_disk: float = MIN_DISK
     offline: Sequence[str] = OFFLINE
-    max_length: int | None = option("--max-length -l", "moves at most", whole, "N")
+    max_length: int | None = option("--max-length -l", "largest number of moves", whole, "N")
     min_score: float = option(
-        "--min-score -e", "above the lowest possible score: good enough", amount, "SCORE",
+        "--min-score -e", "stop at this distance above the lowest possible score", amount, "SCORE",
         LEAST_SCORE,
     )  # fmt: skip
     min_gain: float = option(
-        "--min-gain -g", "the least gain of a move (default 0.01)", amount, "GAIN", LEAST_GAIN
+        "--min-gain -g", "smallest gain of a move (default 0.01)", amount, "GAIN", LEAST_GAIN
     )
     min_gain_limit: float = option(
-        "--min-gain-limit", "the score from which on that counts (default 0.1)", amount, "SCORE",
+        "--min-gain-limit", "apply --min-gain only below this score (default 0.1)", amount, "SCORE",
         LEAST_GAIN_FROM,
     )  # fmt: skip
-    lookahead: bool = option("--lookahead", "where no move helps, try exchanges of two instances")
-    cost: float | None = option("--cost", "copy this much at most: disks and memory", amount, "GIB")
+    lookahead: bool = option("--lookahead", "if no single move helps, try swaps and pairs of moves")
+    cost: float | None = option(
+        "--cost", "limit the data that is copied: disks and memory", amount, "GIB"
+    )
 
 
 class Balance(Planning, Balancing):
@@ -114,11 +116,11 @@ class BalanceGroups(BetweenGroups):
     """The options of ``iallocator balance-groups``."""
 
     dynu_file: str = DYNU
-    max_length: int | None = option("--max-length -l", "moves at most", whole, "N")
+    max_length: int | None = option("--max-length -l", "largest number of moves", whole, "N")
     min_gain: float = option(
-        "--min-gain -g", "the least gain of a move (default: any)", amount, "GAIN", 0.0
+        "--min-gain -g", "smallest gain of a move (default: any)", amount, "GAIN", 0.0
     )
-    cost: float | None = option("--cost", "copy this much memory at most", amount, "GIB")
+    cost: float | None = option("--cost", "limit the memory that is copied", amount, "GIB")
 
 
 class Compress(BetweenGroups):
@@ -132,20 +134,22 @@ class Redistribute(BetweenGroups):
 class CheckForms(CommandSettings):
     """The options of a check without those of the balancing that it tries."""
 
-    json: bool = option("--json", "write what was found as one JSON document")
+    json: bool = option("--json", "write the findings as one JSON document")
     html: str | None = HTML
     machine_readable: bool = option(
-        "--machine-readable", "print hcheck's keys and values, found in hcheck's way", yes_or_no,
+        "--machine-readable", "print hcheck's keys and values, computed as hcheck does", yes_or_no,
         "[=yes|no]", False, bare="yes",
     )  # fmt: skip
-    no_simulation: bool = option("--no-simulation", "do not try whether balancing would help")
-    simulation: bool = option("--simulation", "try it even where nothing is wrong")
+    no_simulation: bool = option("--no-simulation", "do not check whether balancing would help")
+    simulation: bool = option(
+        "--simulation", "check whether balancing would help even if nothing is wrong"
+    )
     failures: int = option(
         "--failures",
-        "which nodes (1) or pairs of nodes (2) may fail at once, and what would be lost",
+        "report the failures of single nodes (1) or pairs of nodes (2) that are not tolerated",
         whole_between(1, 2), "N", 0,
     )  # fmt: skip
-    racks: bool = option("--racks", "the same for failure domains (location tags)")
+    racks: bool = option("--racks", "report the failures of whole failure domains (location tags)")
 
 
 OF_CLUSTERS = ("dynu_file", "max_cpu", "min_disk", "offline")
@@ -192,12 +196,12 @@ class Capacity(CommandSettings):
     )  # fmt: skip
     standard_alloc: tuple[int, ...] | None = option(
         "--standard-alloc",
-        "size of the standard instances: disk,memory,cpus[,spindles] (default: the policy's)",
+        "size of standard instances: disk,memory,cpus[,spindles] (default: that of the policy)",
         instance_size, "SIZE",
     )  # fmt: skip
     tiered_alloc: tuple[int, ...] | None = option(
         "--tiered-alloc",
-        "size to begin with in tiers (default: the largest of each interval of the policy)",
+        "first size in tiers (default: the largest of each interval of the policy)",
         instance_size, "SIZE",
     )  # fmt: skip
     disk_template: str = option(
@@ -207,21 +211,21 @@ class Capacity(CommandSettings):
         Choice(*TEMPLATES), "TEMPLATE", "",
     )  # fmt: skip
     spindle_use: int | None = option(
-        "--spindle-use", "spindles that an instance counts for", whole, "N"
+        "--spindle-use", "number of spindles that an instance uses", whole, "N"
     )
     independent_groups: bool = option(
-        "--independent-groups", "leave out groups that are not N+1, fill the others"
+        "--independent-groups", "leave out groups that are not N+1 compliant"
     )
     accept_existing_errors: bool = option(
-        "--accept-existing-errors", "fill a cluster that is not N+1, too"
+        "--accept-existing-errors", "also fill a cluster that is not N+1 compliant"
     )
     offline: Sequence[str] = OFFLINE
     max_cpu: float | None = MAX_CPU
     min_disk: float = MIN_DISK
-    max_length: int | None = option("--max-length -l", "instances at most", whole, "N")
+    max_length: int | None = option("--max-length -l", "largest number of instances", whole, "N")
     replay: str = option(
         "--replay",
-        "forecast: fill with what the requests in this folder ask for, until the first refusal",
+        "forecast: repeat the requests in this folder until the first rejection",
         file_name, "FOLDER", "",
     )  # fmt: skip
 
@@ -238,7 +242,7 @@ class RequestInWords(CommandSettings):
 
     request: str = option(
         "--request",
-        "for this instead of the request in FILE: 'allocate --memory 4G ...', as for ask",
+        "use this request instead of that in FILE: 'allocate --memory 4G ...', as for ask",
         str, "WORDS", "",
     )  # fmt: skip
 
@@ -270,30 +274,30 @@ class Reboot(Planning):
     boot_timeout: float = BOOT
     offline: Sequence[str] = OFFLINE
     offline_maintenance: bool = option(
-        "--offline-maintenance", "all instances are shut down before: nothing has to move"
+        "--offline-maintenance", "all instances are shut down before the reboots, so none is moved"
     )
-    full_evacuation: bool = option("--full-evacuation", "secondaries leave the nodes, too")
+    full_evacuation: bool = option("--full-evacuation", "also move secondaries off the nodes")
     skip_non_redundant: bool = option(
-        "--skip-non-redundant", "only nodes without instances that have no secondary"
+        "--skip-non-redundant", "only nodes on which every instance has a secondary"
     )
     ignore_non_redundant: bool = option(
-        "--ignore-non-redundant", "instances without a secondary go down with their node"
+        "--ignore-non-redundant", "shut down instances without a secondary with their node"
     )
     node_tags: Sequence[str] = option(
         "--node-tags", "only nodes with one of these tags", name_list, "TAG,...", ()
     )
     done: Sequence[str] = option(
-        "--done", "leave these nodes out: they have been rebooted already", name_list, "NODE,...",
+        "--done", "leave out these nodes, which are rebooted already", name_list, "NODE,...",
         (),
     )  # fmt: skip
     group: str = GROUP
-    master: str = option("--master", "the master node, which comes last", str, "NODE", "")
-    force: bool = option("--force -f", "go on where nobody says which node is the master")
-    one_step_only: bool = option("--one-step-only", "only the first group, a node a line")
+    master: str = option("--master", "the master node, which is rebooted last", str, "NODE", "")
+    force: bool = option("--force -f", "continue if the master node is unknown")
+    one_step_only: bool = option("--one-step-only", "only the first group, one node on each line")
     print_moves: bool = option(
-        "--print-moves", "after each group, where its instances go meanwhile"
+        "--print-moves", "print the nodes of moved instances after each group"
     )
-    no_headers: bool = option("--no-headers", "no line of titles")
+    no_headers: bool = option("--no-headers", "print no titles")
 
     def check(self, positional: Sequence[str]) -> None:
         """Reject two ways to treat instances without a secondary."""
@@ -311,25 +315,27 @@ class Squeeze(Planning):
     dynu_file: str = DYNU
     target_resources: float = option(
         "--target-resources",
-        "standard instances that every node can still take, powered down (default 2)", amount, "X",
+        "free capacity of every online node after powering down, in standard instances "
+        "(default 2)", amount, "X",
         2.0,
     )  # fmt: skip
     minimal_resources: float = option(
         "--minimal-resources",
-        "with room for less on some node, power on standby nodes (default 2)", amount, "X", 2.0,
+        "power on standby nodes if a node has less free capacity, in standard instances "
+        "(default 2)", amount, "X", 2.0,
     )  # fmt: skip
     master: str = option("--master", "the master node, which stays online", str, "NODE", "")
     prefer: Sequence[str] = option(
-        "--prefer", "power these down, or on, before others", name_list, "NODE,...", ()
+        "--prefer", "power these nodes down, or on, before others", name_list, "NODE,...", ()
     )
     avoid: Sequence[str] = option(
-        "--avoid", "power these down, or on, only after others", name_list, "NODE,...", ()
+        "--avoid", "power these nodes down, or on, only after others", name_list, "NODE,...", ()
     )
-    drbd: bool = option("--drbd", "move drbd instances, too")
-    all_instances: bool = option("--all", "move every instance that can be moved")
+    drbd: bool = option("--drbd", "also move drbd instances")
+    all_instances: bool = option("--all", "also move instances that are not auto-balanced")
     even_if_short: bool = option(
         "--even-if-short",
-        "with -X, power nodes on even if that does not reach the minimal resources",
+        "with -X: power nodes on even if that does not reach the minimal resources",
     )
     group: str = GROUP
 

@@ -21,16 +21,19 @@ HTML: Any = option("--html", "write a page for a browser", str, "FILE")
 OFFLINE: Any = option(
     "--offline -O", "treat this node as offline; may repeat", str, "NODE", repeats=True
 )
-GROUP: Any = option("--group -G", "look at this group only (name or uuid)", str, "GROUP", "")
-MAX_CPU: Any = option("--max-cpu", "virtual cpus per cpu at most", amount, "RATIO")
-MIN_DISK: Any = option("--min-disk", "share of disk that stays free, 0 to 1", share, "RATIO", 0.0)
+GROUP: Any = option("--group -G", "use only this group (name or uuid)", str, "GROUP", "")
+MAX_CPU: Any = option("--max-cpu", "largest number of virtual cpus per cpu", amount, "RATIO")
+MIN_DISK: Any = option(
+    "--min-disk", "share of disk space that must stay free, 0 to 1", share, "RATIO", 0.0
+)
 DYNU: Any = option(
-    "--dynu-file -U", "dynamic utilisation: lines of instance, cpu, memory, disk, net", file_name,
+    "--dynu-file -U", "file with dynamic utilisation: lines of instance, cpu, memory, disk, net",
+    file_name,
     "FILE", "",
 )  # fmt: skip
 BOOT: Any = option(
     "--boot-timeout",
-    "with -X: after power-on or a reboot, wait so long for the node to answer (default 600)",
+    "with -X: time in which a node must answer after power-on or a reboot (default 600)",
     number_between(1, 86400), "SECONDS", 600.0,
 )  # fmt: skip
 """The option of commands with plans that power nodes on, or wait for reboots."""
@@ -89,39 +92,38 @@ class Execution(CommandSettings):
     json: bool = False
     boot_timeout: float = 600.0
 
-    execute: bool = option("--exec -X", "carry the plan out on the running cluster (-L or -m)")
-    dry_run: bool = option("--dry-run", "with -X: show the jobs, submit none")
+    execute: bool = option("--exec -X", "execute the plan on the running cluster (-L or -m)")
+    dry_run: bool = option("--dry-run", "with -X: print the jobs, submit none")
     journal: str = option(
         "--journal",
-        "with -X: write down here what is done (default: a new file in a directory of state)",
+        "with -X: the journal (default: a new file in the folder of journals)",
         file_name, "FILE", "",
     )  # fmt: skip
     resume: str = option(
         "--resume",
-        "with -X: continue what this journal tells of, and retry what failed; "
-        "without: show how far it came",
+        "with -X: continue the execution of this journal, and retry failed jobs; "
+        "without -X: report its progress",
         file_name, "JOURNAL", "",
     )  # fmt: skip
-    done_by_hand: bool = option(
-        "--done-by-hand", "with --resume: what was to be done by hand has been done"
-    )
+    done_by_hand: bool = option("--done-by-hand", "with --resume: the manual steps are done")
     first_job_group: bool = option(
-        "--first-job-group", "with -X: submit only the jobs that wait for nothing"
+        "--first-job-group", "with -X: submit only the jobs without dependencies"
     )
     ahead: int = option(
-        "--ahead", "with -X: let so many jobs wait in the queue, beyond those that run (default 2)",
+        "--ahead",
+        "with -X: number of jobs that may wait in the queue beyond the running ones (default 2)",
         whole_between(1, 1000), "JOBS", 2,
     )  # fmt: skip
     assume_offline: bool = option(
         "--assume-offline",
-        "with -X: go on although nodes do not answer that are not marked offline",
+        "with -X: continue although nodes do not answer that are not marked offline",
     )
     reason: str = option(
-        "--reason", "with -X: say this in the reason trail of every job", str, "TEXT", ""
+        "--reason", "with -X: text for the reason trail of every job", str, "TEXT", ""
     )
     priority: int | None = option(
         "--priority",
-        "with -X: of every job: low, normal, high or a number from -20 (first) to 19",
+        "with -X: priority of every job: low, normal, high, or a number from -20 (first) to 19",
         job_priority, "PRIORITY",
     )  # fmt: skip
 
@@ -158,17 +160,19 @@ class PlanForms(CommandSettings):
     json: bool = JSON
     commands: str | None = option(
         "--print-commands -C",
-        "print the commands that carry it out, in job sets, or write them to FILE", str, "[=FILE]",
+        "print the commands that execute the plan, in job sets, or write them to FILE",
+        str, "[=FILE]",
         bare="-",
     )  # fmt: skip
     graph: str | None = option(
         "--graph",
-        "draw the steps and what they wait for: an SVG file, or else DOT (- or none: stdout)", str,
+        "draw the steps and their dependencies: an SVG file, otherwise DOT (- or none: stdout)",
+        str,
         "[=FILE]", bare="-",
     )  # fmt: skip
     html: str | None = HTML
     verify_plan: bool = option(
-        "--verify-plan", "try other orders of the steps on the model, too, and say that all is well"
+        "--verify-plan", "also check other orders of the steps on the model, and report the result"
     )
 
 
@@ -177,7 +181,7 @@ class Planning(PlanForms, Execution):
 
     undo: str = option(
         "--undo",
-        "plan to move back the instances that the plan of this journal has moved, and no others",
+        "plan to move back exactly the instances that this journal has moved",
         file_name, "JOURNAL", "",
     )  # fmt: skip
 
