@@ -134,6 +134,7 @@ class FailureTolerance:
         self._watches: dict[int, FailureWatch] = {}
         self._exact_search: ExactSearch | None = None
         self._refuters: dict[tuple[int, float, bool], Failure] = {}  # by primary, MiB, local disks
+        self._rejections: dict[tuple[str, Nodes, Nodes], Failure] = {}  # by instance, before, after
 
     def on(self, state: State) -> FailureTolerance:
         """Return the N+1 of another `state`, compared with the initial state of this one."""
@@ -166,6 +167,7 @@ class FailureTolerance:
         self._watches = {}
         self._exact_search = None
         self._refuters.clear()
+        self._rejections.clear()
         self._leaving = self.replaced
         self._tolerated = {}
 
@@ -346,7 +348,10 @@ class FailureTolerance:
         effort = self.rules.effort
         try:
             if not effort.spent:
-                return self._refuter(move) is None
+                failure = self._refuter(move)
+                if failure is not None:
+                    self._rejections[move.instance.name, move.before, move.after] = failure
+                return failure is None
         except UndecidedError:
             pass
         effort.undecided += 1
@@ -377,11 +382,16 @@ class FailureTolerance:
     def obstacle(self, move: Move) -> UnrestartedInstance | None:
         """Return an instance that cannot be restarted after a failure because of `move`.
 
-        If the failure is not tolerated without `move` either, one that could be restarted then.
+        The failure is the one for which `allows` has rejected `move`, if it has. If the failure is not tolerated without `move` either, one that could be restarted then.
         None if there is no such failure, or if that stays undecided.
         """
         try:
-            failure = None if self.rules.mode == "off" else self._refuter(move)
+            if self.rules.mode == "off":
+                return None
+            self._renew()
+            self._leave(move)
+            failure = self._rejections.get((move.instance.name, move.before, move.after))
+            failure = failure or self._refuter(move)
             if failure is None:
                 return None
             lost = self._simulated().all_lost(failure) if self.rules.exact else []
