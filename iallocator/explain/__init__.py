@@ -1,1 +1,1 @@
-"""What people read: explanations and tables.  Loaded only when somebody asks for them."""
+"""Explain answers: what was recorded while a request was decided, as data."""

@@ -1,4 +1,4 @@
-"""The response of a group that was asked to take an instance, and the rank of its nodes."""
+"""What a group offers for an instance, and how each of its nodes is ranked."""
 
 from __future__ import annotations
 
@@ -41,10 +41,16 @@ __all__ = [
 
 
 class Asked:
-    """What a group said when it was asked to take an instance.
+    """The response of a group to the query for nodes that can host an instance.
 
-    `turn` counts what was noted; `best` are the nodes that come first, () for none;
-    `penalty_before` is what the instance violates where it was.
+    Attributes
+    ----------
+    turn:
+        The number of the record, in the order of time.
+    best:
+        The nodes of the best placement; () if there is none.
+    penalty_before:
+        The penalty of the soft constraints that the instance violates on its present nodes.
     """
 
     def __init__(self, turn: int, query: NodeQuery, group: Group) -> None:
@@ -68,9 +74,9 @@ class Asked:
         unchecked: Collection[Nodes] = (),
         best_of: dict[int, NodeBest] | None = None,
     ) -> None:
-        """Note the `best` of the placements that were `found`, and how every node stands.
+        """Record the `best` of the placements that were `found`, and the rank of every node.
 
-        `best_of`: the best placement of each node, if that is known already.
+        `best_of` is the best placement of each node, if that is known already.
         """
         report, order = self.report, found.order
         assert self.scores is not None
@@ -110,7 +116,7 @@ class Asked:
         ]
 
     def led_to(self, outcome: MoveResult) -> bool:
-        """Whether `outcome` is made of this."""
+        """Return whether `outcome` follows from this response."""
         if self.kind == "new":  # that was to choose a group
             return False
         if outcome.best is not None:
@@ -119,7 +125,7 @@ class Asked:
 
 
 class Choice(NamedTuple):
-    """The groups that were compared for an instance, each with what it said, best first."""
+    """A comparison of groups for an instance: their offers and responses, best first."""
 
     turn: int
     allocation: AllocationRequest
@@ -128,7 +134,7 @@ class Choice(NamedTuple):
 
 
 MANY = 100_000
-"""Placements from which on only the best beside each primary is looked at."""
+"""With more placements than this, only the best one of each primary is considered."""
 
 
 def standings(
@@ -138,11 +144,11 @@ def standings(
     found: GroupPlacements | RankedMoves,
     unchecked: Collection[Nodes],
 ) -> dict[str, Standing]:
-    """Return node -> its best placement of those that every node allows; none: no entry.
+    """Return node name -> how the node is ranked by its best placement.
 
-    `best` is the best placement of each node; `alone`: N+1 rejects all placements but one.
-    If `found` has an order of a strategy, that counts in the place of the score.  For `unchecked`
-    placements N+1 is not known.
+    Nodes without a feasible placement have no entry.  If `found` has the order of a strategy, its
+    criteria count instead of the score.  `best` is the best placement of each node.  `alone`: N+1
+    rejects all placements but one.  The `unchecked` placements were not checked for N+1.
     """
     alone = alone and len({nodes for _, _, nodes in best.values()}) < 2
     order, ranked_by_score = found.order, not found.scores
@@ -168,7 +174,7 @@ def standings(
 
 
 def best_of_nodes(candidates: Candidates, rejected: Collection[Nodes]) -> dict[int, NodeBest]:
-    """Return for each node the best placement with it; of very many only the best in each row."""
+    """Return the best placement of each node; of very many placements only the best in each row."""
     if candidates.feasible <= MANY:
         return candidates.best_of_nodes(rejected)
     best: dict[int, NodeBest] = {}
@@ -177,7 +183,7 @@ def best_of_nodes(candidates: Candidates, rejected: Collection[Nodes]) -> dict[i
 
 
 def note_order(report: GroupReport, order: OrderedCandidates, cluster: Cluster) -> None:
-    """Note in `report` how `order` ranked the nodes, and which it rejected."""
+    """Record in `report` how the strategy ranked the nodes, and which it rejected."""
     report.strategy = order.name
     report.ranking = (
         [(cluster.nodes[index].name, order.criteria((index,))) for index in order.primaries]
@@ -195,7 +201,10 @@ def placed_by(
     group: str,
     found: Sequence[tuple[Nodes, float, list[Term]]],
 ) -> list[Placed]:
-    """The placements in `found` (nodes, score, terms), the first with what put it before each."""
+    """Return the placements in `found` (nodes, score, terms).
+
+    The first one has the criteria that put it before each other placement.
+    """
     names = ["/".join(cluster.node_names(nodes)) for nodes, _, _ in found]
     over = {
         name: order.decided(found[0][0], nodes) for name, (nodes, _, _) in zip(names[1:], found[1:])
@@ -216,7 +225,10 @@ def placed_by(
 def between_groups(
     order: NodeRanking | None, cluster: Cluster, groups: Sequence[GroupReport]
 ) -> Mapping[str, str]:
-    """Group → why the first of `groups` comes before it, where a strategy compared them."""
+    """Return UUID of a group -> why the first of `groups` comes before it.
+
+    The result is empty unless a strategy has compared the groups.
+    """
     if order is None:
         return {}
     index = {node.name: node.index for node in cluster.nodes}

@@ -43,7 +43,7 @@ __all__ = [
 def nowhere(
     cluster: Cluster, instance: Instance, notes: list[str], left_out: Mapping[str, str]
 ) -> Decision:
-    """The decision where no group was asked; `left_out` says why, by their uuids."""
+    """Return a decision without a queried group; `left_out` has the reason for each group UUID."""
     groups = [_left_out(group, left_out[group.uuid]) for group in cluster.groups]
     return Decision(instance.name, subject(instance), None, groups, notes)
 
@@ -55,10 +55,10 @@ def choice_of(
     left_out: Mapping[str, str],
     exactly: Asked | None = None,
 ) -> Decision:
-    """What came of asking the groups; `left_out` says why others were not, by their uuids.
+    """Return the decision between the groups that were compared for an instance.
 
-    `exactly`: what the group said that the instance goes to, where its nodes were chosen
-    together with those of others.
+    `left_out` has, by UUID, the reason why another group was not queried.  `exactly` is the
+    response of the chosen group if the nodes of several instances were chosen together.
     """
     instance, offers, allocation = choice.allocation.instance, choice.offers, choice.allocation
     groups = [_report(cluster, choice, k, offer) for k, offer in enumerate(offers.ranked)]
@@ -88,7 +88,7 @@ def choice_of(
 
 
 def _report(cluster: Cluster, choice: Choice, position: int, offer: GroupSolution) -> GroupReport:
-    """What a group said, or why it was not asked about its nodes."""
+    """Return the report of a group; without queried nodes it has the reason."""
     said, instance = choice.said[position], choice.allocation.instance
     allowed = choice.allocation.allowed
     group = next(group for group in choice.allocation.groups if group.uuid == offer.uuid)
@@ -118,9 +118,9 @@ def _left_out(group: Group, why: str) -> GroupReport:
 
 
 def _verdict(first: GroupReport, group: GroupReport, by_order: str = "") -> tuple[str, bool]:
-    """Why `group` comes after `first`, which has the answer; whether that is for its score.
+    """Return why `group` comes after `first`, and whether its score is the reason.
 
-    `by_order` is what a strategy says of their best nodes.
+    `first` is the group of the answer.  `by_order` is how a strategy compared their best nodes.
     """
     if POLICY_RANK[group.alloc_policy] > POLICY_RANK[first.alloc_policy]:
         return f"{group.alloc_policy} comes after {first.alloc_policy}", False
@@ -141,13 +141,13 @@ N1_MODES = {
     "no-new": "N+1 minds no failure that is lost already.",
     "off": "Global N+1 is not looked at.",
 }
-"""What is worth a note where N+1 is not judged as usual."""
+"""The modes of N+1 that a note explains."""
 
 NAMED = 3
-"""How many instances that went before are named at most."""
+"""The number of instances that were moved or placed before, and are named."""
 
 MARKS = ("; placed together by exact search", "; optimal: score")
-"""What ``info`` says where places were chosen together."""
+"""The clauses of ``info`` if the nodes of several instances were chosen together."""
 
 TOGETHER = "Its place was chosen together with those of the others, not by its own rank."
 
@@ -157,17 +157,17 @@ CHOSEN_AS_NEW = (
 
 
 def chosen_together(response: Mapping[str, Any]) -> bool:
-    """Whether the places of all instances were chosen at once."""
+    """Return whether the nodes of all instances were chosen together."""
     return any(mark in response["info"] for mark in MARKS)
 
 
 def entries_of(response: Mapping[str, Any]) -> dict[str, Any]:
-    """The entries of ``solutions`` that are about an instance, by its name."""
+    """Return instance name -> its entry of ``solutions``."""
     return {one["instance"]: one for one in response["solutions"] if "instance" in one}
 
 
 def request_notes(settings: Settings, request: Allocate) -> list[str]:
-    """What the request and the options ask for besides the instance."""
+    """Return notes on the restrictions by the request and the options."""
     found = []
     if request.group_name is not None:
         found.append(f"The request names group {request.group_name}.")
@@ -180,7 +180,7 @@ def request_notes(settings: Settings, request: Allocate) -> list[str]:
 
 
 def option_notes(settings: Settings) -> list[str]:
-    """What the options say of the limits for a new instance."""
+    """Return notes on options that change the limits for a new instance."""
     found = []
     if settings.ignore_soft_errors:
         found.append("Soft limits are not looked at.")
@@ -190,7 +190,7 @@ def option_notes(settings: Settings) -> list[str]:
 
 
 def limit_notes(cluster: Cluster, settings: Settings, instance: Instance) -> list[str]:
-    """What is worth saying of the limits for moving `instance` off its nodes.
+    """Return notes on the limits that are enforced when `instance` leaves its nodes.
 
     `settings` are those of the group that decides.
     """
@@ -203,14 +203,14 @@ def limit_notes(cluster: Cluster, settings: Settings, instance: Instance) -> lis
 
 
 def scope_note(cluster: Cluster, instance: Instance) -> list[str]:
-    """Which groups are not asked where an instance has to stay in its own."""
+    """Return a note that names the groups that are not queried, because `instance` stays."""
     local = cluster.group_of(instance)
     others = [g.name for g in cluster.groups if g is not local and g.nodes]
     return [f"It stays in group {local.name}: not asked is {', '.join(others)}."] if others else []
 
 
 def order_note(names: Sequence[str], done: str = "moved") -> list[str]:
-    """What went before on the same state: the instances called `names` are `done`."""
+    """Return a note that the instances called `names` were `done` before on the same state."""
     if not names:
         return []
     told = ", ".join(names) if len(names) <= NAMED else f"{len(names)} instances"
@@ -219,7 +219,7 @@ def order_note(names: Sequence[str], done: str = "moved") -> list[str]:
 
 
 def unmovable_notes(cluster: Cluster, instance: Instance) -> list[str]:
-    """Why an instance without a second copy of its disks cannot move."""
+    """Return a note that an instance without a second copy of its disks cannot move."""
     if instance.kind.relocatable:
         return []
     return [
@@ -237,7 +237,7 @@ def wish_notes(extra: Mapping[str, Any]) -> list[str]:
 
 
 def subject(instance: Instance) -> str:
-    """What an instance asks for, in one line."""
+    """Return what an instance requires, in one line."""
     parts = [
         instance.template,
         quantity(instance.memory, "MiB memory"),

@@ -1,4 +1,4 @@
-"""What a score is made of, and what makes one better than another."""
+"""Split scores into their statistics, and compare two scores statistic by statistic."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = [
 
 
 def standing(kernel: ScalarKernel) -> list[Term]:
-    """Return the statistics as `kernel` has them, before and after alike."""
+    """Return the present statistics of `kernel`, with equal values before and after."""
     return [
         Term(s.name, s.weight, value / s.weight, value / s.weight)
         for s, value in zip(STATISTICS, terms(kernel.totals, (), sqrt))
@@ -33,7 +33,7 @@ def standing(kernel: ScalarKernel) -> list[Term]:
 class Contributions:
     """The statistics of `kernel` before and after a placement of `instance`.
 
-    `before` is how they stood before the instance was taken off the state.
+    `before` has their values before the instance was removed from the state.
     """
 
     def __init__(self, kernel: ScalarKernel, instance: Instance, before: list[Term]) -> None:
@@ -42,7 +42,7 @@ class Contributions:
         self._before = before
 
     def of(self, nodes: tuple[int, ...]) -> list[Term]:
-        """Every term of the score once the instance is on `nodes`."""
+        """Return every term of the score after placing the instance on `nodes`."""
         after = self._kernel.terms_of(self._instance, nodes)
         return [
             Term(old.name, old.weight, old.before, new / old.weight)
@@ -50,7 +50,7 @@ class Contributions:
         ]
 
     def score(self, nodes: tuple[int, ...]) -> float:
-        """The score once the instance is on `nodes`."""
+        """Return the score after placing the instance on `nodes`; lower is better."""
         return float(sum(self._kernel.terms_of(self._instance, nodes)))
 
 
@@ -62,18 +62,18 @@ class Difference(NamedTuple):
 
     @property
     def amount(self) -> float:
-        """How much more the other placement's score and penalty have; positive speaks for mine."""
+        """The contribution to the other placement less that to mine; positive favours mine."""
         return self.other.contribution_after - self.mine.contribution_after
 
     @property
     def nothing(self) -> bool:
-        """Whether the statistic is 0 wherever one looks."""
+        """True if the statistic is 0 before and in both placements."""
         shown = (self.mine.before, self.mine.after, self.other.after)
         return not any(round(value, DECIMALS) for value in shown)
 
 
 def differences(mine: Placed, other: Placed) -> list[Difference]:
-    """All statistics, what makes the largest difference first."""
+    """Return all statistics, those with the largest difference first."""
     terms = [(a, b) for a, b in zip(mine.terms, other.terms) if PENALTY not in (a.name, b.name)]
     if mine.penalty or other.penalty:  # a group without violations has no such term
         before = next((t.before for t in (*mine.terms, *other.terms) if t.name == PENALTY), 0.0)
@@ -84,14 +84,14 @@ def differences(mine: Placed, other: Placed) -> list[Difference]:
 
 
 def _weight(difference: Difference) -> tuple[float, float]:
-    """Large differences first, then what the placement changed most."""
+    """Return a key: large differences first, then the statistics that changed most."""
     mine = difference.mine
     moved = abs(mine.contribution_after - mine.contribution_before)
     return -round(abs(difference.amount), DECIMALS), -round(moved, DECIMALS)
 
 
 def difference_document(mine: Placed, other: Placed, label: str) -> Json:
-    """The comparison of two placements as JSON, without the statistics that are 0 everywhere."""
+    """Return the comparison of two placements as JSON, without statistics that are 0 in both."""
     found = differences(mine, other)
     return {
         "with": label,

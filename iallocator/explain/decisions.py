@@ -1,7 +1,7 @@
-"""From what was noted to what is told: one decision for each instance of a request.
+"""Make one decision for each instance of a request from what was recorded.
 
-A function for each type of request says which notes belong to it; nothing is looked up in
-the state, which has gone on since.
+A function for each type of request selects the records.  Nothing is looked up in the state,
+because the state has changed since.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from iallocator.requests.existing import Request
 
     Taken = tuple[Asked | None, bool]
-    """What a group said that led to a place, and whether several were placed at once."""
+    """The response of a group that led to a placement, and whether several were chosen together."""
 
 __all__ = ["decisions_of"]
 
@@ -66,7 +66,7 @@ def decisions_of(request: Request, noted: Recorder, response: Json) -> list[Deci
 
 
 def _new(request: Allocate, noted: Recorder, taken: Taken | None, notes: list[str]) -> Decision:
-    """Where a new instance goes; `taken` is the place that it was given, if that is known."""
+    """Return the decision on a new instance; `taken` led to its placement, if that is known."""
     cluster, settings = noted.context.cluster, noted.context.settings
     notes = request_notes(settings, request) + notes
     choices = noted.choices.get(request.instance.name)
@@ -90,7 +90,7 @@ def _new(request: Allocate, noted: Recorder, taken: Taken | None, notes: list[st
 
 
 def _taken(noted: Recorder, entry: Json, together: bool) -> Taken:
-    """What led to the place in `entry`; a search asks again, and what it found was said last."""
+    """Return what led to the placement in `entry`; the result of a search is the last response."""
     nodes = tuple(map(noted.index_of, entry["nodes"]))
     every = noted.asked_of.get(entry["instance"], ())
     found = [said for said in every if said.kind == "new" and nodes and said.best == nodes]
@@ -98,7 +98,10 @@ def _taken(noted: Recorder, entry: Json, together: bool) -> Taken:
 
 
 def _batch(request: MultiAllocate, noted: Recorder, response: Json) -> list[Decision]:
-    """Several new instances, in the order of the response; hail ends with the first that fails."""
+    """Return the decisions on several new instances, in the order of the response.
+
+    hail ends with the first instance that cannot be placed.
+    """
     entries = entries_of(response)
     together = chosen_together(response)
     taken = {name: _taken(noted, entry, together) for name, entry in entries.items()}
@@ -119,7 +122,7 @@ def _batch(request: MultiAllocate, noted: Recorder, response: Json) -> list[Deci
 
 
 def _mirrored(request: AllocateSecondary, noted: Recorder) -> Decision:
-    """Why an instance that becomes drbd gets this secondary."""
+    """Return the decision on the secondary of an instance that becomes drbd."""
     context, instance = noted.context, request.instance
     cluster, group = context.cluster, context.cluster.group_of(instance)
     said = noted.asked_of.get(instance.name, [])

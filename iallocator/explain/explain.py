@@ -31,17 +31,17 @@ LATE = "There is no decision to explain: time was up before there was an answer.
 def explain(
     raw: bytes, settings: Settings, instance: str | None = None, node: str | None = None
 ) -> Explanation:
-    """Why the answer to the request document `raw` is what it is.
+    """Return the explanation of the answer to the request document `raw`.
 
-    The request is answered once, as without explanation, with a trace that notes why.
-    Of `instance` only, if that is given; with only what `node` said, if that is given.
+    The request is answered once, as without an explanation; a trace records the reasons.  If
+    `instance` is given, only the decision on it is returned; if `node` is given, only its rows.
 
     Raises
     ------
     RequestError
-        If the document cannot be understood.
+        If the document is invalid.
     UsageError
-        If the request is not about `instance`, or has no `node`.
+        If the request does not concern `instance`, or the cluster has no node called `node`.
     """
     cluster, request = read(raw, settings)
     return explain_request(cluster, request, settings, instance, node)
@@ -54,7 +54,7 @@ def explain_request(
     instance: str | None = None,
     node: str | None = None,
 ) -> Explanation:
-    """Why the answer to `request` about `cluster` is what it is; see `explain`."""
+    """Return the explanation of the answer to `request` for `cluster`; see `explain`."""
     noted = Recorder(request.evacuated_nodes())
     reply = decide(cluster, request, settings, noted)
     response = reply.document()
@@ -74,7 +74,7 @@ def explain_request(
 
 
 def _chosen(settings: Settings) -> Json:
-    """The settings that an answer depends on."""
+    """Return the settings on which an answer depends."""
     return {
         "strategy": settings.strategy,
         "n1": settings.n1,
@@ -88,16 +88,16 @@ def _chosen(settings: Settings) -> Json:
 
 
 NAMED = 5
-"""How many names are told at most where one is wrong."""
+"""The number of known names that the error of an unknown name lists."""
 
 
 def narrow_to_instance(found: Explanation, name: str) -> None:
-    """Leave the decision about the instance called `name` only.
+    """Keep only the decision on the instance called `name`.
 
     Raises
     ------
     UsageError
-        If the request is not about it.
+        If the request does not concern it.
     """
     names = [decision.instance for decision in found.decisions]
     possible = meant(name, names)
@@ -112,12 +112,12 @@ def narrow_to_instance(found: Explanation, name: str) -> None:
 
 
 def narrow_to_node(found: Explanation, cluster: Cluster, name: str) -> None:
-    """Leave of each decision what the node called `name` said only.
+    """Keep only the rows of the node called `name` in each decision.
 
     Raises
     ------
     NotFoundError
-        If there is no such node.
+        If the cluster does not have this node.
     """
     name = whole_name(name, [node.name for node in cluster.nodes], "--node", "node")
     node = next(node for node in cluster.nodes if node.name == name)
@@ -131,7 +131,7 @@ def narrow_to_node(found: Explanation, cluster: Cluster, name: str) -> None:
 
 
 def _narrow(decision: Decision, node: Node) -> None:
-    """Leave what the group of `node` said of it last: not how that was chosen before."""
+    """Keep only the last report on `node`; the choice of its group is left out."""
     decision.groups = [group for group in decision.groups if group.uuid == node.group.uuid]
     for group in decision.groups:
         group.nodes = [one for one in group.nodes if one.name == node.name]

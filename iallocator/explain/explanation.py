@@ -1,7 +1,7 @@
-"""An explanation as data: what text and JSON are made from.
+"""Explanations as data, from which text and JSON are made.
 
-Every class has ``document()``, its form in JSON; the keys are a contract.  The facts
-that it is made of are in `iallocator.explain.facts`.
+Every class has ``document()``, its form in JSON; the keys are a contract.  The facts of an
+explanation are in `iallocator.explain.facts`.
 """
 
 from __future__ import annotations
@@ -20,36 +20,36 @@ __all__ = ["Decision", "Explanation", "StepReport"]
 
 
 class StepReport(NamedTuple):
-    """One step of a move: what kind it is, its target node, and both in words."""
+    """One step of a move: its kind, its target node, and both in words."""
 
     move: str
     node: str
     words: str
 
     def document(self) -> Json:
-        """The step as JSON."""
+        """Return the step as JSON."""
         return {"move": self.move, "node": self.node, "words": self.words}
 
 
 class Decision:
-    """Where one instance goes, and why.
+    """The placement of one instance, and the reasons.
 
     Attributes
     ----------
     answer:
-        Where it goes; None if it has no place, or stays where it is.
+        The new placement; None if the instance cannot be placed, or stays on its nodes.
     groups:
-        In the order of their rank; of a move the one group that it ends in.
+        The groups in the order of their rank; of a move, the target group alone.
     present:
-        The nodes it is on, primary first; empty for a new instance.
+        The present nodes, primary first; empty for a new instance.
     steps:
-        What brings it from there to the answer; empty for a new instance.
+        The steps from the present nodes to the answer; empty for a new instance.
     reason:
-        Why it cannot be moved or placed, where that is not for its groups to tell; else "".
+        Why it cannot be moved or placed, if no group has the reason; else "".
     choice:
-        How the group was chosen, for a move to another group.
+        The choice of the group, for a move to another group.
     elsewhere:
-        What the other groups offered because its own cannot take it.
+        The offers of other groups, if its own group cannot host it.
     """
 
     def __init__(
@@ -74,12 +74,12 @@ class Decision:
 
     @property
     def moves(self) -> bool:
-        """Whether the instance exists and is to be moved."""
+        """True if the instance exists and is moved."""
         return bool(self.present)
 
     @property
     def rivals(self) -> list[tuple[str, Placed]]:
-        """What to compare the answer with: the runner-up in its group, the best of each other."""
+        """The placements to compare with the answer: the runner-up, the best of other groups."""
         if self.answer is None:
             return []
         found = []
@@ -92,20 +92,20 @@ class Decision:
 
     @property
     def by_score(self) -> bool:
-        """Whether the answer has the best score, and something it was compared with."""
+        """True if the answer has the best score of several placements that were compared."""
         if self.answer is None or not self.groups or self.groups[0].ranked_by != "score":
             return False
         return any(rival.where not in self.answer.over for _, rival in self.rivals)
 
     def parts(self) -> Iterator[Decision]:
-        """The decision itself and those that are parts of it."""
+        """Yield the decision and those that are parts of it."""
         yield self
         for part in (self.choice, self.elsewhere):
             if part is not None:
                 yield from part.parts()
 
     def document(self) -> Json:
-        """The decision as JSON."""
+        """Return the decision as JSON."""
         scored = self.by_score
         return {
             "instance": self.instance,
@@ -122,7 +122,7 @@ class Decision:
         }
 
     def brief_document(self) -> Json:
-        """The answer as JSON, or what came closest, and nothing of the nodes."""
+        """Return the answer as JSON, or the closest candidate, without the nodes."""
         closest = {group.name: group.closest for group in self.groups if group.closest}
         return {
             "instance": self.instance,
@@ -137,7 +137,7 @@ class Decision:
         return {"group": answer.group, **answer.document(scored)} if answer else None
 
     def _comparison(self, label: str, rival: Placed) -> Json:
-        """The answer beside another placement: by the score only where that decided."""
+        """Return a comparison of the answer with `rival`; the scores only if the score decided."""
         assert self.answer is not None
         decided = self.answer.over.get(rival.where)
         if decided is None and self.groups[0].by_losses and rival.rank:
@@ -150,7 +150,7 @@ class Decision:
 
 
 def _group_document(group: GroupReport, answer: Placed | None, instance: str, scored: bool) -> Json:
-    """The group as JSON, for `instance`; `scored`: its scores were compared."""
+    """Return the group as JSON, for `instance`; `scored`: its scores were compared."""
     scored = scored and group.ranked_by == "score"
     found: Json = {
         "group": group.name,
@@ -175,9 +175,9 @@ def _group_document(group: GroupReport, answer: Placed | None, instance: str, sc
 
 
 class Explanation:
-    """Why the answer to a request is what it is.
+    """The explanation of the answer to a request.
 
-    ``response`` is the answer itself, unchanged; ``remarks`` are for people.
+    ``response`` is the answer itself, unchanged; ``remarks`` are lines for people.
     """
 
     def __init__(
@@ -195,7 +195,7 @@ class Explanation:
         self.remarks = remarks
 
     def document(self, brief: bool = False) -> Json:
-        """The explanation as JSON; `brief`: only what was decided."""
+        """Return the explanation as JSON; `brief`: the decisions without their reasons."""
         if brief:
             decisions = [decision.brief_document() for decision in self.decisions]
             return {

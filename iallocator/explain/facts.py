@@ -1,7 +1,7 @@
 """The facts of an explanation as data: placements, nodes, and node groups.
 
-Every class has ``document()``, its form in JSON; the keys are a contract.  Scores and
-contributions: lower is better.  Memory and disk are in MiB.
+The method ``document()`` of a class is its form in JSON; the keys are a contract.  Lower scores and
+contributions are better.  Memory and disk are in MiB.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Cluster
 
     class Survey(Protocol):
-        """What is known of the nodes of a group; see `iallocator.explain.survey.Survey`."""
+        """The limits of the nodes of a group; see `iallocator.explain.survey.Survey`."""
 
         def reports(self) -> list[NodeReport]:
             """Return a report on every node of the group."""
 
         def roles(self, index: int) -> list[RoleReport]:
-            """Return what a node says in each of its roles."""
+            """Return the result of the limits of a node in each of its roles."""
 
 
 __all__ = [
@@ -50,8 +50,8 @@ DECIMALS = 10
 class Term(NamedTuple):
     """One statistic of the score, before and after a placement.
 
-    ``before`` and ``after`` are the statistic itself; its contribution to the score
-    is that times ``weight``.
+    ``before`` and ``after`` are the values of the statistic.  Its contribution to the score is the
+    value times ``weight``.
     """
 
     name: str
@@ -61,16 +61,16 @@ class Term(NamedTuple):
 
     @property
     def contribution_before(self) -> float:
-        """What it adds to the score as things are."""
+        """The contribution to the score before the placement."""
         return self.weight * self.before
 
     @property
     def contribution_after(self) -> float:
-        """What it adds to the score with the instance in place."""
+        """The contribution to the score after the placement."""
         return self.weight * self.after
 
     def document(self) -> Json:
-        """The term as JSON."""
+        """Return the term as JSON."""
         return {
             "name": self.name,
             "weight": self.weight,
@@ -82,11 +82,11 @@ class Term(NamedTuple):
 
 
 class Placed(NamedTuple):
-    """A possible placement and what its score is made of.
+    """A feasible placement and the terms of its score.
 
     ``penalty`` is what violated soft constraints add to the score; it is one of the ``terms``
-    then.  ``rank`` is what it was ranked by where that is not the score, else "".  ``over`` says,
-    by the nodes of others, what put it before them where a strategy has an order of nodes.
+    then.  ``rank`` is the rank in words if the score does not decide, else "".  ``over`` has, by
+    the nodes of another placement, the criterion by which a strategy puts this placement first.
     """
 
     group: str
@@ -104,16 +104,16 @@ class Placed(NamedTuple):
 
     @property
     def scored(self) -> str:
-        """The score in words, with the penalty if there is one."""
+        """The score in words, with its penalty."""
         return scored(self.score, self.penalty)
 
     @property
     def where(self) -> str:
-        """The nodes in one word, primary first."""
+        """The node names in one word, primary first: ``node1/node2``."""
         return "/".join(self.nodes)
 
     def document(self, scored: bool) -> Json:
-        """The placement as JSON; `scored`: with its score and what that is made of."""
+        """Return the placement as JSON; `scored`: with its score and the terms."""
         found: Json = {"nodes": self.nodes}
         if self.rank:
             found["rank"] = self.rank
@@ -132,11 +132,11 @@ def scored(score: float, penalty: float) -> str:
 
 
 class RoleRejection(NamedTuple):
-    """Why a node cannot take a role: what it is counted as, and the numbers.
+    """The rejection of a node in a role: the reason that is counted, and the numbers.
 
-    ``beside`` names the primary for which alone it holds; "" if it holds for any.
-    ``placements`` is how many placements are counted under it.  ``step`` is the step
-    of a move that fails, in words; "" if it is just the role.
+    ``beside`` is the name of the primary for which alone it is true; "" if it is true for all.
+    ``placements`` is the number of placements counted under it.  ``step`` is the step of a move
+    that fails, in words; "" if the move is one step.
     """
 
     reason: str
@@ -147,12 +147,12 @@ class RoleRejection(NamedTuple):
 
     @property
     def wording(self) -> str:
-        """Reason and text in one."""
+        """The reason and the text in one line."""
         step = f" {self.step}" if self.step else ""
         return f"{self.reason}{step}: {self.text}"
 
     def document(self) -> Json:
-        """The rejection as JSON."""
+        """Return the rejection as JSON."""
         found: Json = {"reason": self.reason, "text": self.text, "placements": self.placements}
         if self.beside:
             found["beside"] = self.beside
@@ -198,9 +198,9 @@ class RoleReport:
 
 
 class NodeReport:
-    """A node of a group: why it was not considered, or what each role says.
+    """A node of a group: why it was not considered, or its limits in each role.
 
-    What the roles say is read from `survey`, where there is one, for the node `index`.
+    The results in each role are read from `survey`, if there is one, for the node `index`.
     """
 
     __slots__ = ("_index", "_roles", "_survey", "excluded", "name")
@@ -220,22 +220,22 @@ class NodeReport:
 
     @property
     def roles(self) -> Sequence[RoleReport]:
-        """What the node says in each role; empty if it was not considered."""
+        """The result of the limits in each role; empty if the node was not considered."""
         if self._roles is None:
             self._roles = () if self._survey is None else self._survey.roles(self._index)
         return self._roles
 
     @property
     def possible(self) -> bool:
-        """Whether some placement with the node passes every limit."""
+        """True if a placement with the node passes every limit."""
         return any(role.placements for role in self.roles)
 
 
 class Unsurvived(NamedTuple):
-    """A placement rejected by global N+1.
+    """A placement that global N+1 rejects.
 
-    If ``failing`` failed, ``instance`` would find no place, and ``why``.  ``already``
-    says that this is so without the placement, too.
+    If the nodes ``failing`` fail, ``instance`` cannot be restarted; ``why`` has the reason.
+    ``already``: it cannot be restarted without the placement either.
     """
 
     nodes: list[str]
@@ -247,7 +247,7 @@ class Unsurvived(NamedTuple):
     already: bool
 
     def document(self) -> Json:
-        """The rejected placement as JSON."""
+        """Return the rejected placement as JSON."""
         return {
             "nodes": self.nodes,
             "score": round(self.score, DECIMALS),
@@ -260,15 +260,14 @@ class Unsurvived(NamedTuple):
 
 
 class Standing:
-    """The best placement of those that a node may be part of.
+    """The best placement that uses a node.
 
     Attributes
     ----------
     lost:
-        Whether global N+1 rejected it, and every other with this node that was checked.
+        Whether global N+1 rejects it, and every other placement with this node that was checked.
     score, penalty:
-        What it was ranked by, where that was the score, else None; and what violated soft
-        constraints add to it.
+        The score, if that decides the rank, else None; and what violated soft constraints add.
     """
 
     __slots__ = ("_cluster", "_nodes", "_told", "_unchecked", "lost", "penalty", "score")
@@ -292,7 +291,7 @@ class Standing:
         self._unchecked = unchecked
 
     def words(self, node: str) -> str:
-        """Return what it was ranked by, and the role of the node called `node` in it."""
+        """Return how it is ranked, in words, and the role of the node called `node` in it."""
         told = self._told
         if self.score is not None:
             told = f"score {scored(self.score, self.penalty)}"
@@ -307,30 +306,30 @@ class Standing:
 
 
 class GroupReport:
-    """A node group: what it offers, and what stands in the way.
+    """A node group: its best placements, and what rejects others.
 
     Attributes
     ----------
     obstacle:
-        Why the whole group is out; "" if its nodes were looked at.
+        Why the whole group is rejected; "" if its nodes were tested.
     placements:
-        The best ones, best first.
+        The best placements, best first.
     successes, failures:
-        As in the response.
+        The counts of placements, as in the response.
     unsurvived:
-        The best of the placements that global N+1 rejected.
+        The best placements that global N+1 rejects.
     closest:
-        Where nothing fits: which node came closest and what it lacks.
+        If no placement is feasible, the closest node and the amounts that it lacks.
     verdict:
-        Why it comes after the group of the answer, or "".
+        Why the group comes after that of the answer, or "".
     strategy:
-        The strategy that ranked its nodes, where one did; else "".
+        The strategy that ranked its nodes; "" for the score.
     ranking:
-        Its order of the nodes, each with the criteria in their order.
+        The order of the nodes by the strategy, each with its criteria in order.
     rejected_by_strategy:
-        Node -> why the strategy will not have it.
+        Node -> why the strategy rejects it.
     standings:
-        Node -> how it stands, of those that could take the instance by their limits.
+        Node -> its best placement, for the nodes with a feasible one.
     """
 
     def __init__(self, name: str, uuid: str, alloc_policy: str, obstacle: str = "") -> None:
@@ -365,5 +364,5 @@ class GroupReport:
 
     @property
     def ranked_by(self) -> str:
-        """What the placements were ranked by."""
+        """The name of what ranks the placements."""
         return self.strategy or ("lost_allocations" if self.by_losses else "score")

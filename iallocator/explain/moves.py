@@ -1,4 +1,4 @@
-"""The decisions on instances that move, from what was recorded of each."""
+"""Make the decisions on instances that move from what was recorded of each."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ __all__ = [
 
 
 class Decided(NamedTuple):
-    """What became of an instance that was to move, and what the group said that decided it."""
+    """The result for an instance that was to move, and the response of the deciding group."""
 
     instance: Instance
     outcome: MoveResult
@@ -58,7 +58,7 @@ class Moves:
     Attributes
     ----------
     names:
-        Those that were decided, in the order of the response.
+        The instances with a decision, in the order of the response.
     """
 
     def __init__(self, request: Request, noted: Recorder, response: Json) -> None:
@@ -93,14 +93,14 @@ class Moves:
         return found
 
     def rejected(self, instance: Instance, reason: str) -> Decision:
-        """The decision on an instance that cannot be moved at all, whatever its nodes say."""
+        """Return the decision on an instance that cannot be moved, whatever its nodes allow."""
         decision = Decision(instance.name, subject(instance), None, [], reason=reason)
         decision.present = self._cluster.node_names(instance.nodes)
         decision.notes += unmovable_notes(self._cluster, instance)
         return decision
 
     def _notes(self, done: Decided) -> list[str]:
-        """Under what it was decided, and after which others."""
+        """Return notes on the limits that were enforced, and on the instances moved before."""
         cluster, context = self._cluster, self._noted.context
         instance, best = done.instance, done.outcome.best
         found = []
@@ -115,7 +115,7 @@ class Moves:
         return found + ([TOGETHER] if self._together and best is not None else [])
 
     def _decision(self, done: Decided) -> Decision:
-        """A move, or why there is none, by what one group said."""
+        """Return a move, or why there is none, from the response of one group."""
         instance, outcome, best = done.instance, done.outcome, done.outcome.best
         if not (instance.kind.relocatable and (done.said or outcome.best is None)):
             return self.rejected(instance, outcome.message)
@@ -132,7 +132,7 @@ class Moves:
         return decision
 
     def _report(self, done: Decided) -> GroupReport | None:
-        """What the group said; None where it was not a query of nodes at all."""
+        """Return the report of the group; None if no nodes were queried."""
         said, outcome = done.said, done.outcome
         if said is None:
             return self._not_asked(done)
@@ -153,7 +153,7 @@ class Moves:
         return said.report
 
     def _not_asked(self, done: Decided) -> GroupReport | None:
-        """A group none of whose nodes was asked: each is out, or all together are."""
+        """Return the report of a group without queried nodes; None if that needs no report."""
         instance, outcome = done.instance, done.outcome
         if not outcome.message.startswith("Can't find any good node"):
             return None
@@ -192,7 +192,7 @@ class Moves:
         return decision
 
     def _choice(self, instance: Instance, left_out: dict[str, str]) -> Decision:
-        """How the group was chosen: when most groups were asked, for the last time."""
+        """Return the choice of the group: the comparison of most groups."""
         settings = self._noted.context.settings
         notes = [CHOSEN_AS_NEW, *option_notes(settings)]
         choices = self._noted.choices.get(instance.name, ())
@@ -203,7 +203,7 @@ class Moves:
         return choice_of(self._cluster, widest[0], notes, left_out)
 
     def _elsewhere(self, decision: Decision, done: Decided) -> None:
-        """Tell what the other groups offered to an instance that its own cannot take."""
+        """Add the offers of the other groups for an instance that its own group cannot host."""
         cluster, context, instance = self._cluster, self._noted.context, done.instance
         local = cluster.group_of(instance)
         others = [group for group in cluster.groups if group is not local and group.nodes]
@@ -240,7 +240,7 @@ WORDS = {
     "OP_INSTANCE_MIGRATE": "migrate to {}",
     "OP_INSTANCE_FAILOVER": "fail over to {}",
 }
-"""The opcode that a step becomes -> what a person calls it."""
+"""Opcode of a step -> the step in words."""
 
 
 def step_reports(
@@ -248,7 +248,7 @@ def step_reports(
 ) -> list[StepReport]:
     """Return the steps of a move in words.
 
-    An instance whose primary node is offline fails over, whatever the opcode is called.
+    If its primary node is offline, an instance fails over, even if the opcode is a migration.
     """
     places = [instance.nodes]
     for step in steps:

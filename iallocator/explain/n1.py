@@ -1,4 +1,4 @@
-"""What global N+1 rejected, and which failure stood in the way."""
+"""Record which placements global N+1 rejects, and for which failure."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 __all__ = ["RecordingN1Check"]
 
 SHOWN = 3
-"""How many rejected placements are explained."""
+"""The number of rejected placements that are explained."""
 
 
 class RecordingN1Check(FailureTolerance):
-    """A check that remembers what it rejected."""
+    """The N+1 check that records its results for an explanation."""
 
     def __init__(self, state: State, rules: Rules, *more: Any) -> None:
         super().__init__(state, rules, *more)
@@ -69,7 +69,7 @@ class RecordingN1Check(FailureTolerance):
         return Move(instance, self._before.get(instance.name, ()), nodes)
 
     def clear(self, instance: Instance, placements: Sequence[Nodes]) -> None:
-        """Note those of `placements`, of one group, that sums allow; the others stay unknown."""
+        """Record those of `placements`, of one group, that sums allow; the others stay unknown."""
         first = self._move(instance, placements[0]) if placements else None
         for nodes in self.cleared(first, placements) if first else ():
             self._verdicts[instance.name, nodes] = True
@@ -83,7 +83,7 @@ class RecordingN1Check(FailureTolerance):
     def decides(self, instance: Instance, nodes: tuple[int, ...]) -> bool:
         """Check the placement; return whether there was enough effort left to decide it.
 
-        What is undecided is neither accepted nor rejected, as if nobody had asked.
+        An undecided placement is neither accepted nor rejected, as before the check.
         """
         if self._verdicts.get((instance.name, nodes)):
             return True
@@ -117,7 +117,7 @@ class RecordingN1Check(FailureTolerance):
     ) -> list[tuple[float, Nodes]]:
         """Return the best placements in `group` that were rejected, best first, with `score`.
 
-        The scores of `candidates` are rounded: they tell which placements need an exact score.
+        The rounded scores of `candidates` show which placements need an exact score.
         """
         rejected = self.decided(instance, group)
         rounded = candidates.known_scores(rejected) if len(rejected) > SHOWN else None
@@ -129,7 +129,7 @@ class RecordingN1Check(FailureTolerance):
     def obstacles(
         self, instance: Instance, scored: Sequence[tuple[float, Nodes]]
     ) -> list[Unsurvived]:
-        """Return what stood in the way of placements that were rejected, with their scores."""
+        """Return the failures for which placements were rejected, with their scores."""
         found = [self._unsurvived(instance, value, nodes) for value, nodes in scored]
         return [one for one in found if one is not None]
 

@@ -1,9 +1,8 @@
-"""What is noted while a request is decided: the trace from which explanations are made.
+"""Record the decisions of a request: the trace from which explanations are made.
 
-The engine says what it asks and what it takes (see `iallocator.placement.trace`).  Each
-time the recorder notes, as the state is at that moment, what every node says to it and
-what the score of the best places is made of.  Nothing is decided here, and nothing is
-asked for again afterwards.
+The engine reports its queries and its choices (see `iallocator.placement.trace`).  For each report
+the recorder keeps, in the present state, the results of every node and the terms of the best
+scores.  It decides nothing, and queries nothing again afterwards.
 """
 
 from __future__ import annotations
@@ -51,20 +50,20 @@ __all__ = ["Recorder"]
 Note = TypeVar("Note", bound="Callable[..., None]")
 
 MOST_CHECKED, MOST_ROUNDS = 100, 10
-"""How many placements are checked for N+1 only to be explained, and how often nodes are tried."""
+"""The most placements, and rounds, of N+1 checks that only the explanation needs."""
 
 WORK_OF_CHECKS = 2 * WORK
-"""The effort for these checks: about two seconds."""
+"""The work for these checks: about two seconds."""
 
 AT_LEAST = 2
-"""Placements that are noted of each group: the best, and what it is compared with."""
+"""The placements that are recorded of each group: the best, and the one to compare it with."""
 
 
 def aside(note: Note) -> Note:
-    """Have `note`, a method of the recorder, take no work from the request.
+    """Return `note`, a method of the recorder, so that it takes no work from the request.
 
-    What is explained is the answer that the request gets without an explanation, unless the
-    time limit ends the search: recording takes time, too.
+    The answer is then that of the request without an explanation, unless the time limit ends the
+    search: recording takes time, too.
     """
 
     @wraps(note)
@@ -82,9 +81,9 @@ def aside(note: Note) -> Note:
 
 
 class Recorder:
-    """The trace of one request; `left` are the nodes that it takes instances off.
+    """The trace of one request; `left` are the nodes that instances must leave.
 
-    `late`: time was up before there was an answer.
+    `late`: the time was up before there was an answer.
     """
 
     def __init__(self, left: Collection[int] = ()) -> None:
@@ -105,7 +104,7 @@ class Recorder:
 
     @property
     def n1_check(self) -> type[RecordingN1Check]:
-        """What judges N+1."""
+        """The class that checks N+1."""
         return RecordingN1Check
 
     @property
@@ -115,21 +114,21 @@ class Recorder:
         return self._context
 
     def begin(self, context: Context) -> None:
-        """Note the context."""
+        """Record the context."""
         self._context = context
 
     def ended(self) -> None:
-        """Note that there is no answer to explain."""
+        """Record that there is no answer to explain."""
         self.late = True
 
     @aside
     def asked(self, evaluator: TracedEvaluator, query: NodeQuery, candidates: Candidates) -> None:
-        """Note what every node of the group says."""
+        """Record the result of every node of the group."""
         instance, state = query.instance, self.context.state
         if candidates.feasible <= MANY:
             candidates.score_all()
         said = self._begin(evaluator, query)
-        lasting = state.access is None and not instance.exclusion  # what known nodes can tell
+        lasting = state.access is None and not instance.exclusion  # for these, known nodes suffice
         known = None
         if lasting:
             nodes = {*said.group.nodes, *query.present}
@@ -159,7 +158,7 @@ class Recorder:
         accepts: Accepts,
         found: GroupPlacements,
     ) -> None:
-        """Note where a new instance may go in a group, and what N+1 rejected."""
+        """Record the placements of a new instance in a group, and those that N+1 rejects."""
         said, report = self._opened(), self._opened().report
         assert said.scores is not None
         check = evaluator.scope.tolerance(evaluator.rules)
@@ -187,9 +186,9 @@ class Recorder:
         instance: Instance,
         group: Group,
     ) -> tuple[dict[int, NodeBest], set[Nodes]]:
-        """Have N+1 checked for the best placement of every node, which the answer may not need.
+        """Check N+1 for the best placement of every node, even if the answer does not need it.
 
-        A node whose best placement N+1 rejects is tried with its next one.  `check` keeps the
+        If N+1 rejects the best placement of a node, the next one is checked.  `check` keeps the
         results.  Return the best placement of each node, and the placements that are not checked:
         those beyond `MOST_CHECKED`, or `WORK_OF_CHECKS`.
         """
@@ -217,7 +216,7 @@ class Recorder:
 
     @aside
     def ranked(self, evaluator: TracedEvaluator, instance: Instance, found: RankedMoves) -> None:
-        """Note where an instance that moves may go."""
+        """Record the placements of an instance that moves."""
         said, candidates = self._opened(), found.candidates
         assert said.survey is not None
         said.report.successes = said.survey.possible
@@ -236,7 +235,7 @@ class Recorder:
         places: Sequence[Placement],
         check: FailureTolerance,
     ) -> None:
-        """Note which of the places lose least, and what others lose."""
+        """Record the placements after which failures lose least, and what others lose."""
         said = self._opened()
         assert said.scores is not None
         assert isinstance(check, RecordingN1Check)
@@ -261,7 +260,7 @@ class Recorder:
         present: Nodes,
         found: Rejection | None,
     ) -> None:
-        """Note whether the nodes of an instance can exchange their roles."""
+        """Record whether the nodes of an instance can exchange their roles."""
         state, nodes = self.context.state, evaluator.scope.nodes
         with state.trial():
             state.remove(instance, present)
@@ -287,7 +286,7 @@ class Recorder:
 
     @aside
     def compared(self, allocation: AllocationRequest, offers: RankedGroups) -> None:
-        """Note how the groups were ranked."""
+        """Record the rank of the groups."""
         name = allocation.instance.name
         latest = {said.group.uuid: said for said in self.asked_of.get(name, ())}
         since = max((c.turn for c in self.choices.get(name, ())), default=0)
@@ -296,25 +295,26 @@ class Recorder:
         self.choices.setdefault(name, []).append(Choice(self._next(), allocation, offers, fresh))
 
     def decided(self, instance: Instance, outcome: MoveResult) -> None:
-        """Note what becomes of an instance that was to move."""
+        """Record the result for an instance that was to move."""
         self.outcomes.append((instance, outcome))
 
     def said_of(self, instance: Instance, outcome: MoveResult, together: bool) -> Asked | None:
-        """What a group said that led to `outcome`; None if no nodes were asked.
+        """Return the response of a group that led to `outcome`; None if no nodes were queried.
 
-        A search asks again later: what was chosen `together` was said last, all else first.
+        A search queries again: the last response counts for instances that were chosen `together`,
+        the first one for others.
         """
         every = [one for one in self.asked_of.get(instance.name, ()) if one.led_to(outcome)]
         return every[-1 if together else 0] if every else None
 
     def index_of(self, name: str) -> int:
-        """The index of the node called `name`."""
+        """Return the index of the node called `name`."""
         if self._indices is None:
             self._indices = {node.name: node.index for node in self.context.cluster.nodes}
         return self._indices[name]
 
     def last_turn(self, name: str, together: bool) -> int:
-        """When the groups were compared for an instance; where several were placed, at last."""
+        """Return the turn of the first comparison of groups; of the last one if `together`."""
         choices = self.choices.get(name)
         return choices[-1 if together else 0].turn if choices else 0
 
@@ -332,14 +332,14 @@ class Recorder:
         return said
 
     def _earlier(self, said: Asked) -> GroupReport | None:
-        """What the group said last time; of nodes that are not asked again that still counts."""
+        """Return the previous report of the group; nodes that are not queried again keep it."""
         for one in reversed(self.asked_of[said.instance.name][:-1]):
             if one.group is said.group and one.kind == said.kind:
                 return one.report
         return None
 
     def _before(self, instance: Instance, scope: Sequence[int]) -> list[Term]:
-        """The statistics before the instance goes anywhere: where it was, if it was."""
+        """Return the statistics before the placement, with the instance on its initial nodes."""
         state = self.context.state
         if self._as_read is None:
             self._as_read = {one.name: one for one in self.context.cluster.instances}
@@ -353,9 +353,9 @@ class Recorder:
         return standings[key]
 
     def _kernel(self, scope: Sequence[int], known: Instance | None = None) -> ScalarKernel:
-        """Return the scores over `scope` as the state is now, or with `known` where it was read.
+        """Return the scores over `scope` in the state, or with `known` on its initial nodes.
 
-        Kernels are kept because an allocation asks many groups about the same nodes.
+        Kernels are kept because an allocation queries many groups with the same scope.
         """
         state = self.context.state
         kernels = derived(self._kernels, None, state.version, dict)
@@ -378,7 +378,7 @@ class Recorder:
         instance: Instance,
         best: Nodes,
     ) -> Iterator[Placement]:
-        """The best placement but one that keeps N+1, if there is one."""
+        """Yield the best placement other than `best` that keeps N+1, if there is one."""
         for place in candidates.ranked():
             if place[1] != best and accepts(instance, place[1]):
                 yield place

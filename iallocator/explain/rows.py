@@ -1,4 +1,4 @@
-"""One row for each node of a group: its verdict, and what it lacks or how it stands."""
+"""Make one row for each node of a group: its result, and what it lacks or how it is ranked."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ __all__ = [
 ANSWER, POSSIBLE, REJECTED, NOT_ASKED = "answer", "possible", "refused", "not asked"
 
 VERDICTS = (ANSWER, POSSIBLE, REJECTED, NOT_ASKED)
-"""In the order in which they are shown."""
+"""The results of nodes, in the order in which they are shown."""
 
 
 class NodeRow:
-    """A node in a table: its verdict, and the score of its best placement.
+    """A node in a table: its result, and the score of its best placement.
 
     `score` is None where the score did not count; `penalty` is what violated soft constraints add.
     """
@@ -58,7 +58,7 @@ class NodeRow:
 
     @property
     def why(self) -> list[str]:
-        """The reasons for the verdict, the most important one first; made when it is read."""
+        """The reasons for the result, the most important one first; made when it is read."""
         group, node, standing = self._group, self.node, self._standing
         if node.excluded:
             return [", ".join(node.excluded)]
@@ -77,7 +77,7 @@ class NodeRow:
         return [told] if self.verdict == ANSWER else [told, *rejected]
 
     def document(self) -> Json:
-        """The node and the row as JSON."""
+        """Return the row as JSON."""
         node = self.node
         found: Json = {
             "name": node.name,
@@ -94,13 +94,13 @@ class NodeRow:
 
 
 def node_rows(group: GroupReport, answer: Placed | None, instance: str) -> list[NodeRow]:
-    """Return a row for each node of `group` that was looked at, in the order of the group."""
+    """Return a row for each reported node of `group`, in the order of the group."""
     chosen = answer.nodes if answer is not None and answer in group.placements else []
     return [NodeRow(group, node, chosen, instance) for node in group.nodes]
 
 
 def sorted_rows(group: GroupReport, answer: Placed | None, instance: str) -> list[NodeRow]:
-    """Return the rows by verdict and rank: first the nodes that could take `instance`."""
+    """Return the rows by result and rank: first the nodes that can host `instance`."""
     place = {name: k for k, (name, _) in enumerate(group.ranking)}
     last = len(place)
 
@@ -112,7 +112,7 @@ def sorted_rows(group: GroupReport, answer: Placed | None, instance: str) -> lis
 
 
 def failure_words(rejected: Unsurvived, instance: str) -> str:
-    """The failure that a placement could not survive."""
+    """Return the failure for which N+1 rejects a placement, in words."""
     who = f"{rejected.instance} ({rejected.memory} MiB memory)"
     if rejected.instance == instance:
         who = "the instance itself"

@@ -382,8 +382,9 @@ class FailureTolerance:
     def obstacle(self, move: Move) -> UnrestartedInstance | None:
         """Return an instance that cannot be restarted after a failure because of `move`.
 
-        The failure is the one for which `allows` has rejected `move`, if it has. If the failure is not tolerated without `move` either, one that could be restarted then.
-        None if there is no such failure, or if that stays undecided.
+        The failure is the one for which `allows` has rejected `move`, if it has. If the failure is
+        not tolerated without `move` either, one that could be restarted then. None if there is no
+        such failure, or if that stays undecided.
         """
         try:
             if self.rules.mode == "off":
