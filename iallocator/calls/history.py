@@ -63,7 +63,7 @@ class Entry:
     def document(self) -> dict[str, Any]:
         """Return the call as plain data."""
         head = {"number": self.number, "time": self.time, "outcome": self.outcome}
-        return {**head, "request": self.request, **self.facts, "time": self.time}
+        return {**head, "request": self.request, **self.facts, **head}
 
 
 def read_history(folder: str) -> list[Entry]:

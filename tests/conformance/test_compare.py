@@ -45,22 +45,25 @@ def test_checkout_is_equal_to_itself() -> None:
 def test_changed_message_and_changed_decision_are_found(tmp_path: Path) -> None:
     """A changed message is ignored by --decisions, a changed exit status is not."""
     shutil.copytree(ROOT / "iallocator", tmp_path / "iallocator")
-    file = tmp_path / "iallocator" / "commands" / "show.py"
-    text = file.read_text()
-    reworded = text.replace(" + lists\n", " + lists + 'a new line\\n'\n")
-    failing = text.replace(
-        "        self._lists = ", "        self.status = 1\n        self._lists = "
-    )
-    assert text not in (reworded, failing)
-    file.write_text(reworded)
+    words = tmp_path / "iallocator" / "render" / "listings.py"
+    _replace(words, '"what it is",', '"a new line",')
     done = _compare(tmp_path, "--documents=20", "--label=show")
     assert done.returncode == 1
     assert "a new line" in done.stdout
     assert _compare(tmp_path, "--documents=20", "--label=show", "--decisions").returncode == 0
-    file.write_text(failing)
+    _replace(words, '"a new line",', '"what it is",')
+    result = "settings, backwards)}"
+    _replace(tmp_path / "iallocator" / "commands" / "show.py", f"{result})", f"{result}, status=1)")
     done = _compare(tmp_path, "--documents=20", "--label=show", "--decisions")
     assert done.returncode == 1
     assert "exit status" in done.stdout
+
+
+def _replace(file: Path, old: str, new: str) -> None:
+    """Replace `old`, which is in `file` once."""
+    text = file.read_text(encoding="utf-8")
+    assert text.count(old) == 1
+    file.write_text(text.replace(old, new), encoding="utf-8")
 
 
 def _compare(other: Path, *words: str) -> subprocess.CompletedProcess[str]:
