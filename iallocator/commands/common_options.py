@@ -78,7 +78,7 @@ WHERE: dict[str, tuple[frozenset[str], Reasons]] = {
             {
                 "snapshot": "a file has no place for it",
                 "replay": "every case says what it reads",
-                "capacity": "nobody has measured instances that are not there",
+                "capacity": "there is no measured load of instances that do not exist",
                 "place": "no strategy of Pacemaker's looks at it",
                 "": NOT_LISTED,
             },

@@ -233,7 +233,7 @@ USAGE = {
         ),
     ),
     "repair": Usage(
-        "Repairs instances whose nodes are offline, as far as their tags, or --allow, allow it. "
+        "Repairs instances with offline nodes, as far as their tags, or --allow, allow it. "
         "It stores the state of each repair in tags, and continues from there at the next run.",
         "an administrator has to repair an instance: a repair failed, is not allowed, or is "
         "impossible",

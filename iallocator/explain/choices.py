@@ -137,7 +137,7 @@ def _verdict(first: GroupReport, group: GroupReport, by_order: str = "") -> tupl
 
 
 N1_MODES = {
-    "strict": "N+1 is strict: the failure of any node must be survived, whoever causes it.",
+    "strict": "N+1 is strict: every node failure must be tolerated, whatever its cause is.",
     "no-new": "N+1 minds no failure that is lost already.",
     "off": "Global N+1 is not looked at.",
 }

@@ -113,14 +113,14 @@ def sorted_rows(group: GroupReport, answer: Placed | None, instance: str) -> lis
 
 def failure_words(rejected: Unsurvived, instance: str) -> str:
     """Return the failure for which N+1 rejects a placement, in words."""
-    who = f"{rejected.instance} ({rejected.memory} MiB memory)"
+    lost = f"{rejected.instance} ({rejected.memory} MiB memory)"
     if rejected.instance == instance:
-        who = "the instance itself"
+        lost = "the instance itself"
     already = ""
     if rejected.already:
         already = "; so it is without the new instance, too (--n1 no-new would not count it)"
     where = f" on {'/'.join(rejected.nodes)}" if len(rejected.nodes) > 1 else ""
     return (
-        f"FailN1{where}: if {rejected.failing} failed, {who} would have no place: "
+        f"FailN1{where}: if {rejected.failing} failed, {lost} could not be restarted: "
         f"{rejected.why}{already}"
     )

@@ -39,8 +39,8 @@ def allocate_secondary(context: Context, request: AllocateSecondary) -> Reply:
     others = [index for index in nodes if index != primary]
     offer = GroupSolution(group.name, group.uuid, group.alloc_policy)
     if not others:
-        nobody = "No valid allocation solutions, failure reasons: no other online node"
-        return Reply(False, nobody, [], [])
+        message = "No valid allocation solutions, failure reasons: no other online node"
+        return Reply(False, message, [], [])
     found = place_new(
         context, evaluator, mirrored, [primary], secondaries=others, checked=checked,
         primary_given=True,

@@ -132,7 +132,7 @@ class MoveChecks:
             text = (
                 f"if {' and '.join(context.cluster.node_names(stranded.failure))} failed, "
                 f"{stranded.instance.name} "
-                f"({stranded.instance.memory} MiB memory) would have no place: {stranded.why}"
+                f"({stranded.instance.memory} MiB memory) could not be restarted: {stranded.why}"
             )
         return Rejection("FailN1", text, after[0])
 

@@ -240,7 +240,7 @@ def lost_by_n1(
     failing = " and ".join(map(shown, cluster.node_names(stranded.failure)))
     return Miss(
         f"{'/'.join(names)}: if {failing} failed, {shown(stranded.instance.name)} "
-        f"({stranded.instance.memory} MiB memory) would have no place: {stranded.why}",
+        f"({stranded.instance.memory} MiB memory) could not be restarted: {stranded.why}",
         0.0,
     )
 

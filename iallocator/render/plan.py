@@ -126,7 +126,7 @@ def _places(page: Page, plan: Json) -> None:
     count = len(plan["instances"])
     page.heading(f"Strategy {plan['strategy']}: {count} instances, in the order they chose")
     if count and {one["why"] for one in plan["instances"]} == {plan.get("reason")}:
-        page.say(f"nobody has chosen: {plan['reason']}; everybody stays as it is")
+        page.say(f"no instance was placed: {plan['reason']}; all instances stay")
         return
     table = Table("instance", "from", "to", "why")
     for one in plan["instances"]:

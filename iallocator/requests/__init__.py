@@ -177,7 +177,7 @@ def first_names(instances: Sequence[Instance]) -> str:
     """Return the names of the first few instances, and how many more there are."""
     names = [instance.name for instance in instances]
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return ", ".join(names[:NAMED]) + more or "nobody"
+    return ", ".join(names[:NAMED]) + more or "no instance"
 
 
 def in_groups(groups: str | None) -> str:

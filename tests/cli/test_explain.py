@@ -344,4 +344,4 @@ def test_explain_node_that_only_n1_rejects_says_which_failure() -> None:
         disk_template="rbd",
     )
     (row,) = [line for line in lines(request) if line.startswith("node1 ")]
-    assert "refused  FailN1: if node1 failed, the instance itself would have no place" in row
+    assert "refused  FailN1: if node1 failed, the instance itself could not be restarted" in row

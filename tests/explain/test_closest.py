@@ -74,7 +74,7 @@ def test_closest_rejected_by_n1_names_failure_and_instance() -> None:
     assert (rejected.nodes, rejected.failing, rejected.instance) == (["node1"], "node1", "new")
     assert not rejected.already
     assert found.groups[0].closest == (
-        "node1: if node1 failed, new (3000 MiB memory) would have no place: "
+        "node1: if node1 failed, new (3000 MiB memory) could not be restarted: "
         "no node has the memory for it"
     )
 

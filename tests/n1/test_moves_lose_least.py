@@ -111,7 +111,7 @@ def test_change_group_under_no_worse_that_loses_an_instance_is_rejected() -> Non
     request = {"type": "change-group", "instances": ["mover"], "target_groups": ["uuid-west"]}
     found = asked(document, **request)
     assert [name for name, _ in found["result"][1]] == ["mover"]
-    assert "would have no place" in found["info"]
+    assert "could not be restarted" in found["info"]
     small = {**document["instances"]["mover"], "memory": 900}
     document["instances"]["mover"] = small
     assert not asked(document, **request)["result"][1]

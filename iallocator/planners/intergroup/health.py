@@ -85,7 +85,7 @@ class Health:
             for indices, text in (
                 (self.stranding, "offline with instances"),
                 (self.full, "without the memory for failovers"),
-                (self.doomed, "whose failure would not be survived"),
+                (self.doomed, "with a failure that is not tolerated"),
             )
             if indices
         ]

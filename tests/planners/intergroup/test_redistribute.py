@@ -58,7 +58,7 @@ def test_redistribute_takes_primaries_where_secondaries_are_not_enough() -> None
     assert moved(plan) == ["big"]
     east = by_group(plan)["east"]
     assert east["state"] == "weakly unhealthy"
-    assert "nodes node1, node2 whose failure would not be survived" in east["reason"]
+    assert "nodes node1, node2 with a failure that is not tolerated" in east["reason"]
 
 
 def test_redistribute_takes_offline_nodes_before_nodes_that_fail_n1() -> None:

@@ -79,9 +79,9 @@ class BatchScan:
             for kind in KINDS
             if kind.drbd == batch.drbd and (width or not kind.targeted)
         ]
-        everyone = np.arange(count, dtype=np.intp)
-        self._locate(everyone)
-        self._evaluate_rows(everyone, ground)
+        every_row = np.arange(count, dtype=np.intp)
+        self._locate(every_row)
+        self._evaluate_rows(every_row, ground)
 
     def bar(self, move: Move) -> None:
         """Forbid `move`, if it moves an instance of the batch."""
@@ -101,7 +101,7 @@ class BatchScan:
     def refresh(self, changed: Whole, ground: CurrentScore) -> None:
         """Evaluate the moves of instances on `changed` nodes, and those to these nodes, again."""
         self._breakable = RelevantChecks(self._table, self._batch, self._setting.tagged)
-        everyone = np.arange(len(self._batch.instances), dtype=np.intp)
+        every_row = np.arange(len(self._batch.instances), dtype=np.intp)
         marked = np.zeros(len(self._table.nodes), dtype=bool)
         marked[changed] = True
         before = marked[self._primary] | marked[self._secondary]
@@ -109,10 +109,10 @@ class BatchScan:
         touched = before | marked[self._primary] | marked[self._secondary]
         if self.bonds is not None:
             touched[self.bonds.refresh()] = True
-        cells = touched.sum() * self._targets.size + changed.size * everyone.size
-        if self._setting.tagged or cells > 0.5 * everyone.size * self._targets.size:
+        cells = touched.sum() * self._targets.size + changed.size * every_row.size
+        if self._setting.tagged or cells > 0.5 * every_row.size * self._targets.size:
             self._unbar(np.ones_like(touched), marked)
-            self._evaluate_rows(everyone, ground)
+            self._evaluate_rows(every_row, ground)
             return
         self._unbar(touched, marked)
         self._evaluate_rows(np.flatnonzero(touched), ground)
