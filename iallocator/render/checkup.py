@@ -141,10 +141,10 @@ def _show_failures(found: Json, page: Page) -> None:
     if domains is not None:
         page.heading("Failure domains")
         inside = sets is not None and size > 1
-        pairs = [numeric("pairs within"), numeric("that lose")] * inside
+        pairs = [numeric("pairs within"), numeric("not tolerated")] * inside
         table = Table(
-            "domain", numeric("nodes"), "survived", numeric("lost"), numeric("MiB"), *pairs,
-            "who is lost",
+            "domain", numeric("nodes"), "tolerated", numeric("lost"), numeric("MiB"), *pairs,
+            "lost instances",
         )  # fmt: skip
         for one in domains:
             survived = {True: "yes", False: "no", None: "not analysed"}[one["survived"]]
@@ -156,18 +156,18 @@ def _show_failures(found: Json, page: Page) -> None:
         return
 
     page.heading(f"Every {WORDS[size]} at once")
-    text = f"{sets['count']} in all: {sets['survived']} survived, {sets['lose']} lose something"
+    text = f"{sets['count']} in all: {sets['survived']} tolerated, {sets['lose']} not tolerated"
     late = sets["unknown"]
     page.say(f"{text}, {late} not analysed for lack of time" if late else text)
     if not sets["lose"]:
         return
-    table = Table("nodes", numeric("lost"), numeric("MiB"), "who is lost")
+    table = Table("nodes", numeric("lost"), numeric("MiB"), "lost instances")
     for one in sets["worst"]:
         table.add(" ".join(one["nodes"]), *_amounts(one), _names(one), tone="bad")
     page.table(table)
     left = sets["lose"] - len(sets["worst"])
     if left:
-        page.say(f"and {left} more, which lose no more than these")
+        page.say(f"and {left} more sets, which lose no more instances or memory")
 
 
 def _amounts(failure: Json) -> tuple[str, str]:

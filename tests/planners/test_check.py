@@ -82,21 +82,21 @@ SICK: dict[str, tuple[list[str], list[str], str, list[tuple[str, str, str | None
         [instance("a", "n1", "n2", memory=512)],
         "",
         [("n1", "n2", None), ("global_n1", "n1", "a")],
-        "400 MiB memory free, 512 are to be kept for failovers",
+        "400 MiB memory free, 512 MiB reserved for failovers",
     ),
     "global_n1": (
         [node("n1", memory=8000), node("n2", memory=3000)],
         [instance("a", "n1", memory=4000)],
         "",
         [("global_n1", "n1", "a")],
-        "if it fails a is lost: no node has the memory for it",
+        "if it fails, a cannot be restarted: no node has the memory for it",
     ),
     "conflicts": (
         [node("n1"), node("n2")],
         [instance("a", "n1", tags="service:web"), instance("b", "n1", tags="service:web")],
         "htools:iextags:service\n",
         [("conflicts", "n1", None)],
-        "service:web excludes each other: a, b",
+        "exclusion tag service:web on several instances: a, b",
     ),
     "offline": (
         [node("n1", offline="Y"), node("n2"), node("n3", offline="Y")],
@@ -139,7 +139,7 @@ SICK: dict[str, tuple[list[str], list[str], str, list[tuple[str, str, str | None
         [instance("a", "n1", tags="power:2")],
         "htools:nlocation:power\nhtools:desiredlocation:power\n",
         [("location", "n1", "a")],
-        "wants power:2, which n1 does not have",
+        "prefers power:2, which n1 does not have",
     ),
     "together": (
         [node("n1"), node("n2")],
@@ -314,7 +314,7 @@ def test_check_out_of_time_says_what_is_not_analysed() -> None:
     assert found["groups"][0]["not_analysed"] == names
     text = printed("check", "--time-limit=0", document=tight(), status=3)
     assert "Not analysed; balancing was not tried" in text
-    assert "nodes whose failure was not analysed for lack of time    4" in text
+    assert "nodes with a failure that was not analysed for lack of time    4" in text
     assert "nothing wrong was found" in text
     lines = printed("check", "--machine-readable", "--time-limit=0", document=tight(), status=3)
     assert "HCHECK_INIT_CLUSTER_GN1_FAIL=0" in lines
@@ -325,7 +325,7 @@ def test_page_out_of_time_calls_nothing_healthy(command: str, status: int) -> No
     """Neither the sentence at the top, nor the tiles, nor the lists call it healthy."""
     page = printed(command, "--html=-", "--time-limit=0", document=tight(), status=status)
     assert "Healthy: nothing is wrong" not in page
-    assert "4 nodes whose failure was not analysed for lack of time" in page
+    assert "4 nodes with a failure that was not analysed for lack of time" in page
     assert "<dt>Node failures survived</dt><dd>not analysed</dd>" in page
     assert "Nothing is wrong." not in page
 

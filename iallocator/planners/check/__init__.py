@@ -1,1 +1,1 @@
-"""The health of a cluster: what is wrong, and whether balancing would help."""
+"""The health of a cluster: its problems, and the effect of balancing on them."""

@@ -19,22 +19,22 @@ __all__ = ["KINDS", "NOT_ANALYSED", "OF_NODES", "Finding", "GroupHealth", "NodeF
 
 KINDS = {
     "n1": "nodes without the memory for a failover to them",
-    "global_n1": "nodes whose failure would not be survived",
+    "global_n1": "nodes with a failure that is not tolerated",
     "conflicts": "nodes with instances that exclude each other",
-    "offline_primary": "instances whose primary node is not online",
-    "offline_secondary": "instances whose secondary node is not online",
+    "offline_primary": "instances with a primary that is not online",
+    "offline_secondary": "instances with a secondary that is not online",
     "policy": "nodes and instances outside the policy",
-    "split": "instances whose nodes are in two groups",
+    "split": "instances with nodes in two groups",
     "location": "instances badly placed by location",
     "musts": "instances that violate a hard constraint",
 }
-"""Kind of a finding -> what is counted: nodes or instances."""
+"""The kinds of findings -> the nodes or instances that are counted, in words."""
 
-NOT_ANALYSED = "nodes whose failure was not analysed for lack of time"
-"""What is counted for `GroupHealth.not_analysed`."""
+NOT_ANALYSED = "nodes with a failure that was not analysed for lack of time"
+"""The nodes that `GroupHealth.not_analysed` counts, in words."""
 
 OF_NODES = {"n1", "global_n1", "conflicts"}
-"""Kinds that count nodes, even where they name an instance."""
+"""The kinds that count nodes, also if a finding names an instance."""
 
 
 class Finding:
@@ -45,7 +45,7 @@ class Finding:
     kind:
         One of `KINDS`.
     node, instance:
-        Names; "" if the problem is not about one.
+        The name of the node and of the instance; "" if the problem concerns none.
     text:
         The problem in words, with numbers.
     """
@@ -74,12 +74,12 @@ class GroupHealth:
     Attributes
     ----------
     offline_nodes:
-        The number of nodes that are not online, which alone is no problem.
+        The number of nodes that are not online.  An offline node is no finding by itself.
     not_analysed:
-        Names of the nodes whose failure was not analysed because time was up.  These nodes have no
+        Names of the nodes with a failure that was not analysed before the time limit.  They have no
         finding of the kind ``global_n1``.
     examined:
-        Whether there was time to look for findings of the other kinds.
+        True if the findings of the other kinds were searched for before the time limit.
     """
 
     __slots__ = ("examined", "findings", "group", "not_analysed", "offline_nodes", "score")
@@ -115,7 +115,7 @@ class GroupHealth:
 if TYPE_CHECKING:
     Share = tuple[int, int]
 
-    """How many instances, and the MiB of memory that they need."""
+    """A number of instances, and the memory that they need, MiB."""
 
 
 class NodeFailure:
@@ -126,17 +126,17 @@ class NodeFailure:
     node:
         The name of the node.
     analysed:
-        Whether the failure was analysed.  The failure of a node that is not online is not analysed,
-        and with ``--n1 off`` none is.
+        True if the failure was analysed.  Not analysed are failures of nodes that are not online,
+        unless N+1 is ``strict``.  With ``--n1 off``, no failure is analysed.
     late:
-        Whether it was not analysed because time was up.
+        True if the failure was not analysed before the time limit.
     lost:
-        Why it would not be tolerated; "" if it would be.
+        The reason why the failure is not tolerated; "" if it is tolerated.
     failovers:
-        Name of a secondary -> the instances that fail over to it.
+        Name of a secondary -> the instances that fail over to it, as number and memory.
     moved, recreated:
-        The instances that are started on another node from shared storage, and that are created
-        anew.
+        The instances that start on another node from shared storage, and the instances that are
+        created anew.
     """
 
     __slots__ = ("analysed", "failovers", "late", "lost", "moved", "node", "recreated")
@@ -152,16 +152,16 @@ class NodeFailure:
 
     @property
     def survived(self) -> bool:
-        """Whether it was analysed, and no instance is lost."""
+        """Return whether the failure was analysed, and all instances can be restarted."""
         return self.analysed and not self.lost
 
 
 def failures(
     state: State, health: Iterable[GroupHealth], n1: str, by_group: Mapping[int, str]
 ) -> list[NodeFailure]:
-    """Return the failure of each node of each group, in their order.
+    """Return the failure of each node, in the order of `health` and of the nodes of each group.
 
-    `health`: the result of `examine` for `state` with the same `n1` and `by_group`.
+    `health` is the result of `examine` for `state`, `n1` and `by_group`.
     """
     nodes = state.cluster.nodes
     found: list[NodeFailure] = []

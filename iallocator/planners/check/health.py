@@ -26,7 +26,7 @@ __all__ = ["ViolatedConstraints", "examine", "unexamined"]
 
 
 class ViolatedConstraints:
-    """The hard constraints that are violated on `state`, which must not change."""
+    """The hard constraints that are violated in `state`.  `state` must not change."""
 
     def __init__(self, state: State, relations: Relations) -> None:
         self._state = state
@@ -57,18 +57,18 @@ def examine(
     Parameters
     ----------
     state:
-        Left as it is.
+        The cluster with its placement.  It is not changed.
     n1:
-        The mode of global N+1: ``strict``, ``no-new`` (the failure of any online node), ``no-
-        worse`` (the same failures, by exact search) or ``off``.
+        The mode of global N+1: ``strict``, ``no-new`` (the failure of any online node),
+        ``no-worse`` (the failures of ``no-new``, by exact search) or ``off``.
     min_disk:
-        The share of disk to keep free.
+        The share of each disk that must stay free, from 0 to 1.
     relations:
         The constraints of tags; None if there are none.
     deadline:
-        Failures that are undecided when it passes are `GroupHealth.not_analysed`.
+        Nodes with a failure that is undecided at this time are in `GroupHealth.not_analysed`.
     by_group:
-        Index of a group -> its mode of global N+1, for groups with tags that name another one.
+        Index of a group -> its mode of global N+1, for groups with a tag that sets the mode.
     """
     units = None if relations is None else relations.units()
     modes = by_group or {}
@@ -82,7 +82,10 @@ def examine(
 
 
 def unexamined(state: State) -> list[GroupHealth]:
-    """Return the health of every group that has nodes if there is no time to examine any."""
+    """Return the health of every group that has nodes, without findings.
+
+    It is used if there is no time to examine a group.
+    """
     nodes = state.cluster.nodes
     return [
         GroupHealth(
@@ -134,7 +137,7 @@ class _Examination:
         return GroupHealth(group, findings, score, offline, self._not_analysed)
 
     def _primaries(self) -> Iterator[tuple[int, Instance]]:
-        """Return (node, instance) for every primary in the group, in their order."""
+        """Yield each node of the group with each of its primary instances."""
         for index in self._group.nodes:
             for instance in self._state.primaries[index].values():
                 yield index, instance
@@ -151,7 +154,7 @@ class _Examination:
             if self._nodes[index].online and view.fails_n1:
                 text = (
                     f"{view.memory:.12g} MiB memory free, "
-                    f"{view.reserved:.12g} are to be kept for failovers"
+                    f"{view.reserved:.12g} MiB reserved for failovers"
                 )
                 yield Finding("n1", text, node=self._name(index))
 
@@ -171,7 +174,7 @@ class _Examination:
             if stranded is None:
                 continue
             name = stranded.instance.name
-            text = f"if it fails {name} is lost: {stranded.why}"
+            text = f"if it fails, {name} cannot be restarted: {stranded.why}"
             nodes = " and ".join(self._state.cluster.node_names(failure))
             yield Finding("global_n1", text, node=nodes, instance=name)
 
@@ -185,7 +188,7 @@ class _Examination:
                     holders.setdefault(tag, []).append(instance.name)
             for tag, names in sorted(holders.items()):
                 if len(names) > 1:
-                    text = f"{tag} excludes each other: {', '.join(sorted(names))}"
+                    text = f"exclusion tag {tag} on several instances: {', '.join(sorted(names))}"
                     yield Finding("conflicts", text, node=self._name(index))
 
     def _offline(self) -> Iterator[Finding]:
@@ -242,7 +245,7 @@ class _Examination:
                 continue
             missed = sorted(instance.desired - node.locations)
             if missed:
-                text = f"wants {', '.join(missed)}, which {node.name} does not have"
+                text = f"prefers {', '.join(missed)}, which {node.name} does not have"
                 yield Finding("location", text, node=node.name, instance=instance.name)
             for at in self._state.where[instance.name][1:]:
                 shared = sorted(node.locations & self._nodes[at].locations)

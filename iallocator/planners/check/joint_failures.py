@@ -1,4 +1,4 @@
-"""The instances lost when nodes, pairs of nodes, or failure domains fail at once."""
+"""The instances that cannot be restarted if a node, a pair of nodes or a failure domain fails."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["DomainFound", "Failure", "FailuresFound", "SetsFound", "examine_fail
 PAIR = 2
 
 RULES = "no-new"
-"""The mode in which only online nodes take over, as in a real failure."""
+"""The mode of N+1 in which only online nodes take over, as in a real failure."""
 
 
 class Failure:
@@ -35,9 +35,9 @@ class Failure:
     Attributes
     ----------
     nodes:
-        Their indices, ascending.
+        The indices of the nodes, ascending.
     lost:
-        The instances that cannot be restarted, by name; None if the time was up.
+        The instances that cannot be restarted, by name; None if this is unknown at the time limit.
     """
 
     __slots__ = ("lost", "nodes")
@@ -53,11 +53,11 @@ class Failure:
 
     @property
     def memory(self) -> int:
-        """Return the MiB of memory of all lost instances."""
+        """Return the memory of all instances that cannot be restarted, MiB."""
         return sum(one.memory for one in self.lost or ())
 
     def document(self, cluster: Cluster) -> dict[str, object]:
-        """Return plain data; ``lost`` is null if it is not known."""
+        """Return the failure as plain data; ``lost`` is null if it is unknown."""
         return {
             "nodes": [cluster.nodes[index].name for index in self.nodes],
             "survived": None if self.lost is None else self.survived,
@@ -67,16 +67,16 @@ class Failure:
 
 
 class SetsFound:
-    """All sets of so many nodes: their counts, and each set that loses an instance.
+    """The results for all sets of one or two nodes: counts, and each set that is not tolerated.
 
-    A pair of nodes that do not interact is not stored: `losing` and `worst` derive its failure from
-    those of the two nodes.
+    Pairs of nodes that do not interact are not stored.  `losing` and `worst` derive the failure of
+    such a pair from the failures of its two nodes.
 
     Attributes
     ----------
     count, survived, lose, unknown:
-        The number of sets, of those that are tolerated, of those that lose an instance, and of
-        those not checked because the time was up.
+        The numbers of all sets, of tolerated sets, of sets with an instance that cannot be
+        restarted, and of sets that were not checked before the time limit.
     """
 
     __slots__ = (
@@ -98,10 +98,10 @@ class SetsFound:
         interacting: InteractingNodes | None = None,
         alone: Iterable[Failure] = (),
     ) -> None:
-        """Start with the pairs that do not interact; `alone`: the failure of each node."""
+        """Count the pairs that do not interact, from `alone`, the failure of each node."""
         self._online = online
         self._interacting = interacting
-        self._checked: dict[int, dict[int, Failure]] = {}  # that lose, by first and last node
+        self._checked: dict[int, dict[int, Failure]] = {}  # not tolerated, by first and last node
         self._tolerated: set[int] = set()
         self._alone: dict[int, Failure] = {}
         for one in alone:
@@ -123,12 +123,12 @@ class SetsFound:
         )
 
     def add_survived(self, count: int) -> None:
-        """Count so many sets as tolerated."""
+        """Count `count` more sets as tolerated."""
         self.survived += count
         self.unknown -= count
 
     def add(self, failures: Iterable[Failure]) -> None:
-        """Count the results of sets, up to the first that is not known."""
+        """Count the results of sets, up to the first unknown result."""
         for one in failures:
             if one.lost is None:
                 break
@@ -140,7 +140,7 @@ class SetsFound:
             self.unknown -= 1
 
     def losing(self) -> Iterator[Failure]:
-        """Yield the sets that lose an instance, in the order of their nodes."""
+        """Yield the sets that are not tolerated, in the order of their nodes."""
         losers = [index for index in self._online if index in self._alone]
         known = [
             index for index in self._online if index in self._alone or index in self._tolerated
@@ -158,7 +158,7 @@ class SetsFound:
                     yield found
 
     def _both(self, first: int, last: int) -> Failure | None:
-        """Return the failure of two nodes that do not interact; None if they do."""
+        """Return the failure of two nodes that do not interact; None if the nodes interact."""
         assert self._interacting is not None
         if self._interacting(first, last):
             return None
@@ -171,17 +171,19 @@ class SetsFound:
         return Failure((min(first, last), max(first, last)), lost)
 
     def worst(self, most: int) -> list[Failure]:
-        """Return the `most` sets that lose most: instances first, then memory.
+        """Return the `most` worst sets: by instances that cannot be restarted, then by memory.
 
-        Of pairs that do not interact, one of the worst has a node and one of the `most` worst other
-        nodes, so few pairs of each node are compared.
+        A pair that does not interact can only be among the worst if one of its nodes is among the
+        `most` worst partners of the other node.  Therefore few pairs of each node are compared.
         """
         found = [one for inside in self._checked.values() for one in inside.values()]
         size = {index: (-len(one.lost or ()), -one.memory) for index, one in self._alone.items()}
         known = [
             index for index in self._online if index in self._alone or index in self._tolerated
         ]
-        known.sort(key=lambda index: size.get(index, (0, 0)))  # equal ones keep their order
+        known.sort(
+            key=lambda index: size.get(index, (0, 0))
+        )  # nodes with equal keys keep their order
         for first in self._alone:
             pairs = (self._both(first, last) for last in known if last != first)
             found += islice(filter(None, pairs), most)
@@ -189,14 +191,14 @@ class SetsFound:
         return list({tuple(one.nodes): one for one in found}.values())[:most]
 
     def within(self, nodes: Iterable[int]) -> int:
-        """Return how many sets of these nodes alone lose an instance."""
+        """Return the number of sets within `nodes` that are not tolerated."""
         inside = frozenset(nodes)
         checked = sum(last in inside for first in inside for last in self._checked.get(first, ()))
         safe = inside & self._tolerated
         return checked + self._apart(safe.union(inside & self._alone.keys())) - self._apart(safe)
 
     def document(self, cluster: Cluster) -> dict[str, object]:
-        """Return plain data."""
+        """Return the counts and the sets that are not tolerated as plain data."""
         return {
             "count": self.count,
             "survived": self.survived,
@@ -225,9 +227,10 @@ class FailuresFound:
     Attributes
     ----------
     size:
-        How many nodes fail at once in `sets`; 0 if not requested, and `sets` is None.
+        The number of nodes in each set of `sets`.  If sets were not requested, it is 0, and `sets`
+        is None.
     domains:
-        By name; None if not requested.
+        The failure domains, by name; None if they were not requested.
     """
 
     __slots__ = ("cluster", "domains", "sets", "size")
@@ -246,13 +249,13 @@ class FailuresFound:
 
     @property
     def complete(self) -> bool:
-        """Return whether everything was checked before the time was up."""
+        """Return whether all requested failures were checked before the time limit."""
         domains = self.domains or ()
         known = all(one.failure.lost is not None for one in domains)
         return known and (self.sets is None or not self.sets.unknown)
 
     def document(self) -> dict[str, object]:
-        """Return plain data, of what was requested."""
+        """Return the requested results as plain data."""
         found: dict[str, object] = {}
         if self.sets is not None:
             found["at_once"] = self.size
@@ -274,7 +277,7 @@ def examine_failures(
 ) -> FailuresFound:
     """Check all sets of `size` online nodes (0: none), and with `racks` all failure domains.
 
-    `state` is left as it is. What is not decided when `deadline` passes is not known.
+    `state` is not changed. Failures that are undecided at `deadline` are unknown in the result.
     Cost: see `iallocator.n1.failure_pairs`.
     """
     cluster = state.cluster
@@ -327,7 +330,7 @@ def _failure(failures: FailureTolerance, nodes: tuple[int, ...], deadline: Deadl
 
 
 def _domains(cluster: Cluster) -> dict[str, tuple[int, ...]]:
-    """Return the online nodes of each failure domain, by its tag."""
+    """Return the tag of each failure domain -> its online nodes."""
     found: dict[str, tuple[int, ...]] = {}
     for index, node in enumerate(cluster.nodes):
         for location in node.locations if node.online else ():

@@ -1,6 +1,6 @@
-"""A cluster as data: its groups, the statistics that make up its score, and nodes without failover.
+"""The overview of a cluster as data: its groups, and the statistics of its score.
 
-htools call a node bad if its memory does not suffice for the failovers to it.
+As in htools, a node is bad if it lacks the memory for the failovers to it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["bad_items", "group_overviews", "score_terms", "total_score"]
 
 
 def bad_items(state: State, nodes: Iterable[int]) -> tuple[list[int], set[str]]:
-    """Return the nodes that are online and lack the memory, and the names of their instances."""
+    """Return the bad online nodes, and the names of the instances on them."""
     found = [
         index for index in nodes if state.cluster.nodes[index].online and state.fails_n1(index)
     ]
@@ -33,7 +33,7 @@ def total_score(state: State) -> float:
 
 
 def score_terms(state: State) -> list[Json]:
-    """Return the statistics that the score of all nodes is the sum of."""
+    """Return the statistics of all nodes; their terms add up to the score."""
     terms = terms_of(state, range(len(state.cluster.nodes)))
     return [
         {"name": one.name, "weight": one.weight, "term": term}
@@ -42,7 +42,7 @@ def score_terms(state: State) -> list[Json]:
 
 
 def group_overviews(state: State) -> list[Json]:
-    """Return the facts about each group, with instances counted where `state` has them."""
+    """Return the overview of each group.  An instance counts in the group of its primary."""
     counts = dict.fromkeys(range(len(state.cluster.groups)), 0)
     for nodes in state.where.values():
         counts[state.cluster.nodes[nodes[0]].group.index] += 1

@@ -103,15 +103,15 @@ def _cluster(facts: Json, page: PageView) -> None:
 
 
 def _failures(found: Json | None, page: PageView) -> None:
-    """Add what several failures at once, and those of failure domains, would lose."""
+    """Add the instances that are lost if several nodes or a failure domain fail."""
     if found is None:
         return
     sets, domains = found["sets"], found["domains"]
     if sets is not None:
         title = "If two nodes fail" if found["size"] == 2 else "If one node fails"
         late = f"{sets['unknown']} were not analysed for lack of time" if sets["unknown"] else ""
-        intro = f"{sets['survived']} of {sets['count']} are survived; those that are not:"
-        empty = "No losing one was found." if late else "Every one is survived."
+        intro = f"{sets['survived']} of {sets['count']} sets are tolerated; the others:"
+        empty = "No set that is not tolerated was found." if late else "Every set is tolerated."
         grid = Grid(*LOST, intro=f"{late}; {intro}" if late else intro, empty=empty)
         for one in sets["losing"]:
             grid.add(*_lost(", ".join(one["nodes"]), one, page))
@@ -123,7 +123,7 @@ def _failures(found: Json | None, page: PageView) -> None:
         page.table("domains", "If a failure domain fails", grid)
 
 
-LOST = "What fails", "Verdict", "Who is lost", numeric("Their memory")
+LOST = "What fails", "Result", "Lost instances", numeric("Their memory")
 
 
 def _lost(name: str, one: Json, page: PageView) -> tuple[Cell | str, ...]:
@@ -131,5 +131,7 @@ def _lost(name: str, one: Json, page: PageView) -> tuple[Cell | str, ...]:
     title = Cell(shown(name), tone="strong")
     if one["survived"] is None:
         return title, Cell("not analysed", tone="faint"), "", ""
-    result = Cell("survived", tone="good") if one["survived"] else Cell("not survived", tone="bad")
+    result = (
+        Cell("tolerated", tone="good") if one["survived"] else Cell("not tolerated", tone="bad")
+    )
     return title, result, ", ".join(map(page.short, one["lost"])), size_cell(one["lost_memory"])
