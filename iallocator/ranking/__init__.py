@@ -1,7 +1,7 @@
-"""Which of the acceptable placements is best: the table of strategies.
+"""The table of strategies.  A strategy selects the best of the acceptable placements.
 
-``score`` is what the kernel does.  ``lost-allocations`` has a rank of its own.  Every
-other one is a module with a function ``order``, see `iallocator.ranking.base`.
+The kernel implements ``score``.  The module of ``lost-allocations`` ranks placements.  All other
+strategies are modules with a function ``order`` that ranks nodes, see `iallocator.ranking.base`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ STRATEGIES = {
     "pacemaker-minimal": "pacemaker",
     "affinity": "affinity",
 }
-"""Name -> module in this package; several may share one: `RankQuery.strategy` tells them apart."""
+"""Name -> module in this package.  A shared module distinguishes by `RankQuery.strategy`."""
 
 ALIASES = {
     "utilization": "pacemaker-utilization",
@@ -31,9 +31,9 @@ ALIASES = {
 
 
 SEQUENCED = frozenset(name for name, module in STRATEGIES.items() if module == "pacemaker")
-"""Strategies that say in which order several instances choose, by a function ``sequence``."""
+"""Strategies with a function ``sequence``: the order in which several instances are placed."""
 
 
 def ranks_nodes(name: str) -> bool:
-    """Whether a strategy is a module with ``order``."""
+    """Return whether the strategy is a module with a function ``order``."""
     return name not in (SCORE, LOSSES)

@@ -1,9 +1,9 @@
-"""How much memory nodes promise beyond what they have, by the strategy of their group.
+"""Memory overcommit of nodes, by the strategy of their group.
 
-Placement keys know contention ratios, Pacemaker's strategies that heed capacities know
-nodes that advertise more than they have, both on the assumption that instances do not use
-all that they are allocated.  The limits of nodes follow that promise, whoever asks them;
-what is really free has to do for each instance that comes.
+With placement keys, a node can have a contention ratio.  With the Pacemaker strategies that use
+capacities, a node can advertise more memory than it has.  Both assume that instances do not use all
+of their memory.  All limits of a node use the advertised memory.  Each new instance must also fit
+into the memory that is really free.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 __all__ = ["advertise", "memory_lack", "really_free"]
 
 ENFORCING = ("pacemaker-utilization", "pacemaker-balanced", "pacemaker-minimal")
-"""The strategies that look at the capacities that nodes advertise."""
+"""The strategies that use the capacities that nodes advertise."""
 
 MEMORY = "memory"
-"""The utilization attribute that is memory in MiB."""
+"""The utilization attribute for memory, in MiB."""
 
 
 def advertise(cluster: Cluster, strategy_of: Callable[[Group], str], prefix: str) -> None:
-    """Set `Node.memory_ratio` of every node; call it before a state is made of `cluster`."""
+    """Set `Node.memory_ratio` of every node.  Call it before a state of `cluster` is created."""
     capacity: list[dict[str, float]] | None = None
     for node in cluster.nodes:
         strategy = strategy_of(node.group)
@@ -47,10 +47,11 @@ def advertise(cluster: Cluster, strategy_of: Callable[[Group], str], prefix: str
 def memory_lack(
     state: State, index: int, instance: Instance, overhead: int = 0, waiting: int = 0
 ) -> str:
-    """Why a node that promises more memory than it has cannot start `instance`; "" if it can.
+    """Return why an overcommitted node cannot start `instance`; "" if it can.
 
-    Ganeti looks at the memory that is really free when it starts an instance.  `overhead`: MiB
-    that must stay free besides; `waiting`: of instances that are there, though not in `state`.
+    Ganeti checks the memory that is really free when it starts an instance.  `overhead`: memory
+    that must stay free in addition, MiB.  `waiting`: memory of instances that are placed on the
+    node but not in `state` yet, MiB.
     """
     if state.cluster.nodes[index].memory_ratio <= 1 or not instance.uses_memory:
         return ""
@@ -60,10 +61,10 @@ def memory_lack(
 
 
 def really_free(state: State, index: int) -> float:
-    """MiB of memory that are really free on node `index`, as far as that can be told.
+    """Return an estimate of the memory that is really free on node `index`, MiB.
 
-    What the node reports, less what has come since; that uses of its memory what the
-    node's promise assumes.
+    It is the free memory that the node reports, less the memory of instances added since.  Added
+    instances use the share of their memory that the node's memory ratio assumes.
     """
     cluster = state.cluster
     node = cluster.nodes[index]

@@ -48,10 +48,10 @@ DECIMALS = 10
 def affinity(
     wanted: Mapping[str, tuple[float, float]], found: Mapping[str, Mapping[float, int]]
 ) -> float:
-    """How well what is `found` on a node suits what an instance has `wanted`.
+    """Return the affinity of the `wanted` keys of an instance to the keys `found` on a node.
 
-    `wanted`: name -> value and weight; `found`: name -> value -> how often.  Each
-    counts for its weight times max(0, 1 - |difference of the values|).
+    `wanted`: name -> value and weight; `found`: name -> value -> how often.  Each pair of keys
+    with equal names adds its weight times max(0, 1 - |difference of the values|).
     """
     total = 0.0
     for name, (value, weight) in wanted.items():
@@ -65,7 +65,10 @@ def affinity(
 
 
 def thresholds(initial: float, final: float, steps: int) -> Sequence[float]:
-    """The threshold of each round, evenly from `initial` to `final`; of a single one: `final`."""
+    """Return the threshold of each round, evenly spaced from `initial` to `final`.
+
+    A single round has the threshold `final`.
+    """
     if steps < 2:
         return (final,)
     step = (final - initial) / (steps - 1)
@@ -73,7 +76,7 @@ def thresholds(initial: float, final: float, steps: int) -> Sequence[float]:
 
 
 def round_of(score: float, steps: Sequence[float]) -> int | None:
-    """The first round whose threshold `score` is above; None if there is none."""
+    """Return the first round with a threshold below `score`; None if there is none."""
     for number, threshold in enumerate(steps):
         if score > threshold:
             return number
@@ -82,14 +85,14 @@ def round_of(score: float, steps: Sequence[float]) -> int | None:
 
 Tie = tuple[bytes, int]
 
-BROKEN = "cost of what it should not do"
+PENALTY = "penalty of soft constraints"
 
 
 def order(query: RankQuery, nodes: Sequence[int]) -> NodeRanking:
     """Rank `nodes` by round, customer affinity and name; reject those that reach no round.
 
-    Cost: the keys of every node once per request, those of nodes that changed again;
-    then a few microseconds per node, one for those asked for the same instance again.
+    Cost: the keys of every node are computed once per request, and again when the node changes.
+    Each call takes a few microseconds per node, or one if it repeats a call for the same instance.
     """
     kept = query.context.kept
     usage = kept.get("affinity")
@@ -102,7 +105,7 @@ def order(query: RankQuery, nodes: Sequence[int]) -> NodeRanking:
 
 
 class _NodeResult:
-    """How one node stands: its round (0 is the first; None: rejected) and both affinities."""
+    """The result of one node: its round (0 is the first; None: rejected) and both affinities."""
 
     __slots__ = ("customer", "node", "rejection", "round", "system")
 
@@ -117,7 +120,7 @@ class _NodeResult:
 
 
 class _Rules:
-    """What the rules say of single nodes, for one instance."""
+    """The results of the rules for single nodes, for one instance."""
 
     __slots__ = ("_context", "_known", "_limits", "instance", "subject", "usage")
 
@@ -130,12 +133,12 @@ class _Rules:
         self._known: Kept[int, _NodeResult] = {}
 
     def result(self, index: int) -> _NodeResult:
-        """How a node stands as the state is now."""
+        """Return the result of a node in the current state."""
         node = self.usage.node(index)
         return derived(self._known, index, node, lambda: self._evaluated(index, node))
 
     def limits(self, index: int) -> tuple[float, Sequence[float]]:
-        """The memory that has to be exceeded, MiB, and the thresholds, as the node's group says."""
+        """Return the memory that must be exceeded, MiB, and the thresholds of the node's group."""
         group = self._context.cluster.nodes[index].group
         found = self._limits.get(group.index)
         if found is None:
@@ -159,7 +162,7 @@ class _Rules:
         system = affinity(subject.system, node.system)
         number = round_of(system, steps)
         if number is None:
-            # `system affinity -45 is not above -10 (production -50, #LOAD 5)`, the worst first
+            # `system affinity -45 is not above -10 (production -50, #LOAD 5)`, lowest first
             last = steps[-1]
             parts = [
                 (affinity({name: wanted}, node.system), name)
@@ -190,13 +193,16 @@ class _KeyOrder(NodeRanking):
         super().__init__(passed, rejected)
 
     def _rank(self, index: int) -> tuple[float, float, float, Tie]:
-        """The threshold, not the number of its round: groups may have rounds of their own."""
+        """Return the sort key of a node.
+
+        It has the threshold, not the number of the round: the rounds of groups can differ.
+        """
         result = self._results[index]
         threshold = self._rules.limits(index)[1][result.round or 0]
         return -threshold, -result.customer, self._costs.get(index, 0.0), self._tie(index)
 
     def _tie(self, index: int) -> Tie:
-        """What decides between equals: the name, after what the seed makes of it."""
+        """Return the tie-break of a node: by name, or by a hash of name and seed."""
         seed = self._seed(index)
         if seed is None:
             return b"", index
@@ -213,18 +219,18 @@ class _KeyOrder(NodeRanking):
         return context.settings_of(context.cluster.nodes[index].group).seed
 
     def criteria(self, index: int) -> list[tuple[str, str]]:
-        """The round and the customer affinity, which decide; then what they are made of."""
+        """Return the round and the customer affinity, which decide, and then their parts."""
         result, (_, steps) = self._results[index], self._rules.limits(index)
         node, subject = result.node, self._rules.subject
         if result.rejection:
-            rows = [("refused", result.rejection)]
+            rows = [("rejected", result.rejection)]
         else:
             number = result.round or 0
             above = f"{steps[number]:.10g}"
             rows = [
                 ("system round", f"{number + 1} of {len(steps)}, above {above}"),
                 ("customer affinity", f"{result.customer:.10g}"),
-                *([(BROKEN, f"{self._costs.get(index, 0.0):.10g}")] if self._costs else []),
+                *([(PENALTY, f"{self._costs.get(index, 0.0):.10g}")] if self._costs else []),
                 ("system affinity", f"{result.system:.10g}"),
             ]
         for kind, wanted, found in (
@@ -239,7 +245,10 @@ class _KeyOrder(NodeRanking):
         return rows
 
     def decided(self, first: int, second: int) -> str:
-        """The first of the three rules at which nodes differ; the others explain these."""
+        """Return the first deciding rule at which the nodes differ.
+
+        The other rows of `criteria` only explain these rules.
+        """
         count = 3 if self._costs else 2
         pairs = zip(self.criteria(first), self.criteria(second))
         for (rule, mine), (_, other) in islice(pairs, count):
@@ -250,13 +259,13 @@ class _KeyOrder(NodeRanking):
         return f"equal in round and customer affinity; of equals {chance}"
 
     def extra(self, index: int) -> dict[str, Any]:
-        """The sticky keys of the node that the instance will run on."""
+        """Return the sticky keys of the node on which the instance will run."""
         home = self._query.beside[0] if self._query.beside else index
         return {"sticky_keys": list(self._rules.usage.sticky(home))}
 
 
 def _compared(value: float, weight: float, found: dict[float, int]) -> str:
-    """``weight 50 for 1; here 0.5, 1 (3 times)``."""
+    """Return a text such as ``weight 50 for 1; here 0.5, 1 (3 times)``."""
     here = [
         f"{other:.10g}" + (f" ({count} times)" if count > 1 else "")
         for other, count in sorted(found.items())
@@ -268,7 +277,7 @@ def _compared(value: float, weight: float, found: dict[float, int]) -> str:
 
 
 class Compiled:
-    """The keys of an instance that count: per class and name that of the lowest level."""
+    """The effective keys of an instance: per class and name, the key of the lowest level."""
 
     __slots__ = ("customer", "system")
 
@@ -288,17 +297,20 @@ class Compiler:
         self._above = tuple(cluster.placement_keys)
 
     def compiled(self, instance: Instance, asked: bool) -> Compiled:
-        """The keys of `instance`, with those of the request if `asked`."""
+        """Return the keys of `instance`; if `asked`, with the keys of the request."""
         keys = self._keys(instance, asked)
         return Compiled(_chosen(keys, system=True), _chosen(keys, system=False))
 
     def customer(self, instance: Instance, asked: bool) -> Wanted:
-        """Only its customer keys."""
+        """Return only the customer keys of `instance`."""
         keys = self._keys(instance, asked)
         return _chosen(keys, system=False) if keys else {}
 
     def _keys(self, instance: Instance, asked: bool) -> list[PlacementKey]:
-        """All its keys: where two have one level and name, the one that wins comes later."""
+        """Return all keys of `instance`.
+
+        Of two keys with the same level and name, the effective key comes later.
+        """
         keys = [*self._above_tags, *self._tags.of_instance(instance)]
         keys += self._above
         keys += instance.placement_keys
@@ -308,21 +320,21 @@ class Compiler:
 
 
 def _chosen(keys: Iterable[PlacementKey], system: bool) -> Wanted:
-    """Value and weight of the keys of one class that count, by name."""
+    """Return name -> value and weight of the effective keys of one class."""
     return {name: (key.value, key.weight) for name, key in in_force(keys, system).items()}
 
 
 class NodeKeys:
-    """What one node has while certain instances are there.
+    """The memory and the keys of one node with its current instances.
 
     Attributes
     ----------
     uncontended:
-        Total memory times contention ratio, less what running instances are allocated, MiB.
+        Total memory times contention ratio, less the memory of running instances, MiB.
     contended:
-        Memory that is really free: what the node reports, and what has come or gone since.
+        Free memory: as the node reports, less changes of placement since, MiB.
     system, customer:
-        Its compiled keys.
+        The compiled keys of the node.
     """
 
     __slots__ = ("contended", "customer", "system", "uncontended")
@@ -341,7 +353,7 @@ class NodeKeys:
 
 
 class _Standard:
-    """What does not change about a node: its own keys, ratios, and memory not given away."""
+    """The constant properties of a node: its own keys, its ratios, and its memory."""
 
     __slots__ = ("cpus", "memory", "reported", "reserved", "sticky", "system")
 
@@ -360,7 +372,7 @@ class _Standard:
 
 
 class NodeKeyUsage:
-    """The keys of instances, and of nodes with the instances that run there, for one request."""
+    """The keys of instances, and of nodes with their running instances, for one request."""
 
     def __init__(self, context: WorkingSet) -> None:
         self._state = context.state
@@ -377,15 +389,15 @@ class NodeKeyUsage:
         self._nodes: Kept[int, NodeKeys] = {}
 
     def subject(self, instance: Instance) -> Compiled:
-        """The compiled keys of an instance that needs a place."""
+        """Return the compiled keys of an instance that must be placed."""
         return self._compiler.compiled(instance, asked=True)
 
     def sticky(self, index: int) -> Sequence[str]:
-        """The sticky keys of a node, as tags for an instance."""
+        """Return the sticky keys of a node, as tags for an instance."""
         return self._standard[index].sticky
 
     def node(self, index: int) -> NodeKeys:
-        """The keys of a node as the state is now."""
+        """Return the keys of a node in the current state."""
         present = tuple(self._state.primaries[index])
 
         def compute() -> NodeKeys:
@@ -406,9 +418,9 @@ class NodeKeyUsage:
         return derived(self._nodes, index, present, compute)
 
     def _keys_running(self, instance: Instance, index: int) -> Sequence[tuple[str, float]]:
-        """The customer keys that an instance has on a node: as it was started there.
+        """Return the customer keys that an instance adds to the node on which it runs.
 
-        Those of the request count only where the request brought it.
+        The keys of the request count only if the request moves the instance to this node.
         """
         moved = instance.nodes[:1] != (index,)
         found = self._customer.get((instance.name, moved))
@@ -428,5 +440,5 @@ def _count(found: Found, name: str, value: float) -> None:
 
 
 def _share(allocated: float, capacity: float) -> float:
-    """How much of `capacity` is allocated, from 0 to 1; of nothing, everything."""
+    """Return the allocated share of `capacity`, from 0 to 1; 1 if there is no capacity."""
     return min(1.0, allocated / capacity) if capacity > 0 else 1.0

@@ -1,14 +1,13 @@
-"""What a strategy is told and what it says: an order of nodes.
+"""The interface of strategies: a query goes in, and a rank of nodes comes out.
 
 A strategy is a module of this package with a function
 
     order(query: RankQuery, nodes: Sequence[int]) -> NodeRanking
 
-`nodes` are indices of nodes that every limit left as possible, over all groups that
-are asked.  It ranks them; what is possible it does not decide, except that it may
-reject nodes by a rule of its own.  `iallocator.ranking.pairs` makes placements
-of it: for pairs the best primary that has an acceptable secondary, then the best
-secondary by another call of ``order``.
+`nodes` are the indices of the nodes that pass all limits, in all groups of the request.  ``order``
+ranks these nodes.  It can also reject nodes by a rule of the strategy.
+`iallocator.ranking.pairs` derives placements from the rank.  For pairs of nodes, it takes the best
+primary with an acceptable secondary.  A second call of ``order`` selects the secondary.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from iallocator.model.state import State
 
     class RankSettings(Protocol):
-        """The settings that strategies go by; see `iallocator.options.settings`."""
+        """The settings that strategies use; see `iallocator.options.settings`."""
 
         affinity_overhead: int
         initial_msav: float
@@ -35,14 +34,14 @@ if TYPE_CHECKING:
         stickiness: int
         tag_prefix: str
 
-    class Wishes(Protocol):
-        """What is known of bonds between instances."""
+    class SoftConstraints(Protocol):
+        """The soft constraints of instances."""
 
         def costs(self, instance: Instance, nodes: Collection[int]) -> Mapping[int, float]:
-            """What each of `nodes` costs by what `instance` should not do there."""
+            """Return node -> penalty of the soft constraints that `instance` violates there."""
 
     class WorkingSet(Protocol):
-        """What a strategy sees of a request; see `iallocator.placement.context.Context`."""
+        """The part of a request that strategies use; see `iallocator.placement.context.Context`."""
 
         cluster: Cluster
         state: State
@@ -52,15 +51,15 @@ if TYPE_CHECKING:
         turn: ScheduledInstance | None
 
         @property
-        def bonds(self) -> Wishes:
-            """The bonds between instances."""
+        def bonds(self) -> SoftConstraints:
+            """The affinity constraints between instances."""
 
         @property
         def settings(self) -> RankSettings:
             """The settings of the request."""
 
         def settings_of(self, group: Group) -> RankSettings:
-            """Those of a group, whose tags may ask for others."""
+            """Return the settings of a group; its tags can override those of the request."""
 
     class Strategy(Protocol):
         """A module that ranks nodes."""
@@ -79,7 +78,7 @@ __all__ = [
 ]
 
 REJECTED = "FailStrategy"
-"""What placements are counted as that a strategy rejects."""
+"""The failure under which placements are counted that a strategy rejects."""
 
 
 class RankQuery:
@@ -88,17 +87,17 @@ class RankQuery:
     Attributes
     ----------
     strategy:
-        The name that was chosen, a key of `iallocator.ranking.STRATEGIES`.
+        The name of the strategy, a key of `iallocator.ranking.STRATEGIES`.
     context:
-        Cluster, state and settings.  The instance is off the state if it is being
-        moved; those placed before it are on it.
+        Cluster, state and settings.  The state does not contain the instance, also if the instance
+        is moved.  It contains the instances that were placed before.
     present:
-        The nodes it runs on, primary first; () for a new one.
+        The current nodes of the instance, primary first; () for a new instance.
     role:
-        ``primary`` (the only node counts as that) or ``secondary``.
+        ``primary`` or ``secondary``.  The only node of an instance is its primary.
     beside:
-        For a secondary its primary, which is none of the nodes to rank; () where it is
-        not known yet, and for primaries.
+        If secondaries are ranked, the primary, which is not among the nodes to rank.  It is () if
+        the primary is not known yet, and if primaries are ranked.
     """
 
     __slots__ = ("beside", "context", "instance", "present", "role", "strategy")
@@ -120,14 +119,15 @@ class RankQuery:
         self.beside = beside
 
     def costs(self, nodes: Collection[int]) -> Mapping[int, float]:
-        """What each of `nodes` costs by what the instance should not do there, if anything.
+        """Return node -> penalty of the soft constraints that the instance violates there.
 
-        All shoulds are about the node where an instance runs: no secondary costs anything.
+        Soft constraints concern only the node on which an instance runs.  For secondaries, the
+        result is empty.
         """
         return {} if self.role == "secondary" else self.context.bonds.costs(self.instance, nodes)
 
     def second(self, primary: int | None = None) -> RankQuery:
-        """The same for the secondary, beside `primary` if that is known."""
+        """Return the query for the secondary, with `primary` if it is known."""
         beside = () if primary is None else (primary,)
         return RankQuery(
             self.strategy, self.context, self.instance, self.present, "secondary", beside
@@ -135,18 +135,18 @@ class RankQuery:
 
 
 class ScheduledInstance:
-    """Whose turn it is among several instances, where a strategy says in which order.
+    """One of several instances that a strategy places in its own order.
 
     Attributes
     ----------
     instance:
-        The one that chooses now.
+        The instance to place.
     after:
-        The one that it has to follow to the same node, or None.
+        The instance that `instance` must follow to its node, or None.
     node:
-        Where that one is; None if it has no place.
+        The node of `after`; None if `after` is not placed.
     unit, position:
-        For the strategy: the instances that choose together, and which one this is.
+        For the strategy: the colocation set, and the position of the instance in it.
     """
 
     __slots__ = ("after", "instance", "node", "position", "unit")
@@ -165,9 +165,9 @@ class NodeRanking:
     Attributes
     ----------
     ranked:
-        Indices of the nodes that may be taken, best first.
+        Indices of the nodes that can be used, best first.
     rejected:
-        Node -> why this strategy will not have it, in words for the administrator.
+        Node -> the reason why the strategy rejects it, for the administrator.
     """
 
     __slots__ = ("ranked", "rejected")
@@ -177,37 +177,37 @@ class NodeRanking:
         self.rejected: Mapping[int, str] = rejected or {}
 
     def criteria(self, index: int) -> list[tuple[str, str]]:
-        """What node `index` was ranked by: (rule, value), in the order in which they count.
+        """Return the criteria that ranked node `index`: (rule, value), in order of precedence.
 
-        For the administrator's eyes only.
+        They are printed for the administrator, and have no other use.
         """
         return []
 
     def decided(self, first: int, second: int) -> str:
-        """Why node `first` comes before `second`: the first rule at which they differ."""
+        """Return why node `first` comes before `second`: the first rule at which they differ."""
         for (rule, mine), (_, other) in zip(self.criteria(first), self.criteria(second)):
             if mine != other:
                 return f"{rule}: {mine} against {other}"
         return "equal in everything; of equals the first by name is taken"
 
     def extra(self, index: int) -> dict[str, Any]:
-        """More members for the entry of ``solutions`` if node `index` is chosen."""
+        """Return more members for the entry of ``solutions`` if node `index` is chosen."""
         return {}
 
 
 def sequence_of(
     name: str, context: WorkingSet, instances: Sequence[Instance], homes: Mapping[str, int]
 ) -> list[ScheduledInstance]:
-    """The order in which the strategy called `name` lets `instances` choose.
+    """Return the order in which the strategy `name` places `instances`.
 
-    `homes`: name → the node where it runs, for those that do.
+    `homes`: name of a running instance → the node on which it runs.
     """
     module: Any = strategy_module(name)
     return module.sequence(name, context, instances, homes)  # type: ignore[no-any-return]
 
 
 def strategy_module(name: str) -> Strategy:
-    """The module of the strategy called `name`."""
+    """Return the module of the strategy `name`."""
     from importlib import import_module
 
     module: Any = import_module(f"iallocator.ranking.{STRATEGIES[name]}")

@@ -1,9 +1,9 @@
-"""Ranking for exclusive storage: lose as few possible allocations as can be.
+"""Ranking for exclusive storage: lose as few possible allocations as possible.
 
-On nodes with exclusive storage a placement is good if it spoils little: for every
-interval of the policy, largest minimum disk first, count how many instances of
-the minimum size the node could take before it and cannot take after it.  Fewer is
-better, compared from the largest size on; then less free disk on the nodes used.
+For every interval of the policy, an allocation is an instance of the minimum size.  A placement
+loses an allocation if the node has capacity for it before the placement, but not after it.  Fewer
+lost allocations are better.  Intervals are compared in order, largest minimum disk first.  If all
+are equal, less free disk on the nodes used is better.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.model.policy import Spec
     from iallocator.model.state import State
-    from iallocator.ranking.base import Wishes
+    from iallocator.ranking.base import SoftConstraints
     from iallocator.scoring.candidates import Placement
 
 __all__ = ["rank", "shown"]
@@ -43,23 +43,23 @@ Lost = tuple[tuple[int, ...], float]
 
 
 def rank(
-    state: State, group: Group, instance: Instance, candidates: Candidates, bonds: Wishes
+    state: State, group: Group, instance: Instance, candidates: Candidates, bonds: SoftConstraints
 ) -> tuple[Candidates, dict[tuple[int, ...], float]]:
-    """`candidates` ranked by what they lose, and the cluster score of each.
+    """Return `candidates` ranked by their lost allocations, and the cluster score of each.
 
-    Of equals who breaks less of what `bonds` say that the instance should do comes first.
+    Of equal candidates, the candidate with the lower penalty of soft constraints comes first.
 
-    Cost: the losses of each node once in each role, and once more of a secondary for each
-    of its peers; a sum for each candidate that is looked at.
+    Cost: the losses of each node are computed once in each role, and for a secondary once more for
+    each of its peers.  Each candidate that is read takes one sum.
     """
     losses, costs = _Losses(state, group, instance), bonds.costs(instance, group.nodes)
     return _ByLoss(candidates, losses, costs), ScoresOf(candidates)
 
 
 class _ByLoss(Candidates):
-    """The candidates of another rank, by what they lose; of equals the first by node.
+    """Candidates ranked by lost allocations, then by penalty, then by node.
 
-    `costs`: node → what the instance should not do there costs, which comes before the node.
+    `costs`: node → penalty of the soft constraints that the instance violates there.
     """
 
     def __init__(self, candidates: Candidates, losses: _Losses, costs: Mapping[int, float]) -> None:
@@ -67,7 +67,7 @@ class _ByLoss(Candidates):
         self._costs = costs
         self._numbers = self._row_numbers()
         self._losses = losses
-        self._order: list[int] = []  # all nodes as secondaries, those that lose least first
+        self._order: list[int] = []  # all nodes as secondaries, by increasing loss
         self.failures = candidates.failures
         self.feasible = candidates.feasible
 
@@ -75,7 +75,7 @@ class _ByLoss(Candidates):
         return self._candidates.rows()
 
     def _row_numbers(self) -> Sequence[int]:
-        """The rows of the candidates, those first whose primaries break less."""
+        """Return the rows of the candidates, ordered by the penalties of their primaries."""
         numbers, costs = range(self._candidates.rows()), self._costs
         if not costs:
             return numbers
@@ -95,7 +95,7 @@ class _ByLoss(Candidates):
         )
 
     def _usual(self, lasts: Sequence[int]) -> list[int]:
-        """These nodes by what they lose as secondary of any primary."""
+        """Return `lasts`, ordered by their loss as secondary of an unrelated primary."""
         if not self._order:
             losses = self._losses.secondary
             self._order = sorted(losses, key=lambda node: (losses[node], node))
@@ -114,13 +114,13 @@ class _ByLoss(Candidates):
 
 
 def shown(lost: Lost) -> str:
-    """``([0,0,1],20490)``."""
+    """Return a text such as ``([0,0,1],20490)``."""
     vector, disk = lost
     return f"([{','.join(map(str, vector))}],{disk:.0f})"
 
 
 class _Losses:
-    """Losses by placement of one instance in one group, as the state is when this is made."""
+    """The allocations lost by placing one instance in one group, in the state at creation."""
 
     def __init__(self, state: State, group: Group, instance: Instance) -> None:
         self._state = state
@@ -134,7 +134,7 @@ class _Losses:
             self.primary[node] = self._loss(node, instance.as_primary, state.reserved[node])
             if instance.required_nodes == 2:
                 self.secondary[node] = self._second(node, 0)
-                # The node keeps memory free for the failover of each of its peers already
+                # The node already reserves memory for failovers of each of its peers
                 for primary, amount in state.peers[node].items():
                     if amount and primary != node:
                         self.beside.setdefault(primary, {})[node] = self._second(node, amount)
@@ -158,7 +158,7 @@ class _Losses:
 
 
 def room_for(size: Spec, node: Node, row: Sequence[float], reserved: float) -> int:
-    """How many instances of `size`, one after the other, the node could take as primary."""
+    """Return how many instances of `size` the node has capacity for as primary."""
     if node.exclusive_storage and min(row[FREE_SPINDLES], row[FREE_SPINDLES_LATER]) < 0:
         return 0
     limits: list[float] = []

@@ -1,7 +1,7 @@
 """Placements in the order of a strategy.
 
-For pairs: the best primary that has an acceptable secondary, then the best secondary
-by the same rule, among the nodes that may stand beside that primary.
+For pairs, the best primary with an acceptable secondary is selected first.  Then the strategy
+selects the best secondary for this primary.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class OrderedCandidates(Candidates):
     Attributes
     ----------
     scores:
-        Placement → cluster score, worked out where it is asked for.
+        Placement → cluster score, computed on access.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class OrderedCandidates(Candidates):
         return self._query.strategy
 
     def _rejected_beside_any(self) -> set[int]:
-        """The nodes that are rejected as secondaries, whatever the primary is."""
+        """Return the nodes that are rejected as secondaries of every primary."""
         nodes = sorted(set().union(*self._seconds.values()))
         if not nodes:
             return set()
@@ -96,7 +96,7 @@ class OrderedCandidates(Candidates):
         return set(nodes) - set(order.ranked)
 
     def _count(self, primary: int) -> int:
-        """How many placements with this primary there are."""
+        """Return the number of placements with this primary."""
         seconds = self._seconds[primary]
         if not seconds:
             return 1
@@ -120,7 +120,7 @@ class OrderedCandidates(Candidates):
             yield from self.row(number)
 
     def second(self, primary: int) -> NodeRanking:
-        """The order of the secondaries beside `primary`."""
+        """Return the order of the secondaries for `primary`."""
         order = self._second_orders.get(primary)
         if order is None:
             nodes = sorted(
@@ -131,11 +131,11 @@ class OrderedCandidates(Candidates):
         return order
 
     def extra(self, nodes: Nodes) -> dict[str, Any]:
-        """More members for the entry of ``solutions`` if the instance goes to `nodes`."""
+        """Return more members for the entry of ``solutions`` if `nodes` are chosen."""
         return {} if self.first is None else self.first.extra(nodes[0])
 
     def criteria(self, nodes: Nodes) -> list[tuple[str, str]]:
-        """What ranked the nodes, see `NodeRanking.criteria`; of a secondary with its role."""
+        """Return the criteria of the nodes; those of a secondary begin with its role."""
         found = [] if self.first is None else list(self.first.criteria(nodes[0]))
         if len(nodes) > 1:
             found += [
@@ -145,7 +145,7 @@ class OrderedCandidates(Candidates):
         return found
 
     def decided(self, one: Nodes, other: Nodes) -> str:
-        """Why placement `one` comes before `other`: the first rule at which they differ."""
+        """Return why placement `one` comes before `other`: the first rule at which they differ."""
         if one[0] != other[0] and self.first is not None:
             return self.first.decided(one[0], other[0])
         if len(one) > 1 and one[1] != other[1]:
@@ -153,7 +153,7 @@ class OrderedCandidates(Candidates):
         return "they are the same"
 
     def rejections(self) -> dict[int, str]:
-        """Node → why the strategy will not have it as the first node."""
+        """Return node → the reason why the strategy rejects it as the first node."""
         return {} if self.first is None else dict(self.first.rejected)
 
 
@@ -165,11 +165,11 @@ def order_candidates(
     present: Nodes = (),
     fixed: bool = False,
 ) -> OrderedCandidates:
-    """`candidates` in the order of the strategy called `name`, as the state is now.
+    """Return `candidates` in the order of the strategy `name`, in the current state.
 
-    `present` is where the instance is; it is off the state.  `fixed`: their first node is
-    given, only secondaries are to be ranked.  Cost: a look at every placement, and one
-    call of the strategy for each role and for each primary that is looked at closely.
+    `present`: the current nodes of the instance; the state must not contain it.  `fixed`: the first
+    node is given, so only secondaries are ranked.  Cost: each placement is read once.  The strategy
+    is called once for each role, and once for each primary with secondaries that are read.
     """
     query = RankQuery(name, context, instance, present)
     return OrderedCandidates(query, strategy_module(name), candidates, fixed)

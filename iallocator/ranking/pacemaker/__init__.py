@@ -1,8 +1,8 @@
 """Pacemaker's four placement strategies, by the rules that its scheduler follows.
 
-``default`` looks at scores and numbers of instances; ``utilization`` at capacities,
-too; ``balanced`` prefers nodes with more free capacity; ``minimal`` fills one node
-after the other.  The tags are described in `iallocator.tags.pacemaker`.
+``default`` compares scores and numbers of instances.  ``utilization`` also enforces capacities.
+``balanced`` prefers nodes with more free capacity.  ``minimal`` fills one node after the other.
+The tags are described in `iallocator.tags.pacemaker`.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ __all__ = ["facts_of", "kind_of", "node_scores_of", "order", "sequence"]
 
 
 def kind_of(strategy: str) -> str:
-    """``pacemaker-balanced`` is of the kind ``balanced``."""
+    """Return the kind of a strategy: ``balanced`` for ``pacemaker-balanced``."""
     return strategy.removeprefix("pacemaker-")
 
 
 def facts_of(context: WorkingSet) -> PacemakerTags:
-    """What the tags of the document say, read once per request; complaints are kept."""
+    """Return the contents of the Pacemaker tags, read once per request with their warnings."""
     facts = context.kept.get("pacemaker")
     if not isinstance(facts, PacemakerTags):
         facts = PacemakerTags(
@@ -47,14 +47,14 @@ def facts_of(context: WorkingSet) -> PacemakerTags:
 
 
 def node_scores_of(context: WorkingSet) -> NodeScores:
-    """Return the scores of nodes; the stickiness is that of the group of each node."""
+    """Return the scores of nodes, with the stickiness of the group of each node."""
     by_group = {g.index: context.settings_of(g).stickiness for g in context.cluster.groups}
     stickiness = [by_group[node.group.index] for node in context.cluster.nodes]
     return NodeScores(facts_of(context), stickiness)
 
 
 def order(query: RankQuery, nodes: Sequence[int]) -> Choice:
-    """The order of `nodes` for the instance of `query`; all other instances count."""
+    """Return the order of `nodes` for the instance of `query`, given all other instances."""
     context = query.context
     facts = facts_of(context)
     weigher = node_scores_of(context)
@@ -90,9 +90,9 @@ def order(query: RankQuery, nodes: Sequence[int]) -> Choice:
 def sequence(
     strategy: str, context: WorkingSet, instances: Sequence[Instance], homes: Mapping[str, int]
 ) -> list[ScheduledInstance]:
-    """`instances` in the order in which they choose (rule 2), groups kept together (rule 8).
+    """Return `instances` in the order of placement (rule 2), by colocation sets (rule 8).
 
-    `homes`: name → the node where it runs, for those that do.
+    `homes`: name of a running instance → the node on which it runs.
     """
     facts = facts_of(context)
     weigher = node_scores_of(context)

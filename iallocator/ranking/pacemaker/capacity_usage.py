@@ -1,4 +1,4 @@
-"""Free capacity and number of instances of every node, while placements are made."""
+"""Free capacity and number of instances of every node during a sequence of placements."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ class CapacityUsage:
     Attributes
     ----------
     free:
-        Node → attribute → amount left.
+        Node → attribute → free amount.
     count:
-        Node → instances there, in either role.
+        Node → number of its instances, in either role.
     """
 
     __slots__ = ("_columns", "_facts", "_rank_table", "count", "free")
 
     def __init__(self, facts: PacemakerTags, state: State, nodes: Iterable[int]) -> None:
-        """As `state` is now; all that is there counts."""
+        """Start with all instances of `state`."""
         self.free: dict[int, Amounts] = {}
         self.count: dict[int, int] = {}
         self._facts = facts
@@ -41,7 +41,10 @@ class CapacityUsage:
 
     @classmethod
     def of_empty_nodes(cls, facts: PacemakerTags, state: State) -> CapacityUsage:
-        """Full capacities and no instances; where no tag says what those are, what is free now."""
+        """Return the usage with full capacities and no instances.
+
+        If no tag sets capacities, the current free capacities of `state` are used.
+        """
         usage = cls(facts, state, ())
         for index, amounts in enumerate(facts.capacity):
             usage.free[index] = dict(amounts) if facts.tagged else facts.free(state, index)
@@ -49,7 +52,7 @@ class CapacityUsage:
         return usage
 
     def take(self, index: int, needs: Amounts) -> None:
-        """Place something with these `needs` on node `index`."""
+        """Place an instance with these `needs` on node `index`."""
         left = dict(self.free[index])  # a copy: callers keep the amounts that were free before
         take(left, needs)
         self.free[index] = left
@@ -61,11 +64,11 @@ class CapacityUsage:
 
     @property
     def by_name(self) -> Sequence[int]:
-        """Per node of the cluster its place among all of them by name."""
+        """Return, for each node of the cluster, its position by name."""
         return self._facts.by_name
 
     def lacking(self, nodes: Sequence[int], needs: Amounts) -> set[int]:
-        """Return those of `nodes` that have less free capacity than `needs`."""
+        """Return the nodes of `nodes` that have less free capacity than `needs`."""
         short: set[int] = set()
         for name, amount in needs.items():
             column = self._columns.get(name)
@@ -76,7 +79,7 @@ class CapacityUsage:
         return short
 
     def rank_table(self) -> RankTable:
-        """All nodes compared with each other; loads the array library."""
+        """Return the comparison of all pairs of nodes.  It loads the array library."""
         from iallocator.ranking.pacemaker.rank_table import RankTable
 
         if self._rank_table is None:
@@ -84,9 +87,10 @@ class CapacityUsage:
         return self._rank_table
 
     def compare(self, one: int, other: int) -> int:
-        """Votes for node `one` less those for `other`: an attribute votes for who has more.
+        """Return the votes for node `one` minus the votes for node `other`.
 
-        Every attribute that either has votes, also one that nobody asks for.
+        Each attribute votes for the node with the larger free amount.  Every attribute of either
+        node has a vote, also an attribute that no instance uses.
         """
         mine, theirs = self.free[one], self.free[other]
         votes = 0

@@ -1,4 +1,4 @@
-"""In which order instances choose (rule 2), and which of them choose together (rule 8)."""
+"""The order of placement of instances (rule 2), and their colocation sets (rule 8)."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ __all__ = ["ColocationSet", "choose_for", "in_turn", "units_of"]
 
 
 class ColocationSet:
-    """One instance, or those that have to be on one node, in their order.
+    """One instance, or several instances that must be on one node, in their order.
 
-    ``home`` is where the first of them that runs, runs; None if none does.
+    ``home`` is the node of the first running member; None if no member runs.
     """
 
     __slots__ = ("home", "members", "weights")
@@ -43,9 +43,9 @@ def units_of(
     homes: Mapping[str, int],
     pinned: Callable[[Instance], bool],
 ) -> list[ColocationSet]:
-    """`instances`, those of one together-group as one, at the place of its first member.
+    """Return `instances` as colocation sets, each at the position of its first member.
 
-    `homes`: name → where it runs, for those that do.
+    `homes`: name of a running instance → the node on which it runs.
     """
     by_group: dict[str, list[Instance]] = {}
     members: list[list[Instance]] = []
@@ -76,11 +76,12 @@ def in_turn(
     usage: CapacityUsage,
     units: Sequence[ColocationSet],
 ) -> list[ColocationSet]:
-    """`units` in the order in which they choose; `usage` is that of empty nodes.
+    """Return `units` in the order of placement; `usage` is the usage of empty nodes.
 
-    Higher priority first; then, but for ``default``, the higher score at home; then the
-    higher score on the best node where they differ; then as they stand.  Unusable nodes are left
-    out if none of the instances is in their group: groups choose independently of each other.
+    The set with the higher priority comes first.  Then, except for ``default``, the higher score on
+    the home node decides, then the higher score on the best node where the scores differ.  Equal
+    sets keep their order.  Unusable nodes of groups without any of the instances are left out,
+    because the order in one group must not depend on another group.
     """
     first = [facts.of(unit.members[0]).priority for unit in units]
     if kind == "default":
@@ -115,10 +116,10 @@ def choose_for(
     home: int | None,
     costs: Mapping[int, float] | None = None,
 ) -> Choice:
-    """The order of `nodes` for the member at `position` of `unit`, which runs on `home`.
+    """Return the order of `nodes` for the member at `position` of `unit`, which runs on `home`.
 
-    `nodes` are those that hard limits leave, and, for a member that is not the first,
-    that the one before it allows.  `costs`: node → what it should not do there costs.
+    `nodes` pass the hard limits.  For a member that is not the first, only the node of the member
+    before it is possible.  `costs`: node → penalty of the soft constraints violated there.
     """
     nodes = [index for index in nodes if facts.usable[index]]
     weights = unit.weights[position]
@@ -150,7 +151,7 @@ def choose_for(
 
 
 def _sum(needs: Sequence[Amounts]) -> Amounts:
-    """What several instances need together."""
+    """Return the sum of the needs of several instances."""
     total: Amounts = {}
     for one in needs:
         for name, amount in one.items():
@@ -159,7 +160,7 @@ def _sum(needs: Sequence[Amounts]) -> Amounts:
 
 
 def _freest(cluster: Cluster, usage: CapacityUsage, nodes: Sequence[int]) -> int | None:
-    """The node with most free capacity, as it is found going through them by name."""
+    """Return the node with the most free capacity, found by comparing nodes in order of name."""
     found: int | None = None
     for index in sorted(nodes, key=lambda i: cluster.nodes[i].name.encode()):
         if found is None or usage.compare(index, found) > 0:

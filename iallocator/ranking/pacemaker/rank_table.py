@@ -1,6 +1,7 @@
-"""Which of two nodes comes first, for all pairs of nodes at once in arrays.
+"""The comparison of all pairs of nodes at once, in arrays.
 
-For large clusters: the pairs are compared once, and those of a node again when it has changed.
+It is used for large clusters.  All pairs are compared once.  If a node changes, only its pairs are
+compared again.
 """
 
 from __future__ import annotations
@@ -19,18 +20,18 @@ __all__ = ["RankTable"]
 
 
 class RankTable:
-    """Which of two nodes comes first: by votes of attributes, number of instances, name.
+    """The order of each pair of nodes: by votes of attributes, number of instances, name.
 
     `free` and `count` are those of a `CapacityUsage`, which changes them. `by_name`: per node of
     the cluster, its position by name. The node where an instance runs now is an argument of
     `wins`.
 
-    Cost: the square of the nodes once; then one row for each that has changed.
+    Cost: the square of the number of nodes once, then one row for each node that has changed.
 
     Attributes
     ----------
     changed:
-        The nodes that have to be looked at again.
+        The nodes to compare again.
     """
 
     def __init__(
@@ -54,18 +55,18 @@ class RankTable:
         self._wins = self._beats.sum(axis=1)
 
     def _keys(self) -> Any:
-        """What decides where the votes are even; lower comes first."""
+        """Return the keys that decide if the votes are equal; the lower key comes first."""
         return self._instances * (len(self._names) + self._names.max() + 1) + self._names
 
     def _votes(self, row: int) -> Any:
-        """Votes for the node of `row` less those for each."""
+        """Return the votes for the node of `row` minus the votes for each node."""
         votes = np.zeros(len(self._row), dtype=np.int16)
         for amounts in self._amounts.values():
             votes += np.sign(amounts[row] - amounts).astype(np.int16)
         return votes
 
     def _renew(self) -> None:
-        """Compare those that have changed again."""
+        """Compare the nodes in `changed` again."""
         if not self.changed:
             return
         rows = [self._row[index] for index in self.changed]
@@ -88,7 +89,7 @@ class RankTable:
         self.changed.clear()
 
     def wins(self, nodes: Sequence[int], present: int | None) -> list[int]:
-        """How many others of `nodes` each of them beats for an instance that runs on `present`."""
+        """Return how many others of `nodes` each one beats, for an instance on node `present`."""
         self._renew()
         rows = np.array([self._row[index] for index in nodes], dtype=np.intp)
         left_out = np.ones(len(self._row), dtype=bool)
@@ -99,7 +100,7 @@ class RankTable:
         else:
             wins = self._beats[np.ix_(rows, rows)].sum(axis=1)
         if present is not None and present in nodes:
-            # The present node comes before its equals, whatever their names
+            # The present node comes before equal nodes, independent of their names
             row = self._row[present]
             equal = (self._votes(row) == 0) & (self._instances == self._instances[row])
             passed = equal[rows] & (self._names[rows] < self._names[row])

@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 __all__ = ["Choice", "NodeScores", "choose", "in_order"]
 
 MANY = 64
-"""From so many nodes on they are compared pairwise in arrays."""
+"""The number of nodes from which pairs are compared in arrays."""
 
 YES_NO = ("no", "yes")
 
 
 class NodeScores:
-    """Scores by the tags in `facts`.
+    """The scores of nodes for instances, by the tags in `facts`.
 
-    `stickiness` has an entry for each node of the cluster: what an instance without a stickiness
-    of its own adds to the score of that node while it runs there.
+    `stickiness`: for each node of the cluster, the default stickiness of the instances that run on
+    it.  A stickiness is added to the score of the node on which the instance runs.
     """
 
     __slots__ = ("_base", "_facts", "_nodes", "_stickiness")
@@ -47,9 +47,9 @@ class NodeScores:
         self._nodes = range(len(facts.weights))
 
     def of(self, instance: Instance, home: int | None = None, pinned: bool = False) -> Weights:
-        """Node weight, location score, and stickiness on `home`, where it runs.
+        """Return node weight plus location score, plus stickiness on `home`, its current node.
 
-        The same object is returned for all instances of which nothing is said.
+        All instances without scores and stickiness share one returned object.
         """
         known = self._facts.of(instance)
         sticky = 0
@@ -66,10 +66,10 @@ class NodeScores:
         return weights
 
     def together(self, members: Sequence[Weights]) -> Weights:
-        """The score of a group: the sum over `members`.
+        """Return the score of a colocation set: the sum over `members`.
 
-        Each is added in turn unless that leaves no usable node with a score that is not
-        negative; once there is none, nothing is added.
+        Members are added in order.  The sum ends before the first member that would leave no usable
+        node with a score of at least 0.
         """
         usable = self._facts.usable
         if len(members) > 1 and not _available(members[0], usable):
@@ -77,9 +77,9 @@ class NodeScores:
         return self.heard(members, usable)
 
     def heard(self, members: Sequence[Weights], possible: Sequence[bool]) -> Weights:
-        """The score of a member when those after it are heard, too.
+        """Return the score of a member, including the scores of the members after it.
 
-        `possible` says per node whether the first may go there.
+        `possible`: for each node, whether the first member can be placed on it.
         """
         total = members[0]
         for other in members[1:]:
@@ -93,27 +93,27 @@ class NodeScores:
 
 
 def _available(weights: Weights, counts: Sequence[bool]) -> bool:
-    """Whether some node that counts has a score that is not negative."""
+    """Return whether a node that counts has a score of at least 0."""
     return any(weight >= 0 for weight, count in zip(weights, counts) if count)
 
 
 class Choice(NodeRanking):
-    """The order of the eligible nodes for one instance, and what it was made of.
+    """The order of the eligible nodes for one instance, and its criteria.
 
     Attributes
     ----------
     kind:
-        Of the strategy.
+        The kind of the strategy.
     weights:
-        Node → score of the instance there.
+        Node → score of the instance on it.
     present:
-        Where it runs now, or None.
+        The node on which the instance runs now, or None.
     preferred:
-        The node that a whole group of instances wants most, if none can hold it all.
+        The node with the most free capacity, if no node has capacity for the colocation set.
     stays:
-        Whether rule 5 put the present node first.
+        True if rule 5 put the present node first.
     costs:
-        Node → what the instance should not do there costs, off its score.
+        Node → penalty of the soft constraints violated there, subtracted from its score.
     """
 
     __slots__ = (
@@ -136,22 +136,22 @@ class Choice(NodeRanking):
         self._wins: dict[int, int] = {}
 
     def freeze(self, wins: dict[int, int]) -> None:
-        """Keep what the nodes were compared by: the usage goes on changing."""
+        """Store the amounts that the nodes were compared by.  Later placements change the usage."""
         self._free = dict(self._usage.free)
         self._count = dict(self._usage.count)
         self._wins = wins
 
     def rank(self, index: int) -> tuple[float, float]:
-        """Its score, less what wishes cost; of equals who breaks less; lower is better."""
+        """Return the rank of a node: score less penalty, then penalty; lower is better."""
         cost = self.costs.get(index, 0)
         return -add(self.weights[index], -cost), cost
 
     def node_name(self, index: int) -> str:
-        """The name of node `index`."""
+        """Return the name of node `index`."""
         return self._cluster.nodes[index].name
 
     def criteria(self, index: int) -> list[tuple[str, str]]:
-        """The criteria of rule 4 in their order, with the figures of node `index`."""
+        """Return the criteria of rule 4 in order of precedence, with the values of a node."""
         free = ", ".join(f"{name} {amount:.12g}" for name, amount in self._free[index].items())
         criteria = {
             "score": self._score(index),
@@ -164,10 +164,10 @@ class Choice(NodeRanking):
 
     def _score(self, index: int) -> str:
         score, cost = shown(self.weights[index]), self.costs.get(index)
-        return f"{score} less {cost:g} for what it should not do" if cost else score
+        return f"{score} less {cost:g} for soft constraints" if cost else score
 
     def decided(self, first: int, second: int) -> str:
-        """The first rule at which the two nodes differ, with both figures."""
+        """Return the first rule at which the two nodes differ, with both figures."""
         mine, other = dict(self.criteria(first)), dict(self.criteria(second))
         if first == self.preferred:
             return "rule 8: no node holds its whole group, this one has most free capacity"
@@ -197,7 +197,7 @@ class Choice(NodeRanking):
         return f"rule 4: by name: {mine['name']} before {other['name']}"
 
     def _votes(self, one: int, other: int) -> str:
-        """Which attributes vote for node `one`, which against it; "" if it does not win."""
+        """Return the attributes that vote for and against node `one`; "" if it does not win."""
         mine, theirs = self._free[one], self._free[other]
         names = [*mine, *(name for name in theirs if name not in mine)]
         gaps = [(name, mine.get(name, 0), theirs.get(name, 0)) for name in names]
@@ -208,11 +208,11 @@ class Choice(NodeRanking):
         return ", ".join(won) + (f"; less of {', '.join(lost)}" if lost else "")
 
     def more_free(self, one: int, other: int) -> int:
-        """Votes of free capacity for node `one` less those for `other`."""
+        """Return the votes of free capacity for node `one` minus those for `other`."""
         return self._usage.compare(one, other)
 
     def by_tie(self, nodes: Sequence[int]) -> list[int]:
-        """`nodes` by what decides where free capacity does not."""
+        """Return `nodes` ordered by the criteria that follow free capacity."""
         count, place = self._usage.count, self._usage.by_name
         if self.kind == "minimal":
             return sorted(nodes, key=place.__getitem__)
@@ -221,7 +221,10 @@ class Choice(NodeRanking):
         return [index for _, index in sorted(zip(keys, nodes))]
 
     def wins(self, nodes: Sequence[int]) -> list[int]:
-        """How many others each of `nodes` beats, pairwise; a few stand as `by_tie` has them."""
+        """Return how many others each of `nodes` beats.
+
+        Fewer than `MANY` nodes must be in the order of `by_tie`.
+        """
         if len(nodes) >= MANY:
             return self._usage.rank_table().wins(nodes, self.present)
         return _wins(self, nodes)
@@ -233,11 +236,11 @@ CRITERIA: dict[str, tuple[str, ...]] = {
     "balanced": ("free capacity", "instances", "present node"),
     "minimal": (),
 }
-"""Kind → what counts between score and name."""
+"""Kind → the criteria between score and name."""
 
 
 def _before(choice: Choice, one: int, other: int) -> bool:
-    """Whether node `one` comes before `other` of the same score, as the two stand alone."""
+    """Return whether node `one` comes before `other`, if only these two of equal score exist."""
     votes = choice._votes(one, other), choice._votes(other, one)
     if votes[0] or votes[1]:
         return bool(votes[0])
@@ -259,11 +262,10 @@ def choose(
     preferred: int | None = None,
     costs: Mapping[int, float] | None = None,
 ) -> Choice:
-    """Rank those of `nodes` that rule 3 leaves, and say why of the others.
+    """Rank the nodes that pass rule 3, and give the reason for each rejected node.
 
-    `at_home` says whether the present node has no negative weight of its own, without
-    which rule 5 does not hold it there.  `costs`: what it should not do on each node costs;
-    no node is left out for that.
+    `at_home`: whether the weight of the present node is at least 0, as rule 5 requires.  `costs`:
+    node → penalty of the soft constraints violated there; it rejects no node.
     """
     choice = Choice(kind, cluster, usage, weights)
     choice.costs = costs or {}
@@ -291,9 +293,10 @@ def choose(
 
 
 class _Rejected(Mapping[int, str]):
-    """Node → what rule 3 has against it, worded for those who read it: mostly nobody does.
+    """Node → the reason why rule 3 rejects it.  Texts are made on access, as few are read.
 
-    `found`: what is free there, which the usage does not change but replaces, and its score.
+    `found`: node → its free amounts and its score.  The usage replaces these amounts, and never
+    changes them.
     """
 
     def __init__(self, found: dict[int, tuple[Amounts, int]], needs: Amounts) -> None:
@@ -302,7 +305,6 @@ class _Rejected(Mapping[int, str]):
 
     def __getitem__(self, index: int) -> str:
         free, weight = self._found[index]
-        # What rule 3 has against a node
         needs = self._needs
         if weight < 0:
             return f"rule 3: score {shown(weight)}"
@@ -319,10 +321,10 @@ class _Rejected(Mapping[int, str]):
 
 
 def in_order(choice: Choice, nodes: Sequence[int]) -> tuple[list[int], dict[int, int]]:
-    """`nodes` as rule 4 ranks them, and how many of the same score each one beats, pairwise.
+    """Return `nodes` ranked by rule 4, and how many nodes of equal score each one beats.
 
-    Cost: one sort; for ``balanced``, where less than `MANY` nodes share a score, the square
-    of those, else see `Standings`.
+    Cost: one sort.  For ``balanced``, in addition the square of the number of nodes with equal
+    score; from `MANY` such nodes on, see `RankTable`.
     """
     wins: dict[int, int] = {}
     ranked: list[int] = []
@@ -340,7 +342,7 @@ def in_order(choice: Choice, nodes: Sequence[int]) -> tuple[list[int], dict[int,
 
 
 def _levels(choice: Choice, nodes: Sequence[int]) -> list[list[int]]:
-    """`nodes`, those of the same rank together, the best first."""
+    """Return `nodes` in lists of equal rank, best first."""
     levels: dict[tuple[float, float], list[int]] = {}
     if choice.costs:
         for index in nodes:
@@ -356,7 +358,7 @@ def _levels(choice: Choice, nodes: Sequence[int]) -> list[list[int]]:
 
 
 def _wins(choice: Choice, nodes: Sequence[int]) -> list[int]:
-    """How many others each of `nodes` beats; they stand so that the former wins ties."""
+    """Return how many others each of `nodes` beats; the earlier node wins ties."""
     wins = [0] * len(nodes)
     for k, one in enumerate(nodes):
         for n in range(k + 1, len(nodes)):
