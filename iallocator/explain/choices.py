@@ -66,15 +66,15 @@ def choice_of(
     if exactly is not None:
         groups = [exactly.report, *(g for g in groups if g.uuid != exactly.group.uuid)]
         for group in groups[1:]:
-            group.verdict = TOGETHER
+            group.comparison = TOGETHER
     answer = groups[0].placements[0] if exactly or usable else None
     if answer is not None and exactly is None:
         compared = between_groups(offers.order, cluster, groups[:usable])
         for group in groups[1:usable]:
             by_order = compared.get(group.uuid, "")
-            group.verdict, by_score = _verdict(groups[0], group, by_order)
+            group.comparison, by_score = _compared(groups[0], group, by_order)
             if not by_score:
-                answer.over[group.placements[0].where] = group.verdict
+                answer.over[group.placements[0].where] = group.comparison
         notes += wish_notes(offers.ranked[0].extra)
     asked = {group.uuid for group in groups}
     why = (
@@ -117,7 +117,7 @@ def _left_out(group: Group, why: str) -> GroupReport:
     return GroupReport(group.name, group.uuid, group.alloc_policy, obstacle=why)
 
 
-def _verdict(first: GroupReport, group: GroupReport, by_order: str = "") -> tuple[str, bool]:
+def _compared(first: GroupReport, group: GroupReport, by_order: str = "") -> tuple[str, bool]:
     """Return why `group` comes after `first`, and whether its score is the reason.
 
     `first` is the group of the answer.  `by_order` is how a strategy compared their best nodes.

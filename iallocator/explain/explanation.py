@@ -157,7 +157,7 @@ def _group_document(group: GroupReport, answer: Placed | None, instance: str, sc
         "group_uuid": group.uuid,
         "alloc_policy": group.alloc_policy,
         "obstacle": group.obstacle,
-        "verdict": group.verdict,
+        "verdict": group.comparison,
         "ranked_by": group.ranked_by,
         "successes": group.successes,
         "failures": dict(sorted(group.failures.items())),

@@ -320,7 +320,7 @@ class GroupReport:
         The best placements that global N+1 rejects.
     closest:
         If no placement is feasible, the closest node and the amounts that it lacks.
-    verdict:
+    comparison:
         Why the group comes after that of the answer, or "".
     strategy:
         The strategy that ranked its nodes; "" for the score.
@@ -346,7 +346,7 @@ class GroupReport:
         self.failures: dict[str, int] = {}
         self.unsurvived: list[Unsurvived] = []
         self.closest = ""
-        self.verdict = ""
+        self.comparison = ""
         self.standings: dict[str, Standing] = {}
         self.survey: Survey | None = None
         self._nodes: list[NodeReport] | None = None

@@ -33,14 +33,14 @@ class RecordingN1Check(FailureTolerance):
     def __init__(self, state: State, rules: Rules, *more: Any) -> None:
         super().__init__(state, rules, *more)
         self._cluster = state.cluster
-        self._verdicts: dict[tuple[str, tuple[int, ...]], bool] = {}
+        self._results: dict[tuple[str, tuple[int, ...]], bool] = {}
         self._before: dict[str, Nodes] = {}
         self._rejected: dict[tuple[str, int], set[tuple[int, ...]]] = {}  # by instance and group
         self._undecided: set[tuple[str, tuple[int, ...]]] = set()
 
     def _forget(self) -> None:
         super()._forget()
-        self._verdicts = {}
+        self._results = {}
         self._before = {}
         self._rejected = {}
         self._undecided = set()
@@ -49,10 +49,10 @@ class RecordingN1Check(FailureTolerance):
         """Return whether N+1 holds after `move`; every placement is checked once."""
         self._renew()
         instance, nodes = move.instance, move.after
-        result = self._verdicts.get((instance.name, nodes))
+        result = self._results.get((instance.name, nodes))
         if result is None:
             undecided = self.rules.effort.undecided
-            result = self._verdicts[instance.name, nodes] = super().allows(move)
+            result = self._results[instance.name, nodes] = super().allows(move)
             self._before[instance.name] = move.before
             if not result:
                 home = self._cluster.nodes[nodes[0]].group.index
@@ -72,27 +72,27 @@ class RecordingN1Check(FailureTolerance):
         """Record those of `placements`, of one group, that sums allow; the others stay unknown."""
         first = self._move(instance, placements[0]) if placements else None
         for nodes in self.cleared(first, placements) if first else ():
-            self._verdicts[instance.name, nodes] = True
+            self._results[instance.name, nodes] = True
 
     def unknown(self, instance: Instance, placements: Collection[Nodes]) -> list[Nodes]:
         """Return those of the `placements` of `instance` that have not been checked, in order."""
         self._renew()
-        verdicts, name = self._verdicts, instance.name
-        return sorted(nodes for nodes in placements if (name, nodes) not in verdicts)
+        results, name = self._results, instance.name
+        return sorted(nodes for nodes in placements if (name, nodes) not in results)
 
     def decides(self, instance: Instance, nodes: tuple[int, ...]) -> bool:
         """Check the placement; return whether there was enough effort left to decide it.
 
         An undecided placement is neither accepted nor rejected, as before the check.
         """
-        if self._verdicts.get((instance.name, nodes)):
+        if self._results.get((instance.name, nodes)):
             return True
         effort = self.rules.effort
         before = effort.undecided
         self.accepts(instance, nodes)
         if effort.undecided == before:
             return True
-        del self._verdicts[instance.name, nodes]
+        del self._results[instance.name, nodes]
         home = self._cluster.nodes[nodes[0]].group.index
         self._rejected[instance.name, home].discard(nodes)
         return False

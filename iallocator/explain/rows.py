@@ -10,13 +10,13 @@ if TYPE_CHECKING:
     from iallocator.explain.facts import GroupReport, NodeReport, Placed, Unsurvived
 
 __all__ = [
-    "ANSWER", "NOT_ASKED", "POSSIBLE", "REJECTED", "VERDICTS", "NodeRow", "failure_words",
+    "ANSWER", "NOT_ASKED", "POSSIBLE", "REJECTED", "RESULTS", "NodeRow", "failure_words",
     "node_rows", "sorted_rows",
 ]  # fmt: skip
 
 ANSWER, POSSIBLE, REJECTED, NOT_ASKED = "answer", "possible", "refused", "not asked"
 
-VERDICTS = (ANSWER, POSSIBLE, REJECTED, NOT_ASKED)
+RESULTS = (ANSWER, POSSIBLE, REJECTED, NOT_ASKED)
 """The results of nodes, in the order in which they are shown."""
 
 
@@ -27,7 +27,7 @@ class NodeRow:
     """
 
     __slots__ = (
-        "_chosen", "_group", "_instance", "_standing", "node", "penalty", "score", "verdict",
+        "_chosen", "_group", "_instance", "_standing", "node", "penalty", "result", "score",
     )  # fmt: skip
 
     def __init__(
@@ -43,13 +43,13 @@ class NodeRow:
         if standing is not None and not (standing.lost or node.excluded):
             self.score, self.penalty = standing.score, standing.penalty
         if node.excluded:
-            self.verdict = NOT_ASKED
+            self.result = NOT_ASKED
         elif standing is None:
-            self.verdict = POSSIBLE if node.possible else REJECTED
+            self.result = POSSIBLE if node.possible else REJECTED
         elif standing.lost:
-            self.verdict = REJECTED
+            self.result = REJECTED
         else:
-            self.verdict = ANSWER if node.name in chosen else POSSIBLE
+            self.result = ANSWER if node.name in chosen else POSSIBLE
 
     @property
     def name(self) -> str:
@@ -62,7 +62,7 @@ class NodeRow:
         group, node, standing = self._group, self.node, self._standing
         if node.excluded:
             return [", ".join(node.excluded)]
-        if self.verdict == ANSWER and len(self._chosen) > 1:
+        if self.result == ANSWER and len(self._chosen) > 1:
             return [("as primary", "as secondary")[self._chosen.index(node.name)]]
         rejected = [text for role in node.roles for text in role.reasons]
         if node.name in group.rejected_by_strategy:
@@ -74,7 +74,7 @@ class NodeRow:
             first = next((failure_words(one, self._instance) for one in lost), None)
             return [*rejected, first or "FailN1: a failure could not be survived"]
         told = standing.words(node.name)
-        return [told] if self.verdict == ANSWER else [told, *rejected]
+        return [told] if self.result == ANSWER else [told, *rejected]
 
     def document(self) -> Json:
         """Return the row as JSON."""
@@ -83,7 +83,7 @@ class NodeRow:
             "name": node.name,
             "excluded": node.excluded,
             "roles": [role.document for role in node.roles],
-            "verdict": self.verdict,
+            "verdict": self.result,
             "why": self.why,
         }
         if self.score is not None:
@@ -106,7 +106,7 @@ def sorted_rows(group: GroupReport, answer: Placed | None, instance: str) -> lis
 
     def standing(row: NodeRow) -> tuple[int, float, int]:
         score = (row.score or 0.0) + row.penalty
-        return VERDICTS.index(row.verdict), score, place.get(row.name, last)
+        return RESULTS.index(row.result), score, place.get(row.name, last)
 
     return sorted(node_rows(group, answer, instance), key=standing)
 

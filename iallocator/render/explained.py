@@ -8,7 +8,7 @@ from iallocator.explain.rows import (
     ANSWER,
     NOT_ASKED,
     POSSIBLE,
-    VERDICTS,
+    RESULTS,
     failure_words,
     sorted_rows,
 )
@@ -58,8 +58,8 @@ def explanation(document: Json, facts: Json, page: Page) -> None:
         for part in decision.parts() if node else ():
             for group in part.groups:  # which have only that node left
                 tell_nodes(page, group, part.answer, part.instance)
-                if group.verdict:
-                    page.say(f"Its group comes later: {group.verdict}.")
+                if group.comparison:
+                    page.say(f"Its group comes later: {group.comparison}.")
     if found.remarks:
         page.blank()
     for remark in found.remarks:
@@ -140,7 +140,7 @@ def _groups(page: Page, decision: Decision) -> None:
         best = group.placements[0] if group.placements else None
         chosen = best is not None and best is decision.answer
         score = best.scored if best and group.ranked_by == "score" else "-"
-        verdict = group.obstacle or group.verdict or ("" if best else "nothing fits")
+        result = group.obstacle or group.comparison or ("" if best else "nothing fits")
         table.add(
             group.name,
             group.alloc_policy,
@@ -148,7 +148,7 @@ def _groups(page: Page, decision: Decision) -> None:
             *([score] if scored else []),
             str(group.successes),
             str(sum(group.failures.values())),
-            "the answer" if chosen else verdict,
+            "the answer" if chosen else result,
             tone="good" if chosen else "" if best else "bad",
         )
     page.table(table)
@@ -182,17 +182,17 @@ def tell_nodes(page: Page, group: GroupReport, answer: Placed | None, instance: 
     if rows:
         # A row for each node, and a line below it for each further reason
         table = Table("node", "verdict", "why")
-        for verdict in VERDICTS:
-            found = [row for row in rows if row.verdict == verdict]
+        for result in RESULTS:
+            found = [row for row in rows if row.result == result]
             shown = found if len(found) <= SHOWN else found[: SHOWN - 1]
-            tone = TONES.get(verdict, "bad")
+            tone = TONES.get(result, "bad")
             for row in shown:
-                table.add(row.name, verdict, *row.why[:1] or [""], tone=tone)
+                table.add(row.name, result, *row.why[:1] or [""], tone=tone)
                 for more in row.why[1:]:
                     table.add("", "", more, tone=tone)
             if len(found) > len(shown):
                 left = len(found) - len(shown)
-                table.add("...", verdict, f"and {left} more: --node NAME, --json")
+                table.add("...", result, f"and {left} more: --node NAME, --json")
         page.table(table)
     for rejected in group.unsurvived:
         if len(rejected.nodes) > 1:  # of one node its row says it

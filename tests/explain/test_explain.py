@@ -252,7 +252,7 @@ def test_group_with_better_score_but_worse_policy_says_so() -> None:
     request["nodegroups"]["uuid-spare"]["alloc_policy"] = "last_resort"
     first, second = decision(request).groups
     assert (first.name, second.name) == ("default", "spare")
-    assert second.verdict == "last_resort comes after preferred"
+    assert second.comparison == "last_resort comes after preferred"
 
 
 def test_group_without_network_names_it() -> None:

@@ -38,7 +38,7 @@ def explanation(brief: Json, facts: Json, page: PageView) -> None:
     response = document["response"]
     page.command = f"explain {document['type']}"
     page.tone = "good" if response["success"] else "bad"
-    page.headline = _verdict(document, page)
+    page.headline = _headline(document, page)
     page.details = [shown(text) for text in (response["info"], *document["remarks"])]
     page.tiles = _tiles(document, page)
     for number, one in enumerate(document["decisions"], start=1):
@@ -65,7 +65,7 @@ def explanation(brief: Json, facts: Json, page: PageView) -> None:
         add_transition(page, transition, count=f"{len(transition['steps'])} steps")
 
 
-def _verdict(document: Json, page: PageView) -> str:
+def _headline(document: Json, page: PageView) -> str:
     """Return the sentence at the top: where the instance goes."""
     decisions = document["decisions"]
     placed = [one for one in decisions if one["answer"]]
