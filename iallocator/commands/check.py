@@ -139,7 +139,7 @@ class Checked(Result):
     def facts(self, medium: str) -> Json:
         """Return the words of findings for the text; for the page, the health at both ends.
 
-        What is wrong is known, and is not found out again.
+        The findings are known already and are not computed again.
         """
         done, found, settings = self._done, self._found, self._settings
         if medium == "text":

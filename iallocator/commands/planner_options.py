@@ -253,7 +253,7 @@ class MakeRoom(RequestInWords, Planning):
     make_room: int = 3
 
     def check(self, positional: Sequence[str]) -> None:
-        """Reject a search for no move at all."""
+        """Reject a plan with no moves: ``--make-room 0``."""
         if not (self.make_room or self.asks_here("make_room")):
             self.make_room = MakeRoom.make_room  # 0 at the top of a file is about requests
         if not self.make_room:

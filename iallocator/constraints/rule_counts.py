@@ -26,16 +26,16 @@ __all__ = ["UNUSED_PREFIX", "Domains", "LiveRuleCounts", "Musts", "RuleCounts", 
 
 
 class Musts:
-    """The members of one rule that must, by what they ask: one pass over all shapes.
+    """Counts of the members of a rule with a hard constraint, on each node.
 
     Attributes
     ----------
     every:
-        Node -> how many are there.
+        Node -> number of members on it.
     by_domain:
-        Domain that they name ("": none) -> the same of those.
+        Prefix of failure domains in the tag ("": none) -> counts of the members with this prefix.
     named:
-        Failure domains -> the same of all that name a domain which means these.
+        Failure domains -> counts of all members with a prefix that means these domains.
     """
 
     __slots__ = ("by_domain", "every", "named")

@@ -62,7 +62,7 @@ class Difference(NamedTuple):
 
     @property
     def amount(self) -> float:
-        """The contribution to the other placement less that to mine; positive favours mine."""
+        """Return by how much the term favours this placement over the other, in units of score."""
         return self.other.contribution_after - self.mine.contribution_after
 
     @property

@@ -55,7 +55,7 @@ def multi_allocate(context: Context, request: MultiAllocate) -> Reply:
 
 
 class _Batch:
-    """What came of every instance, in the order of the request.
+    """Results of a batch of instances, in the order of the request.
 
     Attributes
     ----------

@@ -209,9 +209,10 @@ class UndecidedFailures(_FailureSlots):
         return doubts, [True if one else False if no else None for one, no in told]
 
     def without(self, need: Need, failing: int) -> tuple[int, int] | None:
-        """Return the slots for `need`, and the MiB that close them, on all targets but `failing`.
+        """Count the slots for `need` on all targets except `failing`.
 
-        None if no failure needs that size.
+        Return the number of slots, and the memory in MiB that would fill them; None if no failure
+        requires this size.
         """
         self._renew()
         size = self._sizes.get(need)

@@ -155,7 +155,7 @@ class Choice:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """All words that are accepted, aliases last."""
+        """Return all accepted words, aliases last."""
         return (*self.names, *self.aliases)
 
 

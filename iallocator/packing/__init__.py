@@ -185,7 +185,7 @@ class Packing(BranchAndBound):
 
     @property
     def work(self) -> int:
-        """How many bins have been looked at."""
+        """Return the work done so far: the number of bins that were tried."""
         return self._limit - self._left
 
     def solve(self) -> Packed:
@@ -357,9 +357,9 @@ class Packing(BranchAndBound):
                 self._others[choice] = self._undo.pop()
 
     def promises(self, depth: int) -> bool:
-        """Return whether the items after this one can be worth a search.
+        """Return whether the search of the remaining items can improve the best solution.
 
-        They are not if the search was here before with the same free bins at no more cost.
+        It cannot if an equal state of the bins was reached before at no higher cost.
         """
         self._left -= len(self._memory)
         paid = self._paid[-1]

@@ -116,7 +116,7 @@ class AcrossGroups:
         return context.bonds.with_soft_costs(instance, found)[0]
 
     def _level(self, found: Ranked) -> Ranked:
-        """Placements in order; where scores agree to 8 decimals, by group, then as they were."""
+        """Sort placements by score to 8 decimals, then by group; equal ones keep their order."""
         nodes = self.context.cluster.nodes
         pending: list[tuple[float, Nodes]] = []
         for placement in found:

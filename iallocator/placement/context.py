@@ -35,7 +35,7 @@ EXPECTED_MOVES = 20
 
 
 class Context:
-    """What the handler of one request works with.
+    """The state, the settings and the shared objects of one request.
 
     Parameters
     ----------

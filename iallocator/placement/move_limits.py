@@ -190,7 +190,7 @@ class MoveLimits:
         primary: int,
         nodes: Sequence[int],
     ) -> dict[int, Rejection]:
-        """Those of `nodes` that fail one of `checks`, each with the first that it fails.
+        """Return the `nodes` that fail one of `checks`, each with the first failed check.
 
         Nothing is kept for instances with tags or pools, for which other nodes matter, too.
         """

@@ -423,7 +423,7 @@ class ArrayKernel:
         return change
 
     def _change(self, nodes: Sequence[int]) -> Changed:
-        """Return a function for the change of the statistics by `nodes`, as the kernel is now."""
+        """Return a function that computes the change of statistics if `nodes` change."""
         index = np.asarray(nodes, dtype=np.intp)
         counted = self._in_scope[index]
         before, centres = self._values[:, index], self.totals.centres

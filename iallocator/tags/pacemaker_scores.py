@@ -51,7 +51,7 @@ def add(one: Score, other: Score) -> Score:
 
 
 def shown(score: int) -> str:
-    """The score as tags write it."""
+    """Return `score` as written in tags: a number, or an infinity."""
     if abs(score) < INFINITY:
         return str(score)
     return "INFINITY" if score > 0 else "-INFINITY"

@@ -78,7 +78,7 @@ class ColocationMoves:
         return ArrayKernel(self._state, self._scope, self._matrix)
 
     def _bound_groups(self, name: str) -> list[Bound]:
-        """Return the group of an instance, alone and with those that its failure domain binds."""
+        """Return the colocation group of an instance, alone and with those of its domain."""
         own: Bound = (self._group_of(name),)
         together = self._relations.wide_units().get(name, ())
         wide = self._wide.get(id(together))

@@ -191,7 +191,10 @@ class ArrivalBound:
 
 
 def _cap(context: IntergroupContext, kind: Kind, index: int, soft: bool) -> float:
-    """Return the most of `kind` that a node can receive, without N+1; `soft`: with soft limits."""
+    """Return the largest amount of `kind` that a node can accept, without N+1.
+
+    With `soft`, soft limits are enforced.
+    """
     state, node = context.state, context.cluster.nodes[index]
     held = state.columns[kind.column][index]
     spare = kind.resource.spare(held, node)

@@ -77,7 +77,7 @@ class PlaceResult(PlanResult):
 
     @property
     def scores(self) -> tuple[float, float]:
-        """The scores of all nodes before and after; lower is better."""
+        """Return the cluster score before and after the plan; lower is better."""
         scope = range(len(self.cluster.nodes))
         return score_of(self.before, scope), score_of(self.after(), scope)
 

@@ -90,7 +90,7 @@ class PlannedPlace:
 
     @property
     def node(self) -> int | None:
-        """Its primary afterwards."""
+        """Return the primary node after the placement, or None."""
         return self.nodes[0] if self.nodes else None
 
 

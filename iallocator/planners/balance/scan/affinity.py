@@ -68,12 +68,12 @@ class ShareMatrices:
 
 
 class RuleCosts:
-    """The arrays of one rule; its shapes are sorted by weight.
+    """Penalties of one affinity rule as arrays, with one row for each shape (weight and domain).
 
     Attributes
     ----------
     row:
-        Shape -> its row in all arrays here.
+        Shape -> index of its row in the arrays.
     """
 
     def __init__(self, rule: Rule, shares: ShareMatrices) -> None:

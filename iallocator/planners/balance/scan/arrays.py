@@ -302,7 +302,7 @@ class NodeTable:
         self.totals = self._totals()
 
     def recentre(self) -> list[float]:
-        """Make the present means the centres; return by how much each has grown."""
+        """Center the squared deviations on the present means; return the change of each mean."""
         before, self.centres = self.centres, self._means()
         self.values = self._values(self.centres)
         self.totals = self._totals()
