@@ -192,10 +192,7 @@ def test_example_of_monitoring_is_that_of_the_manual() -> None:
     assert any(block.text == script for block in blocks(ROOT / "docs/how-to/monitor.md"))
 
 
-# Check the tool that checks the language.
-
-
-ROOT = Path(__file__).parents[2]
+# The tool that checks the language.
 
 SHORT = "This page is short. It has two sentences.\n"
 
