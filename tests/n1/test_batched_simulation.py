@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from benchmarks.clusters import Shape, as_text, document
-from iallocator.cli import main
 from iallocator.model.columns import COLUMNS, MEMORY
 from iallocator.model.instance import Backend, Disks, Instance
 from iallocator.model.state import State
@@ -27,18 +26,16 @@ from iallocator.scoring.metrics import STATISTICS
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
 from tests.builders import cluster
+from tests.command import run
 
 from .tight import SIZES, newcomer
 
 
 @pytest.mark.parametrize("template", ["plain", "rbd"])
 def test_simulation_answers_as_one_that_has_kept_nothing(
-    template: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    template: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Heads of queues and forms are those of queues and values as they are."""
+    """Kept heads of queues and forms equal those computed from present queues and values."""
     seen: Counter[str] = Counter()
     plain = BatchedSimulation.lost
 
@@ -64,8 +61,7 @@ def test_simulation_answers_as_one_that_has_kept_nothing(
     path = tmp_path / "cluster.data"
     path.write_text(as_text(document(Shape(5, template, per_node=3, fullness=0.4, crowding=0.3))))
     words = [f"--disk-template={template}", "--standard-alloc=1g,2g,1", "--tiered-alloc=9g,12g,2"]
-    main(["capacity", "-t", str(path), *words])
-    capsys.readouterr()
+    run("capacity", "-t", str(path), *words)
     assert min(seen[kind] for kind in ("head", "form", "True", "False")) > 0, seen
 
 
@@ -89,11 +85,9 @@ def test_forms_kept_while_values_change_are_those_made_anew(seed: int) -> None:
 
 
 def test_unsettled_failures_asked_at_once_are_those_asked_one_by_one(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What arrays keep of queues and room is true of both as they are."""
+    """The kept arrays of queues and free capacity equal the present queues and capacity."""
     seen: Counter[str] = Counter()
     plain = GroupCounting.not_tolerated_with
 
@@ -113,8 +107,7 @@ def test_unsettled_failures_asked_at_once_are_those_asked_one_by_one(
     path = tmp_path / "cluster.data"
     path.write_text(as_text(document(Shape(5, "plain", per_node=3, fullness=0.4, crowding=0.3))))
     words = ["--disk-template=plain", "--standard-alloc=1g,2g,1", "--tiered-alloc=9g,12g,2"]
-    main(["capacity", "-t", str(path), *words])
-    capsys.readouterr()
+    run("capacity", "-t", str(path), *words)
     assert min(seen[kind] for kind in ("True", "False", "None")) > 0, seen
 
 

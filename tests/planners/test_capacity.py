@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
@@ -12,10 +13,12 @@ from typing import Any
 
 import pytest
 
+from benchmarks import clusters
 from iallocator.deadline import SIGNALLED, Stopped
 from iallocator.model.state import State
 from iallocator.n1.headroom import CountedTolerance
 from iallocator.planners.capacity import fill
+from iallocator.planners.capacity.instance_size import Size
 from iallocator.planners.capacity.site import CapacityState
 from iallocator.planners.capacity.tiered import Rejections
 from iallocator.render.renderers import text_of
@@ -185,6 +188,40 @@ def test_capacity_of_documents_by_what_is_remembered_is_that_of_the_plain_comput
         words += chance.choice(([], [], ["--n1=strict"], ["--n1=no-new"], ["--n1=off"]))
         words += chance.choice(([], [], ["--compat=hail"], ["--ignore-soft-errors"], ["-l", "17"]))
         both_ways(monkeypatch, *words)
+
+
+ASKED = 40
+"""Number of sizes of each sequence that are requested one by one."""
+
+
+def test_sizes_rejected_alike_are_rejected_when_each_is_requested(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first and the last sizes of a sequence are rejected for the reason of the sequence."""
+    found_by_n1: Counter[bool] = Counter()
+    plain = Rejections.alike
+
+    def checked(self: Rejections, size: Size, reason: str, every: bool) -> int:
+        found = plain(self, size, reason, every)
+        expected = self.of(size, every)
+        for number in {*range(1, found + 1)[:ASKED], *range(1, found + 1)[-ASKED:]}:
+            one = size.smaller(reason, number)
+            assert one is not None
+            rejected = self._site.probe(self._probe(one), every)
+            assert rejected == ((), expected), one.amounts()
+        found_by_n1["FailN1" in (expected or {})] += found > 1
+        return found
+
+    monkeypatch.setattr(Rejections, "alike", checked)
+    path = tmp_path / "cluster.data"
+    for seed in seeds(2, 30):
+        shape = clusters.Shape(
+            5 + seed % 4, "plain", per_node=4, fullness=0.5, seed=seed, crowding=0.3
+        )
+        path.write_text(clusters.as_text(clusters.document(shape)))
+        words = ["--standard-alloc=1m,1m,1", "--tiered-alloc=60g,12g,2"]
+        ask("-t", str(path), "--disk-template=plain", *words)
+    assert found_by_n1[True], found_by_n1
 
 
 def test_capacity_explains_the_policy_before_spindles() -> None:
