@@ -25,7 +25,7 @@ demo: $(STAMP) ## run a real captured request: the answer, and why
 test: $(STAMP) ## run the tests (with the oracles, where they are installed)
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
-test-pythons: ## the tests of documents and answers under each Python from 3.11 to 3.13 that is here
+test-pythons: ## the tests of documents and answers under each installed Python from 3.11 to 3.13
 	tools/test-pythons
 
 test-newest: ## the tests of stdout, exact search and answers with the newest version of every library
@@ -45,10 +45,10 @@ lint: $(STAMP) ## ruff, and the language of pages, docstrings and comments
 types: $(STAMP) ## mypy --strict
 	$(BIN)/mypy --strict
 
-matrix: $(STAMP) ## which features are tested on which paths, and why the others cannot meet
+matrix: $(STAMP) ## which features are tested on which paths, and why the others cannot be
 	@$(BIN)/python -m tests.matrix
 
-conformance: $(STAMP) ## every test on all its worlds; hail's answers to SEEDS generated documents of each kind
+conformance: $(STAMP) ## every test with all its cases; hail's answers to SEEDS generated documents of each kind
 	IALLOCATOR_THOROUGH=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "slow or not slow"
 	$(BIN)/python -m tests.conformance --seeds $(SEEDS) -j $(JOBS)
 
