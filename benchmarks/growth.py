@@ -442,8 +442,8 @@ How processor time and memory grow with each dimension of the input: `make growt
 Each cluster has N, 2N and 4N of one thing and a fixed number of all others. Seconds are processor
 time (user and system) of the whole process, memory is its peak. Both include the start-up of the
 process and the array library, which is loaded at all sizes. The exponents exclude what a hundredth
-of 4N takes: 1 is linear, 2 quadratic; `-` is too little to tell (less than 0.15 s, or 24 MiB). Rows
-that grow faster than N log N (an exponent above 1.25) have a reason.
+of 4N takes: 1 is linear, 2 quadratic; `-` is too little to measure (less than 0.15 s, or 24 MiB).
+Rows that grow faster than N log N (an exponent above 1.25) have a reason.
 
 | dimension | 4N | path | s at N | 2N | 4N | exponent | MiB at N | 2N | 4N | exponent | reason |
 |---|---:|---|---:|---:|---:|---:|---:|---:|---:|---:|---|
@@ -454,10 +454,10 @@ FOOT = """
 
 The score of a pair of nodes is made of the variances of d = 13 statistics, which both nodes change.
 A search for the lowest score has the form of a bichromatic closest pair in d dimensions. J. Alman
-and R. Williams ("Probabilistic Polynomials and Hamming Nearest Neighbors", FOCS 2015) show: if the
-Strong Exponential Time Hypothesis is true, then for every e > 0 there is a c for which no algorithm
-finds, among N vectors on each side with c log N bits, the closest pair by Hamming distance in time
-N^(2-e).
+and R. Williams ("Probabilistic Polynomials and Hamming Nearest Neighbors", FOCS 2015) show this for
+the closest pair by Hamming distance among N vectors on each side with c log N bits. If the Strong
+Exponential Time Hypothesis is true, then for every e > 0 there is a c for which no algorithm finds
+it in time N^(2-e).
 
 This bound is conditional, and is about dimensions that grow with N. For a fixed number of
 statistics there are algorithms that take N^(2-Θ(1/d)). At d = 13 and 2 000 nodes they gain nothing.
