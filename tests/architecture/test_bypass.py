@@ -15,16 +15,16 @@ ELSEWHERE_TOO = {"pairs", "secondaries", "singles"}
 
 
 MAY_CHOOSE_LIMITS = {
-    "limits": "has the table of them",
-    "scoring": "asks them of candidates",
-    "n1": "asks those of failovers",
-    "placement": "the evaluator: which count for whom",
-    "transition.execution": "holds every step to the hard ones",
-    "planners.verify": "the verifier: shares the table, and nothing else, with what found the plan",
-    "planners.outcome": "likewise",
+    "limits": "puts the checks of all constraints in order",
+    "scoring": "checks them for candidates",
+    "n1": "checks those that failovers enforce",
+    "placement": "the evaluator: which limits apply to which instance",
+    "transition.execution": "checks every step against the hard limits",
+    "planners.verify": "the verifier: shares the table with the planner of the plan",
+    "planners.outcome": "the verifier: compares the final state with the initial one",
     "planners.restarts": "the simulation of the verifier: tests each node that takes over",
-    "planners.balance.scan": "approximates; what it proposes the evaluator confirms",
-    "planners.squeeze.headroom": "asks whether a reserve is free, which goes nowhere",
+    "planners.balance.scan": "approximates; the evaluator confirms each proposal",
+    "planners.squeeze.headroom": "checks whether a reserve is free, without placing anything",
 }
 """Package or module -> why it may choose the limits that are enforced."""
 
@@ -124,12 +124,11 @@ def _handed_on(module: str) -> set[str]:
     )
 
 
-# Tags are read in few places: everything else asks what they mean.
-
+# Tags are read in few places, which give their meaning to all others.
 
 MAY_READ = {
     "tags": "what this program's own tags mean",
-    "constraints": "likewise, of instances",
+    "constraints": "what the tags of instances mean",
     "wire": "documents are read there, storage pools by tags too",
     "sources": "text files are read and written there",
     "model.tags": "tags of clusters that give meaning to those of nodes and instances",
@@ -137,16 +136,16 @@ MAY_READ = {
     "model.instance": "where tags are kept",
     "settings": "settings may be tags",
     "engine": "asks whether any setting is a tag, to leave `settings` unloaded",
-    "transition.step": "tags to be added or removed are steps",
-    "ganeti.opcodes": "and opcodes",
-    "ganeti.jobs": "and entries",
-    "ganeti.commands": "and commands",
-    "planners.check.overview": "says which there are",
+    "transition.step": "adding and removing a tag are steps",
+    "ganeti.opcodes": "opcodes that add and remove tags",
+    "ganeti.jobs": "entries of a transition that add and remove tags",
+    "ganeti.commands": "commands that add and remove tags",
+    "planners.check.overview": "lists the tags of groups",
     "planners.reboot.reboot": "an option names tags of nodes",
-    "documents.overview": "likewise",
+    "documents.overview": "lists the tags of the cluster and of networks",
     "documents.lists": "a column of that name",
-    "placement.several.joint": "instances with the same tags can be exchanged, whatever these mean",
-    "placement.several.optimal": "likewise",
+    "placement.several.joint": "instances with equal tags are interchangeable",
+    "placement.several.optimal": "instances with equal tags are interchangeable",
 }
 """Module or package -> why it may read tags."""
 

@@ -80,15 +80,14 @@ def test_sub_packages_of_a_package_import_each_other_in_one_direction(parent: st
     assert needs == {}
 
 
-# Constructors that are written by hand take few arguments: what belongs together is a value.
-
+# Constructors take few arguments; arguments that belong together are one object.
 
 MOST = 8
 """Parameters of a constructor beside ``self``; the fields of dataclasses are not counted."""
 
 
 def parameters(constructor: ast.FunctionDef) -> int:
-    """How many arguments a caller may give."""
+    """Return the number of arguments that a caller may give."""
     found = constructor.args
     return len(found.posonlyargs) + len(found.args) + len(found.kwonlyargs) - 1
 
@@ -114,8 +113,7 @@ def test_all_kinds_of_parameters_are_counted() -> None:
     assert parameters(made) == 4
 
 
-# Small numbers have a name: no calculation brings a tolerance of its own.
-
+# Small numbers have a name: no calculation has a tolerance of its own.
 
 LARGEST = 1e-4
 """Numbers up to this, but 0, count as tolerances."""

@@ -69,8 +69,7 @@ def test_place_that_a_recipe_names_exists(title: str, file: str, symbol: str) ->
         assert f'"{symbol}"' in text, f"update the recipe for a {title}"
 
 
-# Check that README and manual name every command and option.
-
+# README and manual name every command and option.
 
 OPTIONS = sorted({name for option in COMMON for name in option.names})
 OF_COMMANDS = sorted(
