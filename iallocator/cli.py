@@ -14,7 +14,7 @@ import os
 import sys
 
 from iallocator import __version__
-from iallocator.commands import COMMANDS, check_command, find_command, run_command
+from iallocator.commands import COMMANDS, check_command, find_command
 from iallocator.deadline import Running, Stopped
 from iallocator.errors import INTERRUPTED, IallocatorError, UsageError, Voice, one_line, tell
 from iallocator.files import WholeOutput, read_file
@@ -65,6 +65,8 @@ def _run(arguments: list[str]) -> int:
         arguments = [*arguments[1:], "--help"]
     command = find_command(arguments)
     if command:
+        from iallocator.commands.start import run_command
+
         return run_command(command, arguments)
     check_command(arguments)
     settings = Settings()

@@ -7,36 +7,90 @@ row.
 
 from __future__ import annotations
 
-from iallocator import __version__
-from iallocator.commands.row import (
-    LISTS_GROUP,
-    OTHERS,
-    PLANNERS,
-    READS_ITSELF,
-    SETS_OFFLINE,
-    UNMEASURED,
-    Row,
-)
-from iallocator.errors import UsageError, Voice, cut
-from iallocator.options.parser import parse, positional_words
-from iallocator.options.settings import configuration_path
+from iallocator.errors import UsageError, cut
+from iallocator.options.parser import positional_words
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from iallocator.options.table import CommandSettings, Option
 
 __all__ = [
-    "COMMANDS", "check_command", "find_command", "options_of", "run_command", "settings_of",
+    "COMMANDS", "LISTS_GROUP", "PLANNERS", "READS_ITSELF", "SETS_OFFLINE", "UNMEASURED", "Row",
+    "check_command", "find_command", "options_of", "settings_of",
 ]  # fmt: skip
+
+PLANNERS, OTHERS = "planner_options", "other_options"
+"""The modules with the options of commands."""
+
+READS_ITSELF = "reads-itself"
+"""The function of the command reads its input; otherwise the runner reads the cluster."""
+
+SETS_OFFLINE = "sets-offline"
+"""The nodes of ``--offline`` are offline as soon as the cluster is read."""
+
+LISTS_GROUP = "lists-group"
+"""Lists of nodes and instances show only the group of ``--group``."""
+
+UNMEASURED = "unmeasured"
+"""Monitoring daemons are not asked how busy instances are."""
+
+
+class Row:
+    """A command in the table.
+
+    Attributes
+    ----------
+    summary:
+        What the command does, for the help.
+    options:
+        The module with its class of settings, which is named as the command, without hyphens.
+    module:
+        The module with the function that does its work, which is named as the command, with ``_``
+        for hyphens. It takes the `Command`, and without `READS_ITSELF` a deadline. It returns a
+        `Result`, or with the document ``plan`` or ``reboots`` a `PlanResult`, which is verified
+        before it is shown. If executions are followed, the module has a ``follower``.
+    document:
+        The type of the document that it returns: a row of `iallocator.render.RENDERERS`.
+    request:
+        The use of a request in the document: ``needed``, ``optional``, or "" if it is not read.
+    states:
+        Endings of the files that ``--save-cluster`` writes.
+    traits:
+        Some of `READS_ITSELF`, `SETS_OFFLINE`, `LISTS_GROUP` and `UNMEASURED`.
+    """
+
+    __slots__ = (
+        "document", "module", "options", "request", "states", "summary", "traits",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        summary: str,
+        options: str,
+        module: str,
+        document: str,
+        *,
+        request: str = "",
+        states: Sequence[str] = (),
+        traits: Collection[str] = (),
+    ) -> None:
+        self.summary = summary
+        self.options = options
+        self.module = module
+        self.document = document
+        self.request = request
+        self.states = states
+        self.traits = traits
+
 
 PLANNED = ("original", "planned")
 
 COMMANDS = {
     "ask": Row(
         "answer a question about any cluster, and explain the answer; change nothing",
-        OTHERS, "explain", "explanation", source=READS_ITSELF,
+        OTHERS, "explain", "explanation", traits=[READS_ITSELF],
     ),
     "balance": Row(
         "plan moves that repair violated constraints and balance the load of nodes",
@@ -68,11 +122,11 @@ COMMANDS = {
     ),
     "explain": Row(
         "explain the answer to a request",
-        OTHERS, "explain", "explanation", source=READS_ITSELF, request="needed",
+        OTHERS, "explain", "explanation", request="needed", traits=[READS_ITSELF],
     ),
     "history": Row(
         "list the calls of Ganeti that --capture stored",
-        OTHERS, "show", "calls", source=READS_ITSELF,
+        OTHERS, "show", "calls", traits=[READS_ITSELF],
     ),
     "make-room": Row(
         "plan the few moves of other instances after which a request fits",
@@ -96,7 +150,7 @@ COMMANDS = {
     ),
     "replay": Row(
         "run stored requests again, and compare with the stored answers",
-        OTHERS, "replay", "outcomes", source=READS_ITSELF,
+        OTHERS, "replay", "outcomes", traits=[READS_ITSELF],
     ),
     "report": Row(
         "write the state of a cluster as a page for a browser",
@@ -108,7 +162,7 @@ COMMANDS = {
     ),
     "snapshot": Row(
         "write clusters to files, for all planners and for htools",
-        OTHERS, "snapshot", "files", source=READS_ITSELF,
+        OTHERS, "snapshot", "files", traits=[READS_ITSELF],
     ),
     "squeeze": Row(
         "plan which nodes to power down, or which standby nodes to power on",
@@ -116,9 +170,6 @@ COMMANDS = {
     ),
 }  # fmt: skip
 """Name -> row."""
-
-UNDO = Row("", PLANNERS, "plans", "plan", states=("original", "undone"))
-"""The row for ``--undo`` of any command that plans moves: another plan, with the same options."""
 
 
 def settings_of(name: str) -> type[CommandSettings]:
@@ -175,45 +226,3 @@ def options_of(name: str) -> Sequence[Option]:
 
     own = settings_of(name).options
     return (*own, *table_of(name, own))
-
-
-def run_command(name: str, arguments: Sequence[str]) -> int:
-    """Run the command `name` with `arguments`, its own name among them; return the exit status.
-
-    Raises
-    ------
-    IallocatorError
-        If the program would end with exit status 2.
-    """
-    from iallocator.commands.common_options import rejection_of
-
-    row = COMMANDS[name]
-    settings = settings_of(name)()
-    table = options_of(name)
-    positional = parse(arguments, settings, table, rejection_of(name, table))
-    positional.remove(name)
-    if settings.version:
-        print(f"iallocator {__version__}")
-        return 0
-    if settings.help:
-        from iallocator.options.table import help_lines
-
-        lines = [f"usage: iallocator {name} {settings.usage}", "", row.summary, ""]
-        print("\n".join([*lines, *help_lines(table), ""]), end="")
-        return 0
-    if path := configuration_path(settings):
-        from iallocator.configuration import configure
-
-        files = settings.files_of(positional)
-        configure(settings, path, COMMANDS, files, name, table, rejection_of(name, table))
-    Voice.quiet = settings.quiet
-    if settings.validate:
-        from iallocator.commands.runner import validate
-
-        return validate(settings, positional, row.request, table)
-    from iallocator.commands.command import Command
-    from iallocator.commands.runner import run
-
-    if getattr(settings, "undo", ""):
-        name, row = "undo", UNDO
-    return run(Command(name, row, settings, positional))

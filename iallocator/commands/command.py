@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.commands.row import SETS_OFFLINE
+from iallocator.commands import SETS_OFFLINE
 from iallocator.constraints import relations_of
 from iallocator.deadline import Running
 from iallocator.engine import reading_for, request_in, summary
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from iallocator.aliases import Json
-    from iallocator.commands.row import Row
+    from iallocator.commands import Row
     from iallocator.commands.shared_options import Execution
     from iallocator.constraints.relations import Relations
     from iallocator.execution.queue import JobQueue

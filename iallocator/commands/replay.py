@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 
-from iallocator.commands import COMMANDS, run_command
+from iallocator.commands import COMMANDS
 from iallocator.commands.command import Result
 from iallocator.commands.common_options import only_accepted, table_of
+from iallocator.commands.start import run_command
 from iallocator.errors import shown, tell
 from iallocator.options.parser import words_of
 from iallocator.replay.cases import find_cases

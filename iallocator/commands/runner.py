@@ -9,14 +9,14 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
+from iallocator.commands import LISTS_GROUP, READS_ITSELF, UNMEASURED
 from iallocator.commands.command import Result, print_json, reject_silent_nodes
 from iallocator.commands.progress import progress_line
-from iallocator.commands.row import LISTS_GROUP, UNMEASURED
 from iallocator.deadline import Deadline, Stopped, limit_reached
 from iallocator.engine import effective_settings, reading_for
 from iallocator.errors import INTERRUPTED, IallocatorError, UsageError, cut, one_line, say, tell
 from iallocator.files import WholeOutput, check_writable, is_stdout, read_file, write_file
-from iallocator.render.renderers import PAGE, RENDERERS, TEXT, drawing_of, page_of, text_of
+from iallocator.render import PAGE, RENDERERS, TEXT, drawing_of, page_of, text_of
 from iallocator.sources import document_path, load, named, substitute
 
 TYPE_CHECKING = False
@@ -60,7 +60,8 @@ def run(command: Command) -> int:
 
         return resume(settings, again, command.follower)
     try:
-        found: Result = _find(command, work) if command.row.source else work(command)
+        reads_itself = READS_ITSELF in command.row.traits
+        found: Result = work(command) if reads_itself else _find(command, work)
     except Stopped:
         if command.partial is None:
             return INTERRUPTED

@@ -1,1 +1,78 @@
-"""Show documents as text, pages for a browser, and drawings."""
+"""Show documents as text, pages for a browser, and drawings: the table of renderers.
+
+A renderer is a function for one type of document and one medium. Renderers for text and pages take
+the document, the facts that the medium shows beside it (plain data from `iallocator.documents` or
+from the command), and the page to which they add. The module of a renderer is loaded when it is
+needed. Every document is written as JSON in the same way.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from iallocator.aliases import Json
+
+__all__ = ["DRAWING", "PAGE", "RENDERERS", "TEXT", "drawing_of", "page_of", "text_of"]
+
+TEXT, PAGE, DRAWING = "text", "page", "drawing"
+"""Text for people, a page for a browser, and the steps as SVG or DOT."""
+
+PLAN = {TEXT: "plan:plan", PAGE: "page.plan_page:plan", DRAWING: "drawing:graph"}
+
+RENDERERS = {
+    "calls": {TEXT: "listings:calls"},
+    "capacity": {TEXT: "capacity:capacity", PAGE: "page.capacity_page:capacity"},
+    "check": {TEXT: "checkup:check", PAGE: "page.check_page:check"},
+    "cluster": {TEXT: "listings:cluster"},
+    "constraints": {TEXT: "listings:constraints"},
+    "explanation": {
+        TEXT: "explained:explanation",
+        PAGE: "page.explain_page:explanation",
+        DRAWING: "drawing:graph",
+    },
+    "files": {TEXT: "listings:files"},
+    "health": {PAGE: "page.check_page:report"},
+    "outcomes": {TEXT: "listings:outcomes"},
+    "plan": PLAN,
+    "reboots": {**PLAN, TEXT: "plan:reboots"},
+    "repairs": {TEXT: "plan:repairs", PAGE: "page.plan_page:repairs"},
+    "settings": {TEXT: "listings:settings"},
+}
+"""Type of a document -> medium -> module of `iallocator.render` and function."""
+
+
+def _renderer_of(kind: str, medium: str) -> Any:
+    """Load the renderer for documents of the type `kind`."""
+    from importlib import import_module
+
+    module, _, function = RENDERERS[kind][medium].partition(":")
+    return getattr(import_module(f"iallocator.render.{module}"), function)
+
+
+def text_of(kind: str, document: Json, facts: Json) -> str:
+    """Return a document of the type `kind` as text."""
+    import sys
+
+    from iallocator.render.table import Page, wants_colour
+
+    page = Page(wants_colour(sys.stdout))
+    _renderer_of(kind, TEXT)(document, facts, page)
+    page.say_left_out()
+    return page.text()
+
+
+def page_of(kind: str, document: Json, facts: Json) -> str:
+    """Return a document of the type `kind` as HTML."""
+    from iallocator.render.page.view import PageView, html_of
+
+    page = PageView(facts["cluster"])
+    _renderer_of(kind, PAGE)(document, facts, page)
+    return html_of(page)
+
+
+def drawing_of(kind: str, transition: Json, path: str) -> str:
+    """Return the steps of a document of the type `kind`: SVG if `path` ends so, otherwise DOT."""
+    drawing: str = _renderer_of(kind, DRAWING)(transition, path)
+    return drawing

@@ -7,7 +7,7 @@ from importlib import import_module
 import pytest
 
 from iallocator.commands import COMMANDS, settings_of
-from iallocator.render.renderers import DRAWING, PAGE, RENDERERS, TEXT
+from iallocator.render import DRAWING, PAGE, RENDERERS, TEXT
 
 MEDIA = {"json": TEXT, "html": PAGE, "graph": DRAWING}
 """Attribute of the settings -> the medium that its option asks for, or leaves out."""

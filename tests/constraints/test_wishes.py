@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from iallocator.commands import run_command
+from iallocator.commands.start import run_command
 from tests import builders
 from tests.builders import Json
 from tests.command import respond

@@ -16,7 +16,7 @@ from iallocator.explain.explanation import Decision, Explanation
 from iallocator.explain.survey import counted
 from iallocator.options.parser import parse
 from iallocator.options.table import COMMON
-from iallocator.render.renderers import text_of
+from iallocator.render import text_of
 from tests.builders import Json, allocate, as_bytes, cluster, instance
 from tests.conformance.documents import document
 from tests.seeds import seeds

@@ -21,7 +21,7 @@ from iallocator.planners.capacity import fill
 from iallocator.planners.capacity.instance_size import Size
 from iallocator.planners.capacity.site import CapacityState
 from iallocator.planners.capacity.tiered import Rejections
-from iallocator.render.renderers import text_of
+from iallocator.render import text_of
 from iallocator.sources.writer import write_text
 from iallocator.wire.document import cluster_policy, read_cluster
 from iallocator.wire.reading import Reading

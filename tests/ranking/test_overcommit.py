@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from iallocator.commands import run_command
+from iallocator.commands.start import run_command
 from tests.builders import Json, allocate, as_bytes, cluster, instance
 from tests.command import respond
 

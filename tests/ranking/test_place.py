@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from iallocator.cli import answer, main
-from iallocator.commands import run_command
+from iallocator.commands.start import run_command
 from iallocator.errors import UsageError
 from iallocator.limits.node import HARD_LIMITS, PRIMARY, SECONDARY, checks_for
 from iallocator.model.node_view import NodeView, capacities

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from iallocator.commands import run_command
+from iallocator.commands.start import run_command
 from tests.builders import Json, as_bytes, cluster, instance
 
 pytest.importorskip("highspy")

@@ -154,7 +154,7 @@ def test_explain_reports_the_transition() -> None:
     """The steps are in a table with their dependencies."""
     from iallocator.explain.explain import explain
     from iallocator.options.settings import Settings
-    from iallocator.render.renderers import text_of
+    from iallocator.render import text_of
 
     held = {
         "first": instance("node1", "node2", memory=6000),

@@ -1,0 +1,59 @@
+"""Start a command: complete its settings, then show its help, check its input, or run it."""
+
+from __future__ import annotations
+
+from iallocator import __version__
+from iallocator.commands import COMMANDS, PLANNERS, Row, options_of, settings_of
+from iallocator.commands.common_options import rejection_of
+from iallocator.errors import Voice
+from iallocator.options.parser import parse
+from iallocator.options.settings import configuration_path
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["run_command"]
+
+UNDO = Row("", PLANNERS, "plans", "plan", states=("original", "undone"))
+"""The row for ``--undo`` of any command that plans moves: another plan, with the same options."""
+
+
+def run_command(name: str, arguments: Sequence[str]) -> int:
+    """Run the command `name` with `arguments`, its own name among them; return the exit status.
+
+    Raises
+    ------
+    IallocatorError
+        If the program would end with exit status 2.
+    """
+    row = COMMANDS[name]
+    settings = settings_of(name)()
+    table = options_of(name)
+    positional = parse(arguments, settings, table, rejection_of(name, table))
+    positional.remove(name)
+    if settings.version:
+        print(f"iallocator {__version__}")
+        return 0
+    if settings.help:
+        from iallocator.options.table import help_lines
+
+        lines = [f"usage: iallocator {name} {settings.usage}", "", row.summary, ""]
+        print("\n".join([*lines, *help_lines(table), ""]), end="")
+        return 0
+    if path := configuration_path(settings):
+        from iallocator.configuration import configure
+
+        files = settings.files_of(positional)
+        configure(settings, path, COMMANDS, files, name, table, rejection_of(name, table))
+    Voice.quiet = settings.quiet
+    if settings.validate:
+        from iallocator.commands.runner import validate
+
+        return validate(settings, positional, row.request, table)
+    from iallocator.commands.command import Command
+    from iallocator.commands.runner import run
+
+    if getattr(settings, "undo", ""):
+        name, row = "undo", UNDO
+    return run(Command(name, row, settings, positional))
