@@ -1,10 +1,8 @@
 """The command line: arguments in, exit status out.
 
-With `iallocator.explain`, this is the only code that prints. Exit status 0: a response is on
-stdout, whether the request can be satisfied or not. 1: stdout could not be written. 2: the command
-line or the document is invalid; one line on stderr has the reason (with --validate, one line per
-problem). 130: the run was interrupted; if a search was, there is a response that is at least as
-good as without that search.
+`iallocator.commands.usage.exit_statuses` describes the statuses. With 2, one line on stderr has the
+reason (with --validate, one line per problem). With 130, there is a response if the signal came
+during a search; it is at least as good as without that search.
 """
 
 from __future__ import annotations

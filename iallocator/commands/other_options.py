@@ -207,12 +207,7 @@ class RepairForms(CommandSettings):
 
 
 class Repair(RepairForms, Execution):
-    """The options of ``iallocator repair``.
-
-    Run the command regularly, as harep: each time it looks at the jobs of pending repairs, then at
-    what is broken, and stores the state of repairs in tags of the instances.  With ``-X`` it
-    executes repairs as every plan, with a journal, and waits for them.
-    """
+    """The options of ``iallocator repair``."""
 
     allow: str = option(
         "--allow",
@@ -282,7 +277,7 @@ class Show(CommandSettings):
 
 
 class Snapshot(CommandSettings):
-    """The options of ``iallocator snapshot``; exit status 2: some clusters could not be written."""
+    """The options of ``iallocator snapshot``."""
 
     usage = "[OPTIONS] [FILE|-t FILE|-L|-m ADDRESS...]"
 

@@ -266,10 +266,7 @@ class Place(Planning):
 
 
 class Reboot(Planning):
-    """The options of ``iallocator reboot``.
-
-    Without ``--json`` or ``-C`` the groups are written as hroller writes them.
-    """
+    """The options of ``iallocator reboot``."""
 
     boot_timeout: float = BOOT
     offline: Sequence[str] = OFFLINE

@@ -1,13 +1,21 @@
-"""Describe each command for its help, its man page and its page in the manual.
+"""Describe each command for its page in the manual, from which its man page is made.
 
-The names of files in the examples are those of ``docs/examples``. The manual runs the examples.
+A page begins with the summary in the table of commands; the details here follow it. The files in
+the examples are those of ``docs/examples``. The manual runs the examples.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["USAGE", "Example", "Usage", "exit_statuses"]
+from iallocator.commands import COMMANDS, UNMEASURED, options_of
+from iallocator.options.table import COMMON, Option
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["USAGE", "Example", "Usage", "description", "exit_statuses"]
 
 
 class Example(NamedTuple):
@@ -18,40 +26,33 @@ class Example(NamedTuple):
 
 
 class Usage(NamedTuple):
-    """What a person has to know about a command besides its options.
+    """What a person has to know about a command besides its summary and its options.
 
     Attributes
     ----------
-    description:
-        Paragraphs, separated by empty lines.
+    details:
+        What the summary does not say: paragraphs, separated by empty lines; "" for nothing.
     wrong:
-        The meaning of exit status 1; "" if the command never exits with it.
+        The meaning of exit status 1, beside the causes in `exit_statuses`; "" for no other cause.
     examples:
         Two command lines.
     unfinished:
         The meaning of exit status 3; "" if the command never exits with it.
     """
 
-    description: str
+    details: str
     wrong: str
     examples: tuple[Example, Example]
     unfinished: str = ""
 
 
-PLAN_FAILED = (
-    "the plan, or the part of a group, breaks a limit and was cut or left out; with -X: something "
-    "was not executed"
-)
-"""Exit status 1 of every planner."""
-
-DONE = "done; a plan can be empty, and a request can be rejected: the output says so"
+PLAN_FAILED = "The plan, or a part of it, failed its check and was left out."
+"""Exit status 1 of most planners."""
 
 USAGE = {
     "ask": Usage(
-        "Answers a question about any cluster as Ganeti would ask it, and explains the answer. "
-        "Nothing is changed.\n\n"
-        "The questions are: allocate an instance, evacuate nodes, relocate an instance, and move "
-        "instances to other groups (change-group).",
+        "The questions are those of Ganeti: allocate an instance, evacuate nodes, relocate an "
+        "instance, and move instances to other groups (change-group).",
         "",
         (
             Example(
@@ -65,8 +66,8 @@ USAGE = {
         ),
     ),
     "balance": Usage(
-        "Plans moves that repair violated hard constraints, and then lower the cluster score. The "
-        "plan ends when no move lowers the score further, or at a limit.\n\n"
+        "The plan repairs violated hard constraints first. Then it lowers the cluster score, until "
+        "no move lowers the score further, or a limit is reached.\n\n"
         "Without -G, the group with the worst score is balanced. Every plan is checked against "
         "all limits before it is printed.",
         PLAN_FAILED,
@@ -82,8 +83,7 @@ USAGE = {
         ),
     ),
     "balance-groups": Usage(
-        "Plans moves between groups that share external storage, so that the groups are equally "
-        "loaded. A tag iallocator:inter-group:no of the cluster forbids it.",
+        "A tag iallocator:inter-group:no of the cluster forbids it.",
         PLAN_FAILED,
         (
             Example(
@@ -97,9 +97,9 @@ USAGE = {
         ),
     ),
     "capacity": Usage(
-        "Computes how many more instances fit, with N+1 kept: instances of the standard size of "
-        "the policy, and instances in tiers, the largest first.",
-        "no online node accepts instances",
+        "The instances have the standard size of the policy, or the sizes of tiers, the largest "
+        "first.",
+        "There are no online nodes for the instances.",
         (
             Example("capacity cluster.json", "Report what fits."),
             Example(
@@ -109,10 +109,10 @@ USAGE = {
         ),
     ),
     "check": Usage(
-        "Reports what is wrong with a cluster: failures of nodes that are not tolerated, violated "
-        "constraints, instances on nodes that are not online, and instances outside the policy. "
-        "If something is wrong, it also reports what balancing would repair.",
-        "something is wrong with the cluster",
+        "It reports failures of nodes that are not tolerated, violated constraints, instances on "
+        "nodes that are not online, and instances outside the policy. If something is wrong, it "
+        "also reports what balancing would repair.",
+        "Something is wrong with the cluster.",
         (
             Example("check cluster.json", "Check a cluster."),
             Example(
@@ -120,12 +120,11 @@ USAGE = {
                 "Check what would be wrong without a node.",
             ),
         ),
-        unfinished="nothing wrong was found, but the time limit ended the check before all "
-        "failures were analysed",
+        unfinished="Nothing wrong was found, but the time limit ended the check before all "
+        "failures were analysed.",
     ),
     "compress": Usage(
-        "Finds whole groups that can be emptied, and plans the moves that empty the group that "
-        "gives back the most free capacity.",
+        "The plan empties the group that gives back the most free capacity.",
         PLAN_FAILED,
         (
             Example("compress -t racks.data", "Find a group that can be emptied."),
@@ -136,9 +135,8 @@ USAGE = {
         ),
     ),
     "config": Usage(
-        "Shows the effective settings, and the origin of each: the command line, the request, "
-        "tags, the configuration file, or the default. It also checks the whole configuration "
-        "file.",
+        "The origin is the command line, the request, tags, the configuration file, or the "
+        "default. The command also checks the whole configuration file.",
         "",
         (
             Example("config --n1 strict cluster.json", "Show the effective settings."),
@@ -149,7 +147,7 @@ USAGE = {
         ),
     ),
     "constraints": Usage(
-        "Lists everything that restricts where instances can run, with its strength and origin.",
+        "The list has everything that restricts where instances can run, with its strength.",
         "",
         (
             Example("constraints cluster.json", "List all constraints."),
@@ -157,8 +155,8 @@ USAGE = {
         ),
     ),
     "explain": Usage(
-        "Answers a request, and explains the answer: the statistics that decided, and for every "
-        "rejected node the resource that is short, and by how much.",
+        "The explanation has the statistics that decided, and for every rejected node the resource "
+        "that is short, and by how much.",
         "",
         (
             Example("explain --brief request.json", "Show the decision."),
@@ -169,7 +167,7 @@ USAGE = {
         ),
     ),
     "history": Usage(
-        "Lists the calls of Ganeti that --capture stored in a folder.",
+        "",
         "",
         (
             Example("history calls", "List all captured calls."),
@@ -177,9 +175,9 @@ USAGE = {
         ),
     ),
     "make-room": Usage(
-        "Plans the smallest number of moves of other instances after which a rejected request "
-        "can be satisfied.",
-        "no such moves were found, or the plan breaks a limit",
+        "The plan has the smallest number of moves after which a rejected request can be "
+        "satisfied.",
+        f"No moves were found after which the request fits. {PLAN_FAILED}",
         (
             Example(
                 "make-room full.json",
@@ -192,7 +190,7 @@ USAGE = {
         ),
     ),
     "place": Usage(
-        "Places all instances of a cluster again by a strategy of Pacemaker, and plans the moves.",
+        "The plan moves each instance to the node that the strategy chooses.",
         PLAN_FAILED,
         (
             Example(
@@ -206,9 +204,9 @@ USAGE = {
         ),
     ),
     "reboot": Usage(
-        "Groups the nodes that can be rebooted at the same time, and plans the moves away from "
-        "them and back.",
-        "a node is in no group, or its reboot breaks a limit; stderr says which",
+        "The nodes of one group can be rebooted at the same time. Without --json or -C, the groups "
+        "are written as hroller writes them.",
+        f"A node is in no group. {PLAN_FAILED}",
         (
             Example("reboot --master b3 -t racks.data", "Group the nodes as hroller does."),
             Example(
@@ -218,8 +216,7 @@ USAGE = {
         ),
     ),
     "redistribute": Usage(
-        "Plans moves of instances out of groups with offline nodes, or with nodes that fail N+1, "
-        "so that every group is healthy.",
+        "Instances leave groups with offline nodes, or with nodes that fail N+1.",
         PLAN_FAILED,
         (
             Example(
@@ -233,10 +230,11 @@ USAGE = {
         ),
     ),
     "repair": Usage(
-        "Repairs instances with offline nodes, as far as their tags, or --allow, allow it. "
-        "It stores the state of each repair in tags, and continues from there at the next run.",
-        "an administrator has to repair an instance: a repair failed, is not allowed, or is "
-        "impossible",
+        "The option --allow allows more than the tags. Run the command regularly, as harep: it "
+        "stores the state of each repair in tags, and continues from there at the next run. With "
+        "-X it executes the repairs with a journal, and waits for them.",
+        "An administrator has to repair an instance: a repair failed, is not allowed, or is "
+        "impossible.",
         (
             Example("repair dead.json", "Show what is broken, and what would repair it."),
             Example(
@@ -246,15 +244,15 @@ USAGE = {
         ),
     ),
     "replay": Usage(
-        "Runs stored requests and commands again, and compares the answers with the stored ones.",
-        "an answer differs from the stored answer, or there is none",
+        "The requests and commands are those of stored cases, or of captured calls.",
+        "An answer differs from the stored answer, or there is none.",
         (
             Example("replay calls", "Answer all captured calls again."),
             Example("replay calls#1", "Answer one captured call again."),
         ),
     ),
     "report": Usage(
-        "Writes the state of a cluster as a page for a browser.",
+        "",
         "",
         (
             Example("report --html page.html cluster.json", "Write a page."),
@@ -263,7 +261,7 @@ USAGE = {
         ),
     ),
     "show": Usage(
-        "Shows a cluster: groups, networks, statistics of the score, nodes and instances.",
+        "The statistics are those of the score.",
         "",
         (
             Example("show cluster.json", "Show groups and statistics."),
@@ -274,7 +272,8 @@ USAGE = {
         ),
     ),
     "snapshot": Usage(
-        "Writes clusters as files that every planner, and htools, can read.",
+        "If some of several clusters cannot be read, the others are written, and the exit status "
+        "is 2.",
         "",
         (
             Example("snapshot cluster.json", "Write a cluster in the text format of htools."),
@@ -285,7 +284,7 @@ USAGE = {
         ),
     ),
     "squeeze": Usage(
-        "Plans which nodes can be emptied and powered down, or which standby nodes to power on.",
+        "A node is emptied before it is powered down.",
         PLAN_FAILED,
         (
             Example(
@@ -302,14 +301,34 @@ USAGE = {
 """Command -> its description."""
 
 
+def description(command: str) -> str:
+    """Return the description of `command`: paragraphs, separated by empty lines."""
+    summary = COMMANDS[command].summary
+    return f"{summary[0].upper()}{summary[1:]}.\n\n{USAGE[command].details}".strip()
+
+
 def exit_statuses(command: str) -> dict[str, str]:
-    """Return the meaning of each exit status of `command`, in the order of the statuses."""
-    usage = USAGE[command]
+    """Return each exit status of `command` and its meaning; of the program for a request if ""."""
+    wrong, unfinished, measured = "", "", True
+    table: Sequence[Option] = COMMON
+    if command:
+        _, wrong, _, unfinished = USAGE[command]
+        table = options_of(command)
+        measured = UNMEASURED not in COMMANDS[command].traits
+    targets = {option.target for option in table}
+    causes = [wrong] if wrong else []
+    if "execute" in targets:
+        causes.append("With -X: something was not executed.")
+    if "undo" in targets:
+        causes.append("With --undo: an instance stays where it is.")
+    if measured and "exit_on_missing_mond_data" in targets:
+        causes.append("With --exit-on-missing-mond-data: the report of a daemon is missing.")
     meanings = {
-        "0": DONE,
-        "1": usage.wrong,
-        "2": "the command line or the input is not valid; stderr says what is wrong",
-        "3": usage.unfinished,
-        "130, 143": "interrupted by SIGINT or SIGTERM; the results until then are printed",
+        "0": "Done. A plan can be empty, and a request can be rejected: the output says so.",
+        "1": " ".join([*causes, "Standard output cannot be written."]),
+        "2": "The command line or the input is not valid, or a cluster cannot be read; "
+        "stderr says what is wrong.",
+        "3": unfinished,
+        "130, 143": "Interrupted by SIGINT or SIGTERM; the results until then are printed.",
     }
     return {status: meaning for status, meaning in meanings.items() if meaning}

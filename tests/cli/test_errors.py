@@ -255,3 +255,22 @@ def test_print_commands_to_a_file_by_the_short_option(tmp_path: Path) -> None:
     target = tmp_path / "plan.sh"
     assert main(["balance", f"-C={target}", "-t", str(TEXT)]) == 0
     assert target.read_text().startswith("#!/bin/sh")
+
+
+def test_number_that_json_cannot_hold_ends_with_its_place(
+    document: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Capture
+) -> None:
+    """A foreign member has 1e400, or a computed statistic is NaN: one line names the place."""
+    whole = Path(document).read_text().rstrip().removesuffix("}")
+    path = tmp_path / "large.json"
+    path.write_text(f'{whole}, "other": {{"a": [1, 1e400]}}}}')
+    overview = "iallocator.documents.overview.overview"
+    monkeypatch.setattr(overview, lambda *_: {"terms": [{"value": float("nan")}]})
+    expected = "expected a number that a float can hold, got one that is too large"
+    for words, place in (
+        (["snapshot", "--form", "json", str(path)], "other/a/1"),
+        (["show", "--json", document], "terms/0/value"),
+    ):
+        assert main(words) == 2
+        said = capsys.readouterr()
+        assert (said.out, said.err) == ("", f"iallocator: {place}: {expected}\n")

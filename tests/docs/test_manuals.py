@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from iallocator.commands import COMMANDS, options_of
-from iallocator.commands.usage import USAGE, exit_statuses
+from iallocator.commands.usage import description, exit_statuses
 from iallocator.options.table import COMMON
 
 ROOT = Path(__file__).parents[2]
@@ -76,8 +76,8 @@ def test_page_of_a_command_names_each_of_its_options(command: str, pages: dict[s
 
 def test_description_of_a_command_names_no_module() -> None:
     """Names of modules and functions mean nothing to an administrator."""
-    for name, usage in USAGE.items():
-        assert not re.findall(r"[a-z]+[_.][a-z_.]+\b(?<!\.)", usage.description), name
+    for name in COMMANDS:
+        assert not re.findall(r"[a-z]+[_.][a-z_.]+\b(?<!\.)", description(name)), name
 
 
 @pytest.mark.skipif(not shutil.which("groff"), reason="groff is not installed")
