@@ -176,7 +176,7 @@ class Check:
     fails:
         ``(before, after, instance)`` -> where the limit is broken.
     words:
-        The function of `iallocator.constraints.words` that says what a person wants to know.
+        The function of `iallocator.constraints.words` that returns the numbers of a rejection.
     soft:
         Whether it may be ignored on request.
     local:
@@ -223,7 +223,7 @@ class Check:
         self.no_worse = when.no_worse
 
     def numbers(self, before: NodeView, after: NodeView, instance: Instance) -> str:
-        """What a person wants to know of one node where it fails."""
+        """Return the numbers of one node that fails the check, in words."""
         from iallocator.constraints import words
 
-        return str(getattr(words, self.words)(before, after, instance))
+        return str(getattr(words, self.words)(before, after, instance, self.later))

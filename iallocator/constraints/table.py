@@ -121,7 +121,7 @@ class AccessCheck(Check):
         return False if a.at is None else a.at.bars(i, self._by)
 
     def numbers(self, before: NodeView, after: NodeView, instance: Instance) -> str:
-        """Return the reason for the rejection, as text for people."""
+        """Return what the node does not have or do, in words."""
         return "" if after.at is None else after.at.why(instance, self._by)
 
 
@@ -385,7 +385,7 @@ _WITH_RESERVE, _TO_TAKE_OVER = " (failover reserve included)", " (for a failover
 _MEMORY_LIMIT = NodeLimit((
     Check("FailMem", lambda b, a, i: a.memory <= 0, "memory",
           Lack(FREE_MEMORY, "memory", lambda b, a, i: 1 - a.memory, resource=_MEMORY)),
-    Check("FailMem", lambda b, a, i: a.memory_later <= 0, "memory_later",
+    Check("FailMem", lambda b, a, i: a.memory_later <= 0, "memory",
           Lack(FREE_MEMORY, "memory", lambda b, a, i: 1 - a.memory_later), when=When(later=True)),
 ))  # fmt: skip
 
@@ -401,7 +401,7 @@ def _disk_limit() -> NodeLimit:
 
     def later(soft: bool) -> tuple[Check, ...]:
         return (
-            Check("FailDisk", lambda b, a, i: a.disk_later <= 0, "less_disk_later",
+            Check("FailDisk", lambda b, a, i: a.disk_later <= 0, "disk",
                   Lack(DISK_SPACE, "disk", lambda b, a, i: 1 - a.disk_later),
                   FREE_DISK, When(soft=soft, later=True)),
             Check("FailDisk", lambda b, a, i: a.disk_later < a.disk_reserve, "disk_reserve",
@@ -433,7 +433,7 @@ def _own_spindles_limit() -> NodeLimit:
         return (
             unknown(soft=soft, later=True),
             Check("FailSpindles", lambda b, a, i: a.exclusive * (a.free_spindles_later < 0) > 0,
-                  "own_spindles_later",
+                  "own_spindles",
                   Lack(OWN_SPINDLES, "spindles", lambda b, a, i: -a.free_spindles_later),
                   EXCLUSIVE_STORAGE, When(soft=soft, later=True)),
         )  # fmt: skip
@@ -447,7 +447,7 @@ def _spindle_ratio(soft: bool) -> tuple[Check, ...]:
               Lack(SHARED_SPINDLES, "spindle_use", lambda b, a, i: a.spindles - a.high_spindles,
                    resource=_SPINDLES_IN_USE),
               LOCAL_DISKS, When(soft=soft, forced=False)),
-        Check("FailDisk", lambda b, a, i: a.spindles_later > a.high_spindles, "spindles_later",
+        Check("FailDisk", lambda b, a, i: a.spindles_later > a.high_spindles, "spindles",
               Lack(SHARED_SPINDLES, "spindle_use",
                    lambda b, a, i: a.spindles_later - a.high_spindles),
               LOCAL_DISKS, When(soft=soft, later=True)),
@@ -459,7 +459,7 @@ _FAILOVER_LIMIT = NodeLimit(secondary=(
           Lack(FREE_MEMORY, "takeover_memory", lambda b, a, i: i.takeover_memory - b.memory + 1,
                _TO_TAKE_OVER),
           when=SOFT),
-    Check("FailMem", lambda b, a, i: i.takeover_memory >= b.memory_later, "failover_later",
+    Check("FailMem", lambda b, a, i: i.takeover_memory >= b.memory_later, "failover",
           Lack(FREE_MEMORY, "takeover_memory",
                lambda b, a, i: i.takeover_memory - b.memory_later + 1,
                _TO_TAKE_OVER),
@@ -493,7 +493,7 @@ _CPU_RATIO = NodeLimit((
           Lack(VCPUS, "vcpus", lambda b, a, i: a.cpus - a.vcpu_ratio * a.total_cpus,
                resource=_CPUS),
           when=SOFT),
-    Check("FailCPU", lambda b, a, i: a.cpus_later / a.total_cpus > a.vcpu_ratio, "cpus_later",
+    Check("FailCPU", lambda b, a, i: a.cpus_later / a.total_cpus > a.vcpu_ratio, "cpus",
           Lack(VCPUS, "vcpus", lambda b, a, i: a.cpus_later - a.vcpu_ratio * a.total_cpus),
           when=When(soft=True, later=True)),
 ))  # fmt: skip

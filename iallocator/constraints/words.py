@@ -1,8 +1,9 @@
-"""The words of constraints, with the numbers, and amounts as people write them.
+"""The words of constraints, with the numbers, and amounts with their units.
 
-The functions for limits have the node before and after the instance came, and the instance. They
-return what the instance needs, and what the node has. `policy_breach` names the first bound of
-each interval of a policy that an instance breaks.
+Each limit has one function. Its parameters are the node before and after the instance came, the
+instance, and whether forthcoming instances count. It returns what the instance needs, and what the
+node has. `policy_breach` names the first bound of each interval of a policy that an instance
+violates.
 """
 
 from __future__ import annotations
@@ -14,18 +15,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from iallocator.model.instance import Instance
-    from iallocator.model.node_view import NodeView, Quantity
+    from iallocator.model.node_view import NodeView
     from iallocator.model.policy import Interval, Policy, Spec
 
 __all__ = [
-    "cpus", "cpus_later", "disk", "disk_reserve", "failover", "failover_later", "less_disk_later",
-    "memory", "memory_later", "n1", "own_spindles", "own_spindles_later", "policy_breach",
-    "quantity", "spindles", "spindles_later", "tags", "unknown_spindles",
+    "cpus", "disk", "disk_reserve", "failover", "memory", "n1", "own_spindles", "policy_breach",
+    "quantity", "spindles", "tags", "unknown_spindles",
 ]  # fmt: skip
 
-
-LATER = " with forthcoming instances"
-
+SOME_MUST_REMAIN = ", and some must remain"
 
 SINGULAR = {
     "virtual cpus": "virtual cpu", "cpus": "cpu", "spindles": "spindle",
@@ -51,91 +49,64 @@ def quantity(amount: float, unit: str) -> str:
     return f"{amount:.2f}".rstrip("0").rstrip(".") + f" {unit}"
 
 
-def memory(b: NodeView, a: NodeView, i: Instance) -> str:
-    return f"needs {i.memory} MiB memory, {b.memory:.12g} free, and some must remain"
+def memory(b: NodeView, a: NodeView, i: Instance, later: bool) -> str:
+    free = b.memory_later if later else b.memory
+    return f"needs {i.memory} MiB memory, {free:.12g} free{_when(later) or SOME_MUST_REMAIN}"
 
 
-def memory_later(b: NodeView, a: NodeView, i: Instance) -> str:
-    return f"needs {i.memory} MiB memory, {b.memory_later:.12g} free{LATER}"
+def disk(b: NodeView, a: NodeView, i: Instance, later: bool) -> str:
+    free = b.disk_later if later else b.disk
+    return f"needs {i.disk} MiB disk, {free:.12g} free{_when(later) or SOME_MUST_REMAIN}"
 
 
-def disk(b: NodeView, a: NodeView, i: Instance) -> str:
-    return f"needs {i.disk} MiB disk, {b.disk:.12g} free, and some must remain"
-
-
-def less_disk_later(b: NodeView, a: NodeView, i: Instance) -> str:
-    return f"needs {i.disk} MiB disk, {b.disk_later:.12g} free{LATER}"
-
-
-def disk_reserve(b: NodeView, a: NodeView, i: Instance) -> str:
+def disk_reserve(b: NodeView, a: NodeView, i: Instance, later: bool) -> str:
     return f"would leave {a.disk:.12g} MiB of disk, {a.disk_reserve:.12g} are to be kept free"
 
 
-def unknown_spindles(b: NodeView, a: NodeView, i: Instance) -> str:
+def unknown_spindles(b: NodeView, a: NodeView, i: Instance, later: bool) -> str:
     return "has exclusive storage, and a disk of the instance does not say its spindles"
 
 
-def own_spindles(b: NodeView, a: NodeView, i: Instance) -> str:
-    return _lacks_own_spindles(i, b.free_spindles)
-
-
-def own_spindles_later(b: NodeView, a: NodeView, i: Instance) -> str:
-    return _lacks_own_spindles(i, b.free_spindles_later, LATER)
-
-
-def _lacks_own_spindles(i: Instance, free: Quantity, when: str = "") -> str:
+def own_spindles(b: NodeView, a: NodeView, i: Instance, later: bool) -> str:
+    free = b.free_spindles_later if later else b.free_spindles
     noun = "spindle" if i.spindles == 1 else "spindles"
-    return f"needs {i.spindles} {noun} of its own, {free:.12g} free{when}"
+    return f"needs {i.spindles} {noun} of its own, {free:.12g} free{_when(later)}"
 
 
-def spindles(b: NodeView, a: NodeView, i: Instance) -> str:
-    return _too_many_spindles(a, a.spindles)
+def spindles(b: NodeView, a: NodeView, i: Instance, later: bool) -> str:
+    used = a.spindles_later if later else a.spindles
+    return (
+        f"spindles in use{_when(later)} would be {used:.12g}, "
+        f"the policy allows {a.high_spindles:.12g}"
+    )
 
 
-def spindles_later(b: NodeView, a: NodeView, i: Instance) -> str:
-    return _too_many_spindles(a, a.spindles_later, LATER)
-
-
-def _too_many_spindles(a: NodeView, used: Quantity, when: str = "") -> str:
-    return f"spindles in use{when} would be {used:.12g}, the policy allows {a.high_spindles:.12g}"
-
-
-def n1(b: NodeView, a: NodeView, i: Instance) -> str:
+def n1(b: NodeView, a: NodeView, i: Instance, later: bool) -> str:
     return (
         f"{a.memory:.12g} MiB memory would remain free, "
         f"{a.reserved:.12g} are reserved for failovers"
     )
 
 
-def cpus(b: NodeView, a: NodeView, i: Instance) -> str:
-    return _over_ratio(a, a.cpus)
-
-
-def cpus_later(b: NodeView, a: NodeView, i: Instance) -> str:
-    return _over_ratio(a, a.cpus_later, LATER)
-
-
-def _over_ratio(a: NodeView, used: Quantity, when: str = "") -> str:
+def cpus(b: NodeView, a: NodeView, i: Instance, later: bool) -> str:
+    used = a.cpus_later if later else a.cpus
     return (
-        f"virtual cpus in use{when} would be {used:.12g}, {round(a.total_cpus)} cpus at ratio "
-        f"{a.vcpu_ratio:.12g} allow {a.vcpu_ratio * a.total_cpus:.12g}"
+        f"virtual cpus in use{_when(later)} would be {used:.12g}, {round(a.total_cpus)} cpus at "
+        f"ratio {a.vcpu_ratio:.12g} allow {a.vcpu_ratio * a.total_cpus:.12g}"
     )
 
 
-def tags(b: NodeView, a: NodeView, i: Instance) -> str:
+def tags(b: NodeView, a: NodeView, i: Instance, later: bool) -> str:
     return f"holds a primary with one of its exclusion tags ({', '.join(i.exclusion)})"
 
 
-def failover(b: NodeView, a: NodeView, i: Instance) -> str:
-    return _no_takeover(i, b.memory)
+def failover(b: NodeView, a: NodeView, i: Instance, later: bool) -> str:
+    free = b.memory_later if later else b.memory
+    return f"could not take over its {i.takeover_memory} MiB memory, {free:.12g} free{_when(later)}"
 
 
-def failover_later(b: NodeView, a: NodeView, i: Instance) -> str:
-    return _no_takeover(i, b.memory_later, LATER)
-
-
-def _no_takeover(i: Instance, free: Quantity, when: str = "") -> str:
-    return f"could not take over its {i.takeover_memory} MiB memory, {free:.12g} free{when}"
+def _when(later: bool) -> str:
+    return " with forthcoming instances" if later else ""
 
 
 def policy_breach(policy: Policy, instance: Instance, exclusive: bool) -> str:

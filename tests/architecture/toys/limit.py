@@ -52,7 +52,7 @@ PLACES: Changes = {
     ),
     ("iallocator/constraints/words.py", "memory"): (
         "def memory(b",
-        """def primaries(b: NodeView, a: NodeView, i: Instance) -> str:
+        """def primaries(b: NodeView, a: NodeView, i: Instance, later: bool) -> str:
     return f"is the primary of {b.primaries:.12g} instances, {a.most_primaries:.12g} are allowed"
 
 
