@@ -134,7 +134,9 @@ class FailureTolerance:
         self._watches: dict[int, FailureWatch] = {}
         self._exact_search: ExactSearch | None = None
         self._refuters: dict[tuple[int, float, bool], Failure] = {}  # by primary, MiB, local disks
-        self._rejections: dict[tuple[str, Nodes, Nodes], Failure] = {}  # by instance, before, after
+        # By instance, nodes before and after. Messages name this failure: a second check may find
+        # another one, because the checks of other placements change the order.
+        self._rejections: dict[tuple[str, Nodes, Nodes], Failure] = {}
 
     def on(self, state: State) -> FailureTolerance:
         """Return the N+1 of another `state`, compared with the initial state of this one."""
