@@ -142,7 +142,7 @@ MAY_READ = {
     "ganeti.commands": "commands that add and remove tags",
     "planners.check.overview": "lists the tags of groups",
     "planners.reboot.reboot": "an option names tags of nodes",
-    "documents.overview": "lists the tags of the cluster and of networks",
+    "documents.overview": "lists the tags of the cluster and of instances",
     "documents.lists": "a column of that name",
     "placement.several.joint": "instances with equal tags are interchangeable",
     "placement.several.optimal": "instances with equal tags are interchangeable",
