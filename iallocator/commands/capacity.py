@@ -14,6 +14,7 @@ from iallocator.planners.capacity.capacity import CapacityOptions, study
 from iallocator.planners.capacity.instance_size import Size, largest_sizes, standard_size
 from iallocator.planners.capacity.report import key_lines, study_document
 from iallocator.planners.eligible import nodes_named
+from iallocator.render import TEXT
 from iallocator.render.capacity import allocation_map
 
 TYPE_CHECKING = False
@@ -79,7 +80,7 @@ class Filled(Result):
 
     def facts(self, medium: str) -> Json:
         """Return nothing for the text; for the page, the health now and of the full cluster."""
-        if medium == "text":
+        if medium == TEXT:
             return {}
         from iallocator.documents.moments import Examination, cluster_names, nodes_at, standing
 

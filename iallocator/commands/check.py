@@ -13,6 +13,7 @@ from iallocator.planners.check.health import examine
 from iallocator.planners.eligible import set_offline, set_vcpu_ratio
 from iallocator.planners.plan import Plan
 from iallocator.planners.result import GroupPlan, GroupPlans
+from iallocator.render import TEXT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -142,7 +143,7 @@ class Checked(Result):
         The findings are known already and are not computed again.
         """
         done, found, settings = self._done, self._found, self._settings
-        if medium == "text":
+        if medium == TEXT:
             from iallocator.names import domains_of
 
             nodes, instances = done.cluster.nodes, done.cluster.instances

@@ -113,7 +113,7 @@ class Result:
         return self.document()
 
     def facts(self, medium: str) -> Json:
-        """Return what the renderer for ``text`` or ``page`` shows beside the document."""
+        """Return what the renderer for `TEXT` or `PAGE` shows beside the document."""
         return self._facts
 
     def htools_lines(self) -> Iterable[str]:

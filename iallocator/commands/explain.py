@@ -9,6 +9,7 @@ from iallocator.engine import read, reading_for
 from iallocator.errors import UsageError
 from iallocator.explain.explain import explain_request
 from iallocator.files import read_file
+from iallocator.render import TEXT
 from iallocator.sources import document_path
 from iallocator.wire.request import read_request
 
@@ -80,7 +81,7 @@ class Explained(Result):
     def facts(self, medium: str) -> Json:
         """Return the explanation for the text; for the page, it and the nodes at both ends."""
         settings = self._settings
-        if medium == "text":
+        if medium == TEXT:
             node = settings.node or ""
             return {"explanation": self.explanation, "brief": settings.brief, "node": node}
         from iallocator.commands.states import state_after

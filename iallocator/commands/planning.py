@@ -9,6 +9,7 @@ from iallocator.errors import tell
 from iallocator.ganeti.commands import job_sets_of_moves, job_sets_of_steps, script
 from iallocator.ganeti.jobs import transition_document
 from iallocator.planners.plan import note_broken
+from iallocator.render import TEXT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ class Planned(Result):
         Both ends are examined as far as there is time left for it.
         """
         done, settings = self._done, self._command.settings
-        if medium == "text":
+        if medium == TEXT:
             return {
                 "group_of": {node.name: node.group.name for node in done.cluster.nodes},
                 "settings": settings,

@@ -13,6 +13,7 @@ from iallocator.execution.doors import open_queue, runs
 from iallocator.execution.lock import ClusterLock
 from iallocator.execution.repairs import RepairJobs, RepairTags
 from iallocator.planners.repair.round import RepairRound
+from iallocator.render import TEXT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ class Repaired(Result):
 
         Both ends are examined as far as there is time left for it.
         """
-        if medium == "text":
+        if medium == TEXT:
             return self._facts
         from iallocator.documents.moments import Examination, cluster_names, nodes_at, standing
 
