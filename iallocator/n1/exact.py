@@ -368,6 +368,7 @@ class EvacuationPart:
         state, kernels = self._evacuation.state, self._evacuation.kernels
         placed = [(some, b) for some, b in zip(self._members, places) if b is not None]
         placed.sort(key=lambda one: not one[0][0].needs_secondary)
+        checker = kernels.checker(state)
         with state.trial():
             for some, b in placed:
                 target = self._evacuation.targets.nodes[b]
@@ -376,13 +377,13 @@ class EvacuationPart:
                     if one.needs_secondary:
                         state.remove(one, nodes)
                         checks = failover_checks(one)
-                        if kernels.checker(state).primary_rejection(one, target, checks):
+                        if checker.primary_rejection(one, target, checks):
                             return False
                         state.place(one, (target, nodes[0]))
                         continue
                     state.remove(one, nodes[:1])
                     checks = checks_for(PRIMARY, one, FORCED_LIMITS)
-                    if kernels.checker(state).primary_rejection(one, target, checks):
+                    if checker.primary_rejection(one, target, checks):
                         return False
                     state.place(one, (target,))
         return True

@@ -244,11 +244,11 @@ class UnrestartedSearch:
         with state.trial():
             for need in needs:
                 lost += need.without_secondary
-                kernels = self._simulation(need.node).kernels
+                checker = self._simulation(need.node).kernels.checker(state)
                 for secondary, some in need.failovers.items():
                     for one in sorted(some, key=lambda one: (_memory(one), one.name)):
                         state.remove(one, state.where[one.name])
-                        checks, checker = failover_checks(one), kernels.checker(state)
+                        checks = failover_checks(one)
                         if secondary in failed or checker.primary_rejection(one, secondary, checks):
                             lost.append(one)
                         else:
