@@ -138,7 +138,7 @@ def constraints(command: Command, deadline: Deadline) -> Result:
     what every instance has.
     """
     from iallocator.constraints import relations_of
-    from iallocator.constraints.listing import Listing
+    from iallocator.constraints.listing import ListingFacts, list_constraints
     from iallocator.constraints.tag_findings import all_findings
     from iallocator.names import domains_of, whole_name
 
@@ -151,10 +151,10 @@ def constraints(command: Command, deadline: Deadline) -> Result:
         known = [one.name for one in (*cluster.instances, *new)]
         own.instance = whole_name(own.instance, known, "--instance", "instance")
     everything = bool(own.all or own.instance or own.kind)
-    listing = Listing(cluster, wanted, relations, command.effective, problems, everything)
+    listed = ListingFacts(cluster, wanted, relations, command.effective, problems, everything)
     found = [
         one
-        for one in listing.constraints()
+        for one in list_constraints(listed)
         if (not own.instance or one.binds(own.instance))
         and own.strength in ("", one.strength)
         and own.kind in ("", one.kind)

@@ -1,14 +1,13 @@
 """List every constraint that a document, its tags, its request and the options express.
 
 The table `iallocator.constraints.table.CONSTRAINTS` says what is listed, and in which order: each
-constraint names methods of `Listing`. The limits of nodes are listed per instance, by what it
-requires. Placement keys, scores and capacities of nodes are listed only if the strategy of a group
-uses them.
+constraint names its class here. The limits of nodes are listed per instance, by what it requires.
+Placement keys, scores and capacities of nodes are listed only if the strategy of a group uses them.
 """
 
 from __future__ import annotations
 
-from iallocator.constraints.table import CONSTRAINTS
+from iallocator.constraints.table import CONSTRAINTS, EXCLUSION_TAGS, LOCATION_TAGS
 from iallocator.model.constraints import (
     APART,
     CAPACITY,
@@ -21,7 +20,7 @@ from iallocator.model.constraints import (
     SharedConstraint,
 )
 from iallocator.model.keys import LEVELS, in_force
-from iallocator.model.tags import DESIRED, EXCLUSION, MIGRATION, exclusion_prefixes
+from iallocator.model.tags import DESIRED, EXCLUSION, exclusion_prefixes
 from iallocator.model.tags import LOCATION as LOCATIONS
 from iallocator.tags.pacemaker import PacemakerTags
 from iallocator.tags.pacemaker_scores import INFINITY, shown
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     from iallocator.constraints.relations import Relations
-    from iallocator.constraints.table import AccessConstraint
+    from iallocator.constraints.table import PlacementConstraint
     from iallocator.model.cluster import Cluster, Group, Node
     from iallocator.model.constraints import Member
     from iallocator.model.instance import Instance
@@ -55,19 +54,15 @@ if TYPE_CHECKING:
             """Group index -> its settings, for groups with tags that set others."""
 
 
-__all__ = ["Listing"]
-
-EXCLUSION_WEIGHT = 2.0
-LOCATION_WEIGHT = 1.0
-"""What the statistics ``pri_tags`` and ``location`` add to the score for each violation."""
+__all__ = ["ListingFacts", "list_constraints"]
 
 PACEMAKER = "pacemaker-"
 BLIND = "pacemaker-default"
 """The one of Pacemaker's strategies that ignores capacities."""
 
 
-class Listing:
-    """The list of all constraints.
+class ListingFacts:
+    """The document, the request, the settings and the tags that express constraints.
 
     Parameters
     ----------
@@ -94,101 +89,140 @@ class Listing:
     ) -> None:
         new = [request.instance for request in wanted]
         prefix = settings.tag_prefix
-        self._cluster = cluster
-        self._instances = [*cluster.instances, *new]
-        self._requests = {request.instance.name: request for request in wanted}
-        self._relations = relations
-        self._settings = settings
-        self._prefix = prefix
-        self._problems = problems
-        self._everything = everything
-        self._facts = PacemakerTags(cluster, new, problems, prefix)
-        self._keys_above = ResourceTags(prefix, LEVELS.index("cluster"), problems)
-        self._keys_own = ResourceTags(prefix, LEVELS.index("server"), problems)
+        self.cluster = cluster
+        self.instances = [*cluster.instances, *new]
+        self.requests = {request.instance.name: request for request in wanted}
+        self.relations = relations
+        self.settings = settings
+        self.prefix = prefix
+        self.problems = problems
+        self.everything = everything
+        self.pacemaker = PacemakerTags(cluster, new, problems, prefix)
+        self.keys_above = ResourceTags(prefix, LEVELS.index("cluster"), problems)
+        self.keys_own = ResourceTags(prefix, LEVELS.index("server"), problems)
 
-    def constraints(self) -> Iterator[Constraint | SharedConstraint]:
-        """Yield the constraints of each node, of the cluster, of each instance, and of sets."""
-        for node in self._cluster.nodes:
-            for one in CONSTRAINTS:
-                if one.of_node:
-                    yield from getattr(self, one.of_node)(node)
-        for one in CONSTRAINTS:
-            if one.of_cluster:
-                yield from getattr(self, one.of_cluster)()
-        for instance in self._instances:
-            for one in CONSTRAINTS:
-                if one.of_instance:
-                    yield from getattr(self, one.of_instance)(instance, one)
-        for one in CONSTRAINTS:
-            if one.of_sets:
-                yield from getattr(self, one.of_sets)()
-
-    # Which settings and strategies apply to an instance, or in a group
-
-    def _settings_of(self, instance: Instance) -> ListedSettings:
+    def settings_of(self, instance: Instance) -> ListedSettings:
         """Return the settings of the group of `instance`; of a new one those of the request."""
         if not instance.nodes:
-            return self._settings
-        group = self._cluster.group_of(instance)
-        return self._settings.by_group.get(group.index, self._settings)
+            return self.settings
+        group = self.cluster.group_of(instance)
+        return self.settings.by_group.get(group.index, self.settings)
 
-    def _strategy(
+    def uses(
         self,
         matches: Callable[[str], bool],
         group: Group | None = None,
         instance: Instance | None = None,
     ) -> bool:
         """Return whether a strategy matches in `group`, for `instance`, or else in any group."""
-        groups = [group] if group is not None else self._cluster.groups
+        groups = [group] if group is not None else self.cluster.groups
         if instance is not None and instance.nodes:
-            groups = [self._cluster.group_of(instance)]
-        own = self._settings.by_group
-        return any(matches(own.get(one.index, self._settings).strategy) for one in groups)
+            groups = [self.cluster.group_of(instance)]
+        own = self.settings.by_group
+        return any(matches(own.get(one.index, self.settings).strategy) for one in groups)
 
-    # Nodes, sizes and roles
+    def tag(self, text: str) -> str:
+        """Return the origin of a constraint that a tag with this text makes."""
+        return f"tag {self.prefix}{text}"
 
-    def node_state(self, node: Node) -> Iterator[Constraint]:
-        """Yield that a node which is not online receives no instances."""
+
+class ConstraintListing:
+    """What one constraint of the table requires: of a node, everywhere, of an instance, of sets."""
+
+    def __init__(self, facts: ListingFacts, constraint: PlacementConstraint) -> None:
+        self._facts = facts
+        self._constraint = constraint
+
+    def of_node(self, node: Node) -> Iterable[Constraint]:
+        """Return what the constraint requires of all instances on `node`."""
+        return ()
+
+    def of_cluster(self) -> Iterable[Constraint]:
+        """Return what the constraint requires of every instance."""
+        return ()
+
+    def of_instance(self, instance: Instance) -> Iterable[Constraint]:
+        """Return what the constraint requires of `instance`."""
+        return ()
+
+    def of_sets(self) -> Iterable[SharedConstraint]:
+        """Return what the constraint requires of sets of instances."""
+        return ()
+
+
+def list_constraints(facts: ListingFacts) -> Iterator[Constraint | SharedConstraint]:
+    """Yield the constraints of each node, of the cluster, of each instance, and of sets."""
+    listings: list[ConstraintListing] = [
+        globals()[one.listing](facts, one) for one in CONSTRAINTS if one.listing
+    ]
+    for node in facts.cluster.nodes:
+        for one in listings:
+            yield from one.of_node(node)
+    for one in listings:
+        yield from one.of_cluster()
+    for instance in facts.instances:
+        for one in listings:
+            yield from one.of_instance(instance)
+    for one in listings:
+        yield from one.of_sets()
+
+
+class NodeStateListing(ConstraintListing):
+    """A node that is not online receives no instances."""
+
+    def of_node(self, node: Node) -> Iterator[Constraint]:
         if not node.online:
             state = "offline" if node.offline else "drained" if node.drained else "not vm_capable"
             yield Constraint(
                 LOCATION, MUST, EVERY, f"nothing new on {node.name}", f"node {node.name}: {state}"
             )
 
-    def size(self, instance: Instance, _: object) -> Iterator[Constraint]:
-        """Yield the memory, virtual cpus and disk that an instance requires of its nodes."""
+
+class SizeListing(ConstraintListing):
+    """An instance requires memory, virtual cpus and disk of its nodes."""
+
+    def of_instance(self, instance: Instance) -> Iterator[Constraint]:
         needs = [("memory", instance.memory, "MiB"), ("vcpus", instance.vcpus, "")]
         if instance.local:
             needs.append(("disk_space_total", instance.disk, "MiB"))
-        for name, amount, unit in needs if self._everything else ():
+        for name, amount, unit in needs if self._facts.everything else ():
             if amount:
                 what = f"needs {amount} {unit} of {name.partition('_')[0]}".replace("  ", " ")
                 yield Constraint(CAPACITY, MUST, instance.name, what, f"member {name}")
 
-    def roles(self, instance: Instance, _: object) -> Iterator[Constraint]:
-        """Yield that the two roles of an instance are on different nodes."""
-        if instance.required_nodes == 2 and self._everything:
+
+class RolesListing(ConstraintListing):
+    """The two roles of an instance must be on different nodes."""
+
+    def of_instance(self, instance: Instance) -> Iterator[Constraint]:
+        if instance.required_nodes == 2 and self._facts.everything:
             for role, other in (("primary", "secondary"), ("secondary", "primary")):
                 what = f"{role} on another node than the {other}"
                 yield Constraint(
                     APART, MUST, instance.name, what, "disk template drbd", other=instance.name
                 )
 
-    def local_disks(self, instance: Instance, _: object) -> Iterator[Constraint]:
-        """Yield that an instance with disks on one node only stays there."""
+
+class LocalDisksListing(ConstraintListing):
+    """An instance with disks on one node only must stay there."""
+
+    def of_instance(self, instance: Instance) -> Iterator[Constraint]:
         if instance.nodes and not instance.kind.relocatable:
-            home = self._cluster.nodes[instance.nodes[0]].name
+            home = self._facts.cluster.nodes[instance.nodes[0]].name
             origin = f"disk template {instance.template}"
             yield Constraint(LOCATION, MUST, instance.name, f"stays on {home}", origin)
 
-    def requested_nodes(self, instance: Instance, _: object) -> Iterator[Constraint]:
-        """Yield the nodes and the group that a request names for a new instance."""
+
+class RequestedNodesListing(ConstraintListing):
+    """A request names the nodes or the group of a new instance."""
+
+    def of_instance(self, instance: Instance) -> Iterator[Constraint]:
         name = instance.name
-        request = self._requests.get(name)
+        request = self._facts.requests.get(name)
         if request is None:
             return
-        if self._settings.restrict_allocation_to is not None:
-            nodes = ", ".join(self._settings.restrict_allocation_to)
+        if self._facts.settings.restrict_allocation_to is not None:
+            nodes = ", ".join(self._facts.settings.restrict_allocation_to)
             yield Constraint(LOCATION, MUST, name, f"on {nodes}", "option --restrict-allocation-to")
         elif request.restrict_to is not None:
             nodes = ", ".join(request.restrict_to)
@@ -198,74 +232,71 @@ class Listing:
                 LOCATION, MUST, name, f"in group {request.group_name}", "member group_name"
             )
 
-    def access(self, instance: Instance, constraint: AccessConstraint) -> Iterator[Constraint]:
-        """Yield what an access constraint requires of the nodes of an instance."""
-        for what, origin in constraint.listed(self._cluster, instance, self._prefix):
-            yield Constraint(LOCATION, MUST, instance.name, what, origin)
 
-    # Pacemaker's scores, stickiness, capacities and maintenance
+class InstanceListing(ConstraintListing):
+    """A constraint allows an instance on some nodes only, or prefers them, as its class says."""
 
-    def pacemaker_node(self, node: Node) -> Iterator[Constraint]:
+    def of_instance(self, instance: Instance) -> Iterator[Constraint]:
+        facts = self._facts
+        for what, origin, weight in self._constraint.listed(facts.cluster, instance, facts.prefix):
+            strength = SHOULD if weight else MUST
+            yield Constraint(LOCATION, strength, instance.name, what, origin, weight=weight)
+
+
+class PacemakerListing(ConstraintListing):
+    """Pacemaker's scores, stickiness, capacities and maintenance."""
+
+    def of_node(self, node: Node) -> Iterator[Constraint]:
         """Yield the maintenance, the score and the capacities of a node."""
-        name, facts = node.name, self._facts
-        if node.online and facts.maintenance[node.index]:
+        facts, name, tags = self._facts, node.name, self._facts.pacemaker
+        if node.online and tags.maintenance[node.index]:
             yield Constraint(
                 LOCATION, MUST, EVERY, f"nothing new on {name}, what is there stays",
-                self._tag(f"maintenance of {name}"),
+                facts.tag(f"maintenance of {name}"),
             )  # fmt: skip
-        weight = facts.weights[node.index]
-        if weight and (weight <= -INFINITY or self._strategy(_scores, node.group)):
-            yield self._score(EVERY, weight, name, self._tag(f"score:{shown(weight)} of {name}"))
-        used = self._strategy(_capacities, node.group)
-        for attribute, amount in facts.capacity[node.index].items() if used else ():
+        weight = tags.weights[node.index]
+        if weight and (weight <= -INFINITY or facts.uses(_uses_scores, node.group)):
+            yield self._score(EVERY, weight, name, facts.tag(f"score:{shown(weight)} of {name}"))
+        used = facts.uses(_uses_capacities, node.group)
+        for attribute, amount in tags.capacity[node.index].items() if used else ():
             yield Constraint(
                 CAPACITY, MUST, EVERY, f"at most {amount:g} of {attribute} on {name}",
-                self._tag(f"utilization:{attribute}:{amount:g} of {name}"),
+                facts.tag(f"utilization:{attribute}:{amount:g} of {name}"),
             )  # fmt: skip
 
-    def pacemaker_instance(self, instance: Instance, _: object) -> Iterator[Constraint]:
+    def of_instance(self, instance: Instance) -> Iterator[Constraint]:
         """Yield utilization, scores, and what keeps an instance where it is."""
-        name, facts = instance.name, self._facts.of(instance)
-        used = self._facts.tagged and self._strategy(_capacities, instance=instance)
-        for attribute, amount in facts.needs.items() if used else ():
+        facts, name = self._facts, instance.name
+        own = facts.pacemaker.of(instance)
+        used = facts.pacemaker.tagged and facts.uses(_uses_capacities, instance=instance)
+        for attribute, amount in own.needs.items() if used else ():
             yield Constraint(
                 CAPACITY, MUST, name, f"needs {amount:g} of {attribute}",
-                self._tag(f"utilization:{attribute}:{amount:g}"),
+                facts.tag(f"utilization:{attribute}:{amount:g}"),
             )  # fmt: skip
-        scored = self._strategy(_scores, instance=instance)
-        for index, score in facts.scores.items():
+        scored = facts.uses(_uses_scores, instance=instance)
+        for index, score in own.scores.items():
             if score > -INFINITY and not scored:
                 continue
-            node = self._cluster.nodes[index].name
-            yield self._score(name, score, node, self._tag(f"score:{node}:{shown(score)}"))
+            node = facts.cluster.nodes[index].name
+            yield self._score(name, score, node, facts.tag(f"score:{node}:{shown(score)}"))
         if not instance.nodes:
             return
-        home = self._cluster.nodes[instance.nodes[0]]
-        if self._facts.maintenance[home.index] and instance.running and not home.offline:
+        home = facts.cluster.nodes[instance.nodes[0]]
+        if facts.pacemaker.maintenance[home.index] and instance.running and not home.offline:
             yield Constraint(
                 LOCATION, MUST, name, f"stays on {home.name}",
-                self._tag(f"maintenance of {home.name}"),
+                facts.tag(f"maintenance of {home.name}"),
             )  # fmt: skip
-        if facts.stickiness is None:
-            stickiness, origin = self._settings.stickiness, "setting stickiness"
+        if own.stickiness is None:
+            stickiness, origin = facts.settings.stickiness, "setting stickiness"
         else:
-            stickiness = facts.stickiness
-            origin = self._tag(f"stickiness:{shown(stickiness)}")
+            stickiness = own.stickiness
+            origin = facts.tag(f"stickiness:{shown(stickiness)}")
         if stickiness and scored:
             yield Constraint(
                 LOCATION, SHOULD, name, f"stays on {home.name}, score {shown(stickiness)}",
                 origin, weight=float(stickiness),
-            )  # fmt: skip
-
-    def fencing(self, instance: Instance, _: object) -> Iterator[Constraint]:
-        """Yield that an offline node must be fenced before its instances start elsewhere."""
-        if not (instance.nodes and instance.uses_memory and instance.kind.survives_failure):
-            return
-        home = self._cluster.nodes[instance.nodes[0]]
-        if home.offline:
-            yield Constraint(
-                ORDER, MUST, instance.name, f"starts elsewhere after the fencing of {home.name}",
-                f"node {home.name}: offline",
             )  # fmt: skip
 
     def _score(self, name: str, score: int, node: str, origin: str) -> Constraint:
@@ -274,116 +305,70 @@ class Listing:
         what = f"on {node}, score {shown(score)}"
         return Constraint(LOCATION, SHOULD, name, what, origin, weight=float(score))
 
-    def _tag(self, text: str) -> str:
-        return f"tag {self._prefix}{text}"
 
-    # Networks, and htools' tags
+class FencingListing(ConstraintListing):
+    """An offline node must be fenced before its instances start elsewhere."""
 
-    def networks(self, instance: Instance, _: object) -> Iterator[Constraint]:
-        """Yield the networks that the group of an instance must be connected to."""
-        for network in instance.networks:
-            what = f"in a group with network {network}"
-            yield Constraint(LOCATION, MUST, instance.name, what, "member nics")
+    def of_instance(self, instance: Instance) -> Iterator[Constraint]:
+        if not (instance.nodes and instance.uses_memory and instance.kind.survives_failure):
+            return
+        home = self._facts.cluster.nodes[instance.nodes[0]]
+        if home.offline:
+            yield Constraint(
+                ORDER, MUST, instance.name, f"starts elsewhere after the fencing of {home.name}",
+                f"node {home.name}: offline",
+            )  # fmt: skip
 
-    def location_tags(self, instance: Instance, _: object) -> Iterator[Constraint]:
-        """Yield the desired locations, and that the roles are in different locations."""
+
+class LocationTagsListing(ConstraintListing):
+    """The roles of an instance should be in different, desired locations."""
+
+    def of_instance(self, instance: Instance) -> Iterator[Constraint]:
         name = instance.name
-        if not self._strategy(_score, instance=instance):
+        if not self._facts.uses(_by_score, instance=instance):
             return
         for tag in sorted(instance.desired):
             yield Constraint(
                 LOCATION, SHOULD, name, f"on a node tagged {tag}", f"cluster tag {DESIRED}...",
-                weight=LOCATION_WEIGHT,
+                weight=float(LOCATION_TAGS.weight),
             )  # fmt: skip
-        located = any(tag.startswith(LOCATIONS) for tag in self._cluster.tags)
+        located = any(tag.startswith(LOCATIONS) for tag in self._facts.cluster.tags)
         if instance.required_nodes == 2 and located:
             yield Constraint(
                 APART, SHOULD, name, "primary and secondary in different locations",
-                f"cluster tag {LOCATIONS}...", other=name, weight=LOCATION_WEIGHT,
+                f"cluster tag {LOCATIONS}...", other=name, weight=float(LOCATION_TAGS.weight),
             )  # fmt: skip
 
-    def migration_tags(self, instance: Instance, _: object) -> Iterator[Constraint]:
-        """Yield the migration tags that another node of an instance must receive."""
-        needed = self._cluster.nodes[instance.nodes[0]].migration if instance.nodes else ()
-        for tag in sorted(needed):
-            yield Constraint(
-                LOCATION, MUST, instance.name, f"moves only to nodes that receive {tag}",
-                f"cluster tag {MIGRATION}...",
-            )  # fmt: skip
 
-    def exclusion_tags(self) -> Iterator[SharedConstraint]:
-        """Yield the sets of instances with an exclusion tag in common.
+class PlacementKeysListing(ConstraintListing):
+    """Placement keys and memory ratios, for groups with the strategy that uses them."""
 
-        There is one set for each tag, and for each strength that the groups of the instances give
-        the tag.
-        """
-        prefixes = exclusion_prefixes(self._cluster.tags)
-        sharing: dict[str, dict[str, list[str]]] = {}
-        for instance in self._instances:
-            strength = MUST
-            if self._settings_of(instance).ignore_soft_errors:
-                strength = SHOULD if self._strategy(_score, instance=instance) else ""
-            for tag in instance.exclusion:
-                sharing.setdefault(tag, {}).setdefault(strength, []).append(instance.name)
-        for tag, by_strength in sharing.items():
-            named = f"cluster tag {EXCLUSION}..."
-            if not tag.startswith(prefixes):
-                named = "--exclusion-tags"
-            every = [name for names in by_strength.values() for name in names]
-            for strength, names in by_strength.items():
-                if strength and len(every) > 1:
-                    yield SharedConstraint(
-                        APART, strength, tag, names, f"{named}, tag {tag}",
-                        others=[name for other, some in by_strength.items() for name in some
-                                if other != strength],
-                        weight=EXCLUSION_WEIGHT if strength == SHOULD else 0.0,
-                    )  # fmt: skip
-
-    # Affinity rules and orders
-
-    def orders(self, instance: Instance, _: object) -> Iterable[Constraint]:
-        """Return the orders and priorities of an instance."""
-        return () if self._relations is None else self._relations.of(instance.name)
-
-    def affinity_rules(self) -> Iterator[SharedConstraint]:
-        """Yield the affinity rules, once for each strength, weight and failure domain."""
-        for rule in () if self._relations is None else self._relations.rules:
-            shapes: dict[tuple[float, str], list[Member]] = {}
-            for member in rule.members:
-                shapes.setdefault(member.shape, []).append(member)
-            for (weight, domain), members in shapes.items():
-                must = members[0].must
-                names = list(dict.fromkeys(member.instance for member in members))
-                yield SharedConstraint(
-                    rule.kind, MUST if must else SHOULD, rule.name, names, f"tag {members[0].tag}",
-                    domain=domain, weight=0.0 if must else weight,
-                )  # fmt: skip
-
-    # Placement keys
-
-    def node_keys(self, node: Node) -> Iterator[Constraint]:
+    def of_node(self, node: Node) -> Iterator[Constraint]:
         """Yield how much memory may be allocated on a node, if a ratio limits that."""
-        if not self._strategy(_keys, node.group):
+        facts = self._facts
+        if not facts.uses(_uses_keys, node.group):
             return
-        ratio = NodeTags(self._prefix, node, self._problems).ram_contention
+        ratio = NodeTags(facts.prefix, node, facts.problems).ram_contention
         if ratio is not None:
             amount = ratio * node.total_memory
             yield Constraint(
                 CAPACITY, MUST, EVERY, f"at most {amount:.12g} MiB of memory on {node.name}",
-                self._tag(f"ram-contention:{ratio:.12g} of {node.name}"),
+                facts.tag(f"ram-contention:{ratio:.12g} of {node.name}"),
             )  # fmt: skip
 
-    def cluster_keys(self) -> Iterator[Constraint]:
+    def of_cluster(self) -> Iterator[Constraint]:
         """Yield the keys of all instances that do not set others."""
-        if self._strategy(_keys):
-            tags = self._keys_above.of_cluster(self._cluster)
-            yield from self._keys(EVERY, tags, "tag of the cluster", self._cluster.placement_keys)
+        facts = self._facts
+        if facts.uses(_uses_keys):
+            tags = facts.keys_above.of_cluster(facts.cluster)
+            yield from self._keys(EVERY, tags, "tag of the cluster", facts.cluster.placement_keys)
 
-    def instance_keys(self, instance: Instance, _: object) -> Iterator[Constraint]:
+    def of_instance(self, instance: Instance) -> Iterator[Constraint]:
         """Yield the keys of an instance, from its tags or its request."""
-        if not self._strategy(_keys, instance=instance):
+        facts = self._facts
+        if not facts.uses(_uses_keys, instance=instance):
             return
-        overhead = self._settings.affinity_overhead
+        overhead = facts.settings.affinity_overhead
         if not instance.nodes and overhead:
             needed = instance.memory + overhead
             yield Constraint(
@@ -391,7 +376,7 @@ class Listing:
                 "member memory, setting affinity-overhead",
             )  # fmt: skip
         more = [*instance.placement_keys, *instance.asked_keys]
-        tags = self._keys_own.of_instance(instance)
+        tags = facts.keys_own.of_instance(instance)
         yield from self._keys(instance.name, tags, "tag of the instance", more)
 
     def _keys(
@@ -409,21 +394,78 @@ class Listing:
                 )  # fmt: skip
 
 
-def _scores(strategy: str) -> bool:
+class ExclusionTagsListing(ConstraintListing):
+    """Instances with an exclusion tag in common must, or should, be apart."""
+
+    def of_sets(self) -> Iterator[SharedConstraint]:
+        """Yield the sets of instances with an exclusion tag in common.
+
+        There is one set for each tag, and for each strength that the groups of the instances give
+        the tag.
+        """
+        facts = self._facts
+        prefixes = exclusion_prefixes(facts.cluster.tags)
+        sharing: dict[str, dict[str, list[str]]] = {}
+        for instance in facts.instances:
+            strength = MUST
+            if facts.settings_of(instance).ignore_soft_errors:
+                strength = SHOULD if facts.uses(_by_score, instance=instance) else ""
+            for tag in instance.exclusion:
+                sharing.setdefault(tag, {}).setdefault(strength, []).append(instance.name)
+        for tag, by_strength in sharing.items():
+            named = f"cluster tag {EXCLUSION}..."
+            if not tag.startswith(prefixes):
+                named = "--exclusion-tags"
+            every = [name for names in by_strength.values() for name in names]
+            for strength, names in by_strength.items():
+                if strength and len(every) > 1:
+                    yield SharedConstraint(
+                        APART, strength, tag, names, f"{named}, tag {tag}",
+                        others=[name for other, some in by_strength.items() for name in some
+                                if other != strength],
+                        weight=float(EXCLUSION_TAGS.weight) if strength == SHOULD else 0.0,
+                    )  # fmt: skip
+
+
+class AffinityListing(ConstraintListing):
+    """Affinity rules, orders and priorities, as tags of this program say."""
+
+    def of_instance(self, instance: Instance) -> Iterable[Constraint]:
+        """Return the orders and priorities of an instance."""
+        relations = self._facts.relations
+        return () if relations is None else relations.of(instance.name)
+
+    def of_sets(self) -> Iterator[SharedConstraint]:
+        """Yield the affinity rules, once for each strength, weight and failure domain."""
+        relations = self._facts.relations
+        for rule in () if relations is None else relations.rules:
+            shapes: dict[tuple[float, str], list[Member]] = {}
+            for member in rule.members:
+                shapes.setdefault(member.shape, []).append(member)
+            for (weight, domain), members in shapes.items():
+                must = members[0].must
+                names = list(dict.fromkeys(member.instance for member in members))
+                yield SharedConstraint(
+                    rule.kind, MUST if must else SHOULD, rule.name, names, f"tag {members[0].tag}",
+                    domain=domain, weight=0.0 if must else weight,
+                )  # fmt: skip
+
+
+def _uses_scores(strategy: str) -> bool:
     """Return whether a strategy uses Pacemaker's scores and stickiness."""
     return strategy.startswith(PACEMAKER)
 
 
-def _capacities(strategy: str) -> bool:
+def _uses_capacities(strategy: str) -> bool:
     """Return whether a strategy uses utilization attributes."""
     return strategy.startswith(PACEMAKER) and strategy != BLIND
 
 
-def _keys(strategy: str) -> bool:
+def _uses_keys(strategy: str) -> bool:
     """Return whether a strategy uses placement keys."""
     return strategy == "affinity"
 
 
-def _score(strategy: str) -> bool:
+def _by_score(strategy: str) -> bool:
     """Return whether a strategy uses the score of the cluster, with its location tags."""
     return strategy == "score"

@@ -1,16 +1,8 @@
 """The table of the constraints on the places of instances.
 
-Each constraint is a class, and `CONSTRAINTS` has one object of each. A class offers what the paths
-need, and nothing else:
-
-- the checks of a node in a role, with the amount that the node lacks. A check is one formula for
-  one node and for an array of nodes. `iallocator.limits.node` puts the checks of all constraints
-  in order, and says which are enforced when;
-- the nodes that are closed to an instance whatever runs there (`AccessConstraint`), that a group
-  or a migration rejects (`Networks`, `InstancePolicy`, `MigrationTags`);
-- the amounts that an instance takes, as a `Resource`. Rows of integer programs, the dimensions of
-  transitions and proofs by sums follow from it;
-- the words, with the numbers.
+Each constraint is a class, and `CONSTRAINTS` has one object of each. `PlacementConstraint` is the
+contract: what a class offers to requests, planners, N+1, the solver, transitions and messages. The
+functions at the end ask all constraints at once; the paths call them rather than one class.
 """
 
 from __future__ import annotations
@@ -48,22 +40,24 @@ from iallocator.model.columns import (
     SPINDLES,
     SPINDLES_LATER,
 )
+from iallocator.model.tags import MIGRATION
 from iallocator.tolerances import AMOUNT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 
     from iallocator.model.cluster import Cluster, Group, Node
     from iallocator.model.instance import Instance
     from iallocator.model.node_view import NodeView, Quantity
-    from iallocator.model.policy import Policy
 
 __all__ = [
     "AFFINITY",
     "CONSTRAINTS",
+    "EXCLUSION_TAGS",
+    "FAILURE_SAFETY",
     "INSTANCE_POLICY",
-    "MIGRATION_TAGS",
+    "LOCATION_TAGS",
     "NETWORKS",
     "REASONS",
     "RESERVED_MEMORY",
@@ -77,6 +71,11 @@ __all__ = [
     "StoragePools",
     "TaggedAccess",
     "closed_nodes",
+    "entry_rejections",
+    "entry_words",
+    "group_obstacle",
+    "move_rejections",
+    "move_words",
     "out_of_reach",
     "read_access",
 ]
@@ -126,32 +125,102 @@ class AccessCheck(Check):
 
 
 class PlacementConstraint:
-    """A constraint on the places of instances.
+    """A constraint on the places of instances: the contract of all classes.
+
+    Each attribute and method has a value for constraints that do not need it. The parts that only
+    some paths need are in modules of their own, which are loaded when they are needed.
 
     Attributes
     ----------
+    reason, about:
+        What a rejected node is counted as, and the words for it. Each `Check` has its own reason.
     primary, secondary:
-        The checks of a node that would get this role, in the order in which they are tested.
-    of_node, of_cluster, of_instance, of_sets:
-        The methods of `iallocator.constraints.listing.Listing` that list what the constraint
-        requires on one node, everywhere, of one instance, and of sets of instances; "" for none.
+        The checks of a node that would get this role, in the order in which they are tested. A
+        check is one formula for one node and for an array of nodes, with the amount that is
+        missing. If that is a sum, its `Resource` is a bound, a row of integer programs, and a
+        dimension of transitions and proofs.
     rows:
         The class of `iallocator.constraints.rows` that adds the constraint to integer programs;
         "" if its `Resource` does, or if single placements that violate it are not listed.
+    listing:
+        The class of `iallocator.constraints.listing` that lists what the constraint requires, and
+        which tag, option or member of the document says so; "" if it is not listed.
+        ``InstanceListing`` lists what `listed` yields.
     """
 
+    reason = about = ""
     primary: tuple[Check, ...] = ()
     secondary: tuple[Check, ...] = ()
-    of_node = of_cluster = of_instance = of_sets = ""
     rows = ""
+    listing = ""
+
+    def listed(
+        self, cluster: Cluster, instance: Instance, prefix: str
+    ) -> Iterable[tuple[str, str, float]]:
+        """Return what is required of the nodes of `instance`, where that comes from, the penalty.
+
+        The penalty is 0 for a hard constraint. The tags of the program begin with `prefix`.
+        """
+        return ()
+
+    def closes(
+        self, cluster: Cluster, group: Group, instance: Instance, named: bool = False
+    ) -> str:
+        """Return why no node of `group` may have `instance`, whatever runs there; "" if some may.
+
+        The words go on from the name of the group. `named`: they name the instance.
+        """
+        return ""
+
+    def entry_rejections(
+        self, cluster: Cluster, group: Group, instance: Instance, reason: str = ""
+    ) -> dict[int, str]:
+        """Return node -> reason for the nodes of `group` that `instance` must not enter.
+
+        An instance enters a group if it is new, or if it comes from another group. The reason is
+        `reason`; if that is "", the part of the constraint that is violated: ``FailMem``, say.
+        """
+        return {}
+
+    def entry_words(
+        self, cluster: Cluster, instance: Instance, index: int, brief: bool = False
+    ) -> str:
+        """Return why `instance` must not enter the group of node `index`; "" if it may.
+
+        The words have the numbers, unless they are to be `brief`.
+        """
+        return ""
+
+    def move_rejections(
+        self, cluster: Cluster, source: int, targets: Iterable[int]
+    ) -> dict[int, str]:
+        """Return target -> reason for the `targets` that running instances of `source` must avoid.
+
+        An instance that is created again, or copied to another group, is not concerned.
+        """
+        return {}
+
+    def move_words(self, cluster: Cluster, source: int, target: int) -> str:
+        """Return why `target` rejects instances of `source`; "" if it does not."""
+        return ""
+
+
+class ListedConstraint(PlacementConstraint):
+    """A constraint that is enforced where tags, requests or strategies are read, and listed."""
+
+    def __init__(self, listing: str) -> None:
+        self.listing = listing
 
 
 class NodeLimit(PlacementConstraint):
     """A limit of what a node holds: memory, for example, or the ratio of virtual cpus."""
 
-    def __init__(self, primary: tuple[Check, ...] = (), secondary: tuple[Check, ...] = ()) -> None:
+    def __init__(
+        self, primary: tuple[Check, ...] = (), secondary: tuple[Check, ...] = (), about: str = ""
+    ) -> None:
         self.primary = primary
         self.secondary = secondary
+        self.about = about
 
 
 class AccessConstraint(PlacementConstraint):
@@ -164,30 +233,23 @@ class AccessConstraint(PlacementConstraint):
     ----------
     name:
         Its key in `Cluster.restrictions`.
-    reason, about:
-        What a rejected node is counted as, and the words for it; one of
-        `REASONS`, or a new one.
     unit:
         What a node lacks that it rejects, in the words of the closest node.
     """
 
     name: str
-    reason: str
-    about: str
     unit: str
-    of_instance = "access"
+    listing = "InstanceListing"
 
     def __init__(self) -> None:
         self.primary = self.secondary = (AccessCheck(self),)
 
-    def listed(
-        self, cluster: Cluster, instance: Instance, prefix: str
-    ) -> Iterator[tuple[str, str]]:
-        """Yield what the constraint requires of `instance`, and where that comes from.
-
-        The tags of the program begin with `prefix`.
-        """
-        raise NotImplementedError
+    def closes(
+        self, cluster: Cluster, group: Group, instance: Instance, named: bool = False
+    ) -> str:
+        lacking = out_of_reach(cluster, group.nodes, instance)  # by all access constraints
+        owner = f" of instance {instance.name}" if named else ""
+        return f"does not {lacking}{owner}" if lacking else ""
 
 
 class StoragePools(AccessConstraint):
@@ -204,7 +266,7 @@ class StoragePools(AccessConstraint):
 
     def listed(
         self, cluster: Cluster, instance: Instance, prefix: str
-    ) -> Iterator[tuple[str, str]]:
+    ) -> Iterator[tuple[str, str, float]]:
         """Yield the pools, with the tag or the members that name them."""
         storage = cluster.storage
         if storage is None or storage.nodes_for(instance) is None:
@@ -216,7 +278,7 @@ class StoragePools(AccessConstraint):
             origin = "member storage_pool or disks, see storage pools"
             if tag in instance.tags:
                 origin = f"tag {tag}"
-            yield f"on nodes that reach {pool_name(pool)}", origin
+            yield f"on nodes that reach {pool_name(pool)}", origin, 0.0
 
 
 class TaggedAccess(AccessConstraint):
@@ -248,13 +310,14 @@ class TaggedAccess(AccessConstraint):
 
     def listed(
         self, cluster: Cluster, instance: Instance, prefix: str
-    ) -> Iterator[tuple[str, str]]:
+    ) -> Iterator[tuple[str, str, float]]:
         """Yield what a node must have, with the tag that says so."""
         for constraint, required in instance.requires:
             if constraint is self:
                 yield (
                     f"on nodes that {self.verbs[0]} {self.words(required)}",
                     self.origin(required, prefix),
+                    0.0,
                 )
 
 
@@ -294,38 +357,38 @@ class _Nodes:
         return f"{self._constraint.verbs[third]} {self._constraint.words(required)}"
 
 
-class ListedConstraint(PlacementConstraint):
-    """A constraint that is enforced where tags, requests or strategies are read, and listed."""
-
-    def __init__(
-        self, of_instance: str = "", of_node: str = "", of_cluster: str = "", of_sets: str = ""
-    ) -> None:
-        self.of_instance = of_instance
-        self.of_node = of_node
-        self.of_cluster = of_cluster
-        self.of_sets = of_sets
-
-
 class Networks(PlacementConstraint):
     """A group must be connected to the networks of an instance that enters the group."""
 
-    of_instance = "networks"
+    listing = "InstanceListing"
+
+    def listed(
+        self, cluster: Cluster, instance: Instance, prefix: str
+    ) -> Iterator[tuple[str, str, float]]:
+        for network in instance.networks:
+            yield f"in a group with network {network}", "member nics", 0.0
 
     def missing(self, group: Group, instance: Instance) -> frozenset[str]:
         """Return the networks of `instance` that `group` is not connected to."""
         return frozenset(instance.networks) - group.networks
 
+    def closes(
+        self, cluster: Cluster, group: Group, instance: Instance, named: bool = False
+    ) -> str:
+        missing = self.missing(group, instance)
+        if not missing:
+            return ""
+        if named:
+            return f"is not connected to a network required by instance {instance.name}"
+        return f"is not connected to network {', '.join(sorted(missing))}"
+
 
 class InstancePolicy(PlacementConstraint):
     """The policy of a group must accept an instance that enters the group."""
 
-    def rejected(
+    def entry_rejections(
         self, cluster: Cluster, group: Group, instance: Instance, reason: str = ""
     ) -> dict[int, str]:
-        """Return node -> reason for the nodes of `group` that the policy rejects for `instance`.
-
-        The reason is `reason`; if that is "", what the policy rejects: ``FailMem`` and the like.
-        """
         rejections: dict[int, str] = {}
         reasons: dict[bool, str | None] = {}
         for index in group.nodes:
@@ -337,37 +400,47 @@ class InstancePolicy(PlacementConstraint):
                 rejections[index] = reason or found
         return rejections
 
-    def breach(self, policy: Policy, instance: Instance, exclusive: bool) -> str:
-        """Return why `policy` rejects `instance`; "" if it accepts the instance.
+    def entry_words(
+        self, cluster: Cluster, instance: Instance, index: int, brief: bool = False
+    ) -> str:
+        """Return why the policy rejects `instance`; "" if it accepts the instance.
 
-        With `exclusive` storage the spindles of the disks count, otherwise ``spindle_use``.
+        On a node with exclusive storage the spindles of the disks count, otherwise
+        ``spindle_use``.
         """
         from iallocator.constraints.words import policy_breach
 
-        return policy_breach(policy, instance, exclusive)
+        node = cluster.nodes[index]
+        if brief and node.group.policy.rejects(instance, node.exclusive_storage):
+            return f"the policy of group {node.group.name} refuses an instance of this kind or size"
+        return policy_breach(node.group.policy, instance, node.exclusive_storage)
 
 
 class MigrationTags(PlacementConstraint):
     """A node must receive the migration tags of the node that an instance migrates from."""
 
     reason = "FailMig"
-    of_instance = "migration_tags"
+    listing = "InstanceListing"
+
+    def listed(
+        self, cluster: Cluster, instance: Instance, prefix: str
+    ) -> Iterator[tuple[str, str, float]]:
+        needed = cluster.nodes[instance.nodes[0]].migration if instance.nodes else ()
+        for tag in sorted(needed):
+            yield f"moves only to nodes that receive {tag}", f"cluster tag {MIGRATION}...", 0.0
 
     def missing(self, cluster: Cluster, source: int, target: int) -> frozenset[str]:
-        """Return the migration tags of node `source` that node `target` does not receive.
-
-        A running instance may migrate from `source` to `target` only if there are none.
-        """
+        """Return the migration tags of node `source` that node `target` does not receive."""
         return cluster.nodes[source].migration - cluster.nodes[target].receives
 
-    def rejected(self, cluster: Cluster, source: int, targets: Iterable[int]) -> dict[int, str]:
-        """Return the nodes of `targets` that lack a migration tag of `source`, with the reason."""
+    def move_rejections(
+        self, cluster: Cluster, source: int, targets: Iterable[int]
+    ) -> dict[int, str]:
         if not cluster.nodes[source].migration:
             return {}
         return {target: self.reason for target in targets if self.missing(cluster, source, target)}
 
-    def words(self, cluster: Cluster, source: int, target: int) -> str:
-        """Return why `target` rejects instances of `source`; "" if it does not."""
+    def move_words(self, cluster: Cluster, source: int, target: int) -> str:
         missing = self.missing(cluster, source, target)
         if not missing:
             return ""
@@ -375,10 +448,21 @@ class MigrationTags(PlacementConstraint):
         return f"does not receive what {name} requires: {tags}"
 
 
+class LocationTags(PlacementConstraint):
+    """Roles of an instance should be in different locations, on nodes with its desired tags.
+
+    The statistic ``location`` of the score counts the violations.
+    """
+
+    listing = "LocationTagsListing"
+    weight = 1
+    """What each violation adds to the score."""
+
+
 STORAGE_POOLS = StoragePools()
 NETWORKS = Networks()
 INSTANCE_POLICY = InstancePolicy()
-MIGRATION_TAGS = MigrationTags()
+LOCATION_TAGS = LocationTags()
 
 _WITH_RESERVE, _TO_TAKE_OVER = " (failover reserve included)", " (for a failover to it)"
 
@@ -502,8 +586,11 @@ _CPU_RATIO = NodeLimit((
 class ExclusionTags(PlacementConstraint):
     """Instances with an exclusion tag in common must have their primaries on different nodes."""
 
-    of_sets = "exclusion_tags"
+    listing = "ExclusionTagsListing"
     rows = "ExclusionRows"
+    weight = 2
+    """What the statistic ``pri_tags`` of the score adds for each violation."""
+
     primary = (
         Check("FailTags", lambda b, a, i: a.conflicts > b.conflicts, "tags",
               Lack("places free of its exclusion tags", "",
@@ -521,25 +608,54 @@ class Affinity(PlacementConstraint):
     """
 
     reason = "FailTags"
-    of_instance = "orders"
-    of_sets = "affinity_rules"
+    listing = "AffinityListing"
 
 
+class FailureSafety(PlacementConstraint):
+    """Global N+1: the instances of a failed node, or of nodes that fail together, can restart.
+
+    `iallocator.n1.tolerance.FailureTolerance` decides it, because it depends on all instances.
+    """
+
+    reason = "FailN1"
+    about = "a failure could not be survived"
+
+    def words(
+        self,
+        cluster: Cluster,
+        failure: Sequence[int],
+        instance: Instance,
+        why: str,
+        shown: Callable[[str], str] = str,
+    ) -> str:
+        """Return which instance could not be restarted if the nodes of `failure` failed, and why.
+
+        `shown` returns the name that is written for a node or instance.
+        """
+        failing = " and ".join(map(shown, cluster.node_names(failure)))
+        return (
+            f"if {failing} failed, {shown(instance.name)} "
+            f"({instance.memory} MiB memory) could not be restarted: {why}"
+        )
+
+
+EXCLUSION_TAGS = ExclusionTags()
 AFFINITY = Affinity()
+FAILURE_SAFETY = FailureSafety()
 
 CONSTRAINTS: tuple[PlacementConstraint, ...] = (
-    ListedConstraint(of_node="node_state"),
-    ListedConstraint("size"),
-    ListedConstraint("roles"),
-    ListedConstraint("local_disks"),
-    ListedConstraint("requested_nodes"),
+    ListedConstraint("NodeStateListing"),
+    ListedConstraint("SizeListing"),
+    ListedConstraint("RolesListing"),
+    ListedConstraint("LocalDisksListing"),
+    ListedConstraint("RequestedNodesListing"),
     STORAGE_POOLS,
-    ListedConstraint("pacemaker_instance", "pacemaker_node"),
-    ListedConstraint("fencing"),
+    ListedConstraint("PacemakerListing"),
+    ListedConstraint("FencingListing"),
     NETWORKS,
-    ListedConstraint("location_tags"),
-    MIGRATION_TAGS,
-    ListedConstraint("instance_keys", "node_keys", "cluster_keys"),
+    LOCATION_TAGS,
+    MigrationTags(),
+    ListedConstraint("PlacementKeysListing"),
     INSTANCE_POLICY,
     _MEMORY_LIMIT,
     _disk_limit(),
@@ -548,18 +664,29 @@ CONSTRAINTS: tuple[PlacementConstraint, ...] = (
     _FAILOVER_LIMIT,
     RESERVED_MEMORY,
     _CPU_RATIO,
-    ExclusionTags(),
+    EXCLUSION_TAGS,
     AFFINITY,
+    FAILURE_SAFETY,
 )
 """The table. Constraints are listed, and the checks of a node are tested, in this order."""
 
 _TAGGED = tuple(one for one in CONSTRAINTS if isinstance(one, TaggedAccess))
 
+
+def _with_own(method: str) -> tuple[PlacementConstraint, ...]:
+    """Return the constraints of the table that do not inherit a method from the contract."""
+    default = getattr(PlacementConstraint, method)
+    return tuple(one for one in CONSTRAINTS if getattr(type(one), method) is not default)
+
+
+_CLOSING = (NETWORKS, *(one for one in _with_own("closes") if one is not NETWORKS))
+_ON_ENTRY, _ON_MOVES = _with_own("entry_rejections"), _with_own("move_rejections")
+
 REASONS = {
     "FailMem": "memory",
     "FailDisk": "disk",
     "FailCPU": "virtual cpus",
-    "FailN1": "a failure could not be survived",
+    FAILURE_SAFETY.reason: FAILURE_SAFETY.about,
     "FailTags": "exclusion tags",
     "FailMig": "migration tags",
     "FailDiskCount": "number of disks",
@@ -567,12 +694,58 @@ REASONS = {
     "FailInternal": "an internal error",
     "FailPolicy": "rejected by the instance policy of the group",
 }
-REASONS |= {
-    one.reason: one.about
-    for one in CONSTRAINTS
-    if isinstance(one, AccessConstraint) and one.reason not in REASONS
-}
+for _one in CONSTRAINTS:
+    if _one.about:
+        for _check in (*_one.primary, *_one.secondary):
+            REASONS.setdefault(_check.reason, _one.about)
 """Reason that is counted -> what it is about, in the order in which counts are listed."""
+
+
+def group_obstacle(cluster: Cluster, group: Group, instance: Instance, named: bool = False) -> str:
+    """Return why no node of `group` may have `instance`, whatever runs there; "" if some may.
+
+    The words begin with the group. `named`: they name the instance, too.
+    """
+    for one in _CLOSING:
+        words = one.closes(cluster, group, instance, named)
+        if words:
+            return f"group {group.name} {words}"
+    return ""
+
+
+def entry_rejections(
+    cluster: Cluster, group: Group, instance: Instance, reason: str = ""
+) -> dict[int, str]:
+    """Return node -> reason for the nodes of `group` that `instance` must not enter.
+
+    See `PlacementConstraint.entry_rejections`. The first constraint that rejects a node counts.
+    """
+    found: dict[int, str] = {}
+    for one in _ON_ENTRY:
+        found = one.entry_rejections(cluster, group, instance, reason) | found
+    return found
+
+
+def entry_words(cluster: Cluster, instance: Instance, index: int, brief: bool = False) -> str:
+    """Return why `instance` must not enter the group of node `index`; "" if it may.
+
+    The words have the numbers, unless they are to be `brief`.
+    """
+    words = (one.entry_words(cluster, instance, index, brief) for one in _ON_ENTRY)
+    return next(filter(None, words), "")
+
+
+def move_rejections(cluster: Cluster, source: int, targets: Iterable[int]) -> dict[int, str]:
+    """Return target -> reason for the `targets` that running instances of `source` must avoid."""
+    found: dict[int, str] = {}
+    for one in _ON_MOVES:
+        found = one.move_rejections(cluster, source, targets) | found
+    return found
+
+
+def move_words(cluster: Cluster, source: int, target: int) -> str:
+    """Return why `target` rejects running instances of `source`; "" if it does not."""
+    return next(filter(None, (one.move_words(cluster, source, target) for one in _ON_MOVES)), "")
 
 
 def read_access(cluster: Cluster, instances: Iterable[Instance], prefix: str) -> None:

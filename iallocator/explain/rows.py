@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from iallocator.constraints.table import FAILURE_SAFETY
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,7 +74,7 @@ class NodeRow:
         if standing.lost:
             lost = (o for o in group.unsurvived if node.name in o.nodes)
             first = next((failure_words(one, self._instance) for one in lost), None)
-            return [*rejected, first or "FailN1: a failure could not be survived"]
+            return [*rejected, first or f"{FAILURE_SAFETY.reason}: {FAILURE_SAFETY.about}"]
         told = standing.words(node.name)
         return [told] if self.result == ANSWER else [told, *rejected]
 

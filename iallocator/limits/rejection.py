@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from iallocator.constraints.table import INSTANCE_POLICY, MIGRATION_TAGS, NETWORKS, out_of_reach
+from functools import partial
+
+from iallocator.constraints.table import (
+    entry_rejections,
+    entry_words,
+    group_obstacle,
+    move_rejections,
+    move_words,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -70,21 +78,18 @@ def group_rejections(
     counted where the policy rejects the instance; if it is "", the part of the policy is the
     reason.
     """
-    missing = NETWORKS.missing(group, instance)
-    if missing:
-        why = f"group {group.name} is not connected to network {', '.join(sorted(missing))}"
-        return dict.fromkeys(nodes, Rejection("FailGroup", why))
-    lacking = out_of_reach(cluster, group.nodes, instance)
-    if lacking:
-        return dict.fromkeys(
-            nodes, Rejection("FailGroup", f"group {group.name} does not {lacking}")
-        )
-    rejected = INSTANCE_POLICY.rejected(cluster, group, instance, by_policy)
-    why = f"the policy of group {group.name} refuses an instance of this kind or size"
-    return {i: Rejection(rejected[i], why, i) for i in nodes if i in rejected}
+    obstacle = group_obstacle(cluster, group, instance)
+    if obstacle:
+        return dict.fromkeys(nodes, Rejection("FailGroup", obstacle))
+    rejected = entry_rejections(cluster, group, instance, by_policy)
+    return {
+        i: Rejection(rejected[i], partial(entry_words, cluster, instance, i, brief=True), i)
+        for i in nodes
+        if i in rejected
+    }
 
 
 def migration_rejection(cluster: Cluster, source: int, target: int) -> Rejection | None:
-    """Return the rejection if migration tags keep instances of `source` off `target`, or None."""
-    words = MIGRATION_TAGS.words(cluster, source, target)
-    return Rejection(MIGRATION_TAGS.reason, words, target) if words else None
+    """Return the rejection if instances of `source` must not migrate to `target`, or None."""
+    reason = move_rejections(cluster, source, (target,)).get(target)
+    return Rejection(reason, move_words(cluster, source, target), target) if reason else None

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 
-from iallocator.constraints.table import MIGRATION_TAGS
+from iallocator.constraints.table import move_rejections
 from iallocator.limits.node import other_limits
 from iallocator.model.columns import DISK, MEMORY
 from iallocator.model.state import derived
@@ -173,7 +173,7 @@ def demand_of(state: State, failure: Failure, rules: Rules) -> Demand:
         whole.single |= (
             one.single
             or not one.failovers.keys().isdisjoint(failure)
-            or bool(MIGRATION_TAGS.rejected(state.cluster, node, one.failovers))
+            or bool(move_rejections(state.cluster, node, one.failovers))
         )
         for secondary in one.failovers.keys() - failure:
             amount = whole.failovers.get(secondary, 0) + one.failovers[secondary]
@@ -357,7 +357,7 @@ def check_movers(
     capacity = capacities.get(demand.group.index)
     rejected = False
     for node in failure:
-        barred = MIGRATION_TAGS.rejected(state.cluster, node, targets)
+        barred = move_rejections(state.cluster, node, targets)
         if barred:
             if demand.recreated or len(failure) > 1:
                 return UNKNOWN, 0
@@ -404,7 +404,7 @@ def _failovers_fail(state: State, failure: Failure, demand: Demand, rules: Rules
     """Return whether a secondary certainly cannot take over the drbd primaries of `failure`."""
     if not demand.failovers:
         return False
-    if len(failure) == 1 and MIGRATION_TAGS.rejected(state.cluster, failure[0], demand.failovers):
+    if len(failure) == 1 and move_rejections(state.cluster, failure[0], demand.failovers):
         return True
     columns = state.columns
     if not takes_over(state, demand, demand.failovers):

@@ -10,7 +10,7 @@ Cost: bounded by the packing's limit of work, about 20 ms for a failure.
 
 from __future__ import annotations
 
-from iallocator.constraints.table import INSTANCE_POLICY, MIGRATION_TAGS
+from iallocator.constraints.table import entry_rejections, move_rejections
 from iallocator.limits.node import FORCED_LIMITS, PRIMARY, checks_for, failover_checks, other_limits
 from iallocator.model.columns import DISK, MEMORY
 from iallocator.model.node_view import NodeView
@@ -158,7 +158,7 @@ class Evacuation:
             int, frozenset[int]
         ] = {}  # failed node -> the bins of secondaries
         for node in failure:
-            barred = {*failure, *MIGRATION_TAGS.rejected(state.cluster, node, targets.nodes)}
+            barred = {*failure, *move_rejections(state.cluster, node, targets.nodes)}
             closed = frozenset(targets.position[t] for t in barred if t in targets.position)
             self._open[node] = targets.open[nodes[node].group.index] - closed
             self._failover_bins[node] = frozenset().union(*targets.open.values()) - closed
@@ -195,7 +195,7 @@ class Evacuation:
                 bins &= self._with_access[access]
             if self.rules.recreates(one):
                 group = self.state.cluster.nodes[node].group
-                rejected = INSTANCE_POLICY.rejected(self.state.cluster, group, one)
+                rejected = entry_rejections(self.state.cluster, group, one)
                 bins = frozenset(b for b in bins if self.targets.nodes[b] not in rejected)
         return Item(memory, disk, bins, others=self._needs(members))
 

@@ -8,7 +8,7 @@ Cost: O(n) once for *n* failures, then O(1) for each failure that a change conce
 
 from __future__ import annotations
 
-from iallocator.constraints.table import MIGRATION_TAGS
+from iallocator.constraints.table import move_rejections
 from iallocator.model.columns import DISK, MEMORY
 from iallocator.n1.bounds import (
     SpareMemory,
@@ -251,10 +251,7 @@ class FailureWatch:
         if rules.strict or len(nodes) < 2 or demand.movers or demand.intricate or demand.single:
             return False
         cluster = self._state.cluster
-        if (
-            MIGRATION_TAGS.rejected(cluster, nodes[0], nodes[1:])
-            or not cluster.nodes[nodes[1]].online
-        ):
+        if move_rejections(cluster, nodes[0], nodes[1:]) or not cluster.nodes[nodes[1]].online:
             return False
         if nodes[1] in failure:
             return False
@@ -275,7 +272,7 @@ class FailureWatch:
         if demand.parts or demand.group is not group:
             return False
         targets = self._targets[group]
-        if MIGRATION_TAGS.rejected(state.cluster, node, targets):
+        if move_rejections(state.cluster, node, targets):
             return False
         if self._created is None or self._created[0] is not instance:
             self._created = instance, not group.policy.rejects(instance, False)

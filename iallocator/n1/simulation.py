@@ -13,7 +13,7 @@ Source: these are the steps of hail.
 
 from __future__ import annotations
 
-from iallocator.constraints.table import INSTANCE_POLICY, MIGRATION_TAGS
+from iallocator.constraints.table import entry_rejections, move_rejections
 from iallocator.limits.node import (
     ABANDONED,
     FORCED_LIMITS,
@@ -273,7 +273,7 @@ class Simulation:
             return f"its secondary {name} fails as well"
         if not self._rules.strict and not state.cluster.nodes[secondary].online:
             return f"its secondary {name} is not online"
-        if MIGRATION_TAGS.rejected(state.cluster, old, (secondary,)):
+        if move_rejections(state.cluster, old, (secondary,)):
             return f"its secondary {name} lacks a migration tag"
         state.remove(instance, nodes)
         rejection: str | None = None
@@ -318,9 +318,9 @@ class Simulation:
             rejections: dict[int, str] = {}
             group = state.cluster.nodes[node].group
             for one in item:
-                rejections |= INSTANCE_POLICY.rejected(state.cluster, group, one)
+                rejections |= entry_rejections(state.cluster, group, one)
         else:
-            rejections = MIGRATION_TAGS.rejected(state.cluster, source, targets)
+            rejections = move_rejections(state.cluster, source, targets)
         found = kernel.singles(as_one(item), targets, rejections, FORCED_LIMITS).row(0)
         if len(item) == 1:
             best = next(found, None)
@@ -340,7 +340,7 @@ class Simulation:
         """
         state = self._state
         (present,) = state.where[one.name][:1]
-        rejections = MIGRATION_TAGS.rejected(state.cluster, present, targets)
+        rejections = move_rejections(state.cluster, present, targets)
         checks = checks_for(PRIMARY, one, FORCED_LIMITS)
         again = present in targets and not (
             present in rejections

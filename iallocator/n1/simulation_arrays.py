@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from iallocator.constraints.table import MIGRATION_TAGS
+from iallocator.constraints.table import move_rejections
 from iallocator.limits.node import other_limits
 from iallocator.model.columns import COLUMNS, MEMORY
 from iallocator.model.node_view import CAPACITIES, NodeView
@@ -135,9 +135,7 @@ class _Batch:
         allowed = np.zeros(self._reserved.shape, dtype=bool)
         targets = rules.targets(state.cluster, group)
         for k, failure in enumerate(kept):
-            barred = {
-                t for node in failure for t in MIGRATION_TAGS.rejected(state.cluster, node, targets)
-            }
+            barred = {t for node in failure for t in move_rejections(state.cluster, node, targets)}
             barred.update(failure)
             allowed[k, [position[t] for t in targets if t not in barred]] = True
         self._allowed = allowed

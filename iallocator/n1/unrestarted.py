@@ -14,7 +14,7 @@ from __future__ import annotations
 from itertools import chain
 from operator import itemgetter
 
-from iallocator.constraints.table import MIGRATION_TAGS
+from iallocator.constraints.table import move_rejections
 from iallocator.limits.node import failover_checks, other_limits
 from iallocator.model.columns import DISK, MEMORY
 from iallocator.n1.bounds import Demand, TargetCapacity, check_movers, demand_of
@@ -363,7 +363,7 @@ class _Need:
             if (
                 secondary is None
                 or not cluster.nodes[secondary].online
-                or MIGRATION_TAGS.rejected(cluster, node, (secondary,))
+                or move_rejections(cluster, node, (secondary,))
             ):
                 self.without_secondary.append(one)
             else:
@@ -383,7 +383,7 @@ class _Need:
         barred = (
             bool(other_limits(self.group, *SUMMED_LIMITS))
             or any(self.group.policy.rejects(one, False) for one in created)
-            or bool(MIGRATION_TAGS.rejected(cluster, node, rules.targets(cluster, self.group)))
+            or bool(move_rejections(cluster, node, rules.targets(cluster, self.group)))
         )
         self.sizes_alone = not (barred or any(one.restricted for one in moving))
         self.access_alone = self.sizes_alone or not (barred or any(one.draws for one in moving))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from itertools import chain, islice
 
-from iallocator.constraints.table import MIGRATION_TAGS, NETWORKS, out_of_reach
+from iallocator.constraints.table import NETWORKS, move_rejections, out_of_reach
 from iallocator.placement.groups import collect_offers
 from iallocator.placement.results import POLICY_RANK, AllocationRequest
 
@@ -92,7 +92,7 @@ class AcrossGroups:
         source = context.state.where[instance.name][0]
         for offer in offers:
             group = by_uuid[offer.uuid]
-            barred = MIGRATION_TAGS.rejected(context.cluster, source, group.nodes)
+            barred = move_rejections(context.cluster, source, group.nodes)
             first = [nodes for nodes in offer.nodes if nodes[0] not in barred]
             yield from ((group, nodes) for nodes in first)
             found = self.in_group(instance, group)
@@ -104,7 +104,7 @@ class AcrossGroups:
         context = self.context
         evaluator = context.evaluator(group)
         nodes = evaluator.online_nodes(context.settings.restrict_allocation_to)
-        rejections = MIGRATION_TAGS.rejected(context.cluster, instance.nodes[0], nodes)
+        rejections = move_rejections(context.cluster, instance.nodes[0], nodes)
         rejections |= context.bonds.rejected(instance, nodes)
         kernel, limit_policy = self.kernel, evaluator.limit_policies.new
         if instance.required_nodes == 2:
@@ -215,7 +215,7 @@ class AcrossGroups:
         """Return the nodes that migration tags or the policy of their group reject."""
         context = self.context
         source = context.state.where.get(instance.name, instance.nodes)[0]
-        rejections = MIGRATION_TAGS.rejected(context.cluster, source, nodes)
+        rejections = move_rejections(context.cluster, source, nodes)
         for index in nodes if self._exclusive else ():
             node = context.cluster.nodes[index]
             if node.group.exclusive:

@@ -27,7 +27,7 @@ Planners do check it: their moves are optional.
 
 from __future__ import annotations
 
-from iallocator.constraints.table import INSTANCE_POLICY, MIGRATION_TAGS
+from iallocator.constraints.table import entry_rejections, move_rejections
 from iallocator.limits.node import FORCED_LIMITS, PRIMARY, checks_for
 from iallocator.model.moves import Move
 from iallocator.placement.limit_policy import ALL_FORCED, enforcing
@@ -166,7 +166,7 @@ class Evaluator:
         if role == "new":
             limit_policy = self.limit_policies.new
             rejections = bonds.rejected(instance, nodes) if bound else {}
-            rejections |= INSTANCE_POLICY.rejected(
+            rejections |= entry_rejections(
                 self._context.cluster, self.group, instance, behaviour.policy_reason
             )
         elif role == "moved":
@@ -273,7 +273,7 @@ class Evaluator:
     def _barred(self, instance: Instance, source: int, nodes: Sequence[int]) -> dict[int, str]:
         """Return which of `nodes` affinity or migration tags reject for a move from `source`."""
         rejections = self._context.bonds.rejected(instance, nodes)
-        return rejections | MIGRATION_TAGS.rejected(self._context.cluster, source, nodes)
+        return rejections | move_rejections(self._context.cluster, source, nodes)
 
     def _rejected_on_the_way(
         self, instance: Instance, present: Nodes, nodes: Sequence[int]

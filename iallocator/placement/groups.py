@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.constraints.table import NETWORKS, out_of_reach
+from iallocator.constraints.table import group_obstacle
 from iallocator.placement.new import place_new
 from iallocator.placement.results import GroupSolution, RankedGroups
 
@@ -143,14 +143,9 @@ def may_offer(context: Context, allocation: AllocationRequest, group: Group, nod
 
 def _obstacle(context: Context, allocation: AllocationRequest, group: Group, nodes: int) -> str:
     """Why the whole group is out, or ""."""
-    if NETWORKS.missing(group, allocation.instance):
-        return (
-            f"group {group.name} is not connected to a network "
-            f"required by instance {allocation.instance.name}"
-        )
-    lacking = out_of_reach(context.cluster, group.nodes, allocation.instance)
-    if lacking:
-        return f"group {group.name} does not {lacking} of instance {allocation.instance.name}"
+    obstacle = group_obstacle(context.cluster, group, allocation.instance, named=True)
+    if obstacle:
+        return obstacle
     unallocable = group.alloc_policy == "unallocable"
     if unallocable and not allocation.named and context.settings.behaviour.names_unallocable:
         return f"Group {group.name} (unallocable): not used, its allocation policy is unallocable"

@@ -9,6 +9,7 @@ simulations only if the bounds do not decide.
 
 from __future__ import annotations
 
+from iallocator.constraints.table import FAILURE_SAFETY
 from iallocator.limits.rejection import Rejection, group_rejections, migration_rejection
 from iallocator.model.moves import Move
 from iallocator.n1.tolerance import FailureTolerance
@@ -126,15 +127,12 @@ class MoveChecks:
             if self._tolerance.allows(tested):
                 return None
             stranded = self._tolerance.obstacle(tested)
-        if stranded is None:
-            text = "some node's failure could not be survived any more"
-        else:
-            text = (
-                f"if {' and '.join(context.cluster.node_names(stranded.failure))} failed, "
-                f"{stranded.instance.name} "
-                f"({stranded.instance.memory} MiB memory) could not be restarted: {stranded.why}"
+        text = "some node's failure could not be survived any more"
+        if stranded is not None:
+            text = FAILURE_SAFETY.words(
+                context.cluster, stranded.failure, stranded.instance, stranded.why
             )
-        return Rejection("FailN1", text, after[0])
+        return Rejection(FAILURE_SAFETY.reason, text, after[0])
 
     def rejections(
         self, instance: Instance, before: Nodes, nodes: Sequence[int], primary: int | None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from iallocator.constraints.table import MIGRATION_TAGS
+from iallocator.constraints.table import move_rejections
 from iallocator.limits.node import PRIMARY, SECONDARY, STAYING, checks_for
 from iallocator.limits.rejection import Rejection
 from iallocator.model.instance import Backend, Disks, Instance
@@ -133,9 +133,7 @@ class MoveLimits:
 
     def allow(self, instance: Instance, before: Nodes, after: Nodes) -> bool:
         """Return whether `instance` may move from `before` to `after`, migration tags included."""
-        if before[:1] != after[:1] and MIGRATION_TAGS.rejected(
-            self._state.cluster, before[0], after[:1]
-        ):
+        if before[:1] != after[:1] and move_rejections(self._state.cluster, before[0], after[:1]):
             return False
         primary, mirror = before[:1] != after[:1], before[1:] != after[1:]
         if mirror and not primary:  # the disks are copied from the primary
@@ -246,7 +244,7 @@ class MoveLimits:
 
         The instance was on `source`, and is not placed now. `barred`: node -> why it is excluded.
         """
-        rejections = {**barred, **MIGRATION_TAGS.rejected(self._state.cluster, source, nodes)}
+        rejections = {**barred, **move_rejections(self._state.cluster, source, nodes)}
         limits = self._limit_policy_off(source).primary
         kernel = self._kernel
         kernel.follow()

@@ -10,7 +10,7 @@ Cost: the limits of each node once in each role.
 
 from __future__ import annotations
 
-from iallocator.constraints.table import INSTANCE_POLICY
+from iallocator.constraints.table import FAILURE_SAFETY, entry_words
 from iallocator.constraints.words import quantity
 from iallocator.deadline import Held
 from iallocator.limits.node import ABANDONED, FORCED_LIMITS, PRIMARY, SECONDARY, RoleLimits
@@ -144,8 +144,7 @@ def roles_of(
     for index, reason in query.rejections.items():
         text = texts.get(index)
         if kind == "new":
-            exclusive = cluster.nodes[index].exclusive_storage
-            found = INSTANCE_POLICY.breach(evaluator.group.policy, instance, exclusive)
+            found = entry_words(cluster, instance, index)
             breach = found or breach
             text = found or text
         elif query.present:
@@ -237,12 +236,8 @@ def lost_by_n1(
     if stranded is None:
         return Miss("", 0.0)
     names = map(shown, cluster.node_names(nodes))
-    failing = " and ".join(map(shown, cluster.node_names(stranded.failure)))
-    return Miss(
-        f"{'/'.join(names)}: if {failing} failed, {shown(stranded.instance.name)} "
-        f"({stranded.instance.memory} MiB memory) could not be restarted: {stranded.why}",
-        0.0,
-    )
+    why = FAILURE_SAFETY.words(cluster, stranded.failure, stranded.instance, stranded.why, shown)
+    return Miss(f"{'/'.join(names)}: {why}", 0.0)
 
 
 def closest(cluster: Cluster, roles: RolesTested, shown: Shown = str) -> Miss:

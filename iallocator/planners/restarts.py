@@ -18,7 +18,7 @@ from __future__ import annotations
 from heapq import heapify, heappop, heappush
 from itertools import chain
 
-from iallocator.constraints.table import INSTANCE_POLICY, MIGRATION_TAGS
+from iallocator.constraints.table import entry_rejections, move_rejections
 from iallocator.limits.node import FORCED_LIMITS, PRIMARY, checks_for, failover_checks
 from iallocator.model.columns import MEMORY
 from iallocator.model.constraints import as_one, items_of
@@ -118,7 +118,7 @@ class Restarts:
                     secondary is None
                     or secondary in failure
                     or not state.cluster.nodes[secondary].online
-                    or MIGRATION_TAGS.rejected(state.cluster, node, (secondary,))
+                    or move_rejections(state.cluster, node, (secondary,))
                 ):
                     return None
                 state.remove(one, nodes)
@@ -140,9 +140,9 @@ class Restarts:
         """Return the targets that migration tags or the policy bar for an item of a node."""
         cluster = self._state.cluster
         if not self._rules.recreates(item[0]):
-            return set(MIGRATION_TAGS.rejected(cluster, node, targets))
+            return set(move_rejections(cluster, node, targets))
         group = cluster.nodes[node].group
-        return {t for one in item for t in INSTANCE_POLICY.rejected(cluster, group, one)}
+        return {t for one in item for t in entry_rejections(cluster, group, one)}
 
     def _largest_first(
         self, leaving: Sequence[FailedItem], targets: dict[int, list[int]]

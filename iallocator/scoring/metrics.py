@@ -13,6 +13,8 @@ candidate after the other, `iallocator.scoring.arrays` to all at once.
 
 from __future__ import annotations
 
+from iallocator.constraints.table import EXCLUSION_TAGS, LOCATION_TAGS
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -163,7 +165,7 @@ STATISTICS = (
         "network load more even",
     ),
     Statistic(
-        "pri_tags", 2, lambda n: n.conflicts,
+        "pri_tags", EXCLUSION_TAGS.weight, lambda n: n.conflicts,
         "primaries with the same exclusion tag on one node",
         "fewer exclusion tags twice on one node",
         spread=False,
@@ -200,7 +202,7 @@ STATISTICS = (
         disk=True,
     ),
     Statistic(
-        "location", 1, lambda n: n.misplaced,
+        "location", LOCATION_TAGS.weight, lambda n: n.misplaced,
         "failure domains shared with the secondary, desired locations missed",
         "fewer shared failure domains",
         spread=False,

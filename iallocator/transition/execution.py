@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import insort
 
-from iallocator.constraints.table import MIGRATION_TAGS, NETWORKS
+from iallocator.constraints.table import group_obstacle, move_words
 from iallocator.limits.node import FORCED_LIMITS, PRIMARY, SECONDARY, checks_for
 from iallocator.model.instance import primary_vector
 from iallocator.model.node_view import NodeView, capacities
@@ -149,12 +149,9 @@ class Execution:
                 yield "cannot be migrated, it does not run"
             elif nodes[source].offline and source not in self._opened:
                 yield f"cannot be migrated, {nodes[source].name} is offline"
-        lacking = sorted(MIGRATION_TAGS.missing(self._state.cluster, source, target))
-        if before.running and lacking:
-            yield (
-                f"{nodes[target].name} does not take what comes from {nodes[source].name}: "
-                f"migration tag{'s' * (len(lacking) > 1)} {', '.join(lacking)}"
-            )
+        rejected = move_words(self._state.cluster, source, target)
+        if before.running and rejected:
+            yield f"{nodes[target].name} {rejected}"
 
     def _barred(self, instance: Instance, index: int, before: tuple[int, ...]) -> str:
         """Return why access or networks forbid an instance on a node without it; or ""."""
@@ -165,10 +162,9 @@ class Execution:
             return closed
         group = nodes[index].group
         left = {nodes[other].group.index for other in before}
-        if group.index not in left and NETWORKS.missing(group, instance):
-            missing = ", ".join(sorted(set(instance.networks) - group.networks))
-            return f"group {group.name} is not connected to {missing}"
-        return ""
+        if group.index in left:
+            return ""
+        return group_obstacle(state.cluster, group, instance)
 
 
 def view_of(state: State, index: int, min_disk: float = 0.0) -> NodeView:

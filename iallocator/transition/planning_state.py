@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from iallocator.constraints.table import MIGRATION_TAGS
+from iallocator.constraints.table import move_rejections
 from iallocator.model.moves import REPLACE_SECONDARY, places_after
 from iallocator.transition.paths import Route, build
 from iallocator.transition.requirements import MUST
@@ -119,7 +119,7 @@ class PlanningState:
 
     def receives(self, source: int, target: int) -> bool:
         """Return whether migration tags allow a migration from one node to the other."""
-        return not MIGRATION_TAGS.missing(self.state.cluster, source, target)
+        return not move_rejections(self.state.cluster, source, (target,))
 
     def lacks_tags(self, place: Place, steps: Sequence[tuple[str, int]]) -> bool:
         """Return whether migration tags forbid a migration on this route."""
@@ -127,7 +127,7 @@ class PlanningState:
         for step in steps:
             after = places_after(nodes, [step])
             moved = step[0] != REPLACE_SECONDARY and place.running
-            if moved and MIGRATION_TAGS.missing(self.state.cluster, nodes[0], after[0]):
+            if moved and move_rejections(self.state.cluster, nodes[0], after[:1]):
                 return True
             nodes = after
         return False

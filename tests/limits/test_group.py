@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from iallocator.constraints.table import INSTANCE_POLICY, MIGRATION_TAGS, NETWORKS
+from iallocator.constraints.table import NETWORKS, entry_rejections, move_rejections
 from iallocator.limits.rejection import group_rejections
 from iallocator.model.cluster import Cluster, Group, Node, NodeSpindles
 from iallocator.model.tags import interpret_tags
@@ -36,11 +36,11 @@ def test_policy_rejects_by_node_where_storage_differs() -> None:
     group = Group(0, "uuid-default", "default", policy((spec(), high)))
     nodes = [Node(f"node{k}", group, spindles=NodeSpindles(exclusive=k == 1)) for k in range(3)]
     cluster = Cluster("c", (), [group], nodes, [])
-    assert INSTANCE_POLICY.rejected(cluster, group, instance(spindles=9)) == {1: "FailSpindles"}
-    assert INSTANCE_POLICY.rejected(cluster, group, instance(spindle_use=9)) == dict.fromkeys(
+    assert entry_rejections(cluster, group, instance(spindles=9)) == {1: "FailSpindles"}
+    assert entry_rejections(cluster, group, instance(spindle_use=9)) == dict.fromkeys(
         (0, 2), "FailSpindles"
     )
-    assert INSTANCE_POLICY.rejected(cluster, group, instance()) == {}
+    assert entry_rejections(cluster, group, instance()) == {}
 
 
 def test_target_without_a_migration_tag_of_the_source_is_rejected() -> None:
@@ -50,9 +50,9 @@ def test_target_without_a_migration_tag_of_the_source_is_rejected() -> None:
     nodes = [Node(f"node{k}", group, tags=own) for k, own in enumerate(tags)]
     cluster = Cluster("c", ("htools:migration:cpu", "htools:migration:os"), [group], nodes, [])
     interpret_tags(cluster)
-    assert MIGRATION_TAGS.rejected(cluster, 0, (1, 2, 3)) == {1: "FailMig", 3: "FailMig"}
-    assert MIGRATION_TAGS.rejected(cluster, 1, (0, 2, 3)) == {3: "FailMig"}
-    assert MIGRATION_TAGS.rejected(cluster, 3, (0, 1, 2)) == {}
+    assert move_rejections(cluster, 0, (1, 2, 3)) == {1: "FailMig", 3: "FailMig"}
+    assert move_rejections(cluster, 1, (0, 2, 3)) == {3: "FailMig"}
+    assert move_rejections(cluster, 3, (0, 1, 2)) == {}
 
 
 def test_group_rejection_names_the_networks_that_are_missing_and_no_others() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks import clusters
 from benchmarks.clusters import Shape
-from iallocator.constraints.table import INSTANCE_POLICY
+from iallocator.constraints.table import entry_rejections
 from iallocator.limits.node import ALL_LIMITS, FORCED_LIMITS, HARD_LIMITS, LimitSet
 from iallocator.model.instance import Backend, Disks, Instance
 from iallocator.placement.context import Context
@@ -78,7 +78,7 @@ def questions(seed: int) -> Iterator[tuple[Kernel, Kernel, Instance, Setting]]:
         limits = LIMITS[seed % 3]
         for group in context.cluster.groups:
             if group.nodes:
-                rejections = INSTANCE_POLICY.rejected(context.cluster, group, instance)
+                rejections = entry_rejections(context.cluster, group, instance)
                 for scope in (group.nodes, context.all_nodes()):
                     setting = Setting(group.nodes, rejections, limits)
                     yield *both(context, scope), instance, setting

@@ -10,7 +10,7 @@ from dataclasses import KW_ONLY, dataclass, field
 
 from iallocator.compat import OURS
 from iallocator.constraints import relations_of
-from iallocator.constraints.table import INSTANCE_POLICY
+from iallocator.constraints.table import entry_rejections
 from iallocator.deadline import TIME_IS_UP, Deadline, Stopped
 from iallocator.errors import UsageError
 from iallocator.limits.node import ALL_LIMITS, HARD_LIMITS
@@ -288,7 +288,7 @@ class _Study:
         state, instance = self._report.before, size.instance("")
         for group in self._groups:
             spared = self._wants.soft_of.get(group.index, self._wants.ignore_soft)
-            rejected = INSTANCE_POLICY.rejected(self._cluster, group, instance)
+            rejected = entry_rejections(self._cluster, group, instance)
             nodes = [i for i in group.nodes if self._allows(i) and i not in rejected]
             limits = HARD_LIMITS if spared else ALL_LIMITS
             if is_endless(state, self._kernels.fixed, instance, nodes, limits):

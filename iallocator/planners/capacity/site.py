@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.constraints.table import INSTANCE_POLICY
+from iallocator.constraints.table import entry_rejections
 from iallocator.limits.node import ALL_LIMITS
 from iallocator.model.instance import Instance
 from iallocator.model.state import derived
@@ -280,9 +280,7 @@ class CapacityState:
     def _rejected(self, group: Group, instance: Instance) -> dict[int, str]:
         """Return the nodes where the policy rejects `instance`; for hspace it has a disk."""
         if instance.kind.has_disks or self._behaviour.plans_for_diskless:
-            return INSTANCE_POLICY.rejected(
-                self.state.cluster, group, instance, self._policy_reason
-            )
+            return entry_rejections(self.state.cluster, group, instance, self._policy_reason)
         twin = instance.as_template(DRBD)
         twin.disk_sizes = [instance.disk]
         nodes = self.state.cluster.nodes

@@ -203,9 +203,8 @@ class _Examination:
                     yield Finding(f"offline_{role}", text, node=node.name, instance=instance.name)
 
     def _policy(self) -> Iterator[Finding]:
-        policy = self._group.policy
         for index, instance in self._primaries():
-            breach = INSTANCE_POLICY.breach(policy, instance, self._nodes[index].exclusive_storage)
+            breach = INSTANCE_POLICY.entry_words(self._state.cluster, instance, index)
             if breach:
                 yield Finding("policy", breach, node=self._name(index), instance=instance.name)
         for index in self._group.nodes:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from math import ceil, floor, inf
 
-from iallocator.constraints.table import MIGRATION_TAGS
+from iallocator.constraints.table import move_rejections
 from iallocator.deadline import check
 from iallocator.limits.node import FORCED_LIMITS, RESOURCES, resources_of
 from iallocator.model.columns import CPUS, DISK, FREE_SPINDLES, MEMORY, MEMORY_LATER, SPINDLES
@@ -223,7 +223,7 @@ def _kept(context: IntergroupContext, index: int, failing: Collection[int]) -> f
     able = (
         amount
         for node, amount in asked.items()
-        if amount < free and not MIGRATION_TAGS.rejected(context.cluster, node, [index])
+        if amount < free and not move_rejections(context.cluster, node, [index])
     )
     return max(able, default=0)
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import NamedTuple
 
-from iallocator.constraints.table import MIGRATION_TAGS
+from iallocator.constraints.table import move_rejections
 from iallocator.deadline import check
 from iallocator.model.columns import MEMORY
 from iallocator.model.instance import primary_vector
@@ -448,7 +448,7 @@ class DrainPlanner:
         targets = [
             index
             for index in evaluator.online_nodes()
-            if not MIGRATION_TAGS.rejected(context.cluster, index, [home])
+            if not move_rejections(context.cluster, index, [home])
         ]
 
         def best(moved: Instance, targets: Sequence[int]) -> tuple[list[ElementaryMove], str]:
@@ -520,7 +520,7 @@ class DrainPlanner:
         node = context.cluster.nodes[secondary]
         if not node.online:
             return f"cannot fail over to {node.name}, which is not online"
-        if MIGRATION_TAGS.rejected(context.cluster, secondary, [home]):
+        if move_rejections(context.cluster, secondary, [home]):
             return f"could not come back from {node.name}: migration tags"
         rejection = context.evaluator(node.group).check(
             Move(instance, before, (secondary, home)), n1=False

@@ -14,7 +14,7 @@ from __future__ import annotations
 from itertools import islice
 
 from iallocator.constraints.rows import ConstraintRows
-from iallocator.constraints.table import MIGRATION_TAGS
+from iallocator.constraints.table import move_rejections
 from iallocator.deadline import Deadline, check
 from iallocator.model.moves import FAILOVER_TO, Move, places_after, replay
 from iallocator.model.node_view import Capacities
@@ -162,7 +162,7 @@ class _Packing:
             for target in targets:
                 check()
                 after = shape[0] if shape[0] >= 0 else target, shape[1] if shape[1] >= 0 else target
-                barred = bool(MIGRATION_TAGS.missing(cluster, *after))
+                barred = bool(move_rejections(cluster, after[0], after[1:]))
                 free = self._left(instance, after, as_primary)
                 found.append((barred, free, (kind, target, after)))
         found.sort(key=lambda one: (one[0], -one[1]))

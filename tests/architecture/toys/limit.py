@@ -43,12 +43,8 @@ PLACES: Changes = {
         "FailCount", lambda b, a, i: a.primaries > a.most_primaries, "primaries",
         Lack("places for instances", "", lambda b, a, i: a.primaries - a.most_primaries,
              resource=_INSTANCES),
-    ),)),
+    ),), about="number of instances"),
 <ANCHOR>""",
-    ),
-    ("iallocator/constraints/table.py", "REASONS"): (
-        '    "FailInternal": "an internal error",\n',
-        '    "FailCount": "number of instances",\n<ANCHOR>',
     ),
     ("iallocator/constraints/words.py", "memory"): (
         "def memory(b",

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from iallocator.constraints.table import MIGRATION_TAGS
+from iallocator.constraints.table import move_rejections
 from iallocator.deadline import check
 from iallocator.model.node_view import NodeView
 from iallocator.planners.balance.scan.affinity import BondCosts
@@ -335,7 +335,7 @@ def _key(one: Keyed) -> tuple[float, tuple[int, int, int]]:
 def _migration(table: NodeTable) -> Truths | None:
     """Return source × target: whether migration tags permit a move; None if they always do."""
     cluster = table.state.cluster
-    rejected = [MIGRATION_TAGS.rejected(cluster, source, table.nodes) for source in table.nodes]
+    rejected = [move_rejections(cluster, source, table.nodes) for source in table.nodes]
     if not any(rejected):
         return None
     return np.array([[index not in row for index in table.nodes] for row in rejected], dtype=bool)
