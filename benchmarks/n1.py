@@ -18,9 +18,9 @@ from benchmarks.clusters import POLICY, Shape, allocate, group_entry, node_entry
 from iallocator.aliases import Json
 from iallocator.cli import answer
 from iallocator.model.state import State
+from iallocator.n1 import UNKNOWN, Rules
 from iallocator.n1.bounds import check_bounds, demand_of
 from iallocator.n1.exact import ExactSearch
-from iallocator.n1.rules import UNKNOWN, Rules
 from iallocator.n1.simulation import Simulation
 from iallocator.scoring import Kernels
 from iallocator.wire.document import read_cluster

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from iallocator.explain.facts import Unsurvived
 from iallocator.model.moves import Move
-from iallocator.n1.rules import UndecidedError
+from iallocator.n1 import UndecidedError
 from iallocator.n1.tolerance import FailureTolerance
 from iallocator.tolerances import SCORE
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
-    from iallocator.n1.rules import Rules
+    from iallocator.n1 import Rules
     from iallocator.n1.simulation import UnrestartedInstance
     from iallocator.scoring.candidates import Candidates
 

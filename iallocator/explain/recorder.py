@@ -18,7 +18,7 @@ from iallocator.explain.facts import GroupReport, Placed, Term
 from iallocator.explain.n1 import RecordingN1Check
 from iallocator.explain.survey import Survey
 from iallocator.model.state import derived
-from iallocator.n1.rules import WORK
+from iallocator.n1 import WORK
 from iallocator.placement.results import NodeQuery
 from iallocator.placement.what_if import NodeHistory
 from iallocator.scoring.scalar import kernel_of

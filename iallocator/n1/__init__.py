@@ -1,1 +1,249 @@
-"""Global N+1: could every node fail, and what runs there find another place?"""
+"""The rules of N+1: which failures must be tolerated, what may be assumed, what checks may cost."""
+
+from __future__ import annotations
+
+from iallocator.constraints.checks import (
+    DISK_SPACE,
+    FREE_MEMORY,
+    OWN_SPINDLES,
+    POOL_SPACE,
+    SPINDLES_OF_DISKS,
+)
+from iallocator.deadline import SIMULATIONS, Deadline
+from iallocator.model.state import LAST
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import Protocol
+
+    from iallocator.model.cluster import Cluster, Group
+    from iallocator.model.instance import Instance
+
+    class Colocation(Protocol):
+        """The affinity constraints."""
+
+        def units(self) -> Mapping[str, Sequence[str]]:
+            """Return, for each instance of a colocation group, the names of all its members."""
+
+    Growth = tuple[float, float, float, float]
+    """Instances and MiB that a failure loses in addition; and the same if instances that return
+    from offline nodes do not count as lost in the initial state."""
+
+
+__all__ = [
+    "CAME", "INFINITE", "LEFT", "LOST", "MODES", "MOVED", "NO_GROWTH", "PACKED_LIMITS", "SAFE",
+    "SUMMED_LIMITS", "UNKNOWN", "WORK", "Failure", "Growth", "Rules", "UndecidedError",
+    "plan_rules", "sum_of_shares",
+]  # fmt: skip
+
+
+Failure = tuple[int, ...]
+"""The nodes that fail together, in ascending order; usually one."""
+
+SAFE, UNKNOWN, LOST = 0, 1, 2
+"""What bounds prove of a failure: it is tolerated, nothing, or it is not tolerated."""
+
+INFINITE = float("inf")
+
+NO_GROWTH: Growth = (0.0, 0.0, 0.0, 0.0)
+
+SUMMED_LIMITS = (FREE_MEMORY, DISK_SPACE, POOL_SPACE)
+"""The limits that sums know."""
+
+PACKED_LIMITS = (*SUMMED_LIMITS, OWN_SPINDLES, SPINDLES_OF_DISKS)
+"""The limits that counting and packings know, or that they leave undecided."""
+
+
+def sum_of_shares(
+    closing: Iterable[tuple[float, float]], memory_budget: float, disk_budget: float
+) -> tuple[int, float]:
+    """Return `SAFE` if budgets of memory and disk cannot close all targets, and what is spare.
+
+    `closing`: the MiB of memory, and of disk, either of which closes a target.  The spare memory is
+    infinite if the budgets cannot do so even if two targets are closed already, else -1.
+    """
+    first = second = others = 0.0  # the two largest shares, and the sum of the others
+    for memory, disk in closing:
+        if memory <= 0 or disk <= 0:
+            continue  # the target is closed already
+        share = min(
+            memory / memory_budget if memory_budget else INFINITE,
+            disk / disk_budget if disk_budget else INFINITE,
+        )
+        if share > second:
+            others += second
+            first, second = (share, first) if share > first else (first, share)
+        else:
+            others += share
+        if others > 2:  # no share is negative
+            return SAFE, INFINITE
+    return (SAFE, -1) if first + second + others > 2 else (UNKNOWN, 0)
+
+
+LEFT, MOVED, CAME = range(3)
+"""What a plan does to a group: instances only leave it; instances move within it; instances come
+from another group, or are created."""
+
+WORK = 1_000_000
+"""Moves × nodes that count as one second: less than an idle machine simulates in that time."""
+
+SCALAR = 100
+"""The work of one move × node that is not simulated in arrays."""
+
+
+class UndecidedError(Exception):
+    """A failure stays undecided, because the work of the request is spent."""
+
+
+MODES = ("strict", "no-worse", "no-new", "off")
+"""Values of ``--n1``."""
+
+
+class Rules:
+    """Which failures must be tolerated, and what may be assumed in a failure.
+
+    * ``strict``: all failures of the nodes over which the score runs.  Offline and drained nodes
+      can take over as long as they have the memory, and a failover needs disk to be left.
+    * ``no-new``: the failures of online nodes of the group that were tolerated before.  Only online
+      nodes take over, and a failover needs no new disk.
+    * ``no-worse``: as ``no-new``, and a failure that was not tolerated must not lose more.  Exact
+      search decides what the simulation does not: an instance is lost only if no order restarts it.
+    * ``off``: none.
+
+    Parameters
+    ----------
+    units:
+        Instance -> all members of its colocation group, itself among them, by name; see
+        `iallocator.model.constraints.items_of`.
+    effort:
+        When checks must end, and the simulations that they may do; None: there is no limit.
+    movers_stay:
+        Whether an instance that moves counts where it was before. hail does so by accident.
+    failures:
+        The sets of nodes that fail together, for example the nodes on one power supply. None: each
+        node fails alone.
+    plan:
+        Whether the rules are those of a plan, which is about the state after its last step: in
+        every mode only online nodes take over, and ``strict`` requires the failures of all online
+        nodes to be tolerated.
+    namesake:
+        An instance that counts as the new one. hail does so by accident: if the request names a
+        group, hail numbers the new instance by the count of the group, which may be the number of
+        one of its instances. When the node of that instance fails, the new one is moved in its
+        place.
+
+    Attributes
+    ----------
+    requires_all:
+        Whether every failure must be tolerated, whether it was before or not: ``strict``.
+    strict:
+        Whether nodes that are not online can take over, and a failover needs disk: ``strict``, but
+        not for a plan.
+    exact:
+        Whether exact search decides: ``no-worse``.
+    """
+
+    __slots__ = (
+        "_failures",
+        "_power",
+        "_targets",
+        "effort",
+        "exact",
+        "mode",
+        "movers_stay",
+        "namesake",
+        "plan",
+        "requires_all",
+        "strict",
+        "units",
+    )
+
+    def __init__(
+        self,
+        mode: str,
+        units: Mapping[str, Sequence[str]] | None = None,
+        effort: Deadline | None = None,
+        movers_stay: bool = False,
+        namesake: Instance | None = None,
+        failures: Sequence[Failure] | None = None,
+        plan: bool = False,
+    ) -> None:
+        self._failures = failures
+        self.namesake = namesake
+        self.movers_stay = movers_stay
+        self.effort = Deadline(None) if effort is None else effort
+        self.mode = mode
+        self.units = units or {}
+        self.plan = plan
+        self.requires_all = mode == "strict"
+        self.strict = self.requires_all and not plan
+        self.exact = mode == "no-worse"
+        self._targets: dict[int, list[int]] = {}
+        self._power: object = None
+
+    def spend(self, moves: int) -> None:
+        """Count so many moves × nodes as simulated.
+
+        Raises
+        ------
+        UndecidedError
+            If no work is left, or the time is up.
+        """
+        effort = self.effort
+        effort.spend(moves, SIMULATIONS)
+        if effort.spent:
+            raise UndecidedError
+
+    def targets(self, cluster: Cluster, group: Group) -> list[int]:
+        """Return the nodes of `group` that may take over."""
+        targets = self._targets.get(group.index)
+        if targets is None:
+            targets = [i for i in group.nodes if self.strict or cluster.nodes[i].online]
+            self._targets[group.index] = targets
+        return targets
+
+    def switch(self, power: object) -> None:
+        """Forget which nodes take over if `power`, the condition of the nodes, has changed."""
+        if power != self._power:
+            self._power, self._targets = power, {}
+
+    def recreates(self, instance: Instance) -> bool:
+        """Return whether the instance is created anew when its node fails, instead of moved.
+
+        hail creates blockdev instances anew as well.
+        """
+        return not instance.kind.survives_failure or (
+            self.strict and instance.kind.recreated_if_strict
+        )
+
+    def mistaken(self, instance: Instance) -> bool:
+        """Return whether `instance` is the new one in the place of its namesake."""
+        return self.namesake is not None and instance.order in (self.namesake.order, LAST)
+
+    def failing(self, cluster: Cluster, group: Group, scope: Sequence[int]) -> list[Failure]:
+        """Return the failures that must be tolerated when `group` is used.
+
+        `scope`: the nodes over which the allocation's score runs. Without ``strict``, a node that
+        is not online does not fail.
+        """
+        if not self.strict:
+            return self.of_online(cluster, group)
+        if self._failures is None:
+            return [(i,) for i in scope]
+        inside = frozenset(scope)
+        return [one for one in self._failures if not inside.isdisjoint(one)]
+
+    def of_online(self, cluster: Cluster, group: Group) -> list[Failure]:
+        """Return the failures of online nodes of `group`."""
+        nodes = cluster.nodes
+        if self._failures is None:
+            return [(i,) for i in group.nodes if nodes[i].online]
+        inside = frozenset(group.nodes)
+        sets = (tuple(i for i in one if nodes[i].online) for one in self._failures)
+        return [one for one in dict.fromkeys(sets) if not inside.isdisjoint(one)]
+
+
+def plan_rules(mode: str, relations: Colocation | None = None) -> Rules:
+    """Return the rules for plans, by which the members of a colocation group restart together."""
+    return Rules(mode, None if relations is None else relations.units(), plan=True)

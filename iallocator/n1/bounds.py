@@ -23,23 +23,23 @@ Source: the argument is this program's own.
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+from bisect import bisect_left
 
 from iallocator.constraints.table import move_rejections
 from iallocator.limits.node import other_limits
 from iallocator.model.columns import DISK, MEMORY
 from iallocator.model.state import derived
-from iallocator.n1.rules import INFINITE, LOST, SAFE, SUMMED_LIMITS, UNKNOWN, sum_of_shares
+from iallocator.n1 import INFINITE, LOST, SAFE, SUMMED_LIMITS, UNKNOWN, sum_of_shares
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.model.state import Kept, State
+    from iallocator.n1 import Failure, Rules
     from iallocator.n1.pools import Share
-    from iallocator.n1.rules import Failure, Rules
 
     Demands = Kept[Failure, "Demand"]
     """Failure -> its demand."""
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Demand",
-    "SpareMemory",
     "TargetCapacity",
     "capacities_for",
     "check_bounds",
@@ -415,69 +414,3 @@ def _failovers_fail(state: State, failure: Failure, demand: Demand, rules: Rules
     if len(failure) == 1 and state.cluster.nodes[node].online and columns[DISK][node] <= 0:
         return True
     return any(columns[DISK][s] <= 0 for s in demand.failovers)
-
-
-ROUNDING = 1.0
-"""MiB by which the sum of bounds may be wrong; it only causes one more evaluation."""
-
-
-class SpareMemory:
-    """Failure -> its spare memory in MiB, or a lower bound of it; see `check_bounds`.
-
-    If a node loses memory, the spare memory of any failure decreases by at most that amount; if a
-    node gains memory, it does not decrease.  So the stored value minus all memory lost since is a
-    lower bound.  Renewing it costs nothing, because one sum serves all failures.
-    """
-
-    __slots__ = ("_changes", "_gone", "_noted", "_order")
-
-    def __init__(self) -> None:
-        self._gone = 0.0
-        self._changes = 0
-        self._noted: dict[
-            Failure, tuple[float, float, int]
-        ] = {}  # spare, with what was gone, changes
-        self._order: list[
-            tuple[float, Failure]
-        ] = []  # (spare when noted + gone then, failure), sorted
-
-    def note(self, failure: Failure, spare: float) -> None:
-        """Store the spare memory of `failure` in the present state."""
-        self.forget(failure)
-        self._noted[failure] = spare, spare + self._gone, self._changes
-        insort(self._order, (spare + self._gone, failure))
-
-    def forget(self, failure: Failure) -> None:
-        """Forget `failure`."""
-        if failure in self._noted:
-            _, key, _ = self._noted.pop(failure)
-            del self._order[bisect_left(self._order, (key, failure))]
-
-    def least(self, failure: Failure) -> float:
-        """Return a bound below the spare memory of `failure`; -1 if none is known."""
-        if failure not in self._noted:
-            return -1
-        return self._noted[failure][1] - self._gone - ROUNDING
-
-    def vanish(self, amount: float) -> None:
-        """Subtract the MiB that a node has lost from all bounds; a negative amount changes none."""
-        self._gone += max(0, amount)
-        self._changes += 1
-
-    def doubtful(self, amount: float) -> list[Failure]:
-        """Return the failures with a bound below `amount` that may be outdated."""
-        return [
-            failure for failure in self._below(amount) if self._noted[failure][2] != self._changes
-        ]
-
-    def less_than(self, amount: float) -> list[tuple[float, Failure]]:
-        """Return (spare memory, failure) below `amount`, ascending; none may be outdated."""
-        found = ((self._noted[failure][0], failure) for failure in self._below(amount))
-        return sorted(one for one in found if one[0] < amount)
-
-    def _below(self, amount: float) -> Iterator[Failure]:
-        """Yield the failures with a lower bound below `amount`, the lowest first."""
-        for key, failure in self._order:
-            if key - self._gone >= amount + ROUNDING:
-                return
-            yield failure

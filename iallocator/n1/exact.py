@@ -15,7 +15,7 @@ from iallocator.limits.node import FORCED_LIMITS, PRIMARY, checks_for, failover_
 from iallocator.model.columns import DISK, MEMORY
 from iallocator.model.node_view import NodeView
 from iallocator.model.state import derived
-from iallocator.n1.rules import PACKED_LIMITS
+from iallocator.n1 import INFINITE, PACKED_LIMITS
 from iallocator.packing import Bins, Item, Packing
 
 TYPE_CHECKING = False
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     from iallocator.aliases import Nodes
-    from iallocator.model.cluster import Group
+    from iallocator.model.cluster import Cluster, Group
     from iallocator.model.instance import Instance
     from iallocator.model.state import Kept, State
-    from iallocator.n1.rules import Failure, Rules
+    from iallocator.n1 import Failure, Rules
     from iallocator.scoring import Kernels
 
     class Simulation(Protocol):
@@ -45,10 +45,8 @@ if TYPE_CHECKING:
     Leaver = tuple[Sequence[Instance], Item, frozenset[int]]
     """Instances that restart on one node together, what they need, and the nodes they can use."""
 
-__all__ = ["NO_LOSS", "Evacuation", "ExactSearch", "Loss"]
+__all__ = ["NO_LOSS", "Evacuation", "ExactSearch", "Loss", "OfflineInstances"]
 
-
-INFINITE = float("inf")
 
 PACKING = 100
 """The work of starting a search, in nodes that a search looks at."""
@@ -86,6 +84,41 @@ class Loss:
 
 
 NO_LOSS = Loss(0, 0, 0, 0)
+
+
+class OfflineInstances:
+    """The instances of `group` that were on one of its nodes `offline` in the initial state.
+
+    Every failure of the initial state loses them as well, because they do not run.  So bringing
+    them back increases no loss, even if they could not be restarted once more.
+    """
+
+    __slots__ = ("_group", "_instances", "_rules")
+
+    def __init__(
+        self, cluster: Cluster, group: Group, rules: Rules, offline: Collection[int]
+    ) -> None:
+        self._group = group
+        self._rules = rules
+        instances = cluster.instances if offline else ()
+        self._instances = [one for one in instances if one.nodes and one.nodes[0] in offline]
+
+    def back(self, state: State, coming: Instance | None = None) -> tuple[int, float]:
+        """Return how many of them run on an online node of the group, and their MiB of memory.
+
+        `coming` counts as one that does. A colocation group counts as one.
+        """
+        back = [one for one in self._instances if one is coming or self._is_back(state, one)]
+        items = {one.name if one.needs_secondary else self._unit(one) for one in back}
+        return len(items), sum(one.memory for one in back if one.uses_memory)
+
+    def _unit(self, instance: Instance) -> str:
+        """Return the first name in the colocation group of `instance`."""
+        return min(self._rules.units.get(instance.name) or (instance.name,))
+
+    def _is_back(self, state: State, instance: Instance) -> bool:
+        nodes, now = state.cluster.nodes, state.where.get(instance.name, ())
+        return bool(now) and nodes[now[0]].online and nodes[now[0]].group is self._group
 
 
 class FailoverTargets:

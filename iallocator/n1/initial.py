@@ -5,31 +5,19 @@ Source: the argument about instances on offline nodes is this program's own.
 
 from __future__ import annotations
 
-from iallocator.n1.exact import NO_LOSS
+from iallocator.n1.exact import NO_LOSS, OfflineInstances
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from iallocator.model.cluster import Cluster, Group
-    from iallocator.model.instance import Instance
+    from iallocator.model.cluster import Group
     from iallocator.model.state import State
+    from iallocator.n1 import Failure, Growth, Rules
     from iallocator.n1.exact import Loss
-    from iallocator.n1.rules import Failure, Rules
 
-    Growth = tuple[float, float, float, float]
-    """Instances and MiB that a failure loses in addition; and the same if instances that return
-    from offline nodes do not count as lost in the initial state."""
 
-__all__ = [
-    "NO_GROWTH",
-    "Growth",
-    "InitialFailures",
-    "InitialLosses",
-    "OfflineInstances",
-]
-
-NO_GROWTH: Growth = (0.0, 0.0, 0.0, 0.0)
+__all__ = ["InitialFailures", "InitialLosses"]
 
 
 class InitialFailures:
@@ -117,38 +105,3 @@ class InitialLosses(dict["Failure", "Loss"]):
         new = [one for one in failing if one not in self]
         if new:
             self.update(dict.fromkeys(new, NO_LOSS) | self._measured(new))
-
-
-class OfflineInstances:
-    """The instances of `group` that were on one of its nodes `offline` in the initial state.
-
-    Every failure of the initial state loses them as well, because they do not run.  So bringing
-    them back increases no loss, even if they could not be restarted once more.
-    """
-
-    __slots__ = ("_group", "_instances", "_rules")
-
-    def __init__(
-        self, cluster: Cluster, group: Group, rules: Rules, offline: Collection[int]
-    ) -> None:
-        self._group = group
-        self._rules = rules
-        instances = cluster.instances if offline else ()
-        self._instances = [one for one in instances if one.nodes and one.nodes[0] in offline]
-
-    def back(self, state: State, coming: Instance | None = None) -> tuple[int, float]:
-        """Return how many of them run on an online node of the group, and their MiB of memory.
-
-        `coming` counts as one that does. A colocation group counts as one.
-        """
-        back = [one for one in self._instances if one is coming or self._is_back(state, one)]
-        items = {one.name if one.needs_secondary else self._unit(one) for one in back}
-        return len(items), sum(one.memory for one in back if one.uses_memory)
-
-    def _unit(self, instance: Instance) -> str:
-        """Return the first name in the colocation group of `instance`."""
-        return min(self._rules.units.get(instance.name) or (instance.name,))
-
-    def _is_back(self, state: State, instance: Instance) -> bool:
-        nodes, now = state.cluster.nodes, state.where.get(instance.name, ())
-        return bool(now) and nodes[now[0]].online and nodes[now[0]].group is self._group

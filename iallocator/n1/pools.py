@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from iallocator.model.columns import DISK, MEMORY
 from iallocator.model.storage import LVM, pools_of
-from iallocator.n1.rules import INFINITE, LOST, SAFE, UNKNOWN, sum_of_shares
+from iallocator.n1 import INFINITE, LOST, SAFE, UNKNOWN, sum_of_shares
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from iallocator.limits.node import (
     failover_checks,
 )
 from iallocator.model.constraints import as_one
-from iallocator.n1.rules import SCALAR
+from iallocator.n1 import SCALAR
 from iallocator.scoring import Kernels
 from iallocator.scoring.candidates import DECIMALS
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
-    from iallocator.n1.rules import Failure, Rules
+    from iallocator.n1 import Failure, Rules
 
 __all__ = ["Simulation", "UnrestartedInstance"]
 

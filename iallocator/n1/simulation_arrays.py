@@ -22,7 +22,7 @@ from iallocator.constraints.table import move_rejections
 from iallocator.limits.node import other_limits
 from iallocator.model.columns import COLUMNS, MEMORY
 from iallocator.model.node_view import CAPACITIES, NodeView
-from iallocator.n1.rules import SUMMED_LIMITS
+from iallocator.n1 import SUMMED_LIMITS
 from iallocator.scoring.arrays import values_of
 from iallocator.scoring.candidates import DECIMALS
 from iallocator.scoring.metrics import NO_CENTRES, STATISTICS, Totals, node_counts, terms
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.model.node_view import Capacities
     from iallocator.model.state import State
-    from iallocator.n1.rules import Failure, Rules
+    from iallocator.n1 import Failure, Rules
 
     class Steps(Protocol):
         """What comes before moves are chosen; see `iallocator.n1.simulation.Simulation`."""

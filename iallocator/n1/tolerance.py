@@ -15,7 +15,7 @@ Cost of the check of a move with *n* nodes and *m* instances: O(n) once for the 
 where the first stage decides, O(n) for each failure that needs the second, and O(n m) for each that
 needs the last.
 
-Source: the rules of a failure are those of hail (`iallocator.n1.rules`); the stages are this
+Source: the rules of a failure are those of hail (`iallocator.n1`); the stages are this
 program's own.
 """
 
@@ -24,9 +24,9 @@ from __future__ import annotations
 from iallocator.model.columns import MEMORY
 from iallocator.model.moves import Move
 from iallocator.model.state import derived
+from iallocator.n1 import CAME, INFINITE, LEFT, LOST, MOVED, SAFE, UNKNOWN, UndecidedError
 from iallocator.n1.bounds import capacities_for, check_bounds, demand_of, known_demand
 from iallocator.n1.failure_watch import FailureWatch
-from iallocator.n1.rules import CAME, INFINITE, LEFT, LOST, MOVED, SAFE, UNKNOWN, UndecidedError
 from iallocator.scoring import Kernels
 
 TYPE_CHECKING = False
@@ -38,15 +38,18 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.model.state import Kept, State
+    from iallocator.n1 import Failure, Growth, Rules
     from iallocator.n1.bounds import Demands
+    from iallocator.n1.counting import CountedTolerance, Speculation
     from iallocator.n1.exact import ExactSearch, Loss
-    from iallocator.n1.failover_plan import FailoverPlan
-    from iallocator.n1.failure_pairs import InteractingNodes, ToleratedPairs
-    from iallocator.n1.headroom import CountedTolerance, Speculation
-    from iallocator.n1.initial import Growth, InitialFailures
-    from iallocator.n1.rules import Failure, Rules
+    from iallocator.n1.initial import InitialFailures
     from iallocator.n1.simulation import Simulation, UnrestartedInstance
-    from iallocator.n1.unrestarted import UnrestartedSearch
+    from iallocator.n1.unrestarted import (
+        FailoverPlan,
+        InteractingNodes,
+        ToleratedPairs,
+        UnrestartedSearch,
+    )
 
 __all__ = ["FailureTolerance"]
 
@@ -258,13 +261,13 @@ class FailureTolerance:
 
     def interacting(self, online: Sequence[int]) -> InteractingNodes:
         """Return which pairs of `online` nodes lose other instances together than alone."""
-        from iallocator.n1.failure_pairs import InteractingNodes
+        from iallocator.n1.unrestarted import InteractingNodes
 
         return InteractingNodes(self._state, self._unrestarted_search(), online)
 
     def tolerated_pairs(self, interacting: InteractingNodes, deadline: Deadline) -> ToleratedPairs:
         """Return the interacting pairs of nodes that are certainly tolerated."""
-        from iallocator.n1.failure_pairs import ToleratedPairs
+        from iallocator.n1.unrestarted import ToleratedPairs
 
         return ToleratedPairs(self._unrestarted_search(), interacting, deadline)
 
@@ -314,7 +317,7 @@ class FailureTolerance:
 
     def failover_plan(self, group: Group) -> FailoverPlan | None:
         """Return where the instances of `group` restart; None if memory alone does not decide."""
-        from iallocator.n1.failover_plan import plan_failovers
+        from iallocator.n1.unrestarted import plan_failovers
 
         self._renew()
         return plan_failovers(self._state, group, self.rules)
@@ -816,7 +819,7 @@ class FailureTolerance:
 
     def _counting(self) -> CountedTolerance:
         if self._counted is None:
-            from iallocator.n1.headroom import CountedTolerance
+            from iallocator.n1.counting import CountedTolerance
 
             cluster = self._state.cluster
             failing = {

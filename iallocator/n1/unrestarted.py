@@ -1,4 +1,4 @@
-"""The instances that cannot be restarted after a failure, as few as possible.
+"""Restarts by packing: which instances a failure loses, pairs of nodes, and failover plans.
 
 A drbd instance is lost if both of its nodes fail.  If only its primary fails, its secondary needs
 memory for all instances that fail over to it at once.  Instances on shared storage, and those that
@@ -6,34 +6,57 @@ are created anew, need another node of their group.  Sums of free memory come fi
 thousands of pairs of nodes are checked.  Where memory and disk decide alone, the instances are
 packed by size; else they are simulated.  Only online nodes take over.
 
+Two failures interact if one changes what the other loses.  A pair that does not interact loses what
+each of its nodes loses alone.  Of interacting pairs, most are proved tolerable together: if a set
+of nodes can fail at once, so can every pair of it, and a set that cannot is divided into halves.
+
+A failover plan says where the instances of each failed node restart.  It covers groups on shared
+storage where memory alone decides.  A node keeps free the memory that the worst failure needs of
+it, and a new instance is itself added to the plan for the failure of its node.  As long as every
+new instance keeps to that, the plan proves that no failure loses more instances or more memory than
+before.  The loss of a failure that is not tolerated stays.
+
 Cost: a few look-ups per node that takes over, if the sums decide; else a packing or a simulation.
+Pairs: a few sums for each node, each interacting pair, and each set that is checked; memory: a bit
+for each pair.  Plan: O(m log n) for the *m* instances of a node and *n* nodes if first fit
+decreasing finds a placement for all of them, else one packing; O(n) for each new instance.
+
+Source: divide and conquer over sets, and the argument of the plan, are this program's own.
 """
 
 from __future__ import annotations
 
 from itertools import chain
+from math import comb
 from operator import itemgetter
 
 from iallocator.constraints.table import move_rejections
 from iallocator.limits.node import failover_checks, other_limits
 from iallocator.model.columns import DISK, MEMORY
+from iallocator.n1 import PACKED_LIMITS, SAFE, SUMMED_LIMITS
 from iallocator.n1.bounds import Demand, TargetCapacity, check_movers, demand_of
 from iallocator.n1.exact import Evacuation
-from iallocator.n1.rules import PACKED_LIMITS, SAFE, SUMMED_LIMITS
 from iallocator.n1.simulation import Simulation
 from iallocator.packing import LIMIT, Bins, Item, Packing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
+    from iallocator.deadline import Deadline
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
+    from iallocator.n1 import Failure, Rules
     from iallocator.n1.exact import Access, Leaver
-    from iallocator.n1.rules import Failure, Rules
 
-__all__ = ["UnrestartedSearch"]
+__all__ = [
+    "FailoverPlan",
+    "InteractingNodes",
+    "ToleratedPairs",
+    "UnrestartedSearch",
+    "plan_failovers",
+]
 
 
 WORK = 1_000_000
@@ -391,3 +414,288 @@ class _Need:
 
 def _memory(instance: Instance) -> float:
     return instance.memory if instance.uses_memory else 0
+
+
+PAIR = 2
+
+
+class InteractingNodes:
+    """The pairs of `online` nodes that must be checked together.
+
+    Nodes of one group interact if some of their instances can restart on several nodes, for which
+    the failures compete.  If all instances fail over to their secondaries, two nodes interact if
+    they share a secondary, or if one holds secondaries of the other.  Groups with an instance in
+    both count as one.
+    """
+
+    def __init__(self, state: State, failures: UnrestartedSearch, online: Sequence[int]) -> None:
+        nodes = state.cluster.nodes
+        connected = _connected_groups(state)
+        self._part = {index: connected[nodes[index].group.index] for index in online}
+        self._members: dict[int, list[int]] = {}  # part -> its nodes, if all of them interact
+        for index in online:
+            self._members.setdefault(self._part[index], []).append(index)
+        self._near: dict[int, set[int]] = {}  # node -> the nodes it interacts with, otherwise
+        for key, members in self._members.items():
+            if not any(map(failures.moves, members)):
+                self._find_near(failures, members)
+                self._members[key] = []
+        self._bits = {key: _bits_of(members) for key, members in self._members.items()}
+
+    def _find_near(self, failures: UnrestartedSearch, members: Sequence[int]) -> None:
+        """Find the interacting pairs of `members`, where all instances fail over."""
+        sharing: dict[int, list[int]] = {}
+        for index in members:
+            self._near[index] = set()
+            for secondary in failures.failover_targets(index):
+                sharing.setdefault(secondary, []).append(index)
+        for secondary, some in sharing.items():
+            together = {*some, secondary} if secondary in self._part else set(some)
+            for index in together:
+                self._near[index] |= together - {index}
+
+    def parts(self) -> list[list[int]]:
+        """Return the sets of nodes in which every pair interacts."""
+        return [members for members in self._members.values() if members]
+
+    def __call__(self, first: int, second: int) -> bool:
+        """Return whether two nodes interact."""
+        near = self._near.get(first)
+        if near is not None:
+            return second in near
+        return self._part[first] == self._part[second]
+
+    def of(self, index: int) -> int:
+        """Return the nodes that a node interacts with, one bit each; itself may be among them."""
+        near = self._near.get(index)
+        return self._bits[self._part[index]] if near is None else _bits_of(near)
+
+    def count(self, nodes: Collection[int]) -> int:
+        """Return the number of interacting pairs of `nodes`, which are online."""
+        sizes: dict[int, int] = {}
+        near = 0
+        for index in nodes:
+            if index in self._near:
+                near += sum(other in nodes for other in self._near[index])
+            else:
+                sizes[self._part[index]] = sizes.get(self._part[index], 0) + 1
+        return near // 2 + sum(comb(size, PAIR) for size in sizes.values())
+
+
+class ToleratedPairs:
+    """The pairs of interacting nodes that are certainly tolerated, as found within `deadline`."""
+
+    def __init__(
+        self,
+        failures: UnrestartedSearch,
+        interacting: InteractingNodes,
+        deadline: Deadline,
+    ) -> None:
+        self._failures = failures
+        self._deadline = deadline
+        self._bits: dict[int, int] = {}  # node -> a bit for each other node of its pairs
+        for part in interacting.parts():
+            moving = [index for index in part if failures.moves(index)]  # failovers cost little
+            moving.sort(key=failures.cost)
+            self._find(moving, moving)
+
+    def _find(self, some: Sequence[int], others: Sequence[int]) -> None:
+        """Find tolerated pairs of one of `some` and one of `others`.
+
+        Both are sorted by the cost of their failures, the least first; they are equal or disjoint.
+        If all of them can fail at once, every pair can. If not even the first two can, hardly any
+        pair can, and all are left to be checked one by one. Otherwise the halves are checked.
+        """
+        same = some is others
+        nodes = some if same else [*some, *others]
+        if len(nodes) <= PAIR or self._deadline.over():
+            return
+        if not self._failures.saves_all((some[0], others[same])):
+            return
+        if self._failures.saves_all(tuple(nodes)):
+            self._add(some, others)
+            if not same:
+                self._add(others, some)
+            return
+        halves = [some[: len(some) // 2], some[len(some) // 2 :]]
+        if same:
+            for first, second in ((0, 0), (0, 1), (1, 1)):
+                self._find(halves[first], halves[second])
+            return
+        for half in halves:
+            for other in (others[: len(others) // 2], others[len(others) // 2 :]):
+                self._find(half, other)
+
+    def _add(self, some: Iterable[int], others: Iterable[int]) -> None:
+        """Add every pair of one of `some` and one of `others`, except a node with itself."""
+        bits = _bits_of(others)
+        for index in some:
+            self._bits[index] = self._bits.get(index, 0) | bits & ~(1 << index)
+
+    def left(self, first: int, others: int) -> Iterator[int]:
+        """Yield the nodes above `first`, of the bits `others`, that are in no pair with it."""
+        left = (others & ~self._bits.get(first, 0)) >> first + 1
+        last = first
+        while left:
+            step = (left & -left).bit_length()
+            last += step
+            left >>= step
+            yield last
+
+    def count(self) -> int:
+        """Return the number of pairs."""
+        return sum(bits.bit_count() for bits in self._bits.values()) // 2
+
+
+def _bits_of(nodes: Iterable[int]) -> int:
+    """Return a number with a bit for each node."""
+    bits = 0
+    for index in nodes:
+        bits |= 1 << index
+    return bits
+
+
+def _connected_groups(state: State) -> list[int]:
+    """Return for each group the first group that instances in both connect it with."""
+    nodes = state.cluster.nodes
+    parts = list(range(len(state.cluster.groups)))
+
+    def root(index: int) -> int:
+        while parts[index] != index:
+            parts[index] = index = parts[parts[index]]
+        return index
+
+    for where in state.where.values():
+        for index in where[1:]:
+            first, other = sorted(
+                (root(nodes[where[0]].group.index), root(nodes[index].group.index))
+            )
+            parts[other] = first
+    return [root(index) for index in range(len(parts))]
+
+
+Needed = dict[int, float]
+"""Node -> MiB of the instances that restart on it when one other node fails."""
+
+
+class FailoverPlan:
+    """The memory that each node of a group keeps free for failures of the others.
+
+    `failovers`: the failing node, the nodes that may take over, and the memory needed of each.  A
+    failure that is not tolerated has two entries: the fewest lost instances, and the least memory.
+
+    Attributes
+    ----------
+    kept:
+        Node -> MiB that it keeps free for the worst failure.
+    nodes:
+        The nodes that can receive instances: those that have a failure in the plan.
+    """
+
+    __slots__ = ("_failovers", "_memory", "kept", "nodes")
+
+    def __init__(
+        self, state: State, failovers: Sequence[tuple[Failure, frozenset[int], Needed]]
+    ) -> None:
+        self._memory = state.columns[MEMORY]
+        self._failovers: dict[int, list[tuple[frozenset[int], Needed]]] = {}  # by failing node
+        self.kept: dict[int, float] = {}
+        self.nodes = list(dict.fromkeys(node for failure, _, _ in failovers for node in failure))
+        for failure, targets, needed in failovers:
+            own = dict(needed)
+            for node in failure:
+                self._failovers.setdefault(node, []).append((targets, own))
+            for index, amount in needed.items():
+                self.kept[index] = max(amount, self.kept.get(index, 0))
+
+    def allows(self, index: int, memory: float, access: Access = None) -> bool:
+        """Return whether a new instance of `memory` MiB on a node keeps to the plan.
+
+        The node must keep its memory free, and another node must have memory for the instance.
+        """
+        if self._memory[index] - memory <= self.kept.get(index, 0):
+            return False
+        return all(
+            self._target(_within(targets, access), needed, memory) is not None
+            for targets, needed in self._failovers[index]
+        )
+
+    def add(self, index: int, memory: float, access: Access = None) -> list[int]:
+        """Add a new instance on a node to the plan; return the nodes that keep memory for it."""
+        chosen = []
+        for targets, needed in self._failovers[index]:
+            target = self._target(_within(targets, access), needed, memory)
+            assert target is not None
+            needed[target] = needed.get(target, 0) + memory
+            self.kept[target] = max(
+                needs.get(target, 0) for some in self._failovers.values() for _, needs in some
+            )
+            chosen.append(target)
+        return chosen
+
+    def _target(self, targets: frozenset[int], needed: Needed, memory: float) -> int | None:
+        """Return the target that must keep least more memory; of equal ones the fullest."""
+        best, least = None, (float("inf"), float("inf"))
+        for index in targets:
+            amount = needed.get(index, 0) + memory
+            if amount < self._memory[index]:
+                cost = (max(0, amount - self.kept.get(index, 0)), self._memory[index] - amount)
+                if cost < least:
+                    best, least = index, cost
+        return best
+
+
+def plan_failovers(state: State, group: Group, rules: Rules) -> FailoverPlan | None:
+    """Return the plan of `group` in `state`; None if memory alone does not decide."""
+    if other_limits(group, *PACKED_LIMITS):
+        return None
+    simulation = Simulation.of_group(state, group, rules)
+    nodes = state.cluster.nodes
+    failovers: list[tuple[Failure, frozenset[int], Needed]] = []
+    for failure in rules.failing(state.cluster, group, group.nodes):
+        if any(nodes[node].group is not group for node in failure):
+            return None
+        evacuation = Evacuation(state, simulation.kernels, rules, simulation, failure)
+        leavers = evacuation.leavers()
+        if any(one.draws or one.local for members, _, _ in leavers for one in members):
+            return None
+        for needed in _restarts(state, rules, group, leavers):
+            if needed is None:
+                return None
+            failovers.append((failure, evacuation.open, needed))
+    return FailoverPlan(state, failovers)
+
+
+def _within(targets: frozenset[int], access: Access) -> frozenset[int]:
+    return targets if access is None else targets & access
+
+
+def _restarts(
+    state: State, rules: Rules, group: Group, leavers: Sequence[Leaver]
+) -> Iterator[Needed | None]:
+    """Yield the memory needed of each node so that all items restart, by first fit decreasing.
+
+    If some are left over, yield a packing with the fewest lost items, and one with the least lost
+    memory; None instead if the search does not prove one of them.
+    """
+    targets = rules.targets(state.cluster, group)
+    free = [state.columns[MEMORY][index] - 1 for index in targets]
+    items = [item for _, item, _ in leavers]
+    largest_first = sorted(range(len(free)), key=lambda b: -free[b])
+    bins = Bins(free, [0] * len(free), order=largest_first)
+    packed = Packing(items, bins, limit=0, first_fit=True).solve()
+    solutions = [packed] if not packed.cost else []
+    for by_memory in () if solutions else (False, True):
+        packed = Packing(items, bins, by_memory).solve()
+        if packed.cost > packed.least:
+            yield None
+            return
+        solutions.append(packed)
+        if not packed.cost:
+            break
+    for packed in solutions:
+        needed: Needed = {}
+        for item, place in zip(items, packed.places):
+            if place is not None:
+                needed[targets[place]] = needed.get(targets[place], 0) + item.memory
+        yield needed

@@ -5,7 +5,7 @@ from __future__ import annotations
 from iallocator.constraints import findings_for, relations_of
 from iallocator.deadline import NEVER, SIMULATIONS, Deadline
 from iallocator.model.state import State
-from iallocator.n1.rules import WORK, Rules
+from iallocator.n1 import WORK, Rules
 from iallocator.n1.tolerance import FailureTolerance
 from iallocator.options.settings import PLANNING_SECONDS, REQUEST_SETTINGS
 from iallocator.placement.evaluator import Evaluator

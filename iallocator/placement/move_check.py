@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from iallocator.aliases import Nodes
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
-    from iallocator.n1.rules import Rules
+    from iallocator.n1 import Rules
     from iallocator.placement.limit_policy import LimitPolicies
     from iallocator.placement.score_scope import SharedContext
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from iallocator.model.instance import Instance
     from iallocator.model.state import Kept
-    from iallocator.n1.rules import Rules
+    from iallocator.n1 import Rules
     from iallocator.n1.tolerance import FailureTolerance
     from iallocator.options.settings import Settings
     from iallocator.placement.no_affinity import NoAffinity

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from iallocator.limits.rejection import Rejection
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
-    from iallocator.n1.rules import Rules
+    from iallocator.n1 import Rules
     from iallocator.n1.tolerance import FailureTolerance
     from iallocator.options.settings import Settings
     from iallocator.placement.limit_policy import LimitPolicies, LimitPolicy

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from iallocator.aliases import Nodes
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
-    from iallocator.n1.failover_plan import FailoverPlan
+    from iallocator.n1.unrestarted import FailoverPlan
 
 __all__ = [
     "BestFit", "ExactFill", "FailoverSafe", "NodeOrder", "ReserveFirst", "WorstFit",

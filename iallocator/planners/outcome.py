@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from iallocator.limits.node import ALL_LIMITS, PRIMARY, SECONDARY, checks_for
-from iallocator.n1.initial import OfflineInstances
-from iallocator.n1.rules import CAME, LEFT, MOVED, plan_rules
+from iallocator.n1 import CAME, LEFT, MOVED, plan_rules
+from iallocator.n1.exact import OfflineInstances
 from iallocator.planners.power_state import Switched
 from iallocator.planners.restarts import Restarts
 from iallocator.transition.execution import view_of
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
+    from iallocator.n1 import Failure
     from iallocator.n1.exact import Loss
-    from iallocator.n1.rules import Failure
     from iallocator.planners.plan_limits import PlanLimits
 
     Found = tuple[str, str]

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
+    from iallocator.n1 import Failure, Rules
     from iallocator.n1.exact import Loss
-    from iallocator.n1.rules import Failure, Rules
 
     FailedItem = tuple[int, list[Instance]]
     """A failed node, and instances of it that restart together."""

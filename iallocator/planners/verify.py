@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Group
     from iallocator.model.moves import Move
     from iallocator.model.state import State
-    from iallocator.n1.rules import Failure
+    from iallocator.n1 import Failure
     from iallocator.planners.outcome import Failures
     from iallocator.planners.plan import PlanEntry
     from iallocator.planners.plan_limits import PlanLimits

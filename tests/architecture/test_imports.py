@@ -25,6 +25,15 @@ MAY_HOLD_JSON = {"wire", "live", "commands", "explain", "render", "replay"}
 EVERYWHERE = ("aliases", "tolerances")
 """Modules that every package may import."""
 
+ENTRIES = {"iallocator.n1", "iallocator.n1.tolerance"}
+"""The modules of `n1` for other packages: the rules, and `FailureTolerance`."""
+
+RESULTS = {"FailoverPlan", "InteractingNodes", "Speculation", "UnrestartedInstance"}
+"""What methods of `FailureTolerance` return: other packages import these classes for types."""
+
+VERIFIER = {f"iallocator.planners.{name}" for name in ("outcome", "restarts", "verify")}
+"""The modules of the verifier."""
+
 STREAMS = ("sys.stdout", "sys.stderr", "sys.__stdout__", "sys.__stderr__")
 
 ONLY_IN = {
@@ -128,6 +137,20 @@ def test_imports_for_types_repeat_no_import_at_run_time() -> None:
         if (found.module, found.imported, name) in loaded
     ]
     assert not twice, "\n".join(twice)
+
+
+def test_n1_is_asked_only_through_its_entries() -> None:
+    """Only the verifier knows exact search, because it must not use `FailureTolerance`."""
+    exact = {"iallocator.n1", "iallocator.n1.exact"}
+    wrong = [
+        str(found)
+        for found in imports()
+        if package_of(found.imported) == "n1"
+        and package_of(found.module) != "n1"
+        and found.imported not in (exact if found.module in VERIFIER else ENTRIES)
+        and not (found.typing and RESULTS.issuperset(found.given))
+    ]
+    assert not wrong, "\n".join(wrong)
 
 
 @pytest.mark.parametrize(("package", "packages"), ONLY_IN.items())

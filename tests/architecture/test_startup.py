@@ -79,7 +79,7 @@ def test_small_allocate_loads_no_simulation_of_failures(template: str) -> None:
     """Bounds decide N+1 in a cluster with enough free memory."""
     modules = loaded(as_bytes(allocate(cluster(nodes=4), disk_template=template)))
     stages = {m.split(".")[2] for m in modules if m.startswith("iallocator.n1.")}
-    assert stages <= {"bounds", "failure_watch", "rules", "tolerance"}
+    assert stages <= {"bounds", "failure_watch", "tolerance"}
 
 
 def test_check_of_healthy_cluster_loads_nothing_slow() -> None:

@@ -14,7 +14,7 @@ from iallocator.limits import node as node_limits
 from iallocator.limits.node import PRIMARY
 from iallocator.model.columns import COLUMNS, MEMORY
 from iallocator.model.moves import Move
-from iallocator.n1.rules import MOVED, Rules, plan_rules
+from iallocator.n1 import MOVED, Rules, plan_rules
 from iallocator.n1.tolerance import FailureTolerance
 from iallocator.n1.unrestarted import UnrestartedSearch
 from iallocator.options.settings import Settings

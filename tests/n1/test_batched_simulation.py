@@ -16,11 +16,10 @@ from benchmarks.clusters import Shape, as_text, document
 from iallocator.model.columns import COLUMNS, MEMORY
 from iallocator.model.instance import Backend, Disks, Instance
 from iallocator.model.state import State
+from iallocator.n1 import Rules
 from iallocator.n1.batched_simulation import BatchedSimulation, SharedBatchCache
 from iallocator.n1.counting import GroupCounting
-from iallocator.n1.queues import Leaving, Queue
-from iallocator.n1.rules import Rules
-from iallocator.n1.slot_counts import slots_of_node, slots_of_nodes
+from iallocator.n1.slots import Leaving, Queue, slots_of_node, slots_of_nodes
 from iallocator.scoring import Kernels
 from iallocator.scoring.metrics import STATISTICS
 from iallocator.wire.document import read_cluster

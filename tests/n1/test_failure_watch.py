@@ -10,8 +10,8 @@ import pytest
 from benchmarks.clusters import Shape, document
 from iallocator.model.instance import Instance
 from iallocator.model.state import State
+from iallocator.n1 import Rules
 from iallocator.n1.failure_watch import FailureWatch
-from iallocator.n1.rules import Rules
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
 

@@ -9,10 +9,10 @@ import pytest
 
 from iallocator.model.columns import MEMORY
 from iallocator.model.state import State
+from iallocator.n1 import Rules
 from iallocator.n1.bounds import TargetCapacity
-from iallocator.n1.headroom import CountedTolerance
-from iallocator.n1.rules import Rules
-from iallocator.n1.slot_counts import slots_of_node, slots_of_nodes
+from iallocator.n1.counting import CountedTolerance
+from iallocator.n1.slots import slots_of_node, slots_of_nodes
 from iallocator.n1.tolerance import FailureTolerance
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading

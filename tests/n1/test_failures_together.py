@@ -15,8 +15,7 @@ import pytest
 from iallocator.model.columns import MEMORY
 from iallocator.model.moves import Move
 from iallocator.model.state import State
-from iallocator.n1 import simulation
-from iallocator.n1.rules import Failure, Rules
+from iallocator.n1 import Failure, Rules, simulation
 from iallocator.n1.simulation import Simulation
 from iallocator.n1.tolerance import FailureTolerance
 from tests.builders import Json, allocate, cluster, instance

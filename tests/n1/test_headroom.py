@@ -10,10 +10,9 @@ import pytest
 from iallocator.limits.node import FORCED_LIMITS
 from iallocator.model.instance import Instance
 from iallocator.model.state import State
-from iallocator.n1.counting import GroupCounting
-from iallocator.n1.headroom import CountedTolerance, Speculation
-from iallocator.n1.queues import fits_into
-from iallocator.n1.rules import Failure, Rules
+from iallocator.n1 import Failure, Rules
+from iallocator.n1.counting import CountedTolerance, GroupCounting, Speculation
+from iallocator.n1.slots import fits_into
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
 from tests.builders import cluster

@@ -11,9 +11,8 @@ import pytest
 
 from iallocator.model.columns import DISK, MEMORY
 from iallocator.model.moves import Move
-from iallocator.n1 import simulation
+from iallocator.n1 import LOST, SAFE, UNKNOWN, simulation
 from iallocator.n1.bounds import check_bounds, demand_of
-from iallocator.n1.rules import LOST, SAFE, UNKNOWN
 from tests.builders import Json, allocate, cluster, instance
 from tests.conformance.documents import document
 from tests.seeds import seeds

@@ -9,8 +9,8 @@ import pytest
 
 from iallocator.constraints import relations_of
 from iallocator.model.state import State
+from iallocator.n1 import Rules
 from iallocator.n1 import simulation_arrays as batch
-from iallocator.n1.rules import Rules
 from iallocator.n1.simulation import Simulation
 from iallocator.n1.tolerance import FailureTolerance
 from iallocator.planners.check.joint_failures import examine_failures

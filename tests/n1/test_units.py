@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from iallocator.n1 import simulation
-from iallocator.n1.rules import LOST, SAFE, UNKNOWN
+from iallocator.n1 import LOST, SAFE, UNKNOWN, simulation
 from tests.builders import Json, allocate, cluster, instance
 from tests.seeds import seeds
 

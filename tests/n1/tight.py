@@ -8,7 +8,7 @@ from typing import Any
 
 from iallocator.engine import read
 from iallocator.model.instance import Backend, Disks, Instance
-from iallocator.n1.rules import Failure, Rules
+from iallocator.n1 import Failure, Rules
 from iallocator.n1.simulation import Simulation
 from iallocator.options.settings import Settings
 from iallocator.placement.context import Context

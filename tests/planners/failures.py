@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from iallocator.model.state import State
-from iallocator.n1.rules import Rules
+from iallocator.n1 import Rules
 from iallocator.n1.simulation import Simulation
 from iallocator.scoring import Kernels
 from iallocator.wire.document import read_cluster

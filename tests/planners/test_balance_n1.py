@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from iallocator.model.state import State
-from iallocator.n1.rules import plan_rules
+from iallocator.n1 import plan_rules
 from iallocator.n1.tolerance import FailureTolerance
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading

@@ -16,7 +16,7 @@ import pytest
 from benchmarks import clusters
 from iallocator.deadline import SIGNALLED, Stopped
 from iallocator.model.state import State
-from iallocator.n1.headroom import CountedTolerance
+from iallocator.n1.counting import CountedTolerance
 from iallocator.planners.capacity import fill
 from iallocator.planners.capacity.instance_size import Size
 from iallocator.planners.capacity.site import CapacityState

@@ -8,7 +8,7 @@ import pytest
 
 from iallocator.model.instance import Backend, Disks, Instance
 from iallocator.model.state import State
-from iallocator.n1.rules import Rules
+from iallocator.n1 import Rules
 from iallocator.n1.tolerance import FailureTolerance
 from iallocator.scoring import Kernels
 from iallocator.wire.document import read_cluster

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from iallocator.model.state import State
-from iallocator.n1.rules import Rules, plan_rules
+from iallocator.n1 import Rules, plan_rules
 from iallocator.n1.simulation import Simulation
 from iallocator.n1.tolerance import FailureTolerance
 from iallocator.options.settings import Settings

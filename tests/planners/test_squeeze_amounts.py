@@ -10,7 +10,7 @@ import pytest
 from iallocator.model.cluster import Cluster
 from iallocator.model.policy import Spec
 from iallocator.model.state import State
-from iallocator.n1.rules import plan_rules
+from iallocator.n1 import plan_rules
 from iallocator.n1.tolerance import FailureTolerance
 from iallocator.planners.power_state import Switched
 from iallocator.planners.squeeze.feasibility import CapacityBounds

@@ -12,7 +12,7 @@ from iallocator.model.cluster import Cluster
 from iallocator.model.columns import MEMORY
 from iallocator.model.moves import FAILOVER, FAILOVER_TO, REPLACE_SECONDARY, Move
 from iallocator.model.state import State
-from iallocator.n1.rules import Failure
+from iallocator.n1 import Failure
 from iallocator.options.settings import Settings
 from iallocator.planners.outcome import Failures
 from iallocator.planners.plan import PlanEntry

@@ -10,9 +10,8 @@ from statistics import pstdev
 import pytest
 
 from iallocator.model.moves import Move
-from iallocator.n1 import simulation
+from iallocator.n1 import LOST, SAFE, UNKNOWN, simulation
 from iallocator.n1.bounds import check_bounds, demand_of
-from iallocator.n1.rules import LOST, SAFE, UNKNOWN
 from tests.builders import Json, allocate, cluster, instance
 from tests.n1.tight import Case, alone, context_of, survives
 from tests.seeds import seeds

@@ -9,7 +9,7 @@ has the measurement).
 from __future__ import annotations
 
 from iallocator.deadline import PLACEMENTS, TIME_IS_UP, TRIALS, Held, Stopped, check
-from iallocator.n1.initial import NO_GROWTH
+from iallocator.n1 import NO_GROWTH
 from iallocator.placement.moves import with_nearest
 from iallocator.placement.results import MoveResult
 from iallocator.placement.several.moves import move_most, places_of_move, taken_off, try_moves
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from iallocator.aliases import Nodes
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
-    from iallocator.n1.initial import Growth
+    from iallocator.n1 import Growth
     from iallocator.n1.tolerance import FailureTolerance
     from iallocator.placement.context import Context
     from iallocator.placement.several.sequence import Made, MoveTask

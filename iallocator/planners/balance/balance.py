@@ -10,7 +10,7 @@ from iallocator.errors import NotFoundError
 from iallocator.model.moves import replay
 from iallocator.model.node_view import Capacities
 from iallocator.model.state import State
-from iallocator.n1.rules import plan_rules
+from iallocator.n1 import plan_rules
 from iallocator.n1.tolerance import FailureTolerance
 from iallocator.names import whole_names
 from iallocator.placement.affinity import demands_of

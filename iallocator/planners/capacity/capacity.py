@@ -15,7 +15,7 @@ from iallocator.deadline import TIME_IS_UP, Deadline, Stopped
 from iallocator.errors import UsageError
 from iallocator.limits.node import ALL_LIMITS, HARD_LIMITS
 from iallocator.model.state import State
-from iallocator.n1.rules import Rules
+from iallocator.n1 import Rules
 from iallocator.n1.tolerance import FailureTolerance
 from iallocator.names import domain_of
 from iallocator.placement.limit_policy import LimitPolicy

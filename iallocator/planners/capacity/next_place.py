@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from iallocator.aliases import Nodes
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
-    from iallocator.n1.headroom import Speculation
+    from iallocator.n1.counting import Speculation
     from iallocator.n1.tolerance import FailureTolerance
     from iallocator.scoring.incremental import IncrementalScores
 

@@ -5,7 +5,7 @@ The effect says where each instance fails over to, is moved to, or is created an
 
 from __future__ import annotations
 
-from iallocator.n1.rules import Rules
+from iallocator.n1 import Rules
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from iallocator.constraints.table import INSTANCE_POLICY
 from iallocator.model.node_view import NodeView, capacities
-from iallocator.n1.rules import Rules, UndecidedError
+from iallocator.n1 import Rules, UndecidedError
 from iallocator.n1.tolerance import FailureTolerance
 from iallocator.planners.check.findings import Finding, GroupHealth
 from iallocator.scoring.scalar import score_of

@@ -8,7 +8,7 @@ from itertools import islice
 from math import comb
 
 from iallocator.deadline import Deadline
-from iallocator.n1.rules import Rules, UndecidedError
+from iallocator.n1 import Rules, UndecidedError
 from iallocator.n1.tolerance import FailureTolerance
 
 TYPE_CHECKING = False
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
-    from iallocator.n1.failure_pairs import InteractingNodes
+    from iallocator.n1.unrestarted import InteractingNodes
 
 __all__ = ["DomainFound", "Failure", "FailuresFound", "SetsFound", "examine_failures"]
 
@@ -278,7 +278,7 @@ def examine_failures(
     """Check all sets of `size` online nodes (0: none), and with `racks` all failure domains.
 
     `state` is not changed. Failures that are undecided at `deadline` are unknown in the result.
-    Cost: see `iallocator.n1.failure_pairs`.
+    Cost: see `FailureTolerance.tolerated_pairs`.
     """
     cluster = state.cluster
     deadline = Deadline(None) if deadline is None else deadline

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from iallocator.deadline import SIMULATIONS, Deadline
 from iallocator.model.state import State
 from iallocator.model.storage import EXTERNAL, pool_name
-from iallocator.n1.rules import Rules
+from iallocator.n1 import Rules
 from iallocator.placement.context import EXPECTED_MOVES, Context
 from iallocator.placement.limit_policy import LimitPolicies, limit_policies_for
 from iallocator.planners.result import GroupRow, PlanResult

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.n1.rules import plan_rules
+from iallocator.n1 import plan_rules
 from iallocator.n1.tolerance import FailureTolerance
 
 TYPE_CHECKING = False

@@ -14,7 +14,7 @@ from iallocator.limits.node import FORCED_LIMITS, RESOURCES, resources_of
 from iallocator.model.columns import CPUS, DISK, FREE_SPINDLES, MEMORY, MEMORY_LATER, SPINDLES
 from iallocator.model.node_view import CAPACITIES
 from iallocator.model.state import derived
-from iallocator.n1.rules import plan_rules
+from iallocator.n1 import plan_rules
 from iallocator.n1.tolerance import FailureTolerance
 from iallocator.packing.dual_feasible_functions import Amount, AtLeast, measures_of
 from iallocator.tolerances import AMOUNT

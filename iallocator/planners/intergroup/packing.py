@@ -21,7 +21,7 @@ from iallocator.constraints.checks import FREE_MEMORY, POOL_SPACE
 from iallocator.deadline import check
 from iallocator.limits.node import other_limits
 from iallocator.model.columns import MEMORY
-from iallocator.n1.rules import CAME, plan_rules
+from iallocator.n1 import CAME, plan_rules
 from iallocator.n1.tolerance import FailureTolerance
 from iallocator.packing.patterns import fill_exactly
 from iallocator.planners.node_orders import (
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.model.moves import Move
     from iallocator.model.state import State
-    from iallocator.n1.failover_plan import FailoverPlan
-    from iallocator.n1.rules import Failure
+    from iallocator.n1 import Failure
+    from iallocator.n1.unrestarted import FailoverPlan
     from iallocator.planners.intergroup.moving import Mover
 
     Targets = Callable[[Instance], Sequence[Group]]

@@ -15,7 +15,7 @@ from __future__ import annotations
 from iallocator.deadline import SIMULATIONS, TIME_IS_UP, check
 from iallocator.model.columns import MEMORY
 from iallocator.model.moves import Move
-from iallocator.n1.rules import plan_rules
+from iallocator.n1 import plan_rules
 from iallocator.n1.tolerance import FailureTolerance
 from iallocator.planners.make_room.moves import Moves
 from iallocator.planners.plan import PlanEntry

@@ -20,7 +20,7 @@ from iallocator.constraints.table import NETWORKS
 from iallocator.constraints.table import REASONS as LIMITS
 from iallocator.deadline import check
 from iallocator.model.moves import Move
-from iallocator.n1.rules import CAME, MOVED, Rules
+from iallocator.n1 import CAME, MOVED, Rules
 from iallocator.n1.tolerance import FailureTolerance
 from iallocator.ranking.advertised import memory_lack
 from iallocator.ranking.pacemaker import facts_of, kind_of, node_scores_of

@@ -28,7 +28,7 @@ from iallocator.model.instance import primary_vector
 from iallocator.model.moves import FAILOVER, FAILOVER_TO, REPLACE_SECONDARY, Move
 from iallocator.model.tags import new_conflict
 from iallocator.model.templates import PLAIN
-from iallocator.n1.rules import plan_rules
+from iallocator.n1 import plan_rules
 from iallocator.n1.tolerance import FailureTolerance
 from iallocator.placement.context import EXPECTED_MOVES, Context
 from iallocator.placement.moves import move_anywhere, move_secondary

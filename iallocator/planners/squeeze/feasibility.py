@@ -21,7 +21,7 @@ from iallocator.model.columns import MEMORY
 from iallocator.model.moves import replay
 from iallocator.model.node_view import Capacities
 from iallocator.model.state import State
-from iallocator.n1.rules import MOVED
+from iallocator.n1 import MOVED
 from iallocator.planners.balance.descent import Descent
 from iallocator.planners.balance.move_kinds import MoveRules
 from iallocator.planners.balance.plan_builder import BalanceProblem
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from iallocator.deadline import Deadline
     from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
-    from iallocator.n1.rules import Failure
+    from iallocator.n1 import Failure
     from iallocator.n1.tolerance import FailureTolerance
     from iallocator.planners.balance.move_kinds import ScoredMoves
     from iallocator.planners.plan import Plan

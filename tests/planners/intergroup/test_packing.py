@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from iallocator.model.moves import replay
-from iallocator.n1.rules import CAME, plan_rules
+from iallocator.n1 import CAME, plan_rules
 from iallocator.n1.tolerance import FailureTolerance
 from iallocator.options.settings import Settings
 from iallocator.planners.intergroup.context import IntergroupContext, Peers
