@@ -24,9 +24,9 @@ LONE_NUMBER = re.compile(
 
 
 def _is_a_name(word: str, case: Case) -> bool:
-    """Return whether `word` is a name in a text file of `case` and may be printed."""
-    row = f"\n{word}|".encode()
-    return any(row in b"\n" + raw for raw in case.files.values())
+    """Return whether `word` is a name, or the end of a tag, in `case` and may be printed."""
+    row, tag = f"\n{word}|".encode(), f':{word}"'.encode()
+    return any(row in b"\n" + raw or tag in raw for raw in case.files.values())
 
 
 def complaints(case: Case, done: Outcome) -> list[str]:
