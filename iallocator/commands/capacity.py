@@ -8,7 +8,7 @@ from iallocator.commands.command import Result, ShownState, enforced_relations
 from iallocator.commands.progress import progress_line, say_progress
 from iallocator.deadline import limit_reached
 from iallocator.engine import reading_for
-from iallocator.errors import UsageError, tell
+from iallocator.errors import UsageError, cut, tell
 from iallocator.model.templates import DISKLESS, DRBD, PLAIN, TEMPLATES
 from iallocator.planners.capacity.capacity import CapacityOptions, study
 from iallocator.planners.capacity.instance_size import Size, largest_sizes, standard_size
@@ -102,8 +102,6 @@ def _wanted(settings: Settings, tagged: Common, source: Source) -> CapacityOptio
     """Return what to fill the cluster with; `tagged` are the settings completed from tags."""
     load = reading_for(settings).load
     policy = source.policy
-    if not (settings.disk_template or policy.templates):
-        raise UsageError("the policy has no disk templates: expected --disk-template")
     template = settings.disk_template or _usual_template(settings, source)
     use = policy.standard.spindles if settings.spindle_use is None else settings.spindle_use
 
@@ -152,9 +150,19 @@ def _usual_template(settings: Settings, source: Source) -> str:
 
     Without ``--compat hail``, that is not diskless if the policy allows others: an instance on
     two nodes (drbd) where a group has two that may be used, or on one (plain).  The order of
-    htools' default policy begins with diskless.
+    htools' default policy begins with diskless.  Unknown templates of the policy are left out.
+
+    Raises
+    ------
+    UsageError
+        If the policy has no template that is known.
     """
-    templates = source.policy.templates
+    templates = [one for one in source.policy.templates if one in TEMPLATES]
+    if not templates:
+        names = f" but {', '.join(map(cut, source.policy.templates))}" * bool(
+            source.policy.templates
+        )
+        raise UsageError(f"the policy has no disk templates{names}: expected --disk-template")
     if not settings.behaviour.plans_for_diskless or templates[0] != DISKLESS:
         return templates[0]
     nodes, words = source.cluster.nodes, settings.restrict_allocation_to

@@ -242,7 +242,10 @@ def _result(done: Outcome) -> object:
         return done.status, done.crash
     answer = json.loads(done.out)
     result = answer["result"]
-    if len(result) == 3 and all(isinstance(part, list) for part in result):  # moved, failed, jobs
+    # Three lists of lists: moved, failed, jobs; an entry of multi-evacuate begins with a name
+    if len(result) == 3 and all(
+        isinstance(part, list) and all(isinstance(one, list) for one in part) for part in result
+    ):
         result = [result[0], [name for name, _ in result[1]], result[2]]
     return answer["success"], result
 

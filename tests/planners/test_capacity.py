@@ -434,3 +434,21 @@ def test_capacity_of_a_simulated_cluster_counts_instances_with_disks() -> None:
     assert diskless["tiered"]["start"]["disk"] == 0
     hail = json_of(*words, "--compat=hail")
     assert hail["standard"]["start"]["disk_template"] == "diskless"
+
+
+def test_capacity_leaves_out_disk_templates_that_are_unknown(tmp_path: Path) -> None:
+    """The policy of a newer Ganeti may have templates that this program does not know."""
+    raw = clusters.document(clusters.Shape(3))
+    path = tmp_path / "cluster.json"
+
+    def with_templates(*templates: str) -> tuple[str, ...]:
+        raw["ipolicy"] = {**raw["ipolicy"], "disk-templates": list(templates)}
+        path.write_text(json.dumps(raw))
+        return "--n1=off", "--max-length=2", str(path)
+
+    known = answer(*with_templates("zfs", "rbd"))
+    assert known["standard"]["start"]["disk_template"] == "rbd"
+    status, out, err = ask(*with_templates("zfs"))
+    assert (status, out) == (2, "")
+    assert "the policy has no disk templates but zfs: expected --disk-template" in err
+    assert answer("--disk-template=plain", *with_templates("zfs"))["standard"]["count"] == 2
