@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from math import ceil, floor
 
+from iallocator.constraints import relations_of
 from iallocator.constraints.checks import (
     DISK_SPACE,
     EXCLUSIVE_STORAGE,
@@ -28,6 +29,7 @@ from iallocator.constraints.checks import (
     Resource,
     When,
 )
+from iallocator.constraints.no_affinity import NoAffinity
 from iallocator.model.columns import (
     CPUS,
     CPUS_LATER,
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Cluster, Group, Node
     from iallocator.model.instance import Instance
     from iallocator.model.node_view import NodeView, Quantity
+    from iallocator.model.state import State
 
 __all__ = [
     "AFFINITY",
@@ -602,13 +605,33 @@ class ExclusionTags(PlacementConstraint):
 class Affinity(PlacementConstraint):
     """Instances must be together, apart, in order, or not on a node, as tags of this program say.
 
-    The tests of one node and of many nodes, and the words, are those of
-    `iallocator.constraints.relations.Relations`, which a cluster with such tags has. The rows are
-    `iallocator.constraints.rows.AffinityRows`, which depend on the instances of a request.
+    The tests, the penalties and the words depend on where the other instances are: `on` has them.
+    The rows are `iallocator.constraints.rows.AffinityRows`, which depend on the instances of a
+    request.
     """
 
     reason = "FailTags"
     listing = "AffinityListing"
+
+    def on(
+        self,
+        state: State,
+        new: Sequence[Instance],
+        prefix: str,
+        fits: Callable[[Instance, int], bool],
+    ) -> NoAffinity:
+        """Return the constraint on `state`; tags of the program begin with `prefix`.
+
+        `new` are instances that a request creates. `fits` returns whether the limits of a node
+        allow it to be the primary of an instance that is off the state. The module for a cluster
+        with such tags is loaded only for such a cluster.
+        """
+        relations = relations_of(state.cluster, new, prefix)
+        if relations is None:
+            return NoAffinity()
+        from iallocator.constraints.affinity import LiveAffinity
+
+        return LiveAffinity(self.reason, relations, state, new, fits)
 
 
 class FailureSafety(PlacementConstraint):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from iallocator.ganeti.opcodes import job
 from iallocator.reply import Reply
+from iallocator.transition.requirements import demands_of
 from iallocator.transition.resources import room
 
 TYPE_CHECKING = False
@@ -90,7 +91,7 @@ class MoveReport:
         from iallocator.transition.separations import Separations
 
         cluster, state = self._context.cluster, self._context.state
-        demands = self._context.bonds.demands()
+        demands = demands_of(self._context.bonds.relations)
         with state.trial():
             for move in self._made:
                 state.remove(move.instance, move.after)

@@ -113,7 +113,7 @@ class AcrossGroups:
             )
         else:
             found = kernel.singles(instance, nodes, rejections, limit_policy.primary)
-        return context.bonds.with_soft_costs(instance, found)[0]
+        return context.with_soft_costs(instance, found)[0]
 
     def _level(self, found: Ranked) -> Ranked:
         """Sort placements by score to 8 decimals, then by group; equal ones keep their order."""

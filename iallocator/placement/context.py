@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from iallocator.constraints import findings_for, relations_of
+from iallocator.constraints import findings_for
+from iallocator.constraints.no_affinity import NoAffinity
+from iallocator.constraints.table import AFFINITY
 from iallocator.deadline import NEVER, SIMULATIONS, Deadline
 from iallocator.model.state import State
 from iallocator.n1 import WORK, Rules
@@ -10,7 +12,6 @@ from iallocator.n1.tolerance import FailureTolerance
 from iallocator.options.settings import PLANNING_SECONDS, REQUEST_SETTINGS
 from iallocator.placement.evaluator import Evaluator
 from iallocator.placement.limit_policy import limit_policies_for
-from iallocator.placement.no_affinity import NoAffinity
 from iallocator.placement.score_scope import ScoreScope
 from iallocator.scoring import Kernels
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
+    from iallocator.aliases import Nodes
     from iallocator.model.cluster import Cluster, Group
     from iallocator.model.instance import Instance
     from iallocator.options.settings import Settings
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from iallocator.placement.trace import Trace, TracedEvaluator
     from iallocator.ranking.base import ScheduledInstance
     from iallocator.scoring import Kernel
+    from iallocator.scoring.candidates import Candidates
 
 __all__ = ["EXPECTED_MOVES", "Context"]
 
@@ -132,21 +135,22 @@ class Context:
         self.remarks: list[str] = []
         self.coming = coming
         self.turn: ScheduledInstance | None = None
-        self.bonds = self._affinity()
+        self.bonds = NoAffinity()
+        if settings.behaviour.knows_affinity:
+            self.bonds = AFFINITY.on(self.state, coming, settings.tag_prefix, self._fits)
 
-    def _affinity(self) -> NoAffinity:
-        """Return the affinity constraints of the cluster and of the new instances; hail has none.
+    def with_soft_costs(
+        self, instance: Instance, candidates: Candidates
+    ) -> tuple[Candidates, dict[Nodes, float]]:
+        """Return `candidates` with penalties added, and the scores without penalties.
 
-        The module of a cluster with affinity constraints is loaded only for such a cluster.
+        The scores are empty if there are no penalties.
         """
-        if not self.settings.behaviour.knows_affinity:
-            return NoAffinity()
-        relations = relations_of(self.cluster, self.coming, self.settings.tag_prefix)
-        if relations is None:
-            return NoAffinity()
-        from iallocator.placement.affinity import Affinity
+        if self.bonds.relations is None:
+            return candidates, {}
+        from iallocator.placement.soft_costs import with_penalties
 
-        return Affinity(relations, self.state, self.coming, self._fits)
+        return with_penalties(self.bonds, instance, candidates)
 
     def tag_findings(self, instances: Sequence[Instance]) -> list[str]:
         """What is the matter with the tags that an answer about `instances` depends on.

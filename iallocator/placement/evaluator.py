@@ -60,6 +60,11 @@ if TYPE_CHECKING:
         trace: Trace | None
         last_query: tuple[TracedEvaluator, NodeQuery] | None
 
+        def with_soft_costs(
+            self, instance: Instance, candidates: Candidates
+        ) -> tuple[Candidates, dict[Nodes, float]]:
+            """Return `candidates` with penalties added, and the scores without penalties."""
+
 
 __all__ = ["Evaluator"]
 
@@ -219,7 +224,7 @@ class Evaluator:
         """
         context, strategy = self._context, self.settings.strategy
         if strategy == "score":
-            found = RankedMoves(*context.bonds.with_soft_costs(instance, candidates))
+            found = RankedMoves(*context.with_soft_costs(instance, candidates))
         elif ranks_nodes(strategy):
             from iallocator.ranking.pairs import order_candidates
 

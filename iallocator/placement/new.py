@@ -86,7 +86,7 @@ def place_new(
         if not settings.behaviour.asks_n1_by_losses:
             accepts = _accept_all
     else:
-        candidates, scores = context.bonds.with_soft_costs(instance, candidates)
+        candidates, scores = context.with_soft_costs(instance, candidates)
         candidates = evaluator.decided(instance, candidates)
         ranked_by = "score"
 

@@ -9,12 +9,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Protocol
 
+    from iallocator.constraints.no_affinity import NoAffinity
     from iallocator.model.instance import Instance
     from iallocator.model.state import Kept
     from iallocator.n1 import Rules
     from iallocator.n1.tolerance import FailureTolerance
     from iallocator.options.settings import Settings
-    from iallocator.placement.no_affinity import NoAffinity
     from iallocator.ranking.base import WorkingSet
     from iallocator.scoring import Kernel, Kernels
 

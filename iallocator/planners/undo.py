@@ -24,6 +24,7 @@ from iallocator.planners.result import PlanResult, moves_of_transition
 from iallocator.planners.verify import verify_transition
 from iallocator.scoring.scalar import score_of
 from iallocator.transition.assemble import plan_transition
+from iallocator.transition.requirements import demands_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ def plan_undo(
         nodes[before.where[n][0]].group is not nodes[h[0]].group for n, h in homes.items()
     )
     context = (IntergroupContext if crossing else Context)(cluster, settings, deadline=deadline)
-    demands = context.bonds.demands()
+    demands = demands_of(context.bonds.relations)
     done = UndoResult(before, homes, demands)
     if _problem(done, context):
         chosen, rejected = _in_turn(context, homes)

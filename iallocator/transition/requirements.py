@@ -4,17 +4,28 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from iallocator.model.constraints import ORDER
 from iallocator.transition.resources import HARD
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
+    from iallocator.constraints.relations import Relations
     from iallocator.model.instance import Instance
 
     Where = Mapping[str, tuple[int, ...]]
 
-__all__ = ["MUST", "SHOULD", "Demands", "NodeChanges", "anywhere", "itself", "no_pairs"]
+__all__ = [
+    "MUST",
+    "SHOULD",
+    "Demands",
+    "NodeChanges",
+    "anywhere",
+    "demands_of",
+    "itself",
+    "no_pairs",
+]
 
 MUST = "must"
 SHOULD = "should"
@@ -108,3 +119,22 @@ class Demands:
     nodes: NodeChanges = NodeChanges()
     limits: Collection[str] = HARD
     may_pass: Callable[[Instance, int, Where], bool] = anywhere
+
+
+def demands_of(relations: Relations | None) -> Demands:
+    """Return the orders, separations, instances not to stop, and nodes that no step may use."""
+    if relations is None:
+        return Demands()
+    orders = [
+        (bond.other, bond.instance, bond.strength)
+        for bond in relations.constraints
+        if bond.kind == ORDER and bond.other
+    ]
+    return Demands(
+        apart=relations.apart,
+        orders=sorted(dict.fromkeys(orders)),
+        sites=relations.domains.sites,
+        keep_running=frozenset(relations.keep_running),
+        stuck=frozenset(relations.stuck),
+        may_pass=relations.may_pass,
+    )

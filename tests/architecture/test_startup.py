@@ -65,7 +65,6 @@ def test_small_allocate_loads_only_its_own_handler() -> None:
         "groups",
         "limit_policy",
         "new",
-        "no_affinity",
         "results",
         "score_scope",
     }

@@ -226,7 +226,7 @@ def test_soft_constraint_lets_few_pairs_of_many_nodes_be_scored(
     context.state.remove(new, new.nodes)
     scope = context.all_nodes()
     found = pairs(both(context, scope)[1], new, Setting(scope, {}, ALL_LIMITS))
-    costly, scores = context.bonds.with_soft_costs(new, found)
+    costly, scores = context.with_soft_costs(new, found)
     assert (costly is found) == (not tagged)
     assert scored == []
     rank, nodes = next(costly.row(1))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from iallocator.constraints.no_affinity import NoAffinity
 from iallocator.model.cluster import Cluster
 from iallocator.model.instance import Instance
 from iallocator.model.node_view import Capacities
 from iallocator.model.state import State
-from iallocator.placement.no_affinity import NoAffinity
 from iallocator.ranking.lost_allocations import rank, room_for
 from iallocator.requests import Allocate
 from iallocator.scoring.candidates import Candidates

@@ -127,7 +127,7 @@ def places_of(
             continue
         reluctance = allocation.reluctance(group)
         found = evaluator.candidates(allocation.instance, "new", (), nodes)
-        with_costs, scores = context.bonds.with_soft_costs(allocation.instance, found)
+        with_costs, scores = context.with_soft_costs(allocation.instance, found)
         for rank, taken in with_costs.everything():
             cost: float = rank
             score = scores.get(taken, cost)

@@ -229,7 +229,7 @@ def places_of_move(
     found = list(task.places()) if budget is None else budget.take(task.places(), LISTED)
     rejected = context.bonds.rejected(task.instance, {nodes[0] for _, nodes in found})
     row = [place for place in found if place[1][0] not in rejected]
-    with_costs, scores = context.bonds.with_soft_costs(task.instance, ListedCandidates([row], {}))
+    with_costs, scores = context.with_soft_costs(task.instance, ListedCandidates([row], {}))
     own = context.cluster.group_of(task.instance)
     for rank, nodes in with_costs.row(0):
         cost: float = rank

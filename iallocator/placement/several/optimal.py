@@ -195,9 +195,7 @@ def _as_placed(
     price = 0.0
     for instance in instances:
         taken = nodes[instance.name]
-        with_costs, _ = context.bonds.with_soft_costs(
-            instance, ListedCandidates([[(0.0, taken)]], {})
-        )
+        with_costs, _ = context.with_soft_costs(instance, ListedCandidates([[(0.0, taken)]], {}))
         price += sum(cost for cost, _ in with_costs.row(0))
         context.state.place(instance, taken)
     score = context.kernel(scope).score()

@@ -13,7 +13,6 @@ from iallocator.model.state import State
 from iallocator.n1 import plan_rules
 from iallocator.n1.tolerance import FailureTolerance
 from iallocator.names import whole_names
-from iallocator.placement.affinity import demands_of
 from iallocator.planners.balance.descent import GroupBalancer
 from iallocator.planners.balance.move_kinds import MoveRules
 from iallocator.planners.balance.plan_builder import BalanceProblem
@@ -26,6 +25,7 @@ from iallocator.planners.eligible import (
     worst_first,
 )
 from iallocator.planners.result import GroupPlan, GroupPlans
+from iallocator.transition.requirements import demands_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

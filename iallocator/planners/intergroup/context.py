@@ -11,6 +11,7 @@ from iallocator.n1 import Rules
 from iallocator.placement.context import EXPECTED_MOVES, Context
 from iallocator.placement.limit_policy import LimitPolicies, limit_policies_for
 from iallocator.planners.result import GroupRow, PlanResult
+from iallocator.transition.requirements import demands_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -190,7 +191,7 @@ class IntergroupResult(PlanResult):
     between_groups = True
 
     def __init__(self, command: str, context: Context) -> None:
-        super().__init__(command, State(context.cluster), context.bonds.demands())
+        super().__init__(command, State(context.cluster), demands_of(context.bonds.relations))
         self.deadline = context.deadline
         self.groups = [GroupRow(group) for group in context.cluster.groups if group.nodes]
 

@@ -17,6 +17,7 @@ from iallocator.planners.plan_limits import PlanLimits
 from iallocator.planners.result import PlanResult
 from iallocator.planners.verify import verify_moves, verify_transition
 from iallocator.scoring.scalar import score_of
+from iallocator.transition.requirements import demands_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ class RoomMade(PlanResult):
     """
 
     def __init__(self, context: Context, needed: bool = True) -> None:
-        super().__init__("make-room", State(context.cluster), context.bonds.demands())
+        super().__init__("make-room", State(context.cluster), demands_of(context.bonds.relations))
         every = range(len(context.cluster.nodes))
         self.plan.before = score_of(self.before, every)
         self.proved = True

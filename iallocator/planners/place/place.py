@@ -23,6 +23,7 @@ from iallocator.planners.place.scheduler import (
 from iallocator.planners.result import PlanResult, moves_of_transition
 from iallocator.scoring.scalar import score_of
 from iallocator.transition.assemble import plan_transition
+from iallocator.transition.requirements import demands_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -163,7 +164,7 @@ def place_anew(
     context = Context(cluster, settings, coming=new, deadline=deadline)
     before = State(cluster)
     names = [i.name for i in (*instances, *new)]
-    demands = context.bonds.demands()
+    demands = demands_of(context.bonds.relations)
     known, staying = len(context.remarks), dict[str, str]()
     try:
         with deadline:

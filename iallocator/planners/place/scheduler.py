@@ -32,6 +32,7 @@ from iallocator.ranking.pacemaker.colocation_sets import (
     units_of,
 )
 from iallocator.transition.planner import stays_for_good
+from iallocator.transition.requirements import demands_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -339,7 +340,7 @@ class SchedulingPass:
         self.facts = facts_of(context)
         self.weigher = node_scores_of(context)
         self.relations = context.bonds.relations
-        self._demands = context.bonds.demands()
+        self._demands = demands_of(context.bonds.relations)
         requests = {one.instance.name: one for one in wanted}
         self.places = {
             i.name: PlannedPlace(i, state.where[i.name], runs(state, i)) for i in instances

@@ -19,6 +19,7 @@ from iallocator.planners.reboot.drain_plan import (
 from iallocator.planners.reboot.grouping import Grouping
 from iallocator.planners.result import PlanResult
 from iallocator.transition.assemble import Round, transition_of_rounds
+from iallocator.transition.requirements import demands_of
 from iallocator.transition.resources import room
 
 TYPE_CHECKING = False
@@ -72,7 +73,7 @@ class RebootResult(PlanResult):
     returns = True
 
     def __init__(self, context: RebootContext, master: int = -1) -> None:
-        super().__init__("reboot", State(context.cluster), context.bonds.demands())
+        super().__init__("reboot", State(context.cluster), demands_of(context.bonds.relations))
         self.rounds: list[RebootGroup] = []
         self.master = master
         self.complete = True

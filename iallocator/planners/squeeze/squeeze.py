@@ -13,7 +13,6 @@ from iallocator.model.node_view import Capacities
 from iallocator.model.state import State
 from iallocator.n1 import plan_rules
 from iallocator.n1.tolerance import FailureTolerance
-from iallocator.placement.affinity import demands_of
 from iallocator.planners.balance.move_kinds import MoveRules
 from iallocator.planners.direct import merge_moves, rescore_all
 from iallocator.planners.eligible import group_named, in_order, movable, nodes_named
@@ -27,6 +26,7 @@ from iallocator.planners.squeeze.result import SqueezePlan, SqueezeResult
 from iallocator.planners.verify import verify_moves, verify_transition
 from iallocator.scoring.scalar import score_of
 from iallocator.tags.standby import is_standby, wake_rank
+from iallocator.transition.requirements import demands_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

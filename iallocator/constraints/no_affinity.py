@@ -6,12 +6,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
-    from iallocator.aliases import Nodes
     from iallocator.constraints.relations import Relations
     from iallocator.model.instance import Instance
-    from iallocator.scoring.candidates import Candidates
-    from iallocator.transition.requirements import Demands
-
 
 __all__ = ["NoAffinity"]
 
@@ -19,7 +15,7 @@ __all__ = ["NoAffinity"]
 class NoAffinity:
     """The affinity constraints of instances if there are none.
 
-    `iallocator.placement.affinity.Affinity` has the results if there are some.
+    `iallocator.constraints.affinity.LiveAffinity` has the results if there are some.
 
     Attributes
     ----------
@@ -63,15 +59,6 @@ class NoAffinity:
         """Return node -> the constraint by which `rejected` rejects it, and its origin."""
         return {}
 
-    def with_soft_costs(
-        self, instance: Instance, candidates: Candidates
-    ) -> tuple[Candidates, dict[Nodes, float]]:
-        """Return `candidates` with penalties added, and the scores without penalties.
-
-        The scores are empty if there are no penalties.
-        """
-        return candidates, {}
-
     def costs(self, instance: Instance, nodes: Collection[int]) -> dict[int, float]:
         """Return node -> the penalty of violated soft constraints there; 0 is left out."""
         return {}
@@ -103,10 +90,6 @@ class NoAffinity:
         With `ordered`, an instance depends on those that it must start after.
         """
         return {}
-
-    def demands(self) -> Demands | None:
-        """Return what the constraints require of the order of steps; None for nothing."""
-        return None
 
     def in_order(self, instances: Sequence[Instance]) -> list[Instance]:
         """Return `instances` in the order in which they are placed."""

@@ -1,103 +1,47 @@
-"""Check the affinity constraints of an instance on its candidate nodes.
+"""The affinity constraints of a cluster on its state: which nodes reject an instance, and why.
 
-`PricedPairs` adds the penalties of the primary to the scores of pairs of nodes.
+`iallocator.constraints.relations.Relations` has the constraints. Here the members of rules are
+counted on the present state, and a colocation group needs a node with room for all of its members.
 """
 
 from __future__ import annotations
 
-from iallocator.constraints.table import AFFINITY
+from iallocator.constraints.no_affinity import NoAffinity
 from iallocator.model.constraints import ORDER, items_of
-from iallocator.placement.no_affinity import NoAffinity
-from iallocator.scoring.candidates import DECIMALS, Candidates, ListedCandidates, ScoresOf
-from iallocator.transition.requirements import Demands
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
-    from iallocator.aliases import Nodes
     from iallocator.constraints.relations import Relations
     from iallocator.constraints.rule_counts import LiveRuleCounts, RuleCounts
     from iallocator.model.constraints import Constraint
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
-    from iallocator.scoring.candidates import Placement
 
-__all__ = ["Affinity", "PricedPairs", "demands_of", "priced"]
-
-
-def demands_of(relations: Relations | None) -> Demands:
-    """Return the orders, separations, instances not to stop, and nodes that no step may use."""
-    if relations is None:
-        return Demands()
-    orders = [
-        (bond.other, bond.instance, bond.strength)
-        for bond in relations.constraints
-        if bond.kind == ORDER and bond.other
-    ]
-    return Demands(
-        apart=relations.apart,
-        orders=sorted(dict.fromkeys(orders)),
-        sites=relations.domains.sites,
-        keep_running=frozenset(relations.keep_running),
-        stuck=frozenset(relations.stuck),
-        may_pass=relations.may_pass,
-    )
+__all__ = ["LiveAffinity"]
 
 
-def priced(placement: Placement, costs: Mapping[int, float]) -> Placement:
-    """Return a placement with a score that includes what its primary costs."""
-    score, nodes = placement
-    return round(score + costs.get(nodes[0], 0.0), DECIMALS), nodes
-
-
-class PricedPairs(Candidates):
-    """Candidates with the cost of the primary, which all placements of a row share.
-
-    Placements are worked out when they are asked for: there are as many as pairs of nodes.
-
-    Attributes
-    ----------
-    scores:
-        Placement -> score without the cost.
-    """
-
-    def __init__(self, candidates: Candidates, costs: Mapping[int, float]) -> None:
-        self._candidates = candidates
-        self._costs = costs
-        self.feasible = candidates.feasible
-        self.failures = candidates.failures
-        self.scores: dict[Nodes, float] = ScoresOf(candidates)
-
-    def rows(self) -> int:
-        return self._candidates.rows()
-
-    def row(self, number: int) -> Iterator[Placement]:
-        for placement in self._candidates.row(number):
-            self.scores[placement[1]] = placement[0]
-            yield priced(placement, self._costs)
-
-    def open(self, number: int) -> tuple[tuple[int, ...], list[int]]:
-        return self._candidates.open(number)
-
-
-class Affinity(NoAffinity):
+class LiveAffinity(NoAffinity):
     """The affinity constraints of a cluster, checked on the present `state`.
 
-    `new` are the instances that the request creates. `fits` returns whether the limits of a node
-    allow it to be the primary of an instance that is off the state.
+    `reason` is what a rejected node is counted as. `new` are the instances that the request
+    creates. `fits` returns whether the limits of a node allow it to be the primary of an instance
+    that is off the state.
     """
 
-    __slots__ = ("_fits", "_known", "_new", "_relations", "_rule_counts", "_state")
+    __slots__ = ("_fits", "_known", "_new", "_reason", "_relations", "_rule_counts", "_state")
 
     def __init__(
         self,
+        reason: str,
         relations: Relations,
         state: State,
         new: Sequence[Instance],
         fits: Callable[[Instance, int], bool],
     ) -> None:
         super().__init__()
+        self._reason = reason
         self.relations = self._relations = relations
         self._state = state
         self._new = new
@@ -121,14 +65,12 @@ class Affinity(NoAffinity):
     def rejected(self, instance: Instance, nodes: Iterable[int]) -> dict[int, str]:
         nodes = list(nodes)
         rejections = dict.fromkeys(
-            self._relations.rejected(instance.name, nodes, self._now()), AFFINITY.reason
+            self._relations.rejected(instance.name, nodes, self._now()), self._reason
         )
         companions = self._companions(instance)
         if companions:
             left = [index for index in nodes if index not in rejections]
-            rejections |= {
-                i: AFFINITY.reason for i in left if not self._room_for_all(companions, i)
-            }
+            rejections |= {i: self._reason for i in left if not self._room_for_all(companions, i)}
         return rejections
 
     def units(self, instances: Sequence[Instance]) -> list[list[Instance]]:
@@ -136,14 +78,11 @@ class Affinity(NoAffinity):
 
     def rejected_passing(self, instance: Instance, nodes: Iterable[int]) -> dict[int, str]:
         rejected = self._relations.rejected_passing(instance.name, nodes, self._now())
-        return dict.fromkeys(rejected, AFFINITY.reason)
+        return dict.fromkeys(rejected, self._reason)
 
     def rejected_mirrors(self, instance: Instance, nodes: Iterable[int]) -> dict[int, str]:
-        locations = self._relations.locations
-        if locations is None:
-            return {}
-        forbidden = locations.forbidden(instance.name)
-        return {index: AFFINITY.reason for index in nodes if index in forbidden}
+        forbidden = self._relations.forbidden(instance.name)
+        return {index: self._reason for index in nodes if index in forbidden}
 
     def rejection_texts(self, instance: Instance, nodes: Iterable[int]) -> dict[int, str]:
         asked = list(nodes)
@@ -173,24 +112,6 @@ class Affinity(NoAffinity):
                     return False
                 state.place(one, (index,))
         return True
-
-    def with_soft_costs(
-        self, instance: Instance, candidates: Candidates
-    ) -> tuple[Candidates, dict[Nodes, float]]:
-        first: set[int] = set()
-        for prefix, last in map(candidates.open, range(candidates.rows())):
-            if last:
-                first.update(prefix[:1] or last)
-        costs = self.costs(instance, first)
-        if not costs:
-            return candidates, {}
-        if candidates.rows() > 1:
-            pairs = PricedPairs(candidates, costs)
-            return pairs, pairs.scores
-        row = list(candidates.everything())
-        scores = {nodes: score for score, nodes in row}
-        with_costs = [priced(placement, costs) for placement in row]
-        return ListedCandidates([with_costs], candidates.failures), scores
 
     def costs(self, instance: Instance, nodes: Collection[int]) -> dict[int, float]:
         """Return node -> penalty, of the instance and the undecided members of its group."""
@@ -251,9 +172,6 @@ class Affinity(NoAffinity):
         self, done: Sequence[Instance], failed: Collection[str], ordered: bool
     ) -> dict[str, str]:
         return self._relations.dependents_of_failed([one.name for one in done], failed, ordered)
-
-    def demands(self) -> Demands:
-        return demands_of(self._relations)
 
     def in_order(self, instances: Sequence[Instance]) -> list[Instance]:
         return self._relations.in_order(instances)

@@ -1,0 +1,75 @@
+"""Add the penalties of violated soft constraints to the scores of candidates."""
+
+from __future__ import annotations
+
+from iallocator.scoring.candidates import DECIMALS, Candidates, ListedCandidates, ScoresOf
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from iallocator.aliases import Nodes
+    from iallocator.constraints.no_affinity import NoAffinity
+    from iallocator.model.instance import Instance
+    from iallocator.scoring.candidates import Placement
+
+__all__ = ["with_penalties"]
+
+
+def priced(placement: Placement, costs: Mapping[int, float]) -> Placement:
+    """Return a placement with a score that includes what its primary costs."""
+    score, nodes = placement
+    return round(score + costs.get(nodes[0], 0.0), DECIMALS), nodes
+
+
+class PricedPairs(Candidates):
+    """Candidates with the cost of the primary, which all placements of a row share.
+
+    Placements are worked out when they are asked for: there are as many as pairs of nodes.
+
+    Attributes
+    ----------
+    scores:
+        Placement -> score without the cost.
+    """
+
+    def __init__(self, candidates: Candidates, costs: Mapping[int, float]) -> None:
+        self._candidates = candidates
+        self._costs = costs
+        self.feasible = candidates.feasible
+        self.failures = candidates.failures
+        self.scores: dict[Nodes, float] = ScoresOf(candidates)
+
+    def rows(self) -> int:
+        return self._candidates.rows()
+
+    def row(self, number: int) -> Iterator[Placement]:
+        for placement in self._candidates.row(number):
+            self.scores[placement[1]] = placement[0]
+            yield priced(placement, self._costs)
+
+    def open(self, number: int) -> tuple[tuple[int, ...], list[int]]:
+        return self._candidates.open(number)
+
+
+def with_penalties(
+    affinity: NoAffinity, instance: Instance, candidates: Candidates
+) -> tuple[Candidates, dict[Nodes, float]]:
+    """Return `candidates` with the penalties of their primaries, and the scores without them.
+
+    The scores are empty if there are no penalties.
+    """
+    first: set[int] = set()
+    for prefix, last in map(candidates.open, range(candidates.rows())):
+        if last:
+            first.update(prefix[:1] or last)
+    costs = affinity.costs(instance, first)
+    if not costs:
+        return candidates, {}
+    if candidates.rows() > 1:
+        pairs = PricedPairs(candidates, costs)
+        return pairs, pairs.scores
+    row = list(candidates.everything())
+    scores = {nodes: score for score, nodes in row}
+    with_costs = [priced(placement, costs) for placement in row]
+    return ListedCandidates([with_costs], candidates.failures), scores
