@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 
 from iallocator.explain.facts import NodeReport, RoleRejection, RoleReport
-from iallocator.placement.nearest import closest, first_of, lost_by_n1, roles_of
+from iallocator.placement.nearest import closest, lost_by_n1, roles_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,9 +39,9 @@ STAYS = {
 class Survey:
     """The nodes of a group that are tested for an instance, which is off the state.
 
-    Which nodes are rejected is what the kernel recorded (`NodeQuery.results`).  The numbers of a
-    rejection are looked up when they are read, in the nodes as they were (`known`).  Without
-    `known`, `settle` must be called before the state changes.
+    Which limit rejects which node is what the kernel recorded (`NodeQuery.limit_results`).  The
+    numbers of a rejection are looked up when they are read, in the nodes as they were (`known`).
+    Without `known`, `settle` must be called before the state changes.
 
     Parameters
     ----------
@@ -77,23 +77,18 @@ class Survey:
             self._before = {node.name: node for node in earlier.nodes}
 
         # Which nodes are rejected: what the kernel found; it tests no secondary without a primary
-        self._primary_rejections: dict[int, RoleRejection | None] = {}
-        results = query.results
+        results = roles.results
         self._primaries = dict.fromkeys(roles.primaries)
-        rejected: Collection[int]
-        if results is not None:
-            rejected = results.primaries
-        else:
-            rejected = {i for i in self._primaries if self._primary_rejection(i) is not None}
+        rejected = roles.rejections if results is None else results.primaries
         self._takers = {index: None for index in roles.primaries if index not in rejected}
         self._secondaries = dict.fromkeys(roles.secondaries or ())
         self._rejecting = None if results is None else results.secondaries
         self._beside: dict[int, list[int]] = {}  # secondary -> primaries beside which it rejects
         self._fewer: dict[int, int] = {}  # primary -> how many secondaries reject it alone
-        if results is not None and results.secondaries is not None:
-            for primary, index in results.pairs:
-                if primary in self._takers and index not in results.secondaries:
-                    self._beside.setdefault(index, []).append(primary)
+        for primary, index in () if results is None else results.pairs:
+            if primary in self._takers:
+                self._beside.setdefault(index, []).append(primary)
+                if index not in (self._rejecting or ()):
                     self._fewer[primary] = self._fewer.get(primary, 0) + 1
         self._plain: dict[tuple[str, int], list[RoleReport]] = {}
         self._settled: dict[int, list[RoleReport]] = {}
@@ -177,13 +172,10 @@ class Survey:
                 found += self._accepted("only" if alone else "primary", number)
             else:
                 others = 1 if alone else len(self._secondaries) - own
-                rejection = self._primary_rejection(index)
+                rejection = self._roles.why_not_primary(index)
                 assert rejection is not None
-                found.append(
-                    RoleReport(
-                        "only" if alone else "primary", 0, [rejection._replace(placements=others)]
-                    )
-                )
+                row = _rejection(rejection, "", others)
+                found.append(RoleReport("only" if alone else "primary", 0, [row]))
         if index in self._secondaries:
             takers = len(self._takers) - (index in self._takers)
             rejecting = self._rejecting is None or index in self._rejecting
@@ -212,48 +204,30 @@ class Survey:
             self._plain[key] = [RoleReport(role, placements)]
         return self._plain[key]
 
-    def _primary_rejection(self, index: int) -> RoleRejection | None:
-        if index not in self._primary_rejections:
-            self._primary_rejections[index] = _rejection(self._roles.first(index))
-        return self._primary_rejections[index]
-
     def _secondary_report(self, index: int, takers: int) -> RoleReport:
         """Return the role of a node that rejects the instance beside some primary.
 
         It has one rejection for any primary, and one for each primary beside which it differs.
         `takers`: how many other nodes could be the primary.
         """
-        prospect, primaries = self._roles.prospect, list(self._primaries)
-        special: dict[int, RoleRejection | None] = {}
+        roles, primaries = self._roles, list(self._primaries)
+        special: dict[str, Rejection] = {}
         if len(primaries) == 1:  # beside that one, then
-            usual = _rejection(first_of(prospect.secondary_failures(index, primaries[0])))
+            usual = roles.why_not_secondary(index, primaries[0])
         else:
-            usual = _rejection(first_of(prospect.secondary_failures(index, None)))
-            if prospect.instance.reserves:
-                # Primaries differ only in how much memory the node reserves
-                known, memory = prospect.peers(index), prospect.instance.memory
-                reserved = prospect.secondary(index, None)[0].reserved
-                told = {max(reserved, memory): usual}
-                for primary in self._takers if known else ():
-                    if primary in known and primary != index:
-                        amount = max(reserved, known[primary] + memory)
-                        if amount not in told:
-                            failures = prospect.secondary_failures(index, primary)
-                            told[amount] = _rejection(first_of(failures))
-                        if told[amount] != usual:
-                            special[primary] = told[amount]
+            usual = roles.why_not_secondary(index, None)
+            for primary in self._beside.get(index, ()):
+                found = roles.why_not_secondary(index, primary)
+                assert found is not None
+                same = usual is not None and str(found) == str(usual)
+                if not same and primary != index:
+                    special[self._cluster.nodes[primary].name] = found
         number = takers - len(special)
         rejections = []
         if usual is not None and (number or not takers):
-            rejections.append(usual._replace(placements=number))
-        possible = number if usual is None else 0
-        for primary, rejection in special.items():
-            if rejection is None:
-                possible += 1
-            else:
-                name = self._cluster.nodes[primary].name
-                rejections.append(rejection._replace(beside=name, placements=1))
-        return RoleReport("secondary", possible, rejections)
+            rejections.append(_rejection(usual, "", number))
+        rejections += [_rejection(found, name, 1) for name, found in special.items()]
+        return RoleReport("secondary", number if usual is None else 0, rejections)
 
 
 def exclusions(node: Node, allowed: Collection[str] | None) -> list[str]:
@@ -280,6 +254,6 @@ def counted(reports: Sequence[NodeReport]) -> dict[str, int]:
     return {reason: number for reason, number in tally.items() if number}
 
 
-def _rejection(found: Rejection | None) -> RoleRejection | None:
+def _rejection(found: Rejection, beside: str, placements: int) -> RoleRejection:
     """Return what was found, as a fact."""
-    return RoleRejection(found.reason, found.text, step=found.step) if found else None
+    return RoleRejection(found.reason, found.text, beside, placements, found.step)

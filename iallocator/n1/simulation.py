@@ -276,30 +276,26 @@ class Simulation:
         if move_rejections(state.cluster, old, (secondary,)):
             return f"its secondary {name} lacks a migration tag"
         state.remove(instance, nodes)
-        rejection: str | None = None
         if self._rules.strict:
-            rejection = self._swap_rejection(instance, secondary, old)
+            # A hard limit that the failover breaks; the old primary becomes the secondary
+            checker = self.kernels.checker(state)
+            left = SECONDARY if state.cluster.nodes[old].online else ABANDONED
+            rejection = checker.primary_rejection(
+                instance, secondary, checks_for(PRIMARY, instance, FORCED_LIMITS)
+            ) or checker.secondary_rejection(
+                instance, secondary, old, checks_for(left, instance, FORCED_LIMITS)
+            )
             if rejection is not None:
-                return f"its secondary {name} refuses it: {rejection}"
+                return f"its secondary {name} refuses it: {rejection.reason}"
         rejection = self.kernels.checker(state).primary_rejection(
             instance, secondary, failover_checks(instance)
         )
-        if rejection == "FailMem":
+        if rejection is not None and rejection.reason == "FailMem":
             return f"its secondary {name} has not enough memory"
         if rejection is not None:
-            return f"its secondary {name} refuses it: {rejection}"
+            return f"its secondary {name} refuses it: {rejection.reason}"
         state.place(instance, (secondary, old))
         return ""
-
-    def _swap_rejection(self, instance: Instance, primary: int, secondary: int) -> str | None:
-        """Return the hard limit that a failover breaks; the old primary becomes the secondary."""
-        checker = self.kernels.checker(self._state)
-        left = SECONDARY if self._state.cluster.nodes[secondary].online else ABANDONED
-        return checker.primary_rejection(
-            instance, primary, checks_for(PRIMARY, instance, FORCED_LIMITS)
-        ) or checker.secondary_rejection(
-            instance, primary, secondary, checks_for(left, instance, FORCED_LIMITS)
-        )
 
     def _move(
         self, node: int, item: Sequence[Instance], targets: Sequence[int], scope: Sequence[int]

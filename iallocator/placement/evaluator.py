@@ -37,10 +37,11 @@ from iallocator.ranking import ranks_nodes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from typing import Protocol
 
     from iallocator.aliases import Nodes
+    from iallocator.constraints.checks import Check
     from iallocator.limits.node import RoleLimits
     from iallocator.limits.rejection import Rejection
     from iallocator.model.cluster import Group
@@ -167,23 +168,31 @@ class Evaluator:
         if role == "any pair":
             return kernel.pairs(instance, nodes, nodes, {}, FORCED_LIMITS)
         bonds, seconds = self._context.bonds, nodes if secondaries is None else secondaries
+        bound_out: dict[int, str] = {}
+        if role != "mirror" and bound:
+            bound_out = bonds.rejected(instance, nodes)
         rejections: dict[int, str] = {}
+        as_mirrors: Mapping[int, Check] = {}
+        behind: Mapping[int, Check] = {}
         if role == "new":
             limit_policy = self.limit_policies.new
-            rejections = bonds.rejected(instance, nodes) if bound else {}
-            rejections |= entry_rejections(
+            rejections = bound_out | entry_rejections(
                 self._context.cluster, self.group, instance, behaviour.policy_reason
             )
         elif role == "moved":
             limit_policy, seconds = self._limit_policy_off(present[0]), ()
-            rejections = self._barred(instance, present[0], nodes)
+            rejections = bound_out | move_rejections(self._context.cluster, present[0], nodes)
         elif role == "mirror":
             limit_policy, nodes = self._limit_policy_off(present[-1]), present[:1]
         else:
             limit_policy = self._limit_policy_off(present[0])
-            rejections = self._rejected_on_the_way(instance, present, nodes)
+            barred = bound_out | move_rejections(self._context.cluster, present[0], nodes)
+            rejections, as_mirrors, behind = self._rejected_on_the_way(
+                instance, present, nodes, barred
+            )
         out = {} if role == "moved" else bonds.rejected_mirrors(instance, seconds)
         query = NodeQuery(role, instance, present, nodes, seconds, rejections, out, limit_policy)
+        query.bound, query.as_mirrors, query.behind = bound_out, as_mirrors, behind
         self._context.last_query = self, query
         found: Candidates
         if role == "moved" or (role == "new" and instance.required_nodes != 2):
@@ -206,8 +215,10 @@ class Evaluator:
                 number = len(nodes) - (index in nodes)
                 if number:
                     found.failures[reason] = found.failures.get(reason, 0) + number
+        query.limit_results = found.limit_results
         if self._context.trace is not None:
-            query.results = found.limit_results()
+            results = found.limit_results()
+            query.limit_results = lambda: results  # a trace keeps queries, but no candidates
             self._context.trace.asked(self, query, found)
         return found
 
@@ -275,37 +286,39 @@ class Evaluator:
     def _limit_policy_off(self, source: int) -> LimitPolicy:
         return self.limit_policies.off(self._context.cluster.nodes[source])
 
-    def _barred(self, instance: Instance, source: int, nodes: Sequence[int]) -> dict[int, str]:
-        """Return which of `nodes` affinity or migration tags reject for a move from `source`."""
-        rejections = self._context.bonds.rejected(instance, nodes)
-        return rejections | move_rejections(self._context.cluster, source, nodes)
-
     def _rejected_on_the_way(
-        self, instance: Instance, present: Nodes, nodes: Sequence[int]
-    ) -> dict[int, str]:
-        """Return which of `nodes` are rejected in the steps before they are the new primary."""
+        self, instance: Instance, present: Nodes, nodes: Sequence[int], barred: Mapping[int, str]
+    ) -> tuple[dict[int, str], dict[int, Check], dict[int, Check]]:
+        """Return which of `nodes` are rejected in the steps before they are the new primary.
+
+        Each has the reason.  The other results are the limits that fail: of the node as the
+        secondary of the old primary, and of the old primary as its secondary.  `barred` are the
+        nodes that are rejected for other reasons.
+        """
         old, mirror = present
         state = self._context.state
-        rejections = self._barred(instance, old, nodes)
         limits = self._limit_policy_off(mirror).secondary
-        mirrors = self.scope.kernel.mirror_rejections(instance, old, nodes, limits)
-        rejections = mirrors | rejections
+        as_mirrors = self.scope.kernel.mirror_rejections(instance, old, nodes, limits)
+        rejections = {index: check.reason for index, check in as_mirrors.items()}
+        rejections |= barred
         checker = self._context.kernels.checker(state)
         left = self.limit_policies.old_primary_checks(instance, self._context.cluster.nodes[old])
-        if self.settings.behaviour.tests_primary_again:
-            again = checks_for(PRIMARY, instance, FORCED_LIMITS)
-            reason = checker.primary_rejection(instance, old, again)
-            if reason is not None:
-                return rejections | dict.fromkeys(nodes, reason)
-        keeps: dict[float, str | None] = {}  # by what the old primary reserves for the new one
+        keeps: dict[float, Check | None] = {}  # by what the old primary reserves for the new one
+        behind: dict[int, Check] = {}
         for index in nodes:
             amount = state.peers[old].get(index, 0)
             if amount not in keeps:
                 keeps[amount] = checker.secondary_rejection(instance, index, old, left)
-            reason = keeps[amount]
-            if reason is not None and index not in rejections:
-                rejections[index] = reason
-        return rejections
+            check = keeps[amount]
+            if check is not None and index not in rejections:
+                behind[index] = check
+                rejections[index] = check.reason
+        if self.settings.behaviour.tests_primary_again:
+            again = checks_for(PRIMARY, instance, FORCED_LIMITS)
+            check = checker.primary_rejection(instance, old, again)
+            if check is not None:
+                rejections |= dict.fromkeys(nodes, check.reason)
+        return rejections, as_mirrors, behind
 
     def what_if(
         self,

@@ -1,11 +1,11 @@
 """The candidate nearest to acceptable where nothing fits, and what it lacks, in one clause.
 
 A rejected request has recorded what it asked of the nodes (`Context.last_query`, or the query of a
-group's offer).  From that record follows which nodes are tested in which role.  The nearest
-candidate lacks the smallest part of what the instance requires, all resources added up; of equals
-the first in the order of the cluster counts.
+group's offer), and which nodes it rejected by which limit.  The nearest candidate lacks the
+smallest part of what the instance requires, all resources added up; of equals the first in the
+order of the cluster counts.
 
-Cost: the limits of each node once in each role.
+Cost: the limits of each rejected node once in each role, for the amounts.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 from iallocator.constraints.table import FAILURE_SAFETY, entry_words
 from iallocator.constraints.words import quantity
 from iallocator.deadline import Held
-from iallocator.limits.node import ABANDONED, FORCED_LIMITS, PRIMARY, SECONDARY, RoleLimits
+from iallocator.limits.node import FORCED_LIMITS, PRIMARY, RoleLimits
 from iallocator.limits.rejection import Rejection, migration_rejection
 from iallocator.model.moves import Move
 from iallocator.names import domain_of
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     )
     from iallocator.placement.trace import TracedEvaluator
     from iallocator.placement.what_if import KnownNodes, WhatIf
+    from iallocator.scoring.candidates import LimitResults
 
     Shown = Callable[[str], str]
     """A name of a node or an instance as messages show it."""
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
     Queried = tuple[TracedEvaluator, NodeQuery]
 
 __all__ = [
-    "NO_HELP", "Miss", "RolesTested", "Search", "closest", "first_of", "lost_by_n1",
+    "NO_HELP", "Miss", "RolesTested", "Search", "closest", "lost_by_n1",
     "nearest_move", "nearest_new", "nearest_secondary", "rejected_by_n1", "roles_of",
 ]  # fmt: skip
 
@@ -80,11 +81,14 @@ class RolesTested:
     mirror, source:
         If a new primary must first become the secondary of the node `source`: what limits that
         step.
+    results:
+        Which nodes a kernel rejected, and the first limit that each fails; None if no kernel tested
+        the nodes.
     """
 
     __slots__ = (
         "barred", "breach", "mirror", "out_as_mirrors", "primaries", "prospect", "rejections",
-        "secondaries", "source",
+        "results", "secondaries", "source",
     )  # fmt: skip
 
     def __init__(
@@ -92,9 +96,11 @@ class RolesTested:
         prospect: WhatIf,
         primaries: Sequence[int],
         secondaries: Sequence[int] | None,
-        rejections: Mapping[int, Rejection],
+        rejections: dict[int, Rejection],
         out_as_mirrors: Mapping[int, Rejection] | None = None,
+        results: LimitResults | None = None,
     ) -> None:
+        self.results = results
         self.prospect = prospect
         self.primaries = primaries
         self.secondaries = secondaries
@@ -105,14 +111,41 @@ class RolesTested:
         self.mirror: WhatIf | None = None
         self.source: int | None = None
 
-    def first(self, index: int) -> Rejection | None:
-        """Return the first rejection of node `index` as the primary, or None."""
-        return self.rejections.get(index) or first_of(self.prospect.primary_failures(index))
+    def why_not_primary(self, index: int) -> Rejection | None:
+        """Return the rejection of node `index` as the primary, or None."""
+        found = self.rejections.get(index)
+        if found is not None:
+            return found
+        check = self.results.primaries.get(index) if self.results is not None else None
+        if check is None:
+            return self.first_primary_failure(index)
+        return self.prospect.rejection(check, self.prospect.primary(index))
 
+    def first_primary_failure(self, index: int) -> Rejection | None:
+        """Return the first limit that node `index` breaks as the primary, or None.
 
-def first_of(failures: Sequence[tuple[Check, str]]) -> Rejection | None:
-    """Return the first of `failures` as a rejection, or None."""
-    return Rejection(failures[0][0].reason, failures[0][1]) if failures else None
+        This tests the node: call it only if no kernel has recorded a result.
+        """
+        failures = self.prospect.primary_failures(index)
+        if not failures:
+            return None
+        return self.prospect.rejection(failures[0], self.prospect.primary(index))
+
+    def why_not_secondary(self, index: int, primary: int | None) -> Rejection | None:
+        """Return the rejection of node `index` as the secondary of `primary`, or None.
+
+        `primary` None stands for a node of which `index` holds no secondaries yet.
+        """
+        check: Check | None
+        if self.results is None or self.results.secondaries is None:  # no primary was possible
+            check = next(iter(self.prospect.secondary_failures(index, primary)), None)
+        else:
+            check = self.results.secondaries.get(index)
+            if primary is not None:
+                check = self.results.pairs.get((primary, index), check)
+        if check is None:
+            return None
+        return self.prospect.rejection(check, self.prospect.secondary(index, primary))
 
 
 def roles_of(
@@ -135,11 +168,25 @@ def roles_of(
         on_primary = RoleLimits()
     prospect = evaluator.what_if(instance, limit_policy, known, on_primary=on_primary)
 
-    # Rejections that no resource would help against: policy, migration tags, affinity
+    secondaries: list[int] | None = None
+    if kind in ("mirror", "pair") or (kind == "new" and instance.required_nodes == 2):
+        secondaries = [index for index in query.secondaries if index not in query.mirrors]
     bonds = context.bonds
-    bound = bonds.rejected(instance, query.rejections) if query.rejections else {}
-    texts = bonds.rejection_texts(instance, bound) if bound else {}
+    told = bonds.rejection_texts(instance, query.mirrors) if query.mirrors else {}
+    out = {index: Rejection(why, told[index]) for index, why in query.mirrors.items()}
     worded: dict[int, Rejection] = {}
+    results = query.limit_results()
+    roles = RolesTested(prospect, query.primaries, secondaries, worded, out, results)
+    if kind == "exchange":
+        if query.answer is not None:
+            index = query.present[1]
+            own = roles.first_primary_failure(index)
+            roles.barred = set() if own and own.reason == query.answer.reason else {index}
+            worded[index] = query.answer
+        return roles
+
+    # Rejections that no resource would help against: policy, migration tags, affinity
+    texts = bonds.rejection_texts(instance, query.bound) if query.bound else {}
     breach = ""
     for index, reason in query.rejections.items():
         text = texts.get(index)
@@ -147,71 +194,49 @@ def roles_of(
             found = entry_words(cluster, instance, index)
             breach = found or breach
             text = found or text
-        elif query.present:
+        else:
             migration = migration_rejection(cluster, query.present[0], index)
             text = migration.text if migration else text
         if text is not None:
             worded[index] = Rejection(reason, text)
     barred = set(worded)
 
-    mirror = source = None
+    roles.barred = barred
     if kind == "pair":
-        source = query.present[0]
-        leaving = evaluator.limit_policies.off(cluster.nodes[query.present[1]])
-        mirror = evaluator.what_if(instance, leaving)
-        on_the_way, stuck = _on_the_way(context, evaluator, query, mirror, barred)
-        worded |= on_the_way
-        barred |= stuck
-    elif kind == "exchange" and query.answer is not None:
-        index = query.present[1]
-        worded = {index: worded.get(index) or query.answer}
-        own = first_of(prospect.primary_failures(index))
-        barred = set() if own and own.reason == query.answer.reason else {index}
-
-    secondaries: list[int] | None = None
-    if kind in ("mirror", "pair") or (kind == "new" and instance.required_nodes == 2):
-        secondaries = [index for index in query.secondaries if index not in query.mirrors]
-    told = bonds.rejection_texts(instance, query.mirrors) if query.mirrors else {}
-    out = {index: Rejection(why, told[index]) for index, why in query.mirrors.items()}
-    roles = RolesTested(prospect, list(query.primaries), secondaries, worded, out)
-    roles.barred, roles.mirror, roles.source = barred, mirror, source
+        _add_steps(roles, context, evaluator, query)
     roles.breach = breach if all(index in barred for index in query.primaries) else ""
     return roles
 
 
-def _on_the_way(
-    context: Context,
-    evaluator: TracedEvaluator,
-    query: NodeQuery,
-    mirror: WhatIf,
-    barred: Collection[int],
-) -> tuple[dict[int, Rejection], set[int]]:
-    """Return the rejections in the steps before a node is the new primary of a pair.
+def _add_steps(
+    roles: RolesTested, context: Context, evaluator: TracedEvaluator, query: NodeQuery
+) -> None:
+    """Add the rejections in the steps before a node is the new primary of a pair to `roles`.
 
-    The node first becomes the secondary of the old primary, which `mirror` tests; then the old
-    primary becomes the secondary.  The second result are the nodes that no resource would help.
+    The node first becomes the secondary of the old primary; then the old primary becomes the
+    secondary.  No resource of the node helps against a rejection by the old primary.
     """
-    old = query.present[0]
-    home = context.cluster.nodes[old]
-    checks = SECONDARY if home.online else ABANDONED
-    limit_policy = evaluator.limit_policies.off(home)
-    behind = evaluator.what_if(query.instance, limit_policy, on_secondary=checks)
-    found: dict[int, Rejection] = {}
-    stuck: set[int] = set()
+    source, mirror = query.present
+    home = context.cluster.nodes[source].name
+    leaving = evaluator.limit_policies.off(context.cluster.nodes[mirror])
+    roles.mirror, roles.source = evaluator.what_if(query.instance, leaving), source
+    barred = set(roles.barred)
     for index in query.rejections:
-        if index in barred:
+        if index in roles.barred:
             continue
-        first = first_of(mirror.secondary_failures(index, old))
-        if first is not None:
-            found[index] = Rejection(first.reason, first.text, step=f"as mirror of {home.name}")
-            continue
-        kept = first_of(behind.secondary_failures(old, index))
-        if kept is not None:
-            text = f"{home.name} as the secondary then: {kept.text}"
-            step = f"in the failover from {home.name}"
-            found[index] = Rejection(kept.reason, text, step=step)
-            stuck.add(index)
-    return found, stuck
+        if index in query.as_mirrors:
+            views = roles.mirror.secondary(index, source)
+            found = roles.prospect.rejection(query.as_mirrors[index], views)
+            step = f"as mirror of {home}"
+            roles.rejections[index] = Rejection(found.reason, found.text, step=step)
+        elif index in query.behind:
+            views = roles.mirror.secondary(source, index)
+            found = roles.prospect.rejection(query.behind[index], views)
+            text = f"{home} as the secondary then: {found.text}"
+            step = f"in the failover from {home}"
+            roles.rejections[index] = Rejection(found.reason, text, step=step)
+            barred.add(index)
+    roles.barred = barred
 
 
 class Miss:
@@ -251,7 +276,7 @@ def closest(cluster: Cluster, roles: RolesTested, shown: Shown = str) -> Miss:
         first = roles.primaries[0]
         name = shown(cluster.nodes[first].name)
         return Miss(f"{name}: {roles.rejections[first].wording}", NO_HELP)
-    search = Search(roles.prospect, roles.mirror, roles.source)
+    search = Search(roles.prospect, roles.mirror, roles.source, roles.results)
     if roles.secondaries is None:
         return _miss_of(cluster, search.single(open_to), shown)
     if not roles.secondaries:
@@ -281,13 +306,19 @@ class Search:
     """The nearest placement by what single nodes lack.
 
     With `mirror`, what limits a first step, and the node `source`, a new primary must
-    become the secondary of that before.
+    become the secondary of that before.  Nodes that passed every limit by the `results` of a
+    kernel lack nothing.
     """
 
     def __init__(
-        self, prospect: WhatIf, mirror: WhatIf | None = None, source: int | None = None
+        self,
+        prospect: WhatIf,
+        mirror: WhatIf | None = None,
+        source: int | None = None,
+        results: LimitResults | None = None,
     ) -> None:
         self._prospect = prospect
+        self._results = results
         self._mirror = mirror
         self._source = source
 
@@ -316,10 +347,13 @@ class Search:
         return min(pairs, key=lambda pair: pair[0].part + pair[1].part, default=[])
 
     def _as_primary(self, index: int) -> _Lack:
-        prospect = self._prospect
-        amounts = self._amounts(prospect.primary_failures(index), prospect.primary(index))
+        prospect, results = self._prospect, self._results
+        amounts: _Amounts = {}
+        if results is None or index in results.primaries:
+            amounts = self._amounts(prospect.primary_failures(index), prospect.primary(index))
         if self._mirror is not None:
-            before = self._as_secondary_of(self._mirror, index, self._source)
+            failures = self._mirror.secondary_failures(index, self._source)
+            before = self._amounts(failures, self._mirror.secondary(index, self._source))
             amounts |= {
                 unit: lacking
                 for unit, lacking in before.items()
@@ -328,19 +362,21 @@ class Search:
         return _Lack(index, list(amounts.values()))
 
     def _as_secondary(self, index: int, primary: int | None) -> _Lack:
-        return _Lack(index, list(self._as_secondary_of(self._prospect, index, primary).values()))
-
-    def _as_secondary_of(self, prospect: WhatIf, index: int, primary: int | None) -> _Amounts:
+        prospect, results = self._prospect, self._results
+        tested = None if results is None else results.secondaries
+        if results is not None and tested is not None:
+            accepted = index not in tested and (primary, index) not in results.pairs
+            if accepted:
+                return _Lack(index, [])
         failures = prospect.secondary_failures(index, primary)
-        return self._amounts(failures, prospect.secondary(index, primary))
+        amounts = self._amounts(failures, prospect.secondary(index, primary))
+        return _Lack(index, list(amounts.values()))
 
-    def _amounts(
-        self, failures: Iterable[tuple[Check, str]], views: tuple[NodeView, NodeView]
-    ) -> _Amounts:
+    def _amounts(self, failures: Iterable[Check], views: tuple[NodeView, NodeView]) -> _Amounts:
         """Of every resource the largest amount that one of the limits asks for."""
         instance = self._prospect.instance
         amounts: _Amounts = {}
-        for check, _ in failures:
+        for check in failures:
             lack = check.lacks
             amount = lack.amount(*views, instance)
             if amount > amounts.get(lack.unit, (0.0,))[0]:

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from iallocator.aliases import Nodes
+    from iallocator.constraints.checks import Check
     from iallocator.limits.rejection import Rejection
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
@@ -92,22 +93,30 @@ class NodeQuery:
         The nodes rejected before their limits are tested, each with the reason counted.
     limit_policy:
         The limits that are enforced.
+    bound:
+        The nodes of `rejections` that affinity constraints reject.
+    as_mirrors, behind:
+        For ``pair`` the new primary -> the limit that it fails as the secondary of the old primary,
+        and the limit that the old primary fails as its secondary.
     answer:
         For ``exchange`` the rejection of the exchange of roles; None if it is allowed.
-    results:
-        Which nodes the kernel rejected, noted for a trace; None if that is not known.
+    limit_results:
+        Returns which nodes the kernel rejected; None if that is not known.
     """
 
     __slots__ = (
         "answer",
+        "as_mirrors",
+        "behind",
+        "bound",
         "instance",
         "kind",
         "limit_policy",
+        "limit_results",
         "mirrors",
         "present",
         "primaries",
         "rejections",
-        "results",
         "secondaries",
     )  # fmt: skip
 
@@ -130,8 +139,11 @@ class NodeQuery:
         self.rejections = rejections
         self.mirrors = mirrors
         self.limit_policy = limit_policy
+        self.bound: Mapping[int, str] = {}
+        self.as_mirrors: Mapping[int, Check] = {}
+        self.behind: Mapping[int, Check] = {}
         self.answer: Rejection | None = None
-        self.results: LimitResults | None = None
+        self.limit_results: Callable[[], LimitResults | None] = lambda: None
 
     @classmethod
     def of_exchange(

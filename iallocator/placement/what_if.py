@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from iallocator.limits.node import PRIMARY, SECONDARY, checks_for
+from iallocator.limits.rejection import Rejection
 from iallocator.model.state import derived
 from iallocator.scoring.metrics import after_primary, after_secondary
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Mapping
 
     from iallocator.constraints.checks import Check
     from iallocator.limits.node import RoleLimits
@@ -66,7 +67,8 @@ class NodeHistory:
 class WhatIf:
     """What `instance`, off the state, would make of single nodes as `state` is now.
 
-    It finds every limit that a node breaks; a check finds the first.  See `Evaluator.what_if`.
+    It finds every limit that a node breaks, for the amounts that the node lacks; a kernel records
+    the first one.  See `Evaluator.what_if`.
     With `known` the nodes are tested as they were then, which an instance with exclusion tags, and
     a cluster with storage pools, do not allow.
 
@@ -112,23 +114,16 @@ class WhatIf:
         peers = 0 if primary is None else self._peers[index].get(primary, 0)
         return before, after_secondary(before, self.instance, peers, max)
 
-    def peers(self, index: int) -> Mapping[int, float]:
-        """The MiB of memory that node `index` reserves, by primary."""
-        return self._peers[index]
+    def rejection(self, check: Check, views: tuple[NodeView, NodeView]) -> Rejection:
+        """Return the rejection by `check`, with the numbers of a node before and after."""
+        return Rejection(check.reason, check.numbers(*views, self.instance))
 
-    def primary_failures(self, index: int) -> list[tuple[Check, str]]:
-        """The limits that node `index` breaks as the primary, each with the numbers."""
-        return self._failures(self._primary, *self.primary(index))
+    def primary_failures(self, index: int) -> list[Check]:
+        """Return the limits that node `index` breaks as the primary."""
+        before, after = self.primary(index)
+        return [check for check in self._primary if check.fails(before, after, self.instance)]
 
-    def secondary_failures(self, index: int, primary: int | None) -> list[tuple[Check, str]]:
-        """The limits that node `index` breaks as the secondary, each with the numbers."""
-        return self._failures(self._secondary, *self.secondary(index, primary))
-
-    def _failures(
-        self, checks: Sequence[Check], before: NodeView, after: NodeView
-    ) -> list[tuple[Check, str]]:
-        return [
-            (check, check.numbers(before, after, self.instance))
-            for check in checks
-            if check.fails(before, after, self.instance)
-        ]
+    def secondary_failures(self, index: int, primary: int | None) -> list[Check]:
+        """Return the limits that node `index` breaks as the secondary."""
+        before, after = self.secondary(index, primary)
+        return [check for check in self._secondary if check.fails(before, after, self.instance)]

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     from iallocator.aliases import Floats
+    from iallocator.constraints.checks import Check
     from iallocator.limits.node import LimitSet
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
@@ -61,8 +62,8 @@ if TYPE_CHECKING:
 
         def mirror_rejections(
             self, instance: Instance, primary: int, nodes: Sequence[int], limits: LimitSet
-        ) -> dict[int, str]:
-            """Return why some nodes cannot be the secondary of an instance on `primary`."""
+        ) -> dict[int, Check]:
+            """Return which nodes cannot be the secondary of an instance on `primary`, and why."""
 
 
 __all__ = ["Kernels", "arrays_pay"]

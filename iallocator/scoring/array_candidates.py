@@ -178,7 +178,16 @@ class ArrayCandidates(Candidates):
 
 
 class RejectionCodes:
-    """The first reason that rejected each candidate, as a number; 0 if none did."""
+    """The first reason that rejected each candidate, as a number; 0 if none did.
+
+    Attributes
+    ----------
+    names:
+        Number -> the reason.
+    checks:
+        Number -> the check that failed; None if the candidate was rejected before its limits were
+        tested.
+    """
 
     NO_CANDIDATE = -1
 
@@ -187,14 +196,15 @@ class RejectionCodes:
     ) -> None:
         self.codes: Codes = np.zeros(shape, dtype=np.int8)
         self.names: list[str] = [""]
+        self.checks: list[Check | None] = [None]
         for position, index in enumerate(nodes if rejections else ()):
             if index in rejections:
-                self.codes[position] = self._number(rejections[index])
+                self.codes[position] = self._number(rejections[index], None)
 
     def others(self, size: int) -> RejectionCodes:
         """Return codes for `size` other candidates, with the same numbers of reasons."""
         reasons = RejectionCodes(size, {}, ())
-        reasons.names = self.names
+        reasons.names, reasons.checks = self.names, self.checks
         return reasons
 
     def paired(self, last: RejectionCodes, peers: PeerMemory) -> RejectionCodes:
@@ -209,10 +219,13 @@ class RejectionCodes:
         pairs.codes[peers.rows, peers.columns] = np.where(own != 0, own, last.codes[width:])
         return pairs
 
-    def _number(self, reason: str) -> int:
-        if reason not in self.names:
-            self.names.append(reason)
-        return self.names.index(reason)
+    def _number(self, reason: str, check: Check | None) -> int:
+        for number, known in enumerate(self.names):
+            if known == reason and self.checks[number] is check:
+                return number
+        self.names.append(reason)
+        self.checks.append(check)
+        return len(self.names) - 1
 
     def apply(
         self, checks: Sequence[Check], before: NodeView, after: NodeView, instance: Instance
@@ -221,19 +234,25 @@ class RejectionCodes:
         for check in checks:
             failed = check.fails(before, after, instance)
             if np.any(failed):
-                self.codes[(self.codes == 0) & failed] = self._number(check.reason)
+                self.codes[(self.codes == 0) & failed] = self._number(check.reason, check)
 
-    def rejected(self, nodes: Sequence[int]) -> set[int]:
-        """Return those of `nodes`, in the order of the candidates, that are rejected."""
-        return {nodes[k] for k in np.flatnonzero(self.codes[: len(nodes)] > 0).tolist()}
+    def rejected(self, nodes: Sequence[int]) -> dict[int, Check | None]:
+        """Return the check that rejected each of `nodes`, which are in the order of the candidates.
+
+        Nodes that are not rejected are left out.
+        """
+        codes = self.codes[: len(nodes)]
+        at = np.flatnonzero(codes > 0)
+        return {nodes[k]: self.checks[code] for k, code in zip(at.tolist(), codes[at].tolist())}
 
     def counts(self) -> dict[str, int]:
         """Return for each reason the number of candidates that it rejected."""
-        return {
-            name: count
-            for number, name in enumerate(self.names)
-            if name and (count := int(np.count_nonzero(self.codes == number)))
-        }
+        found: dict[str, int] = {}
+        for number, name in enumerate(self.names[1:], 1):
+            count = int(np.count_nonzero(self.codes == number))
+            if count:
+                found[name] = found.get(name, 0) + count
+        return found
 
 
 class PeerMemory:

@@ -35,6 +35,7 @@ from iallocator.scoring.metrics import (
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from typing import Any
 
     from iallocator.aliases import Floats, Indices, Truths
     from iallocator.constraints.checks import Check
@@ -273,15 +274,14 @@ class ArrayKernel:
 
     def mirror_rejections(
         self, instance: Instance, primary: int, nodes: Sequence[int], limits: LimitSet
-    ) -> dict[int, str]:
-        """Why some of `nodes` cannot be the secondary; see `ScalarKernel.mirror_rejections`."""
+    ) -> dict[int, Any]:
+        """Return which of `nodes` cannot be secondary; see `ScalarKernel.mirror_rejections`."""
         before = self._view(nodes)
         peers = self._peers(instance, [primary], nodes).of(slice(None))[0]
         after = after_secondary(before, instance, peers, np.maximum)
         reasons = RejectionCodes(len(nodes), {}, ())
         reasons.apply(checks_for(SECONDARY, instance, limits), before, after, instance)
-        codes = reasons.codes.tolist()
-        return {node: reasons.names[code] for node, code in zip(nodes, codes) if code}
+        return reasons.rejected(nodes)
 
     def _pairs(
         self,
@@ -329,12 +329,13 @@ class ArrayKernel:
             return pairs.bounds(self._view(tight), self._change(tight))
 
         def results() -> LimitResults:
-            tight = np.flatnonzero(last.codes[len(secondaries) :] > 0)
-            pairs = {
-                (primaries[row], secondaries[column])
-                for row, column in zip(peers.rows[tight].tolist(), peers.columns[tight].tolist())
-            }
-            return LimitResults(rejected.rejected(primaries), last.rejected(secondaries), pairs)
+            codes = last.codes[len(secondaries) :]
+            pairs: dict[tuple[int, int], Any] = {}
+            for k in np.flatnonzero(codes > 0).tolist():
+                pair = primaries[int(peers.rows[k])], secondaries[int(peers.columns[k])]
+                pairs[pair] = last.checks[int(codes[k])]
+            out: Any = last.rejected(secondaries)
+            return LimitResults(rejected.rejected(primaries), out, pairs)
 
         some = len(primaries) * len(secondaries) > MANY and shared is None
         return PrunedPairs(prefixes, secondaries, scores, reasons.codes, bounds, failures, results)
@@ -373,7 +374,11 @@ class ArrayKernel:
         scores = np.full((len(primaries), len(secondaries)), np.inf)
         prefixes = [(p,) for p in primaries]
         return ArrayCandidates(
-            prefixes, secondaries, scores, failures, lambda: LimitResults(primaries)
+            prefixes,
+            secondaries,
+            scores,
+            failures,
+            lambda: LimitResults(rejected.rejected(primaries)),
         )
 
     def _primary(self, instance: Instance, before: NodeView, nodes: Sequence[int]) -> NodeView:

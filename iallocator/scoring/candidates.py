@@ -4,7 +4,9 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+    from iallocator.constraints.checks import Check
 
 __all__ = [
     "DECIMALS", "Candidates", "LimitResults", "ListedCandidates", "NodeBest", "ScoresOf",
@@ -30,10 +32,13 @@ if TYPE_CHECKING:
 class LimitResults:
     """The nodes that the kernel rejected while it tested the limits of all candidates.
 
+    Each rejected node has the first check that it fails.
+
     Attributes
     ----------
     primaries:
-        The nodes that are rejected as the primary, or as the only node.
+        The nodes that are rejected as the primary, or as the only node.  The check is None if the
+        node was rejected before its limits were tested.
     secondaries:
         The nodes that are rejected as the secondary of any primary; None if none was tested.
     pairs:
@@ -45,13 +50,13 @@ class LimitResults:
 
     def __init__(
         self,
-        primaries: Collection[int],
-        secondaries: Collection[int] | None = None,
-        pairs: Collection[tuple[int, int]] = (),
+        primaries: Mapping[int, Check | None],
+        secondaries: Mapping[int, Check] | None = None,
+        pairs: Mapping[tuple[int, int], Check] | None = None,
     ) -> None:
         self.primaries = primaries
         self.secondaries = secondaries
-        self.pairs = pairs
+        self.pairs = pairs or {}
 
 
 class Candidates:

@@ -108,21 +108,21 @@ class Start:
 
 
 class MirrorNode:
-    """A node as the secondary: `after` is its view with the instance, `reason` what rejects it."""
+    """A node as the secondary: `after` is its view with the instance, `failed` what rejects it."""
 
-    __slots__ = ("after", "change", "checks", "index", "reason")
+    __slots__ = ("after", "change", "checks", "failed", "index")
 
     def __init__(
         self,
         index: int,
         after: NodeView,
-        reason: str | None,
+        failed: Check | None,
         change: Change,
         checks: Sequence[Check],
     ) -> None:
         self.index = index
         self.after = after
-        self.reason = reason
+        self.failed = failed
         self.change = change
         self.checks = checks
 

@@ -174,14 +174,19 @@ class ScalarKernel:
         """
         checks = checks_for(PRIMARY, instance, limits)
         failures: dict[str, int] = {}
-        rejected: set[int] = set()
+        rejected: dict[int, Check | None] = {}
         row: list[Placement] = []
         for index in nodes:
             after = self._as_primary(instance, index)
-            reason = rejections.get(index) or _rejection(checks, self.view(index), after, instance)
+            reason = rejections.get(index)
+            if reason is None:
+                check = _failing(checks, self.view(index), after, instance)
+                reason = None if check is None else check.reason
+            else:
+                check = None
             if reason is not None:
                 failures[reason] = failures.get(reason, 0) + 1
-                rejected.add(index)
+                rejected[index] = check
                 continue
             change = self._change(index, after)
             row.append((round(sum(terms(self.totals, (change,), sqrt)), DECIMALS), (index,)))
@@ -204,21 +209,27 @@ class ScalarKernel:
         own = limits if secondary_limits is None else secondary_limits
         failures: dict[str, int] = {}
         firsts: dict[int, Change] = {}
+        rejected: dict[int, Check | None] = {}
         for primary in primaries:
             after = self._as_primary(instance, primary)
-            reason = rejections.get(primary) or _rejection(
-                on_primary, self.view(primary), after, instance
-            )
-            others = len(secondaries) - (primary in secondaries)
+            reason = rejections.get(primary)
             if reason is None:
-                firsts[primary] = self._change(primary, after)
-            elif others:
+                check = _failing(on_primary, self.view(primary), after, instance)
+                if check is None:
+                    firsts[primary] = self._change(primary, after)
+                    continue
+                reason = check.reason
+            else:
+                check = None
+            rejected[primary] = check
+            others = len(secondaries) - (primary in secondaries)
+            if others:
                 failures[reason] = failures.get(reason, 0) + others
         if not firsts:
-            results = LimitResults(primaries)
+            results = LimitResults(rejected)
             return RowCandidates(primaries, secondaries, [[] for _ in primaries], failures, results)
         checks = checks_for(SECONDARY, instance, own)
-        return self._rows(instance, primaries, firsts, secondaries, checks, failures)
+        return self._rows(instance, primaries, firsts, secondaries, checks, failures, rejected)
 
     def secondaries(
         self, instance: Instance, primary: int, nodes: Sequence[int], limits: LimitSet = ALL_LIMITS
@@ -226,17 +237,15 @@ class ScalarKernel:
         """Return candidates with each of `nodes` as the secondary of an instance on `primary`."""
         checks = checks_for(SECONDARY, instance, limits)
         firsts = {primary: self._change(primary, self._as_primary(instance, primary))}
-        return self._rows(instance, [primary], firsts, nodes, checks, {})
+        return self._rows(instance, [primary], firsts, nodes, checks, {}, {})
 
     def mirror_rejections(
         self, instance: Instance, primary: int, nodes: Sequence[int], limits: LimitSet
-    ) -> dict[int, str]:
-        """Return why some of `nodes` cannot be the secondary of an instance on `primary`."""
+    ) -> dict[int, Check]:
+        """Return which of `nodes` cannot be the secondary of an instance on `primary`, and why."""
         checks = checks_for(SECONDARY, instance, limits)
-        reasons = {
-            node: self.secondary_rejection(instance, primary, node, checks) for node in nodes
-        }
-        return {node: reason for node, reason in reasons.items() if reason is not None}
+        failed = {node: self.secondary_rejection(instance, primary, node, checks) for node in nodes}
+        return {node: check for node, check in failed.items() if check is not None}
 
     def _rows(
         self,
@@ -246,25 +255,26 @@ class ScalarKernel:
         nodes: Sequence[int],
         checks: Sequence[Check],
         failures: dict[str, int],
+        rejected_primaries: Mapping[int, Check | None],
     ) -> RowCandidates:
         """Return a row for each of `primaries`, empty where `firsts` has no change for it.
 
         The secondaries, of `nodes`, have to pass `checks`; the others are counted.
         """
         mirrors = {index: self._mirror(instance, index, checks) for index in nodes}
-        fitting = [index for index in nodes if mirrors[index].reason is None]
+        fitting = [index for index in nodes if mirrors[index].failed is None]
         place = {index: k for k, index in enumerate(fitting)}
         ready = Mirrors(
             self.totals, [mirrors[index].change for index in fitting], list(firsts.values())
         )
-        out = {index: m.reason for index, m in mirrors.items() if m.reason is not None}
+        out = {index: m.failed for index, m in mirrors.items() if m.failed is not None}
         rejected: dict[str, int] = {}
-        for reason in out.values():
-            rejected[reason] = rejected.get(reason, 0) + 1
+        for check in out.values():
+            rejected[check.reason] = rejected.get(check.reason, 0) + 1
         heavy = self._heavy(instance, firsts, nodes)
         located = any(self.state.cluster.nodes[index].locations for index in fitting)
         rows: list[list[float]] = []
-        pairs: set[tuple[int, int]] = set()
+        pairs: dict[tuple[int, int], Check] = {}
         for primary in primaries:
             if primary not in firsts:
                 rows.append([])
@@ -275,18 +285,18 @@ class ScalarKernel:
             for index, amount in heavy.get(primary, ()):
                 why, more = self._with_more_reserved(instance, mirrors[index], amount, start)
                 if index in out:
-                    reasons[out[index]] -= 1
+                    reasons[out[index].reason] -= 1
                 elif why is None:
                     row[place[index]] += more
                 else:
                     row[place[index]] = NOWHERE
                 if why is not None:
-                    reasons[why] = reasons.get(why, 0) + 1
-                    pairs.add((primary, index))
+                    reasons[why.reason] = reasons.get(why.reason, 0) + 1
+                    pairs[primary, index] = why
             if primary in place:
                 row[place[primary]] = NOWHERE
             elif primary in out:
-                reasons[out[primary]] -= 1
+                reasons[out[primary].reason] -= 1
             if located:
                 weight = STATISTICS[LOCATION].weight
                 shared = [self._shared(instance, primary, index) for index in fitting]
@@ -295,16 +305,16 @@ class ScalarKernel:
                 if number:
                     failures[reason] = failures.get(reason, 0) + number
             rows.append(row)
-        results = LimitResults([p for p in primaries if p not in firsts], out, pairs)
+        results = LimitResults(rejected_primaries, out, pairs)
         return RowCandidates(primaries, fitting, rows, failures, results)
 
     def _mirror(self, instance: Instance, index: int, checks: Sequence[Check]) -> MirrorNode:
         """Return node `index` as the secondary for a primary for which it reserves nothing yet."""
         before = self.view(index)
         after = after_secondary(before, instance, 0, max)
-        reason = _rejection(checks, before, after, instance)
-        change = self._change(index, after) if reason is None else _NO_CHANGE
-        return MirrorNode(index, after, reason, change, checks)
+        failed = _failing(checks, before, after, instance)
+        change = self._change(index, after) if failed is None else _NO_CHANGE
+        return MirrorNode(index, after, failed, change, checks)
 
     def _heavy(
         self, instance: Instance, primaries: Mapping[int, Change], nodes: Sequence[int]
@@ -324,21 +334,24 @@ class ScalarKernel:
 
     def _with_more_reserved(
         self, instance: Instance, mirror: MirrorNode, amount: float, start: Start
-    ) -> tuple[str | None, float]:
-        """Return why a secondary cannot reserve `amount` MiB, or what that adds to the score."""
+    ) -> tuple[Check | None, float]:
+        """Return the check that a secondary fails if it reserves `amount` MiB.
+
+        If it fails none, return what that reservation adds to the score.
+        """
         usual = mirror.after.reserved
         mirror.after.reserved = amount
-        reason = _rejection(mirror.checks, self.view(mirror.index), mirror.after, instance)
+        failed = _failing(mirror.checks, self.view(mirror.index), mirror.after, instance)
         more = 0.0
         present = self._values.get(mirror.index)
-        if reason is None and present is not None:
+        if failed is None and present is not None:
             for k in RESERVING:
                 old = present[k]
                 new = value_of(k, mirror.after, self.totals.centres[k])
                 more += start.term(k, new - old, new * new - old * old)
                 more -= start.term(k, *mirror.change[k])
         mirror.after.reserved = usual
-        return reason or mirror.reason, more
+        return failed or mirror.failed, more
 
     def _shared(self, instance: Instance, primary: int, secondary: int) -> int:
         """Return how many location tags count because both nodes have them."""
@@ -349,36 +362,41 @@ class ScalarKernel:
 
     def primary_rejection(
         self, instance: Instance, index: int, checks: Sequence[Check]
-    ) -> str | None:
+    ) -> Check | None:
         """Return the first of `checks` that node `index` fails as the primary, or None."""
-        return _rejection(checks, self.view(index), self._as_primary(instance, index), instance)
+        return _failing(checks, self.view(index), self._as_primary(instance, index), instance)
 
     def secondary_rejection(
         self, instance: Instance, primary: int, index: int, checks: Sequence[Check]
-    ) -> str | None:
+    ) -> Check | None:
         """Return the first of `checks` that node `index` fails as the secondary, or None."""
         after = self._as_secondary(instance, primary, index)
-        return _rejection(checks, self.view(index), after, instance)
+        return _failing(checks, self.view(index), after, instance)
 
     def failing_primary(
         self, instance: Instance, index: int, checks: Sequence[Check]
     ) -> Failing | None:
-        """Return the check for `primary_rejection`, with the node before and after; or None."""
-        return _failing(checks, self.view(index), self._as_primary(instance, index), instance)
+        """Return the check of `primary_rejection`, with the node before and after; or None."""
+        before, after = self.view(index), self._as_primary(instance, index)
+        check = _failing(checks, before, after, instance)
+        return None if check is None else (check, before, after)
 
     def failing_secondary(
         self, instance: Instance, primary: int, index: int, checks: Sequence[Check]
     ) -> Failing | None:
-        """Return the check for `secondary_rejection`, with the node before and after; or None."""
-        after = self._as_secondary(instance, primary, index)
-        return _failing(checks, self.view(index), after, instance)
+        """Return the check of `secondary_rejection`, with the node before and after; or None."""
+        before, after = self.view(index), self._as_secondary(instance, primary, index)
+        check = _failing(checks, before, after, instance)
+        return None if check is None else (check, before, after)
 
     def failing_mirror(
         self, instance: Instance, old: int, primary: int, index: int, checks: Sequence[Check]
     ) -> Failing | None:
         """Return what fails on the secondary `index` if `primary` replaces `old`; or None."""
         before = self._as_secondary(instance, old, index)
-        return _failing(checks, before, self._as_secondary(instance, primary, index), instance)
+        after = self._as_secondary(instance, primary, index)
+        check = _failing(checks, before, after, instance)
+        return None if check is None else (check, before, after)
 
     def _as_primary(self, instance: Instance, index: int) -> NodeView:
         after = after_primary(self.view(index), instance)
@@ -406,21 +424,13 @@ class ScalarKernel:
 _NO_CHANGE: Change = [(0.0, 0.0)] * len(STATISTICS)
 
 
-def _rejection(
-    checks: Sequence[Check], before: NodeView, after: NodeView, instance: Instance
-) -> str | None:
-    for check in checks:
-        if check.fails(before, after, instance):
-            return check.reason
-    return None
-
-
 def _failing(
     checks: Sequence[Check], before: NodeView, after: NodeView, instance: Instance
-) -> Failing | None:
+) -> Check | None:
+    """Return the first of `checks` that a node fails, or None."""
     for check in checks:
         if check.fails(before, after, instance):
-            return check, before, after
+            return check
     return None
 
 

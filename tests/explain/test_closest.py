@@ -113,7 +113,7 @@ def test_limit_that_is_broken_says_what_the_node_lacks() -> None:
     for prospect, instance, nodes in prospects(range(40)):
         for index in nodes:
             views = prospect.primary(index)
-            for check, _ in prospect.primary_failures(index):
+            for check in prospect.primary_failures(index):
                 assert check.lacks.amount(*views, instance) > 0, check.lacks.unit
                 seen.add(check.lacks.unit)
     assert len(seen) > 3
