@@ -1,13 +1,15 @@
 """Search the fewest moves that reach a goal, then the least traffic, then the lowest score.
 
-This is a local search over plans.  A step replaces the best plan so far by a better one.  A
-neighbourhood has all plans of a number of moves; a depth-first search yields those that are better
-than the best plan, and goes on from where it stopped when the next plan is asked for.
+The search deepens step by step: branch and bound looks at the plans of one move, then of two moves,
+and so on, until plans of a number of moves reach the goal.  No order of states leads to the goal by
+getting better, so this is no local search: `docs/design/local-search.md`.
 
 Each move must be allowed after the moves before it: limits, affinity, storage pools, N+1.
 Instances that can only move at once do so, and each counts as a move.  If every order of moves was
 tried, the result is proved to have the fewest moves, or it is proved that there is no plan.  The
 search for lower scores has a smaller budget.
+
+Cost: exponential in the number of moves; `WORK` limits it.
 """
 
 from __future__ import annotations
@@ -19,18 +21,24 @@ from iallocator.n1 import plan_rules
 from iallocator.n1.tolerance import FailureTolerance
 from iallocator.planners.make_room.moves import Moves
 from iallocator.planners.plan import PlanEntry
-from iallocator.planners.search import Acceptance, LocalSearch, Neighbourhood
 from iallocator.scoring.scalar import score_of
+from iallocator.solver.branch_and_bound import BranchAndBound
 from iallocator.tolerances import SCORE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from iallocator.aliases import Nodes
+    from iallocator.model.state import Trial
     from iallocator.placement.context import Context
     from iallocator.planners.make_room.goal import Goal
-    from iallocator.planners.search import Objective
+
+    Cost = tuple[float, float]
+    """The number of moves of a plan, and the MiB that it copies."""
+
+    Choice = tuple[float, Sequence[Move]]
+    """The MiB that a plan copies with these moves, and the moves."""
 
     Changed = frozenset[tuple[str, Nodes]]
     """Instances that are not on their initial nodes, and their present nodes."""
@@ -57,24 +65,6 @@ WIDTH = 2
 """How many targets of each kind of move are tried in the first round."""
 
 INFINITE = float("inf")
-
-
-class _Plan:
-    """Moves that reach the goal, in order; each has been made in the state of the search."""
-
-    __slots__ = ("entries",)
-
-    def __init__(self, entries: Sequence[PlanEntry]) -> None:
-        self.entries = list(entries)
-
-    def apply(self, state: RoomSearch) -> None:
-        """Keep the plan as the best one, and note at each move the score after it."""
-        made, nodes = state.context.state, range(len(state.context.cluster.nodes))
-        with made.trial():
-            for entry in reversed(self.entries):
-                entry.score = score_of(made, nodes)
-                _reversed(entry.move).apply(made)
-        state.found = self.entries
 
 
 class RoomSearch:
@@ -119,37 +109,37 @@ class RoomSearch:
         First only the best targets are tried, so that a plan is found soon.  Then all targets are
         tried, as long as the plan can become better.
         """
-        depths = range(1, self._most + 1)
-        self._improve([_Plans(depth, width) for width in (WIDTH, None) for depth in depths])
+        for width in (WIDTH, None):
+            for depth in range(1, self._most + 1):
+                if depth <= self.cost()[0]:
+                    _Plans(self, depth, width).search()
         self.proved = self.moves.complete and not self.over()
         if self.over():
             self.ended = TIME_IS_UP if self.context.deadline.over() else WORK_IS_SPENT
         elif self.found:
             self._left = min(self._left, TIES)
-            self._improve([_Plans(len(self.found), None, by_score=True)])
+            _Plans(self, len(self.found), None, by_score=True).search()
 
-    def _improve(self, plans: Sequence[_Plans]) -> None:
-        """Find better plans than the best one; the state is unchanged in the end."""
-        by_score = any(one.by_score for one in plans)
-        acceptance: Acceptance[_Plan] = Acceptance(allows=lambda plan: self._stands(plan.entries))
-        search = LocalSearch(
-            plans,
-            lambda work: work.value() if by_score else work.value()[:2],
-            acceptance,
-            self.context.deadline,
-        )
-        try:
-            search.run(self)
-        finally:
-            for one in plans:
-                one.close()
-
-    def value(self) -> tuple[float, float, float]:
-        """Return the number of moves of the best plan, the MiB that it copies, and its score."""
+    def cost(self) -> Cost:
+        """Return the number of moves of the best plan, and the MiB that it copies."""
         if not self.found:
-            return INFINITE, INFINITE, INFINITE
-        copied = sum(one.move.copied for one in self.found)
-        return len(self.found), copied, self.found[-1].score
+            return INFINITE, INFINITE
+        return len(self.found), sum(one.move.copied for one in self.found)
+
+    def keep(self, entries: list[PlanEntry]) -> bool:
+        """Keep a plan, whose moves have been made, as the best one; return False if it is invalid.
+
+        The score after each move is noted at the move.
+        """
+        if not self._stands(entries):
+            return False
+        made, nodes = self.context.state, range(len(self.context.cluster.nodes))
+        with made.trial():
+            for entry in reversed(entries):
+                entry.score = score_of(made, nodes)
+                _reversed(entry.move).apply(made)
+        self.found = entries
+        return True
 
     def over(self) -> bool:
         """Return whether the budget or the time is spent."""
@@ -182,100 +172,110 @@ class RoomSearch:
         self._left -= amount
 
 
-class _Plans(Neighbourhood[RoomSearch, _Plan]):
-    """The plans of `depth` moves that are better than the best one.
+class _Plans(BranchAndBound):
+    """Searches for the plan of `depth` moves with least traffic; each decision makes one move.
+
+    Instances that can only move at once take a decision each, but only the first is a choice.
 
     `width`: how many targets of each kind of move are tried; None: all.  `by_score`: plans with as
     many moves and as much traffic as the best one are better if their score is lower.
     """
 
-    def __init__(self, depth: int, width: int | None, by_score: bool = False) -> None:
-        self.name = f"plans of {depth} moves"
-        self.by_score = by_score
-        self._depth = depth
+    def __init__(
+        self, search: RoomSearch, depth: int, width: int | None, by_score: bool = False
+    ) -> None:
+        super().__init__(depth, search.cost(), ())
+        self._search = search
         self._width = width
-        self._made: list[PlanEntry] = []
+        self._by_score = by_score
+        self._made: list[Choice] = []  # of all decisions
+        self._count = 0  # moves made
+        self._trials: list[Trial] = []  # one for each decision, to undo it
+        self._possible = True  # no fast test has rejected the last decision
         self._seen: dict[tuple[int, Changed], float] = {}
-        self._plans: Generator[_Plan] | None = None
 
-    def best(
-        self, state: RoomSearch, objective: Objective, allows: Callable[[_Plan], bool]
-    ) -> _Plan | None:
-        """Return the next plan that is better than the best one."""
-        if self._depth > objective[0]:
-            return None
-        if self._plans is None:
-            self._plans = self._deeper(state, self._depth, 0)
-        return next(filter(allows, self._plans), None)
+    def must_end(self) -> bool:
+        return self._search.over()
 
-    def close(self) -> None:
-        """Undo the moves of the plan that was found last."""
-        if self._plans is not None:
-            self._plans.close()
+    def improves(self, bound: Cost) -> bool:
+        if bound[1] > self._search.limit:
+            return False
+        return bound < self.cost or (self._by_score and bound == self.cost)
 
-    def _lowers_score(self, search: RoomSearch) -> bool:
-        """Return whether the score is lower than the best, or scores are not compared."""
-        if not self.by_score:
+    def branches(self, depth: int) -> Iterator[tuple[Cost, Choice]]:
+        copied = self._made[-1][0] if self._made else 0.0
+        if depth < self._count:  # the last choice has made this move, too
+            yield (self._depth, copied), (copied, ())
+            return
+        for price, moves in self._search.moves.up_to(self._depth - depth, self._width):
+            yield (self._depth, copied + price), (copied + price, moves)
+
+    def enter(self, depth: int, choice: Choice) -> None:
+        """Make the moves, unless a new primary is not allowed on its node or lacks the memory."""
+        search, (_, moves) = self._search, choice
+        state = search.context.state
+        self._made.append(choice)
+        self._count += len(moves)
+        trial = state.trial()
+        trial.__enter__()
+        self._trials.append(trial)
+        self._possible = True
+        for move in moves:
+            instance, target = move.instance, move.after[0]
+            if target != move.before[0]:
+                short = state.columns[MEMORY][target] <= instance.memory
+                if target in search.goal.left or (instance.uses_memory and short):
+                    self._possible = False
+                    return
+            move.apply(state)
+
+    def leave(self, depth: int, choice: Choice) -> None:
+        self._trials.pop().__exit__()
+        self._count -= len(choice[1])
+        self._made.pop()
+
+    def promises(self, depth: int) -> bool:
+        """Return whether the last moves are allowed, and not known to lead nowhere better."""
+        if not self._possible:
+            return False
+        search, (copied, moves) = self._search, self._made[-1]
+        if not moves:
             return True
-        nodes = range(len(search.context.cluster.nodes))
-        search.spend(len(nodes))
-        return score_of(search.context.state, nodes) < search.value()[2] - SCORE
+        left, alone = self._depth - self._count, len(moves) == 1
+        # for one new instance, the goal is checked before the moves, which may need many
+        # simulated failures: other plans lead to this state, too
+        if left == 0 and search.goal.price <= 1 and not self._reaches():
+            return False
+        if not all(self._legal(search, move, alone) for move in moves):
+            return False
+        if not (alone or _keeps_n1(search.context, moves)):
+            return False
+        # other moves that copy no more may have led to this state before
+        changed = search.moved()
+        if self._seen.get((left, changed), INFINITE) <= copied:
+            return False
+        self._seen[left, changed] = copied
+        return True
 
-    def _deeper(self, search: RoomSearch, depth: int, copied: float) -> Generator[_Plan]:
-        """Yield all plans with `depth` moves more; the moves so far copy `copied` MiB."""
-        if depth == 0:
-            if self._lowers_score(search) and search.reached():
-                yield _Plan(self._made)
-            return
-        if search.over():
-            return
-        for price, moves in search.moves.up_to(depth, self._width):
-            total = copied + price
-            if search.over() or total > search.limit:
-                return
-            length, most, _ = search.value()
-            if self._depth == length and (total > most or (total == most and not self.by_score)):
-                return
-            yield from self._after(search, moves, depth, total)
-
-    def _after(
-        self, search: RoomSearch, moves: Sequence[Move], depth: int, copied: float
-    ) -> Generator[_Plan]:
-        """Make `moves` if they are allowed, and yield the plans that go on after them.
-
-        `copied`: MiB that the plan copies with them. The state is unchanged in the end.
-        """
-        context = search.context
-        state, alone = context.state, len(moves) == 1
-        with state.trial():
-            for move in moves:
-                # a fast first test: the new primary is allowed and has the memory
-                instance, target = move.instance, move.after[0]
-                if target != move.before[0]:
-                    short = state.columns[MEMORY][target] <= instance.memory
-                    if target in search.goal.left or (instance.uses_memory and short):
-                        return
-                move.apply(state)
-            depth -= len(moves)
-            # for one new instance, the goal is checked before the moves, which may need many
-            # simulated failures: other plans lead to this state, too
-            goal_first = depth == 0 and search.goal.price <= 1
-            if goal_first and not (self._lowers_score(search) and search.reached()):
-                return
-            if not all(self._legal(search, move, alone) for move in moves):
-                return
-            if not (alone or _keeps_n1(context, moves)):
-                return
-            # other moves that copy no more may have led to this state before
-            changed = search.moved()
-            if self._seen.get((depth, changed), INFINITE) <= copied:
-                return
-            self._seen[depth, changed] = copied
+    def accept(self, cost: Cost) -> bool:
+        if not (self.promises(self._depth - 1) and self._reaches()):
+            return False
+        entries: list[PlanEntry] = []
+        for _, moves in self._made:
             names = tuple(sorted(move.instance.name for move in moves))
             colocated = names if len(names) > 1 else ()
-            self._made += (PlanEntry(move, colocated=colocated) for move in moves)
-            yield from self._deeper(search, depth, copied)
-            del self._made[len(self._made) - len(moves) :]
+            entries += (PlanEntry(move, colocated=colocated) for move in moves)
+        return self._search.keep(entries)
+
+    def _reaches(self) -> bool:
+        """Return whether the goal is reached, with a lower score if scores are compared."""
+        search = self._search
+        if self._by_score and search.found:
+            nodes = range(len(search.context.cluster.nodes))
+            search.spend(len(nodes))
+            if score_of(search.context.state, nodes) >= search.found[-1].score - SCORE:
+                return False
+        return search.reached()
 
     @staticmethod
     def _legal(search: RoomSearch, move: Move, alone: bool) -> bool:
