@@ -1,6 +1,6 @@
 """Groups of nodes that can be drained together, as few as are found.
 
-The algorithm is graph colouring, then local improvement. Two nodes of one instance are never
+The algorithm is graph colouring, then a local search. Two nodes of one instance are never
 drained together: they are neighbours in a conflict graph. Its chromatic number, if it is found, is
 a lower bound of the number of groups. A `DrainPlanner` decides whether a whole group can be
 drained. If a colour class cannot be drained, groups are grown node by node, in several orders, and
@@ -14,7 +14,8 @@ there are groups.
 
 from __future__ import annotations
 
-from iallocator.deadline import check
+from iallocator.deadline import TIME_IS_UP, Stopped, check
+from iallocator.planners.search import Acceptance, LocalSearch, Neighbourhood
 from iallocator.solver.branch_and_bound import BranchAndBound
 from iallocator.solver.colouring import colour
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from iallocator.model.cluster import Cluster
     from iallocator.planners.reboot.drain_plan import DrainPlan, DrainPlanner
+    from iallocator.planners.search import Objective
 
     Group = tuple[int, ...]
 
@@ -139,17 +141,12 @@ class Grouping:
                 self.groups = self._best = self._growing
             if len(self.groups) <= self.bound or not self.affords(nodes):
                 break
-        # Spread the nodes of small groups over the other groups, as long as that works
-        dissolving = True
-        while dissolving and len(self.groups) > self.bound:
-            check()
-            dissolving = False
-            for group in sorted(self.groups, key=len):
-                spread = self._spread(group, [other for other in self.groups if other != group])
-                if spread is not None:
-                    self.groups = spread
-                    dissolving = True
-                    break
+        fewest = Acceptance[_Spread](lambda: "proved" if len(self.groups) <= self.bound else "")
+        search = LocalSearch(
+            [_Dissolving()], lambda work: (len(work.groups),), fewest, self._planner.deadline
+        )
+        if search.run(self) == TIME_IS_UP:
+            raise Stopped(TIME_IS_UP)
         if len(nodes) <= SMALL:
             _FewestGroups(self, nodes).search()
 
@@ -209,18 +206,46 @@ class Grouping:
             return False
         return not self.plan(group).reason
 
-    def _spread(self, group: Group, others: list[Group]) -> list[Group] | None:
-        """Return `others` with the nodes of `group` among them; None if a node finds no group."""
-        for index in group:
-            for number, other in enumerate(others):
-                if not self.affords([*other, index]):
-                    return None
-                if self.can([*other, index]):
-                    others[number] = (*other, index)
-                    break
-            else:
-                return None
-        return others
+
+class _Spread:
+    """Groups without one of them, whose nodes are among the others."""
+
+    __slots__ = ("_groups",)
+
+    def __init__(self, groups: list[Group]) -> None:
+        self._groups = groups
+
+    def apply(self, state: Grouping) -> None:
+        """Replace the groups."""
+        state.groups = self._groups
+
+
+class _Dissolving(Neighbourhood[Grouping, _Spread]):
+    """Spreads the nodes of a small group over the other groups, as long as there is work left."""
+
+    name = "dissolving"
+
+    def best(
+        self, state: Grouping, objective: Objective, allows: Callable[[_Spread], bool]
+    ) -> _Spread | None:
+        """Return how the smallest group that can be dissolved is dissolved."""
+        for group in sorted(state.groups, key=len):
+            others = [other for other in state.groups if other != group]
+            if all(self._joins(state, index, others) for index in group):
+                return _Spread(others)
+        return None
+
+    @staticmethod
+    def _joins(state: Grouping, index: int, groups: list[Group]) -> bool:
+        """Add a node to the first of `groups` with which it can be drained; return whether."""
+        for number, group in enumerate(groups):
+            wider = (*group, index)
+            if not state.affords(wider):
+                return False
+            if state.can(wider):
+                groups[number] = wider
+                return True
+        return False
 
 
 class _FewestGroups(BranchAndBound):
