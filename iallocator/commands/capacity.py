@@ -11,8 +11,8 @@ from iallocator.engine import reading_for
 from iallocator.errors import UsageError, cut, tell
 from iallocator.model.templates import DISKLESS, DRBD, PLAIN, TEMPLATES
 from iallocator.planners.capacity.capacity import CapacityOptions, study
-from iallocator.planners.capacity.instance_size import Size, largest_sizes, standard_size
 from iallocator.planners.capacity.report import key_lines, study_document
+from iallocator.planners.capacity.site import Size, largest_sizes, standard_size
 from iallocator.planners.eligible import nodes_named
 from iallocator.render import TEXT
 from iallocator.render.capacity import allocation_map

@@ -8,11 +8,11 @@ from iallocator.commands.command import Result
 from iallocator.commands.questions import request_in_words
 from iallocator.commands.states import lists_of
 from iallocator.compat import IN_ORDER
+from iallocator.documents.overview import bad_items, total_score
 from iallocator.engine import summary
 from iallocator.errors import IallocatorError, UsageError, one_line, tell
 from iallocator.files import write_file
 from iallocator.model.state import State
-from iallocator.planners.check.overview import bad_items, total_score
 from iallocator.render.table import aligned
 from iallocator.sources import load
 from iallocator.sources.writer import write_text

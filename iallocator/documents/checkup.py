@@ -6,7 +6,7 @@ from itertools import islice
 from math import comb
 
 from iallocator.errors import shown
-from iallocator.planners.check.findings import KINDS, NOT_ANALYSED, OF_NODES
+from iallocator.planners.check.health import KINDS, NOT_ANALYSED, OF_NODES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from iallocator.aliases import Json
     from iallocator.model.constraints import TagFinding
-    from iallocator.planners.check.findings import GroupHealth
+    from iallocator.planners.check.health import GroupHealth
     from iallocator.planners.check.joint_failures import Failure, FailuresFound
 
 __all__ = ["Checkup", "counts_of"]

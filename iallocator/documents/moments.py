@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from iallocator.deadline import Deadline
 from iallocator.documents.checkup import counts_of
+from iallocator.documents.overview import group_overviews, score_terms
 from iallocator.model.columns import (
     CPUS,
     DISK,
@@ -15,9 +16,7 @@ from iallocator.model.columns import (
     SECONDARIES,
     SPINDLES,
 )
-from iallocator.planners.check.findings import KINDS, NOT_ANALYSED, failures
-from iallocator.planners.check.health import examine, unexamined
-from iallocator.planners.check.overview import group_overviews, score_terms
+from iallocator.planners.check.health import KINDS, NOT_ANALYSED, examine, failures, unexamined
 from iallocator.planners.power_state import Switched
 
 TYPE_CHECKING = False
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Cluster, Node
     from iallocator.model.state import State
     from iallocator.options.settings import Settings
-    from iallocator.planners.check.findings import GroupHealth
+    from iallocator.planners.check.health import GroupHealth
 
 __all__ = ["Examination", "cluster_facts", "cluster_names", "nodes_at", "standing"]
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Cluster
     from iallocator.model.moves import Move
     from iallocator.model.state import State
-    from iallocator.planners.check.findings import GroupHealth
+    from iallocator.planners.check.health import GroupHealth
     from iallocator.planners.result import PlanResult
 
     Changes = list[tuple[str, float]]

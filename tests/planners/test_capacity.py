@@ -18,9 +18,8 @@ from iallocator.deadline import SIGNALLED, Stopped
 from iallocator.model.state import State
 from iallocator.n1.counting import CountedTolerance
 from iallocator.planners.capacity import fill
-from iallocator.planners.capacity.instance_size import Size
-from iallocator.planners.capacity.site import CapacityState
-from iallocator.planners.capacity.tiered import Rejections
+from iallocator.planners.capacity.fill import Rejections
+from iallocator.planners.capacity.site import CapacityState, Size
 from iallocator.render import text_of
 from iallocator.sources.writer import write_text
 from iallocator.wire.document import cluster_policy, read_cluster

@@ -14,7 +14,7 @@ import pytest
 from iallocator.cli import main
 from iallocator.deadline import TIME_IS_UP, Deadline, Stopped
 from iallocator.planners.check import joint_failures
-from iallocator.planners.check.findings import KINDS
+from iallocator.planners.check.health import KINDS
 from tests import builders
 from tests.builders import Json
 from tests.command import json_of, printed, run

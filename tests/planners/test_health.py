@@ -12,7 +12,7 @@ from iallocator.n1.simulation import Simulation
 from iallocator.n1.tolerance import FailureTolerance
 from iallocator.options.settings import Settings
 from iallocator.planners.check import health as checked
-from iallocator.planners.intergroup import health as between
+from iallocator.planners.intergroup import redistribute as between
 from iallocator.planners.intergroup.context import IntergroupContext
 from iallocator.planners.intergroup.moving import Mover
 

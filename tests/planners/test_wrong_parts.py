@@ -18,7 +18,7 @@ import pytest
 from iallocator import commands
 from iallocator.model.instance import primary_vector
 from iallocator.planners import verify
-from iallocator.planners.intergroup.health import Health, examine
+from iallocator.planners.intergroup.redistribute import Health, examine
 from tests.builders import Json, as_bytes, cluster, instance
 from tests.command import run
 from tests.schemas import conforms

@@ -21,10 +21,9 @@ from iallocator.names import domain_of
 from iallocator.placement.limit_policy import LimitPolicy
 from iallocator.placement.nearest import RolesTested, closest
 from iallocator.placement.what_if import WhatIf
-from iallocator.planners.capacity.fill import FillResult, fill
+from iallocator.planners.capacity.fill import FillResult, fill, fill_tiered
 from iallocator.planners.capacity.next_place import GroupTolerances
 from iallocator.planners.capacity.site import CapacityState
-from iallocator.planners.capacity.tiered import fill_tiered
 from iallocator.planners.capacity.usage import Figures, Totals
 from iallocator.planners.eligible import nodes_named, set_offline, set_vcpu_ratio
 from iallocator.scoring import Kernels
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.model.node_view import Capacities
     from iallocator.planners.capacity.forecast import Forecast, Past
-    from iallocator.planners.capacity.instance_size import Size
+    from iallocator.planners.capacity.site import Size
 
 __all__ = ["MOST", "CapacityOptions", "CapacityReport", "Run", "closest_of", "is_endless", "study"]
 

@@ -1,7 +1,13 @@
-"""Capacity: place instances of one size one after the other until none fits.
+"""Capacity: place instances of one size until none fits, or of smaller and smaller sizes in tiers.
 
 Every instance goes where an allocation would put it: to the place with the best score over all
 nodes, in all groups that accept instances.
+
+Tiered filling starts with the largest size, and reduces what is insufficient step by step. Until an
+instance is placed, one answer decides many sizes.  If a size is reduced in one amount,
+limits that were kept stay kept, and so does free capacity.  If limits and policies give the same
+answer for two sizes, they give it for all sizes between.  If the smaller one certainly breaks
+N+1, all sizes above do.
 """
 
 from __future__ import annotations
@@ -11,15 +17,16 @@ from iallocator.deadline import check
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from iallocator.aliases import Nodes
     from iallocator.model.instance import Instance
-    from iallocator.planners.capacity.instance_size import Size
     from iallocator.planners.capacity.next_place import NextPlace
-    from iallocator.planners.capacity.site import CapacityState, Failures
+    from iallocator.planners.capacity.site import Amounts, CapacityState, Failures, Size
 
-__all__ = ["ENOUGH", "Allocation", "FillResult", "fill", "likely_reason"]
+__all__ = [
+    "ENOUGH", "Allocation", "FillResult", "Rejections", "fill", "fill_tiered", "likely_reason",
+]  # fmt: skip
 
 ENOUGH = "as many instances as allowed"
 
@@ -135,3 +142,295 @@ def fill(site: CapacityState, size: Size, filling: FillResult, limit: int | None
         filling.ended = filling.watch(filling)
         if filling.ended:
             return False
+
+
+MOST_AT_ONCE = 1024
+"""The most sizes that are decided at once as rejected by N+1."""
+
+AT_ONCE = 32
+"""The most sizes for which global N+1 is checked at once; a power of two."""
+
+
+class Rejections:
+    """What rejects sizes on `site`, which must not change meanwhile.
+
+    `number` and `name` are those of the instance that would come.
+    """
+
+    def __init__(self, site: CapacityState, number: int, name: str) -> None:
+        self._site = site
+        self._number = number
+        self._name = name
+        self._known: dict[tuple[Amounts, bool], Failures] = {}
+        self._hopeless: dict[bool, list[Amounts]] = {False: [], True: []}
+        self._roomy: set[tuple[Amounts, bool]] = set()
+        self._pause, self._patience = 0, 1  # sizes until `alike` looks again, where it found none
+        self._reach = AT_ONCE
+        self._bounds = [
+            (bound.memory, bound.disk, bound.cpus, bound.spindles)
+            for group, _ in site.groups
+            for interval in group.policy.intervals
+            for bound in (interval.low, interval.high)
+        ]
+
+    def of(self, size: Size, every: bool = False) -> Failures | None:
+        """Return what rejects an instance of this size; None if it fits."""
+        key = size.amounts(), every
+        if key not in self._known:
+            nodes, failures = self._site.probe(self._probe(size), every)
+            if nodes:
+                return None
+            self._known[key] = failures
+        return self._known[key]
+
+    def knows(self, size: Size, every: bool) -> bool:
+        """Return whether the answer for this size is known."""
+        return (size.amounts(), every) in self._known
+
+    def hopeless(self, size: Size, every: bool) -> bool:
+        """Return whether neither this size nor any that has at least as much of everything fits."""
+        key = size.amounts(), every
+        if key in self._roomy:
+            return False
+        amounts = key[0]
+        if any(
+            all(one <= other for one, other in zip(known, amounts))
+            for known in self._hopeless[every]
+        ):
+            return True
+        if self._site.has_room(self._probe(size), every):
+            self._roomy.add(key)
+            return False
+        self._hopeless[every].append(key[0])
+        return True
+
+    def whatever_the_size(self, size: Size) -> bool:
+        """Return whether global N+1 rejects all sizes of this kind now."""
+        return self._site.rejects_pairs(self._probe(size))
+
+    def alike(self, size: Size, reason: str, every: bool) -> int:
+        """Return how many steps down for `reason` are certainly rejected as `size` is.
+
+        Only steps that can be decided at little cost are counted: there may be more.
+        """
+        self._pause -= 1
+        if self._pause > 0:
+            return 0
+        site, probe = self._site, self._probe(size)
+        failures, open_to = site.limits_say(probe)
+        regions = self._regions_of(size)
+
+        def same(steps: int) -> bool:
+            one = size.smaller(reason, steps)
+            if one is None or self._regions_of(one) != regions:
+                return False
+            said, let = site.limits_say(self._probe(one))
+            return said == failures and len(let) == len(open_to)
+
+        steps = 0
+        if not open_to:
+            steps = _last(same)
+        elif site.tells_down(probe, open_to, every):
+            # N+1 rejects the size; find how many of the next sizes it rejects, too
+            smaller = (size.smaller(reason, n) for n in range(1, _last(same, self._reach) + 1))
+            instances = [probe, *(self._probe(one) for one in smaller if one is not None)]
+            steps = max(0, site.rejected_down(instances, open_to, every) - 1)
+            grown = min(8 * self._reach, MOST_AT_ONCE)
+            self._reach = grown if steps >= self._reach else AT_ONCE
+        self._patience = 1 if steps else min(2 * self._patience, AT_ONCE)
+        self._pause = self._patience
+        return steps
+
+    def remember(self, size: Size, reason: str, steps: int, every: bool) -> None:
+        """Note that so many steps down are rejected as `size` is."""
+        failures = self._known[size.amounts(), every]
+        for number in range(1, steps + 1):
+            check()
+            one = size.smaller(reason, number)
+            if one is not None:
+                self._known[one.amounts(), every] = failures
+
+    def foresee(self, size: Size, reason: str, steps: int, every: bool) -> None:
+        """Prepare N+1 checks of `size`, which is so many steps on the way, and of the next sizes.
+
+        More sizes are prepared as the way gets longer: a way is short, or very long.
+        """
+        count = min(steps, AT_ONCE)
+        if steps & (steps - 1) and (steps < AT_ONCE or steps % AT_ONCE):
+            return
+        sizes = [size, *(size.smaller(reason, number) for number in range(1, count))]
+        fresh = [one for one in sizes if one and (one.amounts(), every) not in self._known]
+        if fresh:
+            self._site.foresee([self._probe(one) for one in fresh], every)
+
+    def _probe(self, size: Size) -> Instance:
+        return self._site.newcomer(size, self._number, self._name)
+
+    def _regions_of(self, size: Size) -> list[tuple[bool, bool]]:
+        """Return on which side of each bound of each policy `size` lies."""
+        return [
+            (amount < bound, amount > bound)
+            for bounds in self._bounds
+            for amount, bound in zip(size.amounts(), bounds)
+        ]
+
+
+def _last(true_of: Callable[[int], bool], most: int | None = None) -> int:
+    """Return the last number from 1 on, or to `most`, for which `true_of` holds; 0 if none.
+
+    It holds for all numbers before that.
+    """
+    low, high = 0, 1
+    while (most is None or high <= most) and true_of(high):
+        check()
+        low, high = high, 2 * high
+    if most is not None:
+        high = min(high, most + 1)
+    while high - low > 1:
+        check()
+        middle = (low + high) // 2
+        low, high = (middle, high) if true_of(middle) else (low, middle)
+    return low
+
+
+class _Tiers:
+    """The sizes tried since the last instance was placed; none of them fits now."""
+
+    def __init__(self, site: CapacityState, filling: FillResult, limit: int | None) -> None:
+        self._site = site
+        self._filling = filling
+        self._limit = limit
+        self._rejections = Rejections(site, 0, filling.name(0))
+        self._leaps: dict[tuple[Amounts, str], Size | None] = {}
+        self._stepping, self._steps = "", 0  # what was made less of last, how often in a row
+
+    def fills(self, size: Size) -> bool:
+        """Place what fits of this size; return whether the next one cannot be placed."""
+        limit = self._limit
+        if limit is not None and self._filling.spends:
+            limit += len(self._filling.placed)
+        return fill(self._site, size, self._filling, limit)
+
+    def next_size(self, size: Size) -> Size | None:
+        """Return the next smaller size that fits, after one that does not fit any more.
+
+        First, reduce what fails most often, step by step.  If that leads nowhere, go back from the
+        last size to the first, and reduce one amount until it does not fail any more.
+        """
+        number = len(self._filling.placed)
+        self._rejections = Rejections(self._site, number, self._filling.name(number))
+        self._leaps.clear()
+        self._stepping, self._steps = "", 0
+        if self._rejections.hopeless(size.least_of_all(), every=False):
+            return None
+        left = self._after(self._limit)
+        if left == 0:
+            return None
+        seen = {size.amounts(): left}
+        ways = [(self._ways(size), left)]
+        while ways:
+            check()
+            smaller = next(ways[-1][0], None)
+            if smaller is None:
+                ways.pop()
+                continue
+            left = ways[-1][1]
+            if smaller.amounts() in seen:
+                before = seen[smaller.amounts()]
+                if left is None or before is None or left <= before:
+                    continue  # it cannot be tried further than before
+            if self._rejections.of(smaller) is None:
+                self._limit = left
+                return smaller
+            seen[smaller.amounts()] = left
+            left = self._after(left)
+            if left != 0:
+                ways.append((self._ways(smaller), left))
+        return None
+
+    def _after(self, limit: int | None) -> int | None:
+        """Return what of `limit` is left for the sizes after one; 0: no more sizes are tried.
+
+        hspace takes from it, at each size, the number of all instances that it has placed.
+        """
+        if limit is None or not self._filling.spends:
+            return limit or None
+        return max(0, limit - len(self._filling.placed))
+
+    def _ways(self, size: Size) -> Iterator[Size]:
+        """Return the sizes to go on with after one that does not fit."""
+        # The most frequent reasons first; of equally frequent ones, the last of `REASONS` first
+        failures = self._rejections.of(size) or {}
+        reasons = [reason for reason in reversed(REASONS) if failures.get(reason)]
+        reasons.sort(key=lambda reason: -failures[reason])
+        step = size.smaller(reasons[0]) if reasons else None
+        if step is not None:
+            self._look_ahead(size, step, reasons[0])
+            yield step
+        for reason in reasons:
+            leap = self._leap(size, reason)
+            if leap is not None:
+                yield leap
+                return
+
+    def _look_ahead(self, size: Size, step: Size, reason: str) -> None:
+        """Find sizes rejected just as `size`, or prepare N+1 checks from `step` on."""
+        rejections = self._rejections
+        if rejections.knows(step, every=False):
+            return
+        alike = rejections.alike(size, reason, every=False)
+        if alike:
+            rejections.remember(size, reason, alike, every=False)
+            return
+        self._steps = self._steps + 1 if self._stepping == reason else 1
+        self._stepping = reason
+        rejections.foresee(step, reason, self._steps, every=False)
+
+    def _leap(self, size: Size, reason: str) -> Size | None:
+        """Return the size reduced for one reason until it fits, while that reason is among those.
+
+        A leap checks global N+1, for drbd instances too, and ends before the last step, as in
+        hspace.
+        """
+        if self._rejections.whatever_the_size(size):
+            return None
+        least = size.least(reason)
+        if least is None or self._rejections.hopeless(least, every=True):
+            return None  # if the least amount does not fit, nothing on the way does
+        passed = []
+        found = None
+        current = size.smaller(reason)
+        steps = 0  # in a row that had to be asked for
+        while current is not None and current.smaller(reason) is not None:
+            check()
+            if steps:
+                self._rejections.foresee(current, reason, steps, every=True)
+            failures = self._rejections.of(current, every=True)
+            if failures is None:
+                found = current
+            if not (failures and failures.get(reason)):
+                break
+            key = current.amounts(), reason
+            if key in self._leaps:
+                found = self._leaps[key]
+                break
+            passed.append(key)
+            alike = self._rejections.alike(current, reason, every=True)
+            steps = 0 if alike else steps + 1
+            current = current.smaller(reason, alike + 1)
+        self._leaps.update(dict.fromkeys(passed, found))
+        return found
+
+
+def fill_tiered(site: CapacityState, size: Size, filling: FillResult, limit: int | None) -> None:
+    """Place instances of `size`, then of ever smaller sizes; arguments as for `fill`."""
+    left = limit
+    if filling.spends and limit is not None:
+        left = max(0, limit - len(filling.placed))
+    tiers = _Tiers(site, filling, left)
+    current: Size | None = size
+    while current is not None and tiers.fills(current):
+        current = tiers.next_size(current)
+    unspent = filling.spends and limit is not None and len(filling.placed) < limit
+    if unspent and filling.ended == ENOUGH:
+        filling.ended = ""  # the next interval of the policy has what is left of the limit

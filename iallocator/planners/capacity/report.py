@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from iallocator.aliases import Json
     from iallocator.planners.capacity.capacity import CapacityReport, Run
-    from iallocator.planners.capacity.instance_size import Size
+    from iallocator.planners.capacity.site import Size
     from iallocator.planners.capacity.usage import Figures, Totals
 
 __all__ = ["end_of", "key_lines", "study_document", "tiers"]

@@ -10,7 +10,7 @@ from iallocator.ganeti.jobs import transition_document
 from iallocator.model.moves import replay
 from iallocator.model.state import State
 from iallocator.placement.context import Context
-from iallocator.planners.make_room.goal import Goal, satisfied
+from iallocator.planners.make_room.moves import Goal, satisfied
 from iallocator.planners.make_room.search import WORK_IS_SPENT, RoomSearch
 from iallocator.planners.outcome import Failures
 from iallocator.planners.plan_limits import PlanLimits

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from iallocator.aliases import Nodes
     from iallocator.model.state import Trial
     from iallocator.placement.context import Context
-    from iallocator.planners.make_room.goal import Goal
+    from iallocator.planners.make_room.moves import Goal
 
     Cost = tuple[float, float]
     """The number of moves of a plan, and the MiB that it copies."""
@@ -127,9 +127,9 @@ class RoomSearch:
         return len(self.found), sum(one.move.copied for one in self.found)
 
     def keep(self, entries: list[PlanEntry]) -> bool:
-        """Keep a plan, whose moves have been made, as the best one; return False if it is invalid.
+        """Keep a plan as the best one; return False if it breaks a limit.
 
-        The score after each move is noted at the move.
+        Its moves have been made in the state.  The score after each move is noted at the move.
         """
         if not self._stands(entries):
             return False

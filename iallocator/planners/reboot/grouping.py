@@ -208,7 +208,7 @@ class Grouping:
 
 
 class _Spread:
-    """Groups without one of them, whose nodes are among the others."""
+    """The groups after the nodes of one of them have joined the others."""
 
     __slots__ = ("_groups",)
 

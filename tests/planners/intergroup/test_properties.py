@@ -9,8 +9,8 @@ from iallocator.model.storage import pools_of
 from iallocator.options.settings import Settings
 from iallocator.planners.intergroup.balance_groups import Loads
 from iallocator.planners.intergroup.context import IntergroupContext
-from iallocator.planners.intergroup.health import HEALTHY, Health, examine
 from iallocator.planners.intergroup.moving import Mover
+from iallocator.planners.intergroup.redistribute import HEALTHY, Health, examine
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
 from tests.builders import Json
