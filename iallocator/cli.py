@@ -7,7 +7,6 @@ during a search; it is at least as good as without that search.
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 
@@ -33,7 +32,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program with `arguments`, by default those of the process."""
     if arguments is None:
         arguments = sys.argv[1:]
-    gc.disable()  # the process ends before there is garbage worth collecting
     if sys.stdout is None:
         _complain("standard output is closed")
         return 1

@@ -8,6 +8,7 @@ that a signal finds it ready.
 from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]  # the half of `signal` that loads no enum
+import gc
 import os
 import sys
 
@@ -32,6 +33,7 @@ def run() -> NoReturn:
     For a large cluster that takes longer than the answer.  The array library is kept from
     starting threads, which takes longer than what they would do.
     """
+    gc.disable()  # the process ends before there is garbage worth collecting
     _on_signal(_leave)
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     _reserve_stdout()

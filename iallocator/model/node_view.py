@@ -7,7 +7,7 @@ work on both.
 
 from __future__ import annotations
 
-from operator import attrgetter
+from _operator import attrgetter  # the part in C, which is in the interpreter
 
 from iallocator.model.columns import COLUMNS
 

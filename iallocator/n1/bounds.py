@@ -23,7 +23,7 @@ Source: the argument is this program's own.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from _bisect import bisect_left  # the part in C, which is in the interpreter
 
 from iallocator.constraints.table import move_rejections
 from iallocator.limits.node import other_limits

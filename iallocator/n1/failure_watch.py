@@ -8,7 +8,7 @@ Cost: O(n) once for *n* failures, then O(1) for each failure that a change conce
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+from _bisect import bisect_left, insort_right  # the part in C, which is in the interpreter
 
 from iallocator.constraints.table import move_rejections
 from iallocator.model.columns import DISK, MEMORY
@@ -54,7 +54,7 @@ class SpareMemory:
         """Store the spare memory of `failure` in the present state."""
         self.forget(failure)
         self._noted[failure] = spare, spare + self._gone, self._changes
-        insort(self._order, (spare + self._gone, failure))
+        insort_right(self._order, (spare + self._gone, failure))
 
     def forget(self, failure: Failure) -> None:
         """Forget `failure`."""

@@ -7,8 +7,8 @@ few passes over them, each a single expression.
 
 from __future__ import annotations
 
+from _operator import add  # the part in C, which is in the interpreter
 from math import sqrt
-from operator import add
 
 from iallocator.scoring.candidates import DECIMALS, Candidates
 from iallocator.scoring.metrics import ROUNDING, STATISTICS, spread, terms

@@ -85,14 +85,14 @@ class Reading:
 
     def place(self, instance: Instance, cluster: Cluster) -> None:
         """Set the order of a new instance, and the meaning of its tags."""
-        from bisect import bisect
-        from operator import attrgetter
+        from _bisect import bisect_right
+        from _operator import attrgetter
 
         if not self.behaviour.orders_by_name:
             instance.order = -1
         else:
             known = cluster.instances
-            instance.order = bisect(known, instance.name, key=attrgetter("name")) - 0.5
+            instance.order = bisect_right(known, instance.name, key=attrgetter("name")) - 0.5
         if self._meaning is None or self._meaning.cluster_tags is not cluster.tags:
             self._meaning = InstanceTags(cluster.tags, self.exclusion)
         self._meaning.interpret(instance)

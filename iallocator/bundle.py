@@ -1,0 +1,123 @@
+"""Load the modules of a usual request from one file instead of one file per module.
+
+`tools/write-plugin` writes that file, the bundle, when the plugin is installed. The installed
+executable calls `serve`. A module is taken from the bundle only if its source file still has the
+size and the modification time (in seconds) that it had at the installation. Python loads all other
+modules from their own files, and all modules if the bundle is missing or made for another Python.
+
+Layout: the magic number of the bytecode (4 bytes), the digest of the index (8), the length of the
+index (4, little endian), the index, the code of the modules. The index is a marshalled dict from
+the name of a module to an `Entry`. The code has no docstrings.
+
+Source: the fields that are compared are those of Python's own .pyc files (PEP 552).
+"""
+
+from __future__ import annotations
+
+import marshal
+import os
+import sys
+from _frozen_importlib import ModuleSpec  # importlib.machinery would load warnings
+from _frozen_importlib_external import MAGIC_NUMBER, SourceFileLoader
+from _imp import _fix_co_filename, source_hash  # type: ignore[attr-defined]
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import CodeType
+
+    Entry = tuple[int, int, bytes, bool, int, int]
+    """The code: first byte (after the index), length, digest. Whether the module is a package.
+    The source file: size in bytes, time of modification in seconds."""
+
+__all__ = ["HEAD", "NAME", "digest", "serve"]
+
+NAME = "iallocator.bundle"
+"""The file, in the folder that contains the package."""
+
+HEAD = 16
+"""Bytes before the index."""
+
+LONGEST = 1 << 20
+"""Bytes of the longest index: a damaged length must not fill the memory."""
+
+
+def digest(data: bytes) -> bytes:
+    """Return 8 bytes that reveal accidental damage of `data`."""
+    return source_hash(0, data)
+
+
+def serve(library: str) -> None:
+    """Import modules from the bundle in the folder `library`, if it is valid.
+
+    The file stays open: a request reads only the code that it needs.
+    """
+    try:
+        file = os.open(f"{library}/{NAME}", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return
+    head = os.pread(file, HEAD, 0)
+    index = os.pread(file, min(int.from_bytes(head[12:], "little"), LONGEST), HEAD)
+    # A number below 3 means that a standard descriptor is closed. The program will redirect it.
+    if file > 2 and head[:4] == MAGIC_NUMBER and head[4:12] == digest(index):
+        sys.meta_path.insert(0, Finder(library, file, HEAD + len(index), marshal.loads(index)))
+    else:
+        os.close(file)
+
+
+class Finder:
+    """Find modules in a bundle.
+
+    Parameters
+    ----------
+    library:
+        The folder that contains the package and the bundle.
+    file:
+        The descriptor of the open bundle.
+    codes:
+        The first byte after the index.
+    index:
+        Name of a module -> its entry.
+    """
+
+    def __init__(self, library: str, file: int, codes: int, index: dict[str, Entry]) -> None:
+        self._library = library
+        self._file = file
+        self._codes = codes
+        self._index = index
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
+        """Return how to load the module `name`; None if its own files must be read."""
+        entry = self._index.get(name)
+        if entry is None:
+            return None
+        begin, length, expected, package, size, seconds = entry
+        stem = f"{self._library}/{name.replace('.', '/')}"
+        source = f"{stem}/__init__.py" if package else f"{stem}.py"
+        try:
+            found = os.stat(source)
+            code = os.pread(self._file, length, self._codes + begin)
+        except OSError:
+            return None
+        if found[6] != size or found[8] != seconds or digest(code) != expected:
+            return None
+        spec = ModuleSpec(name, Loader(name, source, code), origin=source, is_package=package)
+        if package:
+            spec.submodule_search_locations = [stem]
+        spec.has_location = True
+        folder, _, base = source.rpartition("/")
+        spec.cached = f"{folder}/__pycache__/{base[:-2]}{sys.implementation.cache_tag}.pyc"
+        return spec
+
+
+class Loader(SourceFileLoader):
+    """Load the module `name` of the file `source` from its marshalled `code`."""
+
+    def __init__(self, name: str, source: str, code: bytes) -> None:
+        super().__init__(name, source)
+        self._code = code
+
+    def get_code(self, fullname: str) -> CodeType:
+        """Return the code of the module."""
+        code = marshal.loads(self._code)
+        _fix_co_filename(code, self.path)  # the tree was moved after its installation
+        return code  # type: ignore[no-any-return]

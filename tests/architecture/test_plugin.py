@@ -1,0 +1,196 @@
+"""The executable that `tools/write-plugin` installs, with a valid, an invalid and no bundle."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from iallocator import bundle
+from tests.builders import allocate, as_bytes, cluster
+
+from .imports import PACKAGE
+
+ROOT = PACKAGE.parent
+
+LIBRARY = "usr/lib/iallocator"
+
+PLUGIN = "usr/lib/ganeti/iallocators/iallocator"
+
+REQUEST = as_bytes(allocate(cluster(nodes=5), disk_template="drbd"))
+
+INSPECT = """
+import importlib.util, json, sys
+from importlib.resources import files
+from iallocator.cli import main
+main(sys.argv[1:])
+import inspect, iallocator.wire.codec as codec
+found = {}
+for name, module in sys.modules.items():
+    if name.split(".")[0] == "iallocator":
+        spec = module.__spec__
+        found[name] = [
+            type(module.__loader__).__name__,
+            module.__file__, module.__cached__, module.__package__,
+            list(vars(module).get("__path__", [])),
+            spec.name, spec.origin, spec.cached, spec.parent, spec.has_location,
+            list(spec.submodule_search_locations or []), len(module.__loader__.get_source(name)),
+            importlib.util.find_spec(name).origin,
+        ]
+try:
+    codec.decode(None)
+except Exception as error:
+    step = error.__traceback__.tb_next
+    place = [step.tb_frame.f_code.co_filename, step.tb_lineno]
+source = inspect.getsource(codec.decode)
+print(json.dumps([found, place, source, str(files("iallocator"))]), file=sys.stderr)
+"""
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder in which the package is installed as a plugin, without its libraries."""
+    folder = tmp_path_factory.mktemp("installed")
+    skip = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(PACKAGE, folder / LIBRARY / "iallocator", ignore=skip)
+    tool = [sys.executable, str(ROOT / "tools/write-plugin")]
+    words = [*tool, str(folder), f"/{LIBRARY}", f"/{os.path.dirname(PLUGIN)}"]
+    subprocess.run(words, check=True)
+    return folder
+
+
+@pytest.fixture
+def copied(installed: Path, tmp_path: Path) -> Path:
+    """Return a copy of the installed plugin that a test may change."""
+    shutil.copytree(installed, tmp_path / "copy")
+    return tmp_path / "copy"
+
+
+def run(folder: Path, *arguments: str) -> bytes:
+    """Return what the installed executable prints for `REQUEST`."""
+    done = subprocess.run(
+        [folder / PLUGIN, *arguments], input=REQUEST, capture_output=True, check=True
+    )
+    assert done.stderr == b""
+    return done.stdout
+
+
+def inspected(folder: Path) -> Any:
+    """Return the modules that a small `allocate` loads, as the installed executable loads them."""
+    start, _, _ = (folder / PLUGIN).read_text().partition("from iallocator.process")
+    script = f"__file__ = {str(folder / PLUGIN)!r}\n{start}{INSPECT}"
+    done = subprocess.run(
+        [sys.executable, "-ISc", script], input=REQUEST, capture_output=True, check=True
+    )
+    assert b'"success":true' in done.stdout
+    return json.loads(done.stderr)
+
+
+def test_modules_of_a_small_allocate_are_loaded_from_the_bundle(installed: Path) -> None:
+    """Every module of a small `allocate` is in the bundle."""
+    modules, *_ = inspected(installed)
+    assert {name for name, (loader, *_) in modules.items() if loader != "Loader"} == set()
+
+
+def test_bundled_modules_have_the_attributes_of_modules_from_files(copied: Path) -> None:
+    """Paths, specifications, sources, places in tracebacks and resources do not differ."""
+    bundled, *others = inspected(copied)
+    (copied / LIBRARY / bundle.NAME).unlink()
+    normal, *expected = inspected(copied)
+    assert {loader for loader, *_ in normal.values()} == {"SourceFileLoader"}
+    assert {name: rest for name, (_, *rest) in bundled.items()} == {
+        name: rest for name, (_, *rest) in normal.items()
+    }
+    assert others == expected
+
+
+def flip(place: int) -> Callable[[bytes], bytes]:
+    """Return a function that changes one byte at `place`."""
+    return lambda data: data[:place] + bytes([data[place] ^ 255]) + data[place:][1:]
+
+
+DAMAGE: dict[str, Callable[[bytes], bytes]] = {
+    "empty": lambda data: b"",
+    "head only": lambda data: data[: bundle.HEAD],
+    "another magic number": flip(0),
+    "digest": flip(5),
+    "length": flip(15),
+    "index": flip(bundle.HEAD + 200),
+}
+
+
+@pytest.mark.parametrize("kind", DAMAGE)
+def test_invalid_bundle_is_ignored(copied: Path, installed: Path, kind: str) -> None:
+    """All modules are loaded from their files; the answer is the same."""
+    file = copied / LIBRARY / bundle.NAME
+    file.write_bytes(DAMAGE[kind](file.read_bytes()))
+    assert run(copied) == run(installed)
+    modules, *_ = inspected(copied)
+    assert {loader for loader, *_ in modules.values()} == {"SourceFileLoader"}
+
+
+def test_answer_needs_no_bundle(copied: Path, installed: Path) -> None:
+    """Without the bundle the answer is the same."""
+    (copied / LIBRARY / bundle.NAME).unlink()
+    assert run(copied) == run(installed)
+
+
+def test_damaged_code_is_not_loaded(copied: Path, installed: Path) -> None:
+    """Modules with damaged code are loaded from their files, also where the bundle is cut off."""
+    file = copied / LIBRARY / bundle.NAME
+    data = bytearray(file.read_bytes())
+    begin = bundle.HEAD + int.from_bytes(data[12 : bundle.HEAD], "little")
+    for place in range(begin, len(data), 30000):
+        data[place] ^= 255
+    file.write_bytes(data[: begin + 400_000])
+    assert run(copied) == run(installed)
+    modules, *_ = inspected(copied)
+    assert {loader for loader, *_ in modules.values()} == {"Loader", "SourceFileLoader"}
+
+
+@pytest.mark.parametrize("kept", ["size", "time"])
+def test_edited_source_takes_effect(copied: Path, kept: str) -> None:
+    """A source file with another size or another modification time replaces the bundled module."""
+    file = copied / LIBRARY / "iallocator/__init__.py"
+    before = file.stat()
+    longer = "" if kept == "size" else "\n"
+    file.write_text(file.read_text().replace('"0.', '"9.') + longer)
+    changed = before.st_mtime + (10 if kept == "size" else 0)
+    os.utime(file, (changed, changed))
+    assert run(copied, "--version").startswith(b"iallocator 9.")
+
+
+def test_edited_source_outside_the_bundle_takes_effect(copied: Path) -> None:
+    """A module that is not in the bundle is compiled again if its source file was edited."""
+    file = copied / LIBRARY / "iallocator/commands/plans.py"
+    time = file.stat().st_mtime
+    file.write_text('raise SystemExit("edited")\n')
+    os.utime(file, (time, time))
+    done = subprocess.run([copied / PLUGIN, "balance", "-"], capture_output=True, check=False)
+    assert done.stderr == b"edited\n"
+
+
+def test_new_package_replaces_a_bundled_module(copied: Path, installed: Path) -> None:
+    """A later version may make a package of a module; its file is missing then."""
+    folder = copied / LIBRARY / "iallocator/reply"
+    folder.mkdir()
+    (copied / LIBRARY / "iallocator/reply.py").rename(folder / "__init__.py")
+    assert run(copied) == run(installed)
+
+
+@pytest.mark.parametrize("closed", ["<&-", "2>&-", "<&- 2>&-"])
+def test_closed_standard_descriptors_are_not_mistaken_for_the_bundle(
+    installed: Path, tmp_path: Path, closed: str
+) -> None:
+    """The bundle does not take the number of a closed standard descriptor."""
+    request = tmp_path / "request.json"
+    request.write_bytes(REQUEST)
+    words = ["sh", "-c", f'exec "$0" "$1" {closed}', str(installed / PLUGIN), str(request)]
+    assert subprocess.run(words, capture_output=True, check=True).stdout == run(installed)
