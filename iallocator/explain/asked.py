@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from math import sqrt
 from typing import TYPE_CHECKING, NamedTuple
 
 from iallocator.explain.facts import PENALTY, GroupReport, Placed, Standing, Term
 from iallocator.placement.results import penalty_in
 from iallocator.ranking.lost_allocations import shown
 from iallocator.scoring.candidates import keep_best
+from iallocator.scoring.metrics import STATISTICS, terms
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from iallocator.aliases import Nodes
-    from iallocator.explain.contributions import Contributions
     from iallocator.explain.survey import Survey
     from iallocator.model.cluster import Cluster, Group
+    from iallocator.model.instance import Instance
     from iallocator.placement.results import (
         AllocationRequest,
         GroupPlacements,
@@ -27,17 +29,52 @@ if TYPE_CHECKING:
     from iallocator.ranking.base import NodeRanking
     from iallocator.ranking.pairs import OrderedCandidates
     from iallocator.scoring.candidates import Candidates, NodeBest, Placement
+    from iallocator.scoring.scalar import ScalarKernel
 
 __all__ = [
     "MANY",
     "Asked",
     "Choice",
+    "Contributions",
     "best_of_nodes",
     "between_groups",
     "note_order",
     "placed_by",
+    "standing",
     "standings",
 ]
+
+
+def standing(kernel: ScalarKernel) -> list[Term]:
+    """Return the present statistics of `kernel`, with equal values before and after."""
+    return [
+        Term(s.name, s.weight, value / s.weight, value / s.weight)
+        for s, value in zip(STATISTICS, terms(kernel.totals, (), sqrt))
+    ]
+
+
+class Contributions:
+    """The statistics of `kernel` before and after a placement of `instance`.
+
+    `before` has their values before the instance was removed from the state.
+    """
+
+    def __init__(self, kernel: ScalarKernel, instance: Instance, before: list[Term]) -> None:
+        self._kernel = kernel
+        self._instance = instance
+        self._before = before
+
+    def of(self, nodes: tuple[int, ...]) -> list[Term]:
+        """Return every term of the score after placing the instance on `nodes`."""
+        after = self._kernel.terms_of(self._instance, nodes)
+        return [
+            Term(old.name, old.weight, old.before, new / old.weight)
+            for old, new in zip(self._before, after)
+        ]
+
+    def score(self, nodes: tuple[int, ...]) -> float:
+        """Return the score after placing the instance on `nodes`; lower is better."""
+        return float(sum(self._kernel.terms_of(self._instance, nodes)))
 
 
 class Asked:

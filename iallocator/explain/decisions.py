@@ -1,28 +1,35 @@
 """Make one decision for each instance of a request from what was recorded.
 
-A function for each type of request selects the records.  Nothing is looked up in the state,
-because the state has changed since.
+A function for each type of request selects the records; `Moves` makes the decisions on instances
+that move.  Nothing is looked up in the state, because the state has changed since.
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, NamedTuple
+
 from iallocator.errors import assert_never
 from iallocator.explain.choices import (
+    CHOSEN_AS_NEW,
     TOGETHER,
     choice_of,
     chosen_together,
     entries_of,
+    limit_notes,
     nowhere,
     option_notes,
     order_note,
     request_notes,
     scope_note,
     subject,
+    unmovable_notes,
+    wish_notes,
 )
-from iallocator.explain.explanation import Decision
+from iallocator.explain.explanation import Decision, StepReport
 from iallocator.explain.facts import GroupReport, NodeReport
-from iallocator.explain.moves import Moves
-from iallocator.explain.survey import exclusions
+from iallocator.explain.survey import LEFT, exclusions
+from iallocator.ganeti.opcodes import job
+from iallocator.model.moves import places_after
 from iallocator.model.templates import DRBD
 from iallocator.requests import Allocate, MultiAllocate
 from iallocator.requests.existing import (
@@ -33,11 +40,17 @@ from iallocator.requests.existing import (
     Relocate,
 )
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from iallocator.aliases import Json
     from iallocator.explain.asked import Asked
     from iallocator.explain.recorder import Recorder
+    from iallocator.model.cluster import Group
+    from iallocator.model.instance import Instance
+    from iallocator.model.moves import ElementaryMove
+    from iallocator.placement.context import Context
+    from iallocator.placement.results import MoveResult
     from iallocator.requests.existing import Request
 
     Taken = tuple[Asked | None, bool]
@@ -89,14 +102,6 @@ def _new(request: Allocate, noted: Recorder, taken: Taken | None, notes: list[st
     return choice_of(cluster, choices[0], [*notes, TOGETHER], {}, said)
 
 
-def _taken(noted: Recorder, entry: Json, together: bool) -> Taken:
-    """Return what led to the placement in `entry`; the result of a search is the last response."""
-    nodes = tuple(map(noted.index_of, entry["nodes"]))
-    every = noted.asked_of.get(entry["instance"], ())
-    found = [said for said in every if said.kind == "new" and nodes and said.best == nodes]
-    return (found[-1 if together else 0] if found else None), together
-
-
 def _batch(request: MultiAllocate, noted: Recorder, response: Json) -> list[Decision]:
     """Return the decisions on several new instances, in the order of the response.
 
@@ -104,7 +109,12 @@ def _batch(request: MultiAllocate, noted: Recorder, response: Json) -> list[Deci
     """
     entries = entries_of(response)
     together = chosen_together(response)
-    taken = {name: _taken(noted, entry, together) for name, entry in entries.items()}
+    taken: dict[str, Taken] = {}  # of a search, the last response led to the placement
+    for name, entry in entries.items():
+        nodes = tuple(map(noted.index_of, entry["nodes"]))
+        every = noted.asked_of.get(name, ())
+        found = [said for said in every if said.kind == "new" and nodes and said.best == nodes]
+        taken[name] = (found[-1 if together else 0] if found else None), together
     turns = {name: said.turn for name, (said, _) in taken.items() if said is not None}
     decisions = []
     for one in request.wanted:
@@ -146,3 +156,226 @@ def _mirrored(request: AllocateSecondary, noted: Recorder) -> Decision:
     ]
     decision.reason = "" if answer else "no node can be the secondary"
     return decision
+
+
+class Decided(NamedTuple):
+    """The result for an instance that was to move, and the response of the deciding group."""
+
+    instance: Instance
+    outcome: MoveResult
+    said: Asked | None
+
+
+class Moves:
+    """The decisions about the instances of a request that moves some.
+
+    Attributes
+    ----------
+    names:
+        The instances with a decision, in the order of the response.
+    """
+
+    def __init__(self, request: Request, noted: Recorder, response: Json) -> None:
+        self._request = request
+        self._noted = noted
+        self._cluster = noted.context.cluster
+        self._entries = entries_of(response)
+        self._together = chosen_together(response)
+        self._first: dict[str, Decided] = {}
+        self._then: dict[str, Decided] = {}
+        for instance, outcome in noted.outcomes:
+            known = self._then if instance.name in self._first else self._first
+            said = noted.said_of(instance, outcome, self._together)
+            known[instance.name] = Decided(instance, outcome, said)
+        self.names = [name for name in self._entries if name in self._first]
+
+    def decision(self, name: str) -> Decision:
+        """Return the decision on the instance called `name`."""
+        done, entry = self._first[name], self._entries[name]
+        request, rejected = self._request, done.outcome.best is None
+        targets = request.target_groups(self._cluster)
+        found = self._decision(done) if targets is None else self._to_a_group(done, targets)
+        found.notes += self._notes(done)
+        if rejected and request.may_leave_group(done.instance):
+            self._elsewhere(found, done)
+        if rejected and request.all_or_nothing:
+            found.notes.append(
+                "The whole request fails with it: the protocol knows no partial answer."
+            )
+        if not entry["nodes"] and "reason" in entry and done.outcome.best is not None:
+            found.answer, found.steps, found.reason = None, [], entry["reason"]
+        return found
+
+    def rejected(self, instance: Instance, reason: str) -> Decision:
+        """Return the decision on an instance that cannot be moved, whatever its nodes allow."""
+        decision = Decision(instance.name, subject(instance), None, [], reason=reason)
+        decision.present = self._cluster.node_names(instance.nodes)
+        decision.notes += unmovable_notes(self._cluster, instance)
+        return decision
+
+    def _notes(self, done: Decided) -> list[str]:
+        """Return notes on the limits that were enforced, and on the instances moved before."""
+        cluster, context = self._cluster, self._noted.context
+        instance, best = done.instance, done.outcome.best
+        found = []
+        if instance.kind.relocatable:
+            group = done.said.group if done.said else cluster.group_of(instance)
+            found += limit_notes(cluster, context.settings_of(group), instance)
+        if instance.kind.relocatable and not self._request.considers_other_groups:
+            found += scope_note(cluster, instance)
+        every = list(self._first)
+        before = every[: every.index(instance.name)]
+        found += order_note([name for name in before if self._first[name].outcome.best])
+        return found + ([TOGETHER] if self._together and best is not None else [])
+
+    def _decision(self, done: Decided) -> Decision:
+        """Return a move, or why there is none, from the response of one group."""
+        instance, outcome, best = done.instance, done.outcome, done.outcome.best
+        if not (instance.kind.relocatable and (done.said or outcome.best is None)):
+            return self.rejected(instance, outcome.message)
+        report = self._report(done)
+        if report is None:
+            return self.rejected(instance, outcome.message)
+        answer = report.placements[0] if best else None
+        decision = Decision(instance.name, subject(instance), answer, [report])
+        decision.present = self._cluster.node_names(instance.nodes)
+        decision.reason = "" if best else outcome.message
+        if best is not None:
+            decision.steps = _step_reports(self._noted.context, instance, best.steps)
+            decision.notes += wish_notes(outcome.scored[0].extra)
+        return decision
+
+    def _report(self, done: Decided) -> GroupReport | None:
+        """Return the report of the group; None if no nodes were queried."""
+        said, outcome = done.said, done.outcome
+        if said is None:
+            return self._not_asked(done)
+        if said.kind == "exchange" and outcome.best is None:
+            if not said.report.failures:  # they can; the step after that finds no node
+                return self._not_asked(done)
+            (reason,) = said.report.failures
+            if outcome.message != reason:  # the primary is offline, so a failover comes first
+                report = said.report
+                old, mirror = self._cluster.node_names(said.instance.nodes)
+                roles = (role for node in report.nodes for role in node.roles)
+                first = next(rejection for role in roles for rejection in role.rejections)
+                report.obstacle = (
+                    f"{old} is not online, so the instance must first fail over to {mirror}, "
+                    f"which cannot take it: {first.wording}"
+                )
+                report.nodes, report.closest = [], ""
+        return said.report
+
+    def _not_asked(self, done: Decided) -> GroupReport | None:
+        """Return the report of a group without queried nodes; None if that needs no report."""
+        instance, outcome = done.instance, done.outcome
+        if not outcome.message.startswith("Can't find any good node"):
+            return None
+        group = self._cluster.group_of(instance)
+        report = GroupReport(group.name, group.uuid, group.alloc_policy)
+        report.failures = outcome.failures
+        left = self._noted.left
+        for index, name in zip(group.nodes, self._cluster.node_names(group.nodes)):
+            why = exclusions(self._cluster.nodes[index], None)
+            why += [LEFT] if index in left else []
+            if not why and index in instance.nodes:
+                why = ["holds it now"]
+            report.nodes.append(NodeReport(name, why))
+        if outcome.failures or not all(node.excluded for node in report.nodes):
+            report.obstacle, report.nodes = outcome.message, []
+        return report
+
+    def _to_a_group(self, done: Decided, groups: Sequence[Group]) -> Decision:
+        """Return the decision to move to the best of `groups`, which is chosen first."""
+        instance = done.instance
+        if not instance.kind.relocatable:
+            return self.rejected(instance, done.outcome.message)
+        cluster = self._cluster
+        present = {cluster.group_of(one).uuid for one in self._request.existing(cluster)}
+        targets = [group.uuid for group in groups]
+        left_out = {group.uuid: "it is none of the target groups" for group in cluster.groups}
+        left_out |= dict.fromkeys(present, "instances of the request are in it")
+        left_out |= dict.fromkeys(targets, "it has no nodes")
+        choice = self._choice(instance, left_out)
+        if done.said is None or choice.answer is None:
+            why = "no group can take it" if targets else "no group is left to move to"
+            decision = self.rejected(instance, why)
+        else:
+            decision = self._decision(done)
+        decision.choice = choice
+        return decision
+
+    def _choice(self, instance: Instance, left_out: dict[str, str]) -> Decision:
+        """Return the choice of the group: the comparison of most groups."""
+        settings = self._noted.context.settings
+        notes = [CHOSEN_AS_NEW, *option_notes(settings)]
+        choices = self._noted.choices.get(instance.name, ())
+        if not choices:
+            return nowhere(self._cluster, instance, notes, left_out)
+        most = max(len(choice.said) for choice in choices)
+        widest = [choice for choice in choices if len(choice.said) == most]
+        return choice_of(self._cluster, widest[0], notes, left_out)
+
+    def _elsewhere(self, decision: Decision, done: Decided) -> None:
+        """Add the offers of the other groups for an instance that its own group cannot host."""
+        cluster, context, instance = self._cluster, self._noted.context, done.instance
+        local = cluster.group_of(instance)
+        others = [group for group in cluster.groups if group is not local and group.nodes]
+        if not instance.kind.relocatable or not others:
+            return
+        if not context.settings.behaviour.tries_other_groups:
+            decision.notes.append("With --compat hail other groups are not asked.")
+            return
+        if not self._noted.choices.get(instance.name):
+            decision.notes.append("Other groups were not asked: time was up.")
+            return
+        left_out = {local.uuid: "its own group, which cannot take it"}
+        then = self._then.get(instance.name)
+        choice = self._choice(instance, left_out)
+        offer = self._decision(then) if then else self.rejected(instance, "no group can take it")
+        offer.choice = choice
+        decision.elsewhere = offer
+        if then is None or offer.answer is None:
+            decision.notes.append("No other group can take it, either.")
+        elif context.settings_of(local).inter_group != "yes":
+            decision.notes.append(
+                f"Group {offer.answer.group} could take it on {offer.answer.where}; "
+                "--inter-group=yes would move it there."
+            )
+        else:
+            decision.notes.append(
+                "Its own group cannot take it; --inter-group=yes lets another do so."
+            )
+            decision.answer, decision.steps, decision.reason = offer.answer, offer.steps, ""
+
+
+WORDS = {
+    "OP_INSTANCE_REPLACE_DISKS": "mirror to {} instead",
+    "OP_INSTANCE_MIGRATE": "migrate to {}",
+    "OP_INSTANCE_FAILOVER": "fail over to {}",
+}
+"""Opcode of a step -> the step in words."""
+
+
+def _step_reports(
+    context: Context, instance: Instance, steps: Sequence[ElementaryMove]
+) -> list[StepReport]:
+    """Return the steps of a move in words.
+
+    If its primary node is offline, an instance fails over, even if the opcode is a migration.
+    """
+    places = [instance.nodes]
+    for step in steps:
+        places.append(places_after(places[-1], [step]))
+    opcodes = job(context.cluster, instance, steps, context.settings.behaviour.migrates_stopped)
+    names = context.cluster.node_names([target for _, target in steps])
+    words = [
+        "OP_INSTANCE_FAILOVER"
+        if opcode["OP_ID"] == "OP_INSTANCE_MIGRATE" and context.cluster.nodes[place[0]].offline
+        else opcode["OP_ID"]
+        for place, opcode in zip(places, opcodes)
+    ]
+    return [
+        StepReport(kind, name, WORDS[word].format(name))
+        for (kind, _), name, word in zip(steps, names, words)
+    ]

@@ -9,14 +9,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from iallocator.aliases import Json
-from iallocator.explain.contributions import difference_document
-from iallocator.explain.facts import GroupReport, Placed
-from iallocator.explain.rows import node_rows
+from iallocator.constraints.table import FAILURE_SAFETY
+from iallocator.explain.facts import DECIMALS, PENALTY, GroupReport, NodeReport, Placed, Term
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-__all__ = ["Decision", "Explanation", "StepReport"]
+    from iallocator.explain.facts import Unsurvived
+
+__all__ = [
+    "ANSWER", "NOT_ASKED", "POSSIBLE", "REJECTED", "RESULTS", "Decision", "Difference",
+    "Explanation", "NodeRow", "StepReport", "differences", "failure_words", "node_rows",
+    "sorted_rows",
+]  # fmt: skip
+
+ANSWER, POSSIBLE, REJECTED, NOT_ASKED = "answer", "possible", "refused", "not asked"
+
+RESULTS = (ANSWER, POSSIBLE, REJECTED, NOT_ASKED)
+"""The results of nodes, in the order in which they are shown."""
 
 
 class StepReport(NamedTuple):
@@ -172,6 +182,176 @@ def _group_document(group: GroupReport, answer: Placed | None, instance: str, sc
         ]
         found["refused_by_strategy"] = group.rejected_by_strategy
     return found
+
+
+class NodeRow:
+    """A node in a table: its result, and the score of its best placement.
+
+    `score` is None where the score did not count; `penalty` is what violated soft constraints add.
+    """
+
+    __slots__ = (
+        "_chosen", "_group", "_instance", "_standing", "node", "penalty", "result", "score",
+    )  # fmt: skip
+
+    def __init__(
+        self, group: GroupReport, node: NodeReport, chosen: Sequence[str], instance: str
+    ) -> None:
+        self.node = node
+        self._group = group
+        self._chosen = chosen
+        self._instance = instance
+        self._standing = standing = group.standings.get(node.name)
+        self.score: float | None = None
+        self.penalty = 0.0
+        if standing is not None and not (standing.lost or node.excluded):
+            self.score, self.penalty = standing.score, standing.penalty
+        if node.excluded:
+            self.result = NOT_ASKED
+        elif standing is None:
+            self.result = POSSIBLE if node.possible else REJECTED
+        elif standing.lost:
+            self.result = REJECTED
+        else:
+            self.result = ANSWER if node.name in chosen else POSSIBLE
+
+    @property
+    def name(self) -> str:
+        """The name of the node."""
+        return self.node.name
+
+    @property
+    def why(self) -> list[str]:
+        """The reasons for the result, the most important one first; made when it is read."""
+        group, node, standing = self._group, self.node, self._standing
+        if node.excluded:
+            return [", ".join(node.excluded)]
+        if self.result == ANSWER and len(self._chosen) > 1:
+            return [("as primary", "as secondary")[self._chosen.index(node.name)]]
+        rejected = [text for role in node.roles for text in role.reasons]
+        if node.name in group.rejected_by_strategy:
+            rejected.append(f"FailStrategy: {group.rejected_by_strategy[node.name]}")
+        if standing is None:
+            return ["by its limits", *rejected] if node.possible else rejected
+        if standing.lost:
+            lost = (o for o in group.unsurvived if node.name in o.nodes)
+            first = next((failure_words(one, self._instance) for one in lost), None)
+            return [*rejected, first or f"{FAILURE_SAFETY.reason}: {FAILURE_SAFETY.about}"]
+        told = standing.words(node.name)
+        return [told] if self.result == ANSWER else [told, *rejected]
+
+    def document(self) -> Json:
+        """Return the row as JSON."""
+        node = self.node
+        found: Json = {
+            "name": node.name,
+            "excluded": node.excluded,
+            "roles": [role.document for role in node.roles],
+            "verdict": self.result,
+            "why": self.why,
+        }
+        if self.score is not None:
+            found["score"] = round(self.score, 10)
+        if self.penalty:
+            found["penalty"] = self.penalty
+        return found
+
+
+def node_rows(group: GroupReport, answer: Placed | None, instance: str) -> list[NodeRow]:
+    """Return a row for each reported node of `group`, in the order of the group."""
+    chosen = answer.nodes if answer is not None and answer in group.placements else []
+    return [NodeRow(group, node, chosen, instance) for node in group.nodes]
+
+
+def sorted_rows(group: GroupReport, answer: Placed | None, instance: str) -> list[NodeRow]:
+    """Return the rows by result and rank: first the nodes that can host `instance`."""
+    place = {name: k for k, (name, _) in enumerate(group.ranking)}
+    last = len(place)
+
+    def standing(row: NodeRow) -> tuple[int, float, int]:
+        score = (row.score or 0.0) + row.penalty
+        return RESULTS.index(row.result), score, place.get(row.name, last)
+
+    return sorted(node_rows(group, answer, instance), key=standing)
+
+
+def failure_words(rejected: Unsurvived, instance: str) -> str:
+    """Return the failure for which N+1 rejects a placement, in words."""
+    lost = f"{rejected.instance} ({rejected.memory} MiB memory)"
+    if rejected.instance == instance:
+        lost = "the instance itself"
+    already = ""
+    if rejected.already:
+        already = "; so it is without the new instance, too (--n1 no-new would not count it)"
+    where = f" on {'/'.join(rejected.nodes)}" if len(rejected.nodes) > 1 else ""
+    return (
+        f"FailN1{where}: if {rejected.failing} failed, {lost} could not be restarted: "
+        f"{rejected.why}{already}"
+    )
+
+
+class Difference(NamedTuple):
+    """One statistic in two placements."""
+
+    mine: Term
+    other: Term
+
+    @property
+    def amount(self) -> float:
+        """Return by how much the term favours this placement over the other, in units of score."""
+        return self.other.contribution_after - self.mine.contribution_after
+
+    @property
+    def nothing(self) -> bool:
+        """True if the statistic is 0 before and in both placements."""
+        shown = (self.mine.before, self.mine.after, self.other.after)
+        return not any(round(value, DECIMALS) for value in shown)
+
+
+def differences(mine: Placed, other: Placed) -> list[Difference]:
+    """Return all statistics, those with the largest difference first."""
+    terms = [(a, b) for a, b in zip(mine.terms, other.terms) if PENALTY not in (a.name, b.name)]
+    if mine.penalty or other.penalty:  # a group without violations has no such term
+        before = next((t.before for t in (*mine.terms, *other.terms) if t.name == PENALTY), 0.0)
+        both = [Term(PENALTY, 1.0, before, place.penalty) for place in (mine, other)]
+        terms.append((both[0], both[1]))
+
+    def weight(difference: Difference) -> tuple[float, float]:
+        """Return a key: large differences first, then the statistics that changed most."""
+        mine = difference.mine
+        moved = abs(mine.contribution_after - mine.contribution_before)
+        return -round(abs(difference.amount), DECIMALS), -round(moved, DECIMALS)
+
+    return sorted((Difference(a, b) for a, b in terms), key=weight)
+
+
+def difference_document(mine: Placed, other: Placed, label: str) -> Json:
+    """Return the comparison of two placements as JSON, without statistics that are 0 in both."""
+    found = differences(mine, other)
+    return {
+        "with": label,
+        "group": other.group,
+        "nodes": other.nodes,
+        "score": round(other.score, DECIMALS),
+        **({"penalty": other.penalty} if other.penalty else {}),
+        "difference": round(other.total - mine.total, DECIMALS),
+        "statistics": [
+            {
+                "name": one.mine.name,
+                "weight": one.mine.weight,
+                "before": round(one.mine.before, DECIMALS),
+                "answer": round(one.mine.after, DECIMALS),
+                "other": round(one.other.after, DECIMALS),
+                "contribution_before": round(one.mine.contribution_before, DECIMALS),
+                "contribution_answer": round(one.mine.contribution_after, DECIMALS),
+                "contribution_other": round(one.other.contribution_after, DECIMALS),
+                "difference": round(one.amount, DECIMALS),
+            }
+            for one in found
+            if not one.nothing
+        ],
+        "zero": sorted(one.mine.name for one in found if one.nothing),
+    }
 
 
 class Explanation:

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
     from iallocator.n1 import Rules
-    from iallocator.n1.simulation import UnrestartedInstance
     from iallocator.scoring.candidates import Candidates
 
 __all__ = ["RecordingN1Check"]
@@ -130,30 +129,18 @@ class RecordingN1Check(FailureTolerance):
         self, instance: Instance, scored: Sequence[tuple[float, Nodes]]
     ) -> list[Unsurvived]:
         """Return the failures for which placements were rejected, with their scores."""
-        found = [self._unsurvived(instance, value, nodes) for value, nodes in scored]
-        return [one for one in found if one is not None]
-
-    def _unsurvived(
-        self, instance: Instance, score: float, nodes: tuple[int, ...]
-    ) -> Unsurvived | None:
-        stranded = self.obstacle(self._move(instance, nodes))
-        if stranded is None:
-            return None
-        return Unsurvived(
-            self._cluster.node_names(nodes),
-            score,
-            " and ".join(self._cluster.node_names(stranded.failure)),
-            stranded.instance.name,
-            stranded.instance.memory,
-            stranded.why,
-            self._lost_already(stranded),
-        )
-
-    def _lost_already(self, stranded: UnrestartedInstance) -> bool:
-        """Return whether the same instance cannot be restarted in the present state."""
-        name = stranded.instance.name
-        try:
-            lost = self.all_unrestarted(stranded.failure)
-            return any(one.instance.name == name for one in lost)
-        except UndecidedError:
-            return False
+        found = []
+        for score, nodes in scored:
+            stranded = self.obstacle(self._move(instance, nodes))
+            if stranded is None:
+                continue
+            name = stranded.instance.name
+            try:  # whether the same instance cannot be restarted in the present state
+                lost = self.all_unrestarted(stranded.failure)
+                already = any(one.instance.name == name for one in lost)
+            except UndecidedError:
+                already = False
+            failing = " and ".join(self._cluster.node_names(stranded.failure))
+            placed, memory = self._cluster.node_names(nodes), stranded.instance.memory
+            found.append(Unsurvived(placed, score, failing, name, memory, stranded.why, already))
+        return found

@@ -12,9 +12,15 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from iallocator.deadline import SIMULATIONS, check
-from iallocator.explain.asked import MANY, Asked, Choice, best_of_nodes
-from iallocator.explain.contributions import Contributions, standing
-from iallocator.explain.facts import GroupReport, Placed, Term
+from iallocator.explain.asked import (
+    MANY,
+    Asked,
+    Choice,
+    Contributions,
+    best_of_nodes,
+    standing,
+)
+from iallocator.explain.facts import Placed, Term
 from iallocator.explain.n1 import RecordingN1Check
 from iallocator.explain.survey import Survey
 from iallocator.model.state import derived
@@ -133,8 +139,12 @@ class Recorder:
         if lasting:
             nodes = {*said.group.nodes, *query.present}
             known = self._nodes.known(state, self.context.kernels, nodes)
+        # Nodes that are not queried again keep the previous report of the group
+        before_said = reversed(self.asked_of[instance.name][:-1])
+        earlier = (o for o in before_said if o.group is said.group and o.kind == said.kind)
+        previous = next((one.report for one in earlier), None)
         survey = said.survey = said.report.survey = Survey(
-            self.context, evaluator, query, known, self.left, self._earlier(said)
+            self.context, evaluator, query, known, self.left, previous
         )
         if not lasting:
             survey.settle()
@@ -330,13 +340,6 @@ class Recorder:
         said = Asked(self._next(), query, evaluator.group)
         self.asked_of.setdefault(query.instance.name, []).append(said)
         return said
-
-    def _earlier(self, said: Asked) -> GroupReport | None:
-        """Return the previous report of the group; nodes that are not queried again keep it."""
-        for one in reversed(self.asked_of[said.instance.name][:-1]):
-            if one.group is said.group and one.kind == said.kind:
-                return one.report
-        return None
 
     def _before(self, instance: Instance, scope: Sequence[int]) -> list[Term]:
         """Return the statistics before the placement, with the instance on its initial nodes."""

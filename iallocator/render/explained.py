@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from iallocator.explain.contributions import differences
-from iallocator.explain.facts import PENALTY
-from iallocator.explain.rows import (
+from iallocator.explain.explanation import (
     ANSWER,
     NOT_ASKED,
     POSSIBLE,
     RESULTS,
+    differences,
     failure_words,
     sorted_rows,
 )
+from iallocator.explain.facts import PENALTY
 from iallocator.names import domain_of
 from iallocator.render.plan import tell_transition
 from iallocator.render.table import Column, Table, numeric
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from iallocator.aliases import Json
-    from iallocator.explain.contributions import Difference
-    from iallocator.explain.explanation import Decision, Explanation
+    from iallocator.explain.explanation import Decision, Difference, Explanation
     from iallocator.explain.facts import GroupReport, Placed
     from iallocator.render.table import Page
 

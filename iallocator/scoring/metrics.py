@@ -350,10 +350,12 @@ def terms(
     totals: Totals,
     changes: Iterable[Change],
     sqrt: Callable[[Quantity], Quantity],
+    spread: Callable[[Quantity, Quantity, Quantity], Quantity] = spread,
 ) -> list[Quantity]:
     """Return the weighted terms of the score after `changes`, one for each statistic.
 
-    Cost: constant per candidate.  Their sum is the score; lower is better.
+    `spread` computes a variance.  Cost: constant per candidate.  The sum of the terms is the score;
+    lower is better.
     """
     result: list[Quantity] = []
     collected = list(changes)

@@ -11,9 +11,8 @@ import pytest
 from iallocator import deadline
 from iallocator.cli import answer
 from iallocator.commands.other_options import Explain as Settings
-from iallocator.explain.contributions import differences
 from iallocator.explain.explain import explain
-from iallocator.explain.explanation import Decision, Explanation
+from iallocator.explain.explanation import Decision, Explanation, differences
 from iallocator.explain.facts import PENALTY, GroupReport
 from iallocator.explain.survey import Survey, counted
 from iallocator.options.parser import parse
