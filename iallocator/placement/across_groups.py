@@ -1,4 +1,4 @@
-"""Where an instance could go in several groups at once, the best place first.
+"""Rank the places of an instance in several groups at once, the best place first.
 
 The kernel over all nodes is kept from one instance to the next: only the nodes that have
 changed are looked at again.
@@ -30,23 +30,23 @@ if TYPE_CHECKING:
 __all__ = ["TWINS", "AcrossGroups"]
 
 FRESH = 63
-"""How often a kernel is renewed until a new one is made: sums that are carried on lose digits."""
+"""Renewals of a kernel until a new one is made: sums that are kept for long lose digits."""
 
 MANY = 20_000
-"""Pairs of nodes from which on only those of promising primaries are scored first."""
+"""With more pairs of nodes, the pairs of promising primaries are scored first."""
 
 PROMISING = 3
-"""In so many groups, so many primaries."""
+"""The number of groups with promising primaries, and of such primaries in each of them."""
 
 TWINS = 16
-"""So many equal instances may be placed by one ranking."""
+"""The most equal instances that are placed by one ranking."""
 
 
 class AcrossGroups:
-    """Places in all groups, for instances that exist, on the state of `context` as it is.
+    """Ranks places in all groups, for instances that exist, on the present state of `context`.
 
-    An evaluator is of one group; where all groups have the same settings and the score
-    decides, this scores the nodes of all of them in one pass.
+    An evaluator belongs to one group. If all groups have the same settings and the score decides,
+    one pass scores the nodes of all groups.
 
     ``twins``: whether several instances are to be placed by one ranking.
     """
@@ -65,7 +65,7 @@ class AcrossGroups:
         self._closed: dict[tuple[object, ...], frozenset[int]] = {}
 
     def ranked(self, instance: Instance, groups: Sequence[Group]) -> Iterator[tuple[Group, Nodes]]:
-        """Placements, the best first; those of a group that was tried with success come no more."""
+        """Yield placements, the best first, with their groups."""
         open_groups = self.open(instance, groups)
         if not self.context.plain:
             yield from self._by_offers(instance, open_groups)
@@ -85,7 +85,7 @@ class AcrossGroups:
     def _by_offers(
         self, instance: Instance, groups: Sequence[Group]
     ) -> Iterator[tuple[Group, Nodes]]:
-        """By offers of the groups: with strategies and bonds; then whatever else there is."""
+        """Yield placements by the offers of groups, with strategies; then all others."""
         context = self.context
         by_uuid = {group.uuid: group for group in groups}
         offers = collect_offers(context, AllocationRequest(instance, groups, new=False)).usable
@@ -100,7 +100,7 @@ class AcrossGroups:
             yield from ((group, nodes) for nodes in ranked if nodes not in first)
 
     def in_group(self, instance: Instance, group: Group) -> Candidates:
-        """The placements in one group that the limits of its nodes allow, bonds counted."""
+        """Return the placements in one group that limits and affinity allow, with penalties."""
         context = self.context
         evaluator = context.evaluator(group)
         nodes = evaluator.online_nodes(context.settings.restrict_allocation_to)
@@ -127,7 +127,7 @@ class AcrossGroups:
         yield from _by_group(pending, nodes)
 
     def _pairs(self, instance: Instance, groups: Sequence[Group]) -> Ranked:
-        """Pairs of nodes; where there are very many, first those of promising primaries."""
+        """Yield pairs of nodes; of very many, first those of promising primaries."""
         context, kernel = self.context, self.kernel
         limits, mirrors = self._limits.primary, self._limits.secondary
         members = {group.index: self._online(instance, [group]) for group in groups}
@@ -160,7 +160,7 @@ class AcrossGroups:
         yield from self._level(merge(*every_pair, key=lambda one: one[0]))
 
     def open(self, instance: Instance, groups: Sequence[Group]) -> list[Group]:
-        """Those of `groups` that may take `instance` as far as the group matters."""
+        """Return those of `groups` that are not closed to `instance` as a whole."""
         shape = instance.shape
         closed = self._closed.get(shape)
         if closed is None:
@@ -170,7 +170,7 @@ class AcrossGroups:
         return [group for group in groups if group.index not in closed]
 
     def closed(self, instance: Instance, group: Group) -> str:
-        """Why the whole group is out; or ""."""
+        """Return why the whole group is closed to `instance`; "" if it is not."""
         context = self.context
         if group.alloc_policy == "unallocable":
             return f"group {group.name} is unallocable"
@@ -186,7 +186,7 @@ class AcrossGroups:
         return f"group {group.name} does not {lacking}" if lacking else ""
 
     def _online(self, instance: Instance, groups: Sequence[Group]) -> list[int]:
-        """The online nodes of `groups`, in the order in which ties are broken."""
+        """Return the online nodes of `groups`, in the order in which ties are broken."""
         reach = self.context.cluster.reach(instance)
         key = (reach, *(group.index for group in groups))
         found = self._nodes.get(key)
@@ -200,7 +200,7 @@ class AcrossGroups:
         return found
 
     def reachable(self, instance: Instance, groups: Sequence[Group]) -> frozenset[int]:
-        """The nodes of `groups` that may take `instance`, whatever they have left."""
+        """Return the nodes of `groups` open to `instance`, whatever free capacity they have."""
         source = self.context.state.where.get(instance.name, instance.nodes)[0]
         needed = self.context.cluster.nodes[source].migration
         key = instance.shape, needed, *(group.index for group in groups)
@@ -226,12 +226,12 @@ class AcrossGroups:
 
     @property
     def _limits(self) -> LimitPolicy:
-        """Those of a new instance; asked only where all groups have the same settings."""
+        """Return the policy for a new instance; all groups must have the same settings."""
         return self.context.limit_policies(self.context.settings).new
 
     @property
     def kernel(self) -> Kernel:
-        """Scores over all nodes, as the state is now."""
+        """Return the kernel that scores all nodes on the present state."""
         if self._kernel is None or self._kernel.renewals >= FRESH:
             self._kernel = self.context.kernel(self.context.all_nodes())
         else:

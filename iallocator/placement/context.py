@@ -1,4 +1,4 @@
-"""Everything a handler works with: the cluster as read, its state, and the settings."""
+"""The context of one request: the initial cluster, its present state, and the settings."""
 
 from __future__ import annotations
 
@@ -153,9 +153,9 @@ class Context:
         return with_penalties(self.bonds, instance, candidates)
 
     def tag_findings(self, instances: Sequence[Instance]) -> list[str]:
-        """What is the matter with the tags that an answer about `instances` depends on.
+        """Return the problems of the tags that an answer about `instances` depends on.
 
-        With placement keys, which customers set, only of those instances' own.
+        With placement keys, which customers set, only the tags of `instances` are checked.
         """
         settings = self.settings
         if not settings.behaviour.knows_affinity:
@@ -237,7 +237,7 @@ class Context:
         )
 
     def kernel(self, scope: Sequence[int]) -> Kernel:
-        """Scores over `scope`, as the state is now."""
+        """Return a kernel that scores the nodes of `scope` on the present state."""
         return self.kernels.make(self.state, scope)
 
     def tolerance(self, scope: Sequence[int], rules: Rules | None = None) -> FailureTolerance:
@@ -266,7 +266,7 @@ class Context:
         return failures
 
     def all_nodes(self) -> range:
-        """Every node of the document; always the same object."""
+        """Return every node of the document; all calls return one object."""
         return self._all_nodes
 
 

@@ -1,4 +1,4 @@
-"""Which group takes a new instance: every group's offer, and their rank."""
+"""Collect what each group offers for a new instance, and rank the offers."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def collect_offers(context: Context, allocation: AllocationRequest) -> RankedGro
 def _order_of_best(
     context: Context, allocation: AllocationRequest, offers: Sequence[GroupSolution]
 ) -> Callable[[Sequence[GroupSolution]], NodeRanking] | None:
-    """How to compare the best nodes of groups, where a strategy that ranks nodes does so."""
+    """Return how a strategy that ranks nodes compares the best nodes of groups, or None."""
     names = {offer.ranked_by for offer in offers if offer.placements}
     if names <= {"score", "lost-allocations"} or len(names) > 1:
         return None
@@ -64,7 +64,7 @@ def _order_of_best(
 
 
 def ranked_by_losses(context: Context, allocation: AllocationRequest) -> list[Group]:
-    """The groups where lost allocations decide: those with exclusive storage throughout.
+    """Return the groups where lost allocations decide: all their nodes have exclusive storage.
 
     hail does so only if all groups that may be used are of that kind.
     """
@@ -84,7 +84,7 @@ def offer_of(
     by_losses: bool = False,
     only: Sequence[int] = (),
 ) -> GroupSolution:
-    """What a group offers, ranked by score or by lost allocations; on `only` these nodes."""
+    """Return the offer of a group, by score or by lost allocations; `only`: on these nodes."""
     instance, group = allocation.instance, evaluator.group
     offer = GroupSolution(group.name, group.uuid, group.alloc_policy)
     nodes = evaluator.online_nodes(allocation.allowed)
@@ -123,7 +123,7 @@ def offer_of(
 def fill_offer(
     offer: GroupSolution, context: Context, evaluator: Evaluator, found: GroupPlacements
 ) -> None:
-    """Write down in `offer` what was `found`: which placements, by what, what was rejected."""
+    """Record in `offer` the placements that were `found`, their ranks, and the rejections."""
     names, settings = context.cluster.node_names, evaluator.settings
     offer.placements = [(found.score(placed), names(placed[1])) for placed in found.best]
     offer.penalties = [found.penalty(placed) for placed in found.best]
@@ -142,7 +142,7 @@ def may_offer(context: Context, allocation: AllocationRequest, group: Group, nod
 
 
 def _obstacle(context: Context, allocation: AllocationRequest, group: Group, nodes: int) -> str:
-    """Why the whole group is out, or ""."""
+    """Return why the whole group is closed to the instance; "" if it is not."""
     obstacle = group_obstacle(context.cluster, group, allocation.instance, named=True)
     if obstacle:
         return obstacle
@@ -157,9 +157,9 @@ def _obstacle(context: Context, allocation: AllocationRequest, group: Group, nod
 
 
 def shown(key: Any) -> str:
-    """A score, or lost allocations, in the words of the ``info`` line.
+    """Return a score, or lost allocations, in the words of the ``info`` line.
 
-    "" for the position in the order of a strategy.
+    The result is "" for the position in the order of a strategy.
     """
     if isinstance(key, float):
         return f"{key:.8f}"

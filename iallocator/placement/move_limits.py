@@ -1,7 +1,7 @@
-"""The limits of nodes, and migration tags, for one instance that comes to other nodes.
+"""Check the limits of nodes, and migration tags, for one instance that moves to other nodes.
 
-MoveChecks are made of this, and planners ask it that have evaluators for no group: their
-nodes may be about to be powered down, or their moves in the middle of a way.
+`iallocator.placement.move_check` uses it. So do planners without an evaluator of a group: their
+nodes are about to be powered down, or they check a single step of a move.
 """
 
 from __future__ import annotations
@@ -104,12 +104,12 @@ class KnownAnswers:
 
 
 def _most(one: Sequence[float], other: Sequence[float]) -> tuple[float, ...]:
-    """The larger amount of each column, whatever its sign."""
+    """Return the larger amount of each column, whatever its sign."""
     return tuple(max(a, b, key=abs) for a, b in zip(one, other))
 
 
 class MoveLimits:
-    """What `state`, as it is when asked, has left for moves by `limit_policies`.
+    """Checks of the limits of nodes on the present `state`, for moves by `limit_policies`.
 
     The instance is off the state.  `fixed` holds the capacities of every node; scores, where
     they are asked for, run over `scope`.
@@ -145,7 +145,7 @@ class MoveLimits:
     def rejection(
         self, instance: Instance, before: Nodes, after: Nodes, primary: bool, mirror: bool
     ) -> Rejection | None:
-        """The first limit that fails on the nodes `after`; `primary`, `mirror`: those are new.
+        """Return the first limit that fails on `after`; `primary`, `mirror`: these roles are new.
 
         A mirror that stays keeps memory for the new primary.  `before` is () for an instance
         that is nowhere.
@@ -158,7 +158,7 @@ class MoveLimits:
     def primary_rejections(
         self, instance: Instance, before: Nodes, nodes: Sequence[int]
     ) -> dict[int, Rejection]:
-        """The first limit that fails on each of `nodes` as the primary, where one does.
+        """Return the first limit that fails on each of `nodes` as the primary, if one does.
 
         What a node said to an instance of the same shape holds until the node changes.
         """
@@ -207,7 +207,7 @@ class MoveLimits:
         return known.rejections(instance, primary, nodes)
 
     def _asking(self, checks: tuple[Check, ...]) -> Ask:
-        """How a node is asked for a place by `checks`, as it is then."""
+        """Return the function that tests `checks` on a node, in its state at that time."""
 
         def ask(instance: Instance, primary: int, index: int) -> Rejection | None:
             kernel = self._kernel
@@ -222,7 +222,7 @@ class MoveLimits:
     def _failing(
         self, instance: Instance, before: Nodes, after: Nodes, primary: bool, mirror: bool
     ) -> tuple[int, Failing] | None:
-        """The node that fails a limit, and which limit."""
+        """Return the node that fails a limit, and the limit."""
         kernel, found, index = self._kernel, None, after[0]
         if primary:
             checks = self._primary_checks(instance, before)
@@ -252,12 +252,12 @@ class MoveLimits:
         return [index for _, (index,) in found.row(0)]
 
     def _primary_checks(self, instance: Instance, before: Nodes) -> tuple[Check, ...]:
-        """What is tested on the new primary of a move or of a new instance."""
+        """Return the checks of the new primary of a move or of a new instance."""
         limit_policy = self._limit_policy_off(before[0]) if before else self._limit_policies.new
         return checks_for(PRIMARY, instance, limit_policy.primary)
 
     def _mirror_checks(self, instance: Instance, before: Nodes, after: Nodes) -> tuple[Check, ...]:
-        """What is tested on the new secondary of a move or of a new instance."""
+        """Return the checks of the new secondary of a move or of a new instance."""
         if after[1] in before[:1]:
             return self._limit_policies.old_primary_checks(
                 instance, self._state.cluster.nodes[after[1]]
@@ -270,14 +270,17 @@ class MoveLimits:
 
     @property
     def _kernel(self) -> ScalarKernel:
-        """The kernel, which reads each node as it is now; it is made when it is first needed."""
+        """Return the kernel, which reads the present state; it is made when it is first needed."""
         if self._made is None:
             self._made = ScalarKernel(self._state, self._scope, self._fixed)
         return self._made
 
 
 def _rejection_of(instance: Instance, index: int, failing: Failing) -> Rejection:
-    """What is said of a limit that fails on node `index`; at once of pools, which change."""
+    """Return the rejection for a limit that fails on node `index`.
+
+    The words about storage pools are made at once, because the pools change.
+    """
     check, now, then = failing
     text = partial(check.numbers, now, then, instance)
     return Rejection(check.reason, text() if check.access else text, index)

@@ -1,7 +1,7 @@
-"""Moving one instance: every way there is, each step checked, the best kept.
+"""Find the best move of one instance: try each kind of move, and check each step.
 
-All functions look at `context.state` as it is and leave it so; the caller carries
-out what it likes.  The evaluator is that of the group that the instance goes to.
+All functions leave `context.state` unchanged; the caller applies the move that it chooses.  The
+evaluator is that of the group that the instance goes to.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ __all__ = [
 
 
 ASKED = 1_000
-"""Placements that N+1 checks for an instance that moves; no others are offered."""
+"""The most placements that N+1 checks for an instance that moves; no others are offered."""
 
 COMPARED = 100
-"""Of the placements after which failures lose more, so many are compared with each other."""
+"""The most placements after which failures lose more that are compared with each other."""
 
 SHARE = 0.5
 """The share of the work for simulations that one comparison may take; moves that are searched for
@@ -124,7 +124,7 @@ def _unreached(context: Context, instance: Instance, nodes: Sequence[int]) -> Mo
 
 
 def fail_over(context: Context, evaluator: Evaluator, instance: Instance) -> MoveResult:
-    """Exchange the roles of a drbd instance's nodes."""
+    """Return the move that exchanges the roles of the nodes of a drbd instance."""
     state = context.state
     present = state.where[instance.name]
     if len(present) < 2:
@@ -245,7 +245,7 @@ def _outcome(
     instance: Instance,
     steps: Callable[[tuple[int, ...]], list[ElementaryMove]],
 ) -> MoveResult:
-    """The best placements of `instance` in `found`, as moves into the group."""
+    """Return the best placements of `instance` in `found`, as moves into the group."""
     candidates, order = found.candidates, found.order
     outcome = MoveResult(failures=candidates.failures)
     outcome.order = order
@@ -331,6 +331,6 @@ def least_loss(
 
 
 def _violated_soft(context: Context, instance: Instance, nodes: tuple[int, ...]) -> dict[str, Any]:
-    """What the entry of ``solutions`` says of allocations that the place breaks."""
+    """Return the soft constraints that a place violates, for the entry of ``solutions``."""
     broken = context.bonds.broken(instance, nodes[0])
     return {"broken": broken} if broken else {}

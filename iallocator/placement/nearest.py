@@ -256,7 +256,7 @@ class Miss:
 def lost_by_n1(
     cluster: Cluster, check: FailureTolerance, instance: Instance, nodes: Nodes, shown: Shown = str
 ) -> Miss:
-    """What stands in the way of a placement that only global N+1 rejected."""
+    """Return the failure for which global N+1 alone rejects a placement."""
     stranded = check.obstacle(Move(instance, (), nodes))
     if stranded is None:
         return Miss("", 0.0)
@@ -266,7 +266,7 @@ def lost_by_n1(
 
 
 def closest(cluster: Cluster, roles: RolesTested, shown: Shown = str) -> Miss:
-    """What came closest to taking an instance in `roles`."""
+    """Return the candidate in `roles` that is nearest to acceptable, and what it lacks."""
     if roles.breach:
         return Miss(roles.breach, NO_HELP)
     open_to = [index for index in roles.primaries if index not in roles.barred]

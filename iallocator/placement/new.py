@@ -1,4 +1,4 @@
-"""Placing a new instance in one group: shared by every request that allocates."""
+"""Place a new instance in one group; every request that allocates uses it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What comes of asking: places of new instances, ways of moves, and what groups offer."""
+"""The results of a search: places of new instances, moves, and the offers of groups."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = [
 POLICY_RANK = {"preferred": 0, "last_resort": 1, "unallocable": 2}
 
 RELUCTANCE = 1000.0
-"""How much worse than any score a group of the next allocation policy is."""
+"""Added to the score for each allocation policy after the first; more than any score."""
 
 
 class AllocationRequest:
@@ -70,11 +70,11 @@ class AllocationRequest:
         self.allowed = allowed
 
     def reluctance(self, group: Group) -> float:
-        """How much worse than any score it is to use `group`, by its allocation policy."""
+        """Return what the allocation policy of `group` adds to a score; more than any score."""
         return 0.0 if self.named else RELUCTANCE * POLICY_RANK[group.alloc_policy]
 
     def scope(self, all_nodes: Sequence[int]) -> Sequence[int]:
-        """The nodes that statistics run over; `all_nodes` are those of the cluster."""
+        """Return the nodes that statistics run over; `all_nodes` are those of the cluster."""
         return self.groups[0].nodes if self.named else all_nodes
 
 
@@ -161,7 +161,7 @@ class NodeQuery:
 
 
 class GroupSolution:
-    """What one group offers for a new instance.
+    """The offer of one group for a new instance.
 
     Attributes
     ----------
@@ -238,13 +238,13 @@ class GroupSolution:
         self.top: int | None = None
 
     def line(self) -> str:
-        """What the group offers in one clause, with its name."""
+        """Return the offer in one clause, with the name of the group."""
         if self.obstacle:
             return self.obstacle
         return f"Group {self.group} ({self.alloc_policy}): {self.clause()}"
 
     def clause(self) -> str:
-        """What is offered, without the name of the group."""
+        """Return the offer in one clause, without the name of the group."""
         if not self.placements:
             reasons = f", failure reasons: {tally(self.failures)}" if self.failures else ""
             return f"No valid allocation solutions{reasons}"
@@ -256,7 +256,7 @@ class GroupSolution:
         )
 
     def document(self, top: int) -> dict[str, Any]:
-        """The group as an entry of ``solutions``."""
+        """Return the group as an entry of ``solutions``."""
         entry: dict[str, Any] = {
             "group": self.group,
             "group_uuid": self.uuid,
@@ -290,7 +290,7 @@ def tally(failures: dict[str, int]) -> str:
 
 
 class RankedGroups:
-    """What the groups offer, in the order of the groups, and ranked.
+    """The offers of all groups, in the order of the groups, and ranked.
 
     Attributes
     ----------
@@ -330,12 +330,12 @@ class RankedGroups:
 
     @property
     def best(self) -> GroupSolution | None:
-        """The offer to take, if there is one."""
+        """Return the best offer; None if no group has one."""
         return self.usable[0] if self.usable else None
 
 
 def _rank(offer: GroupSolution, alike: bool) -> tuple[int, Any]:
-    """Policy, then score; another rank decides only if all offers go by it."""
+    """Return the rank of an offer: policy, then score, or another rank if all offers have it."""
     if alike and offer.exactly is not None:
         return POLICY_RANK[offer.alloc_policy], offer.exactly
     key = offer.key if alike else offer.placements[0][0]
@@ -400,7 +400,7 @@ class GroupPlacements:
         self.scores = scores
 
     def score(self, placement: Placement) -> float:
-        """The cluster score of a placement, whatever it was ranked by."""
+        """Return the cluster score of a placement, whatever it was ranked by."""
         return float(self.scores[placement[1]] if self.scores else placement[0])
 
     def penalty(self, placement: Placement) -> float:
@@ -415,7 +415,7 @@ class RankedMoves:
     """Candidates in the order of a strategy.
 
     ``scores`` are the cluster scores, empty if the candidates are ranked by those;
-    ``order`` is what a strategy that ranks nodes has to say, else None.
+    ``order`` is the order of a strategy that ranks nodes, else None.
     """
 
     __slots__ = ("candidates", "order", "scores")
@@ -507,5 +507,5 @@ class MoveResult:
 
     @property
     def best(self) -> Move | None:
-        """The best move, if there is one."""
+        """Return the best move; None if there is none."""
         return self.scored[0].move if self.scored else None

@@ -1,4 +1,4 @@
-"""The nodes that a score runs over, with what is known of them as the state is."""
+"""The nodes that a score runs over, with the kernel and the N+1 checks of the present state."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ __all__ = ["ScoreScope", "Unscored"]
 
 
 class ScoreScope:
-    """The nodes that a score runs over; kernel and N+1 checks over them, for the state as it is."""
+    """The nodes that a score runs over, with the kernel and the N+1 checks for them."""
 
     __slots__ = ("_context", "_kernel", "_tolerances", "nodes")
 
@@ -52,7 +52,7 @@ class ScoreScope:
 
     @property
     def kernel(self) -> Kernel:
-        """The kernel that scores the nodes."""
+        """Return the kernel that scores the nodes."""
         context = self._context
         return derived(
             self._kernel, None, context.state.version, lambda: context.kernel(self.nodes)
@@ -75,5 +75,5 @@ class Unscored(ScoreScope):
 
     @property
     def kernel(self) -> Kernel:
-        """A kernel that tests limits and scores nothing."""
+        """Return a kernel that tests limits and scores nothing."""
         return self._context.kernels.checker(self._context.state)

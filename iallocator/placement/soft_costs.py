@@ -23,7 +23,7 @@ def priced(placement: Placement, costs: Mapping[int, float]) -> Placement:
 
 
 class PricedPairs(Candidates):
-    """Candidates with the cost of the primary, which all placements of a row share.
+    """Candidates with the penalty of the primary, which all placements of a row share.
 
     Placements are worked out when they are asked for: there are as many as pairs of nodes.
 

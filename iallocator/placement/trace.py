@@ -18,9 +18,9 @@ For each instance and each group that is queried, in this order:
 ``compared``
     The offers of all groups, for a new instance or for one that changes its group.
 ``decided``
-    What becomes of an instance that was to move.
+    The result for an instance that was to move.
 
-A search asks more than once; what is taken in the end was asked last.
+A search queries nodes more than once; the last query is the one that was taken.
 """
 
 from __future__ import annotations
@@ -69,10 +69,10 @@ if TYPE_CHECKING:
             known: KnownNodes | None = None,
             **asked: RoleLimits,
         ) -> WhatIf:
-            """Every limit that single nodes break, with the numbers."""
+            """Return a test of single nodes for every limit, with the numbers."""
 
         def keeps_n1(self, instance: Instance, nodes: Nodes) -> bool:
-            """Return whether `instance` may be on `nodes` as far as N+1 goes."""
+            """Return whether N+1 still holds after placing `instance` on `nodes`."""
 
     class Trace(Protocol):
         """Records decisions and their reasons; see the module."""
@@ -112,7 +112,7 @@ if TYPE_CHECKING:
             places: Sequence[Placement],
             check: FailureTolerance,
         ) -> None:
-            """Of those ranked last, `places` lose least, of which `check` was asked."""
+            """Of the candidates ranked last, failures after `places` lose least, by `check`."""
 
         def exchanged(
             self,
@@ -121,13 +121,13 @@ if TYPE_CHECKING:
             present: Nodes,
             found: Rejection | None,
         ) -> None:
-            """The nodes `present` were asked to exchange their roles; `found` is in the way."""
+            """An exchange of the roles of `present` was checked; `found` is why it is rejected."""
 
         def compared(self, allocation: AllocationRequest, offers: RankedGroups) -> None:
             """The groups of `allocation` have made their `offers`."""
 
         def decided(self, instance: Instance, outcome: MoveResult) -> None:
-            """`outcome` is what becomes of an instance that was to move."""
+            """`outcome` is the result for an instance that was to move."""
 
         def ended(self) -> None:
-            """Time was up before there was an answer: what was heard is part of a decision."""
+            """The time was up before there was an answer; the record is incomplete."""

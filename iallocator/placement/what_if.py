@@ -1,4 +1,4 @@
-"""Single nodes before and after they get an instance, tested for every limit."""
+"""Test single nodes, before and after they get an instance, for every limit."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class NodeHistory:
 
 
 class WhatIf:
-    """What `instance`, off the state, would make of single nodes as `state` is now.
+    """Single nodes of the present `state` with `instance`, which is off the state.
 
     It finds every limit that a node breaks, for the amounts that the node lacks; a kernel records
     the first one.  See `Evaluator.what_if`.
@@ -98,7 +98,7 @@ class WhatIf:
         self._secondary = checks_for(on_secondary, instance, self.mirror_limits)
 
     def primary(self, index: int) -> tuple[NodeView, NodeView]:
-        """Node `index` before and after as the primary; of the tags what limits look at."""
+        """Return node `index` before and after as the primary; of tags only the conflicts."""
         before = self._view(index)
         after = after_primary(before, self.instance)
         if self.instance.exclusion:
@@ -106,7 +106,7 @@ class WhatIf:
         return before, after
 
     def secondary(self, index: int, primary: int | None) -> tuple[NodeView, NodeView]:
-        """Node `index` before and after as the secondary.
+        """Return node `index` before and after as the secondary.
 
         `primary` None stands for one of which it holds no secondaries yet.
         """

@@ -9,6 +9,8 @@ costs less if its budget suffices.
 
 from __future__ import annotations
 
+from functools import partial
+
 from iallocator.deadline import Held
 from iallocator.placement.groups import may_offer, ranked_by_losses
 from iallocator.placement.several.joint import broken_rules, equivalence_key, places_of
@@ -48,7 +50,7 @@ def best_batch(
     items = [
         Item(
             allocation.instance,
-            _listed_allocation(context, allocation, scope),
+            partial(places_of, context, allocation, scope),
             _kind(context, allocation.instance, allocation),
         )
         for allocation in allocations
@@ -202,12 +204,6 @@ def _as_placed(
     for instance in reversed(instances):
         context.state.remove(instance, nodes[instance.name])
     return Optimum(score, price, nodes)
-
-
-def _listed_allocation(
-    context: Context, allocation: AllocationRequest, scope: Sequence[int]
-) -> Places:
-    return lambda: places_of(context, allocation, scope)
 
 
 def _listed(context: Context, task: MoveTask, scope: Sequence[int]) -> Places:
