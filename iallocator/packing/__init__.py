@@ -272,13 +272,7 @@ class Packing(BranchAndBound):
             items = [k for k, item in enumerate(self._items) if item.bins <= bins]
             sizes = sorted([self._items[k].memory for k in items], reverse=True)
             over = sum(sizes) - sum(free)
-            count = 0
-            for size in sizes:
-                if over <= 0:
-                    break
-                over -= size
-                count += 1
-            worst = max(worst, sum(sizes) - sum(free) if self._by_memory else count)
+            worst = max(worst, over if self._by_memory else _fewest(sizes, over))
             for count, size in enumerate(sizes, start=1):
                 if size <= 0 or (count < len(sizes) and sizes[count] == size):
                     continue
@@ -294,17 +288,9 @@ class Packing(BranchAndBound):
         over = self._sums[rest] - sum([m for m in self._memory.values() if m >= smallest])
         if over <= 0:
             return 0
-        return over if self._by_memory else self._how_many(k, over)
-
-    def _how_many(self, k: int, over: float) -> int:
-        """Return how few items from `k` on use `over` MiB of memory together."""
-        count = 0
-        for memory in sorted((item.memory for item in self._items[k:]), reverse=True):
-            if over <= 0:
-                break
-            over -= memory
-            count += 1
-        return count
+        if self._by_memory:
+            return over
+        return _fewest(sorted([item.memory for item in self._items[k:]], reverse=True), over)
 
     def branches(self, depth: int) -> Iterator[tuple[float, int | None]]:
         """Yield the bins that the item fits into, the fullest first; then to leave it out.
@@ -384,6 +370,17 @@ class Packing(BranchAndBound):
 
 def _rank(item: Item) -> tuple[int, float, float]:
     return len(item.bins), -item.memory, -item.disk
+
+
+def _fewest(sizes: Sequence[float], over: float) -> int:
+    """Return how few items need `over` MiB of memory together; `sizes`: the largest first."""
+    count = 0
+    for size in sizes:
+        if over <= 0:
+            break
+        over -= size
+        count += 1
+    return count
 
 
 def _useful(items: Sequence[Item], memory: Sequence[float], order: Sequence[int]) -> dict[int, int]:

@@ -1,4 +1,7 @@
-"""Orders in which greedy packing tries nodes: worst fit, best fit, and two that keep N+1.
+"""Greedy packing into a state, and the orders in which it tries nodes.
+
+`GreedyPacking` moves one instance after the other, each to the first place that is allowed. The
+orders are worst fit, best fit, and two that keep N+1.
 
 An order is updated as instances move: a node that has changed is sorted again.  Cost: a key, a
 search and two shifts of a list for each node that has changed.
@@ -23,12 +26,13 @@ if TYPE_CHECKING:
 
     from iallocator.aliases import Nodes
     from iallocator.model.instance import Instance
+    from iallocator.model.moves import Move
     from iallocator.model.state import State
     from iallocator.n1.unrestarted import FailoverPlan
 
 __all__ = [
-    "BestFit", "ExactFill", "FailoverSafe", "NodeOrder", "ReserveFirst", "WorstFit",
-    "WorstFitBesideReserve", "memory_used",
+    "BestFit", "ExactFill", "FailoverSafe", "GreedyPacking", "NodeOrder", "ReserveFirst",
+    "WorstFit", "WorstFitBesideReserve", "memory_used",
 ]  # fmt: skip
 
 NOTHING: Sequence[float] = (0,) * (max(CPUS, MEMORY, MEMORY_LATER) + 1)
@@ -75,6 +79,35 @@ class NodeOrder:
         """Return the free MiB beside the reserve; a node with less than its reserve keeps none."""
         free, reserved = self._state.columns[MEMORY][index], self._state.reserved[index]
         return free - reserved if free > reserved else free
+
+
+class GreedyPacking:
+    """Moves instances on `state` in turn, each to the first place that is allowed.
+
+    A subclass lists the places of an instance in `order`, and checks them.
+    """
+
+    __slots__ = ("order", "state")
+
+    def __init__(self, state: State, order: NodeOrder) -> None:
+        self.state = state
+        self.order = order
+
+    def first_allowed(self, instance: Instance, before: Nodes) -> Move | None:
+        """Return the move from `before` to the first place that is allowed; None if there is none.
+
+        The state is unchanged.
+        """
+        raise NotImplementedError
+
+    def move(self, instance: Instance) -> Move | None:
+        """Make the first move of `instance` that is allowed, and return it; None if none is."""
+        before = self.state.where[instance.name]
+        move = self.first_allowed(instance, before)
+        if move is not None:
+            move.apply(self.state)
+            self.order.came(instance, before, move.after)
+        return move
 
 
 class WorstFitBesideReserve(NodeOrder):

@@ -10,11 +10,11 @@ from contextlib import contextmanager
 from functools import cached_property
 
 from iallocator.constraints.rows import AffinityRows
-from iallocator.deadline import LISTED, Deadline, Held, check
+from iallocator.deadline import LISTED, Deadline, Held
 from iallocator.model.constraints import TOGETHER
 from iallocator.placement.results import POLICY_RANK, RELUCTANCE
 from iallocator.placement.several.joint import equivalence_key
-from iallocator.placement.several.sequence import JointResult
+from iallocator.placement.several.sequence import JointResult, make_as_allowed
 from iallocator.scoring.candidates import ListedCandidates
 from iallocator.solver.highs import search
 from iallocator.solver.most import Most, find_all_or_most
@@ -256,21 +256,20 @@ def try_moves(context: Context, tasks: Sequence[MoveTask], nodes: Mapping[str, N
     state = context.state
     present = {task.instance.name: state.where[task.instance.name] for task in tasks}
     made: Made = []
-    waiting = list(tasks)
+
+    def make(task: MoveTask) -> bool:
+        outcome = task.exactly(nodes[task.instance.name])
+        if outcome.best is None:
+            return False
+        outcome.best.apply(state)
+        made.append((task.instance, outcome))
+        context.bonds.pending.discard(task.instance.name)
+        return True
+
     context.bonds.pending = {task.instance.name for task in tasks}
     try:
-        while True:
-            check()
-            for task in waiting:
-                outcome = task.exactly(nodes[task.instance.name])
-                if outcome.best is not None:
-                    outcome.best.apply(state)
-                    made.append((task.instance, outcome))
-                    waiting.remove(task)
-                    context.bonds.pending.discard(task.instance.name)
-                    break
-            else:
-                return made
+        make_as_allowed(tasks, make)
+        return made
     finally:
         context.bonds.pending = set()
         for instance, _ in reversed(made):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from iallocator.deadline import check
 from iallocator.ranking import SEQUENCED
 from iallocator.solver.problem import FOUND, IMPOSSIBLE, UNAVAILABLE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-    from typing import Any
+    from typing import Any, TypeVar
 
     from iallocator.aliases import Nodes
     from iallocator.model.instance import Instance
@@ -16,7 +17,9 @@ if TYPE_CHECKING:
     from iallocator.placement.results import MoveResult
     from iallocator.solver.most import Most
 
-__all__ = ["JointResult", "MoveTask", "in_turn"]
+    T = TypeVar("T")
+
+__all__ = ["JointResult", "MoveTask", "in_turn", "make_as_allowed"]
 
 
 def in_turn(context: Context, instances: Sequence[Instance]) -> Iterator[int]:
@@ -34,6 +37,21 @@ def in_turn(context: Context, instances: Sequence[Instance]) -> Iterator[int]:
             context.bonds.pending.discard(instances[position].name)
     finally:
         context.bonds.pending = set()
+
+
+def make_as_allowed(items: Iterable[T], make: Callable[[T], bool]) -> list[T]:
+    """Make each of `items` as soon as `make` can, the first of them first; return the rest.
+
+    `make` returns whether it has made the item.  After each item that it makes, it tries the others
+    again from the beginning.  Cost: items squared.
+    """
+    waiting = list(items)
+    while True:
+        check()
+        ready = next((k for k, one in enumerate(waiting) if make(one)), None)
+        if ready is None:
+            return waiting
+        del waiting[ready]
 
 
 def _positions(context: Context, instances: Sequence[Instance]) -> Iterator[int]:

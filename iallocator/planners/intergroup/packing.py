@@ -28,6 +28,7 @@ from iallocator.planners.node_orders import (
     BestFit,
     ExactFill,
     FailoverSafe,
+    GreedyPacking,
     NodeOrder,
     ReserveFirst,
     WorstFit,
@@ -85,98 +86,90 @@ def pack(
     if made is None and order is not None:
         with mover.context.state.trial():
             nodes = next(islice(_orders(mover, instances, targets), order, None))
-            made = _place_in_turn(mover, instances, targets, nodes, careful=True)
+            made = _Placing(mover, targets, nodes, careful=True).place_all(instances)
     return made if made is not None else _reserve_first(mover, instances, targets)
 
 
-# Placing one after the other
+class _Placing(GreedyPacking):
+    """Moves instances to the groups in `targets`; if `careful`, N+1 is checked for each place."""
 
+    __slots__ = ("_careful", "_mover", "_targets")
 
-def _place_in_turn(
-    mover: Mover,
-    instances: Sequence[Instance],
-    targets: Targets,
-    order: NodeOrder,
-    careful: bool = False,
-) -> list[Move] | None:
-    """Move all `instances` on the state, which is in a trial; return None if one does not fit.
+    def __init__(
+        self, mover: Mover, targets: Targets, order: NodeOrder, careful: bool = False
+    ) -> None:
+        super().__init__(mover.context.state, order)
+        self._mover = mover
+        self._targets = targets
+        self._careful = careful
 
-    If `careful`, N+1 is checked for each place.
-    """
-    state = mover.context.state
-    made: list[Move] = []
-    for instance in instances:
-        check()
-        before = state.where[instance.name]
-        move = _first_place(mover, instance, targets(instance), order, careful)
-        if move is None:
-            return None
-        move.apply(mover.context.state)
-        order.came(instance, before, move.after)
-        made.append(move)
-    return made
+    def place_all(self, instances: Sequence[Instance]) -> list[Move] | None:
+        """Move all `instances`; return None if one does not fit.  The state must be in a trial."""
+        made: list[Move] = []
+        for instance in instances:
+            check()
+            move = self.move(instance)
+            if move is None:
+                return None
+            made.append(move)
+        return made
 
+    def first_allowed(self, instance: Instance, before: Nodes) -> Move | None:
+        """Return the move to the first place that is allowed; None if the first nodes reject it."""
+        mover, state, order = self._mover, self.state, self.order
+        nodes, groups = mover.context.cluster.nodes, self._targets(instance)
+        many = self._careful or isinstance(order, ReserveFirst)
+        reach = mover.ranking.reachable(instance, groups)
+        rejections: dict[Group, int] = {}  # by N+1
+        candidates = (k for k in order.ranked(instance) if k in reach)
+        for primary in islice(candidates, MANY if many else PRIMARIES):
+            group = nodes[primary].group
+            if rejections.get(group, 0) >= PATIENCE:
+                continue
+            evaluator = mover.context.evaluator(group)
+            with state.trial():
+                state.remove(instance, before)
+                allowed: list[Nodes] = []
+                if not evaluator.rejections(instance, before, [primary]):
+                    allowed = [(primary,)]
+                    if instance.required_nodes == 2:
+                        secondaries = self._secondaries(instance, primary)
+                        barred = evaluator.rejections(instance, before, secondaries, primary)
+                        allowed = [(primary, k) for k in secondaries if k not in barred]
+            for place in allowed:
+                if not self._careful or mover.keeps_n1(instance, group, place):
+                    way = mover.way(instance, place)
+                    if way is not None:
+                        return way
+            if instance.required_nodes == 1:  # the failures of a group are the same for all nodes
+                rejections[group] = rejections.get(group, 0) + bool(allowed)
+        return None
 
-def _first_place(
-    mover: Mover, instance: Instance, groups: Sequence[Group], order: NodeOrder, careful: bool
-) -> Move | None:
-    """Return the move to the first place that is allowed; None if the first nodes reject it."""
-    context, state = mover.context, mover.context.state
-    before = state.where[instance.name]
-    reserve = order if isinstance(order, ReserveFirst) else None
-    reach = mover.ranking.reachable(instance, groups)
-    rejections: dict[Group, int] = {}  # by N+1
-    candidates = (k for k in order.ranked(instance) if k in reach)
-    for primary in islice(candidates, MANY if careful or reserve is not None else PRIMARIES):
-        group = context.cluster.nodes[primary].group
-        if rejections.get(group, 0) >= PATIENCE:
-            continue
-        evaluator = context.evaluator(group)
-        with state.trial():
-            state.remove(instance, before)
-            allowed: list[Nodes] = []
-            if not evaluator.rejections(instance, before, [primary]):
-                allowed = [(primary,)]
-                if instance.required_nodes == 2:
-                    secondaries = _secondaries(mover, instance, primary, reserve)
-                    barred = evaluator.rejections(instance, before, secondaries, primary)
-                    allowed = [(primary, k) for k in secondaries if k not in barred]
-        for nodes in allowed:
-            if not careful or mover.keeps_n1(instance, group, nodes):
-                way = mover.way(instance, nodes)
-                if way is not None:
-                    return way
-        if instance.required_nodes == 1:  # the failures of a group are the same for all its nodes
-            rejections[group] = rejections.get(group, 0) + bool(allowed)
-    return None
+    def _secondaries(self, instance: Instance, primary: int) -> list[int]:
+        """Return the best secondaries beside `primary`: those with most memory left then.
 
+        In the order `ReserveFirst`, the secondaries come first that have to reserve least
+        additional memory.
+        """
+        state, group = self.state, self.state.cluster.nodes[primary].group
+        free, reserved, peers = state.columns[MEMORY], state.reserved, state.peers
+        memory = instance.memory if instance.reserves else 0
 
-def _secondaries(
-    mover: Mover, instance: Instance, primary: int, reserve: ReserveFirst | None
-) -> list[int]:
-    """Return the best secondaries beside `primary`: those with most memory left then.
+        def reserved_with(index: int) -> float:
+            return peers[index].get(primary, 0) + memory
 
-    With `reserve`, the secondaries come first that have to reserve least additional memory.
-    """
-    state, group = mover.context.state, mover.context.cluster.nodes[primary].group
-    free, reserved, peers = state.columns[MEMORY], state.reserved, state.peers
-    memory = instance.memory if instance.reserves else 0
+        def left(index: int) -> float:
+            return max(reserved[index], reserved_with(index)) - free[index]
 
-    def reserved_with(index: int) -> float:
-        return peers[index].get(primary, 0) + memory
-
-    def left(index: int) -> float:
-        return max(reserved[index], reserved_with(index)) - free[index]
-
-    reach = mover.ranking.reachable(instance, [group])
-    others = (k for k in group.nodes if k in reach and k != primary)
-    if reserve is None:
-        return nsmallest(SECONDARIES, others, left)
-    if primary in reserve.lost:
-        return nsmallest(SECONDARIES, others, lambda k: -free[k])
-    able = (index for index in others if reserved_with(index) < free[index])
-    kept = reserve.kept
-    return nsmallest(SECONDARIES, able, lambda k: (max(0, reserved_with(k) - kept(k)), left(k)))
+        reach = self._mover.ranking.reachable(instance, [group])
+        others = (k for k in group.nodes if k in reach and k != primary)
+        if not isinstance(self.order, ReserveFirst):
+            return nsmallest(SECONDARIES, others, left)
+        if primary in self.order.lost:
+            return nsmallest(SECONDARIES, others, lambda k: -free[k])
+        able = (index for index in others if reserved_with(index) < free[index])
+        kept = self.order.kept
+        return nsmallest(SECONDARIES, able, lambda k: (max(0, reserved_with(k) - kept(k)), left(k)))
 
 
 # Orders that bounds of failures check at the end
@@ -193,7 +186,7 @@ def _checked_by_bounds(
     undecided: list[tuple[int, int]] = []
     for number, order in enumerate(_orders(mover, instances, targets)):
         with mover.context.state.trial():
-            made = _place_in_turn(mover, instances, targets, order)
+            made = _Placing(mover, targets, order).place_all(instances)
             failures = [] if made is None else _undecided_failures(mover, made)
         if made is None:
             continue
@@ -327,7 +320,7 @@ def _reserve_first(
         lost = frozenset(node for failure in broken for node in failure)
     for order in _reserve_orders(mover, instances, targets, lost):
         with state.trial():
-            made = _place_in_turn(mover, instances, targets, order)
+            made = _Placing(mover, targets, order).place_all(instances)
             if made is not None:
                 return None if any(one.broken(CAME) for one in before) else made
     return None
@@ -375,7 +368,7 @@ def _failover_safe(
         plans[group.index] = own
         before.append(_measured(mover, group))
     with state.trial():
-        made = _place_in_turn(mover, instances, targets, FailoverSafe(state, plans))
+        made = _Placing(mover, targets, FailoverSafe(state, plans)).place_all(instances)
         if made is not None and any(one.broken(CAME) for one in before):
             return None  # an exact search was given up
     return made

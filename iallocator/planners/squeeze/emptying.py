@@ -20,8 +20,9 @@ from iallocator.model.moves import FAILOVER_TO, Move, places_after, replay
 from iallocator.model.node_view import Capacities
 from iallocator.model.state import State
 from iallocator.placement.move_limits import MoveLimits
+from iallocator.placement.several.sequence import make_as_allowed
 from iallocator.planners.balance.move_kinds import KINDS, possible
-from iallocator.planners.node_orders import WorstFitBesideReserve
+from iallocator.planners.node_orders import GreedyPacking, WorstFitBesideReserve
 from iallocator.planners.plan import PlanEntry, mark_colocation_groups
 from iallocator.scoring.scalar import score_of
 from iallocator.solver.highs import search
@@ -82,53 +83,43 @@ def pack(
     return made
 
 
-class _Packing:
-    """The search for the next move of one instance."""
+class _Packing(GreedyPacking):
+    """Moves off the nodes `off`, each to the node with most free capacity beside the reserve."""
+
+    order: WorstFitBesideReserve
 
     def __init__(
         self, problem: BalanceProblem, off: frozenset[int], reserve: Headroom, careful: bool
     ) -> None:
-        self._problem = problem
-        self._careful = careful
-        self._state = problem.state
-        self._freed = off
         nodes = problem.state.cluster.nodes
         online = [index for index in problem.scope if nodes[index].online]
+        super().__init__(
+            problem.state, WorstFitBesideReserve(problem.state, online, reserve.instance)
+        )
+        self._problem = problem
+        self._careful = careful
+        self._freed = off
         self._down = frozenset(problem.scope).difference(online)
         self._off = off | self._down
         self._limits = MoveLimits(problem.state, problem.fixed, problem.rules.limit_policies)
-        self._order = WorstFitBesideReserve(problem.state, online, reserve.instance)
         self._known: dict[tuple[bool, ...], list[tuple[MoveKind, Nodes]]] = {}
 
     def is_left(self, nodes: Sequence[int]) -> bool:
         """Return whether one of `nodes` is freed, or the first of them, the primary, not online."""
         return not self._freed.isdisjoint(nodes) or nodes[0] in self._down
 
-    def move(self, instance: Instance) -> Move | None:
-        """Make the best move off nodes that must be left, and return it; None if there is none."""
-        before = self._state.where[instance.name]
+    def first_allowed(self, instance: Instance, before: Nodes) -> Move | None:
+        """Return the best move off nodes that must be left; None if none is allowed."""
+        allows = self._allows
         if len(before) > 1:
-            with self._state.trial():
-                self._state.remove(instance, before)
-                place = self._first_allowed(instance, before)
-        else:  # its node is no target, so the instance need not be removed
-            place = self._first_allowed(instance, before)
-        if place is None:
-            return None
-        kind, target, after = place
-        move = kind.move(instance, before, target)
-        move.apply(self._state)
-        self._order.renew((*before, *after))
-        return move
-
-    def _first_allowed(self, instance: Instance, before: Nodes) -> Place | None:
-        """Return the best allowed place of an instance that is on none of the targets."""
-        places: Iterator[Place]
-        if len(before) > 1:
-            places = self._pairs(instance, before)
-        else:  # on shared storage
-            places = ((KINDS[-1], index, (index,)) for index in self._order.in_order())
-        return next((place for place in places if self._allows(instance, before, place)), None)
+            with self.state.trial():
+                self.state.remove(instance, before)
+                pairs = self._pairs(instance, before)
+                place = next((one for one in pairs if allows(instance, before, one)), None)
+        else:  # on shared storage; its node is no target, so the instance need not be removed
+            nodes = ((KINDS[-1], index, (index,)) for index in self.order.in_order())
+            place = next((one for one in nodes if allows(instance, before, one)), None)
+        return None if place is None else place[0].move(instance, before, place[1])
 
     def _allows(self, instance: Instance, before: Nodes, place: Place) -> bool:
         """Return whether the limits allow every step of a move that begins at `before`."""
@@ -137,10 +128,10 @@ class _Packing:
             changed = before[0] != after[0], before[1] != after[1]
             if self._limits.rejection(instance, before, after, *changed) is not None:
                 return False  # the end alone is checked first, because that is fast
-            with self._state.trial():
-                self._state.place(instance, before)
+            with self.state.trial():
+                self.state.place(instance, before)
                 move = kind.move(instance, before, target)
-                return possible(self._state, self._problem.fixed, move, self._problem.rules)
+                return possible(self.state, self._problem.fixed, move, self._problem.rules)
         if not self._limits.allow(instance, before, after):
             return False
         if not self._careful or before[1:] != after[1:]:
@@ -153,11 +144,11 @@ class _Packing:
         Places where migration tags forbid a failover come last: no failure of the primary is
         tolerated there.
         """
-        others = (index for index in self._order.in_order() if index not in before)
+        others = (index for index in self.order.in_order() if index not in before)
         targets = list(islice(others, TARGETS))
         as_primary: dict[int, float] = {}
         found: list[tuple[bool, float, Place]] = []
-        cluster = self._state.cluster
+        cluster = self.state.cluster
         for kind, shape in self._shapes(before):
             for target in targets:
                 check()
@@ -173,7 +164,7 @@ class _Packing:
 
         -1 stands for the target. The result depends only on the condition of the nodes `before`.
         """
-        ends = [self._state.cluster.nodes[index] for index in before]
+        ends = [self.state.cluster.nodes[index] for index in before]
         left = tuple(index in self._off for index in before)
         reaches = self._problem.rules.limit_policies.reaches(ends[0])
         condition = (*left, ends[0].online, ends[1].online, reaches)
@@ -197,13 +188,13 @@ class _Packing:
         free = INFINITE
         if primary not in self._off:
             if primary not in as_primary:
-                as_primary[primary] = self._order.of(primary, instance.as_primary)
+                as_primary[primary] = self.order.of(primary, instance.as_primary)
             free = as_primary[primary]
         if secondary not in self._off:
             reserved = 0.0
             if instance.reserves:
-                reserved = self._state.peers[secondary].get(primary, 0) + instance.memory
-            free = min(free, self._order.of(secondary, instance.as_secondary, reserved))
+                reserved = self.state.peers[secondary].get(primary, 0) + instance.memory
+            free = min(free, self.order.of(secondary, instance.as_secondary, reserved))
         return free
 
 
@@ -359,19 +350,20 @@ class Arrangement:
             if placement[instance.name] != state.where[instance.name]:
                 waiting.setdefault(tuple(self._unit(instance)), []).append(instance)
         entries: list[PlanEntry] = []
-        while waiting:
-            check()
-            ready = next(
-                (k for k, some in waiting.items() if self._allowed(state, some, placement)), None
-            )
-            if ready is None:
-                return None
-            for instance in waiting.pop(ready):
+
+        def make(unit: Sequence[Instance]) -> bool:
+            if not self._allowed(state, unit, placement):
+                return False
+            for instance in unit:
                 (target,) = placement[instance.name]
                 before = state.where[instance.name]
                 move = Move(instance, before, (target,), [(FAILOVER_TO, target)])
                 move.apply(state)
                 entries.append(PlanEntry(move, score_of(state, self._scope)))
+            return True
+
+        if make_as_allowed(waiting.values(), make):
+            return None
         groups = {i.name: unit for i in flexible if len(unit := self._unit(i)) > 1}
         mark_colocation_groups(entries, groups)
         return entries
