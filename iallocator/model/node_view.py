@@ -13,7 +13,7 @@ from iallocator.model.columns import COLUMNS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from typing import Any, Protocol
 
     from iallocator.model.cluster import Node
@@ -34,7 +34,10 @@ if TYPE_CHECKING:
             """Return the reason for the exclusion, for one node."""
 
 
-__all__ = ["CAPACITIES", "Capacities", "NodeView", "OneSite", "capacities"]
+__all__ = [
+    "CAPACITIES", "Capacities", "NodeView", "OneSite", "after_primary", "after_secondary",
+    "capacities",
+]  # fmt: skip
 
 NO_CPUS = 1e-9
 """Cpus of a node without cpus, to avoid division by 0: any virtual cpu is too many for it."""
@@ -233,3 +236,28 @@ _capacities_of = attrgetter(*CAPACITIES)
 def _hidden(spindles: Quantity, exclusive: Quantity) -> Quantity:
     """Return -1 where storage is exclusive, else `spindles`."""
     return spindles - (spindles + 1) * exclusive
+
+
+def after_primary(view: NodeView, instance: Instance) -> NodeView:
+    """Return `view` with `instance` on each node as its primary, without the effect of tags."""
+    return _with_unstated_spindles(view.plus(instance.as_primary, view.reserved), instance)
+
+
+def after_secondary(
+    view: NodeView, instance: Instance, peers: Quantity, maximum: Callable[..., Quantity]
+) -> NodeView:
+    """Return `view` with `instance` on each node as its secondary.
+
+    `peers` is the memory in MiB that the node already reserves for the primary of the instance.
+    """
+    reserved = view.reserved
+    if instance.reserves:
+        reserved = maximum(reserved, peers + instance.memory)
+    return _with_unstated_spindles(view.plus(instance.as_secondary, reserved), instance)
+
+
+def _with_unstated_spindles(after: NodeView, instance: Instance) -> NodeView:
+    """Return `after` without spindles if `instance` does not state how many it uses."""
+    if instance.hides_spindles:
+        after.hide_spindles(not instance.forthcoming)
+    return after

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from iallocator.limits.node import PRIMARY, SECONDARY, checks_for
 from iallocator.limits.rejection import Rejection
+from iallocator.model.node_view import after_primary, after_secondary
 from iallocator.model.state import derived
-from iallocator.scoring.metrics import after_primary, after_secondary
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

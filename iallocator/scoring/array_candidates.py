@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from iallocator.deadline import check
 from iallocator.model.state import derived
 from iallocator.scoring.candidates import Candidates, keep_best
 
@@ -24,7 +25,18 @@ if TYPE_CHECKING:
 
     Codes = NDArray[np.int8]
 
-__all__ = ["KEPT", "ArrayCandidates", "PeerMemory", "RejectionCodes", "Reservations"]
+    Scores = Callable[[slice | Indices], Floats]
+    """Returns the scores of some rows, infinite where a pair is not feasible."""
+
+__all__ = [
+    "BLOCK", "ArrayCandidates", "PeerMemory", "PrunedPairs", "RejectionCodes", "Reservations",
+]  # fmt: skip
+
+BLOCK = 32_768
+"""The number of scores computed at a time: a quarter of a megabyte in each array."""
+
+FIRST = 8
+"""The number of rows that are scored first; then twice as many each time."""
 
 KEPT = 1_000_000
 """The most scores that are kept at once if all of them are needed: 8 MB."""
@@ -177,6 +189,111 @@ class ArrayCandidates(Candidates):
         return float(score), (*self._prefixes[number], self._columns[position])
 
 
+class PrunedPairs(ArrayCandidates):
+    """Pairs that are scored only as far as the caller reads them.
+
+    `codes` is rows × `columns`, 0 where a pair is feasible. `bounds` returns a lower bound of the
+    scores of each row, or None if the kernel has changed. All scores are kept at once only if all
+    pairs are ranked without bounds; otherwise the lowest of each row is kept.
+    """
+
+    def __init__(
+        self,
+        prefixes: Sequence[tuple[int, ...]],
+        columns: Sequence[int],
+        scores: Scores,
+        codes: Codes,
+        bounds: Callable[[], Floats | None],
+        failures: dict[str, int],
+        results: Callable[[], LimitResults],
+    ) -> None:
+        self._results = results
+        self._prefixes = prefixes
+        self._columns = columns
+        self._asked = scores
+        self._codes = codes
+        self._bounds = bounds
+        self._whole: Floats | None = None
+        self._firsts: list[int] | None = None
+        self._block: tuple[range, Floats] = range(0), np.empty((0, len(columns)))
+        self._best: dict[int, tuple[float, int]] = {}
+        self.failures = failures
+        self.feasible = int(np.count_nonzero(codes == 0))
+
+    @property
+    def _scores(self) -> Floats:  # type: ignore[override]
+        if self._whole is None:
+            self._whole = self._asked(slice(None))
+        return self._whole
+
+    def score_all(self) -> None:
+        if self._whole is None and len(self._prefixes) * len(self._columns) <= KEPT:
+            self._whole = self._asked(slice(None))
+
+    def _row(self, number: int) -> Floats:
+        """Return the scores of a row, computed with a few next rows; not all are kept."""
+        if self._whole is not None:
+            return super()._row(number)
+        rows, scores = self._block
+        if number not in rows and number in self._best:  # rows are read in another order
+            alone: Floats = self._asked(np.array([number]))[0]
+            return alone
+        if number not in rows:
+            height = max(1, BLOCK // len(self._columns))
+            begin = number - number % height
+            rows = range(begin, min(begin + height, len(self._prefixes)))
+            scores = self._asked(np.arange(rows.start, rows.stop))
+            self._block = rows, scores
+            self._whole = scores if len(rows) == len(self._prefixes) else None
+            lowest, firsts = scores.min(axis=1).tolist(), scores.argmin(axis=1).tolist()
+            self._best.update(zip(rows, zip(lowest, firsts)))
+        found: Floats = scores[number - rows.start]
+        return found
+
+    def _first_of(self, number: int) -> tuple[float, int]:
+        if number not in self._best:
+            self._row(number)
+        return self._best[number] if number in self._best else super()._first_of(number)
+
+    def _blocks(self) -> Iterator[tuple[int, Floats]]:
+        self.score_all()
+        if self._whole is not None:
+            yield 0, self._whole
+            return
+        height = max(1, BLOCK // len(self._columns))
+        for begin in range(0, len(self._prefixes), height):
+            check()
+            rows = np.arange(begin, min(begin + height, len(self._prefixes)))
+            yield begin, self._asked(rows)
+
+    def open(self, number: int) -> tuple[tuple[int, ...], list[int]]:
+        feasible = np.flatnonzero(self._codes[number] == 0).tolist()
+        return self._prefixes[number], [self._columns[position] for position in feasible]
+
+    def ranked(self) -> Iterator[Placement]:
+        bounds = self._bounds() if self._whole is None else None
+        yield from super().ranked() if bounds is None else self._ranked(bounds)
+
+    def _ranked(self, bounds: Floats) -> Iterator[Placement]:
+        """Yield all feasible placements, best first; rows are scored in the order of `bounds`."""
+        order = np.argsort(bounds, kind="stable")
+        waiting = np.empty((3, 0))  # score, row and column of pairs that another row may precede
+        done, size = 0, FIRST
+        while done < order.size or waiting.size:
+            check()
+            rows = np.sort(order[done : done + size])
+            scores = self._asked(rows)
+            at = np.nonzero(np.isfinite(scores))
+            waiting = np.hstack([waiting, [scores[at], rows[at[0]], at[1]]])
+            done, size = done + size, 2 * size
+            limit = bounds[order[done]] if done < order.size else np.inf
+            ready = waiting[0] < limit
+            found, waiting = waiting[:, ready], waiting[:, ~ready]
+            for position in np.lexsort(found[::-1]).tolist():
+                score, row, column = found[:, position].tolist()
+                yield score, (*self._prefixes[int(row)], self._columns[int(column)])
+
+
 class RejectionCodes:
     """The first reason that rejected each candidate, as a number; 0 if none did.
 
@@ -231,10 +348,10 @@ class RejectionCodes:
         self, checks: Sequence[Check], before: NodeView, after: NodeView, instance: Instance
     ) -> None:
         """Record the candidates for which each of `checks` is the first to fail."""
-        for check in checks:
-            failed = check.fails(before, after, instance)
+        for limit in checks:
+            failed = limit.fails(before, after, instance)
             if np.any(failed):
-                self.codes[(self.codes == 0) & failed] = self._number(check.reason, check)
+                self.codes[(self.codes == 0) & failed] = self._number(limit.reason, limit)
 
     def rejected(self, nodes: Sequence[int]) -> dict[int, Check | None]:
         """Return the check that rejected each of `nodes`, which are in the order of the candidates.

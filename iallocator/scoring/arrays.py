@@ -1,4 +1,11 @@
-"""The kernel for large requests: all candidates at once, in array operations."""
+"""The kernel for large requests: all candidates at once, in array operations.
+
+Pairs of many nodes are scored best first, with a lower bound for each primary. The score of a pair
+is a sum of the changes by the primary, the changes by the secondary, and roots of variances that
+both change. A root is never below its chord over the range of all pairs. Therefore no pair has a
+lower score than one number of its primary plus one of its secondary. Primaries are scored in the
+order of that bound, some at a time, until no other can be better.
+"""
 
 from __future__ import annotations
 
@@ -8,33 +15,34 @@ import numpy as np
 
 from iallocator.limits.node import ALL_LIMITS, PRIMARY, SECONDARY, checks_for
 from iallocator.model.columns import MEMORY
-from iallocator.model.node_view import CAPACITIES, NodeView
+from iallocator.model.node_view import CAPACITIES, NodeView, after_primary, after_secondary
 from iallocator.model.state import derived
 from iallocator.scoring.array_candidates import (
+    BLOCK,
     ArrayCandidates,
     PeerMemory,
+    PrunedPairs,
     RejectionCodes,
     Reservations,
 )
-from iallocator.scoring.array_pairs import PairScores, PrunedPairs, total_scores
-from iallocator.scoring.candidates import LimitResults
+from iallocator.scoring.candidates import DECIMALS, LimitResults
 from iallocator.scoring.metrics import (
     DOMAINS,
     LOCATION,
     NO_CENTRES,
+    ROUNDING,
     STATISTICS,
     Totals,
-    after_primary,
-    after_secondary,
     counting,
     node_counts,
     scope_group,
+    spread,
     terms,
     values,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
     from iallocator.aliases import Floats, Indices, Truths
@@ -44,10 +52,10 @@ if TYPE_CHECKING:
     from iallocator.model.node_view import Quantity
     from iallocator.model.state import Kept, State
     from iallocator.model.storage import NodeAccess
-    from iallocator.scoring.array_pairs import Changed
-    from iallocator.scoring.metrics import (
-        Change,
-    )
+    from iallocator.scoring.metrics import Change
+
+    Changed = Callable[[NodeView], Change]
+    """Returns the change of the statistics if nodes become like the given view."""
 
 
 __all__ = [
@@ -57,6 +65,9 @@ __all__ = [
 ALL = range(len(STATISTICS))
 """The positions of all statistics."""
 
+
+SLACK = 1e-8
+"""By how much a rounding error may raise a bound."""
 
 MANY = 10_000
 """If there are more pairs, only the best ones are scored until the caller reads more."""
@@ -444,6 +455,145 @@ class ArrayKernel:
             return change
 
         return changed
+
+
+class PairScores:
+    """Computes the scores of all pairs, some primaries at a time.
+
+    `peers` is primaries × secondaries, where reserved memory matters. `first` is the change of the
+    statistics by each primary, and `change` returns that by each secondary.
+    """
+
+    def __init__(
+        self,
+        totals: Totals,
+        instance: Instance,
+        second: NodeView,
+        peers: PeerMemory,
+        first: Change,
+        change: Changed,
+    ) -> None:
+        self._totals = Totals(totals.counts, totals.centres, totals.sums, totals.squares)
+        self._instance = instance
+        self._second = second
+        self._peers = peers
+        self._first = first
+        self._change = change
+
+    @property
+    def columns(self) -> Indices:
+        """The secondary of each entry of `peers`, by its position."""
+        return self._peers.columns
+
+    def scores(self, rows: slice | Indices, shared: Change | None) -> Floats:
+        """Return the scores of these primaries with all secondaries.
+
+        `shared` is the change of the statistics that both nodes of a pair make together. Some rows
+        are scored at a time, so that intermediate arrays stay in the processor's cache.
+        """
+        wanted = np.arange(self._peers.shape[0])[rows]
+        total = np.empty((len(wanted), self._peers.shape[1]))
+        height = max(1, BLOCK // max(1, total.shape[1]))
+        for begin in range(0, len(wanted), height):
+            some = wanted[begin : begin + height]
+            peers = self._peers.of(some)
+            after = after_secondary(self._second, self._instance, peers, np.maximum)
+            first = [(_upright(a, some), _upright(square, some)) for a, square in self._first]
+            changes: list[Change] = [first, self._change(after)]
+            if shared is not None:
+                changes.append([(_rows(a, some), _rows(square, some)) for a, square in shared])
+            total[begin : begin + height] = total_scores(self._totals, changes, peers.shape)
+        return total
+
+    def bounds(self, tight: NodeView, change: Changed) -> Floats:
+        """Return a lower bound of the scores for each primary; `tight` is the view of `columns`."""
+        amounts = self._peers.amounts
+        count, more = self._peers.shape[1], len(amounts)
+        alone = self._change(after_secondary(self._second, self._instance, 0.0, np.maximum))
+        with_peers = change(after_secondary(tight, self._instance, amounts, np.maximum))
+        second = [
+            (_joined(one[0], other[0], count, more), _joined(one[1], other[1], count, more))
+            for one, other in zip(alone, with_peers)
+        ]
+        bounds = _bounds(self._totals, self._first, second, count + more)
+        return np.broadcast_to(bounds, self._peers.shape[0])
+
+
+def total_scores(totals: Totals, changes: Sequence[Change], shape: tuple[int, ...]) -> Floats:
+    """Return rounded scores of `shape`. Terms of one shape are added up before they broadcast."""
+    by_shape: dict[tuple[int, ...], Quantity] = {}
+    for term in terms(totals, changes, np.sqrt, _spread):
+        key = np.shape(term)
+        by_shape[key] = by_shape[key] + term if key in by_shape else term
+    total = np.zeros(shape)
+    for key in sorted(by_shape, key=len):
+        total += by_shape[key]
+    return np.round(total, DECIMALS, out=total)
+
+
+def _spread(added: Quantity, square: Quantity, count: Quantity) -> Quantity:
+    """Return what `spread` returns; arrays of one shape need half of its time: two new arrays."""
+    if not isinstance(added, np.ndarray) or np.shape(square) != added.shape:
+        return spread(added, square, count)
+    variance, mean_square = added / count, square / count
+    np.multiply(variance, variance, out=variance)
+    np.subtract(mean_square, variance, out=variance)
+    np.multiply(mean_square, ROUNDING, out=mean_square)
+    rounding = variance <= mean_square
+    if rounding.any():
+        variance[rounding] = 0.0
+    return variance
+
+
+def _rows(quantity: Quantity, rows: Indices) -> Quantity:
+    """Return some rows of a matrix; return a number unchanged."""
+    return quantity[rows] if np.ndim(quantity) == 2 else quantity
+
+
+def _upright(quantity: Quantity, rows: Indices) -> Quantity:
+    """Return some elements of an array over primaries as a column, which broadcasts to pairs."""
+    return quantity[rows][:, None] if np.ndim(quantity) == 1 else quantity
+
+
+def _bounds(totals: Totals, first: Change, second: Change, size: int) -> Floats:
+    """Return a lower bound of the scores of all pairs for each primary.
+
+    `first` and `second` are the changes by primaries and by `size` secondaries: arrays or numbers.
+    """
+    lows, others, slack = np.zeros(1), np.zeros(size), SLACK
+    for k, statistic in enumerate(STATISTICS):
+        count, weight = totals.counts[k], statistic.weight
+        (added, squares), (more, more_squares) = first[k], second[k]
+        if not statistic.spread:
+            lows = lows + weight * (totals.sums[k] + added)
+            others += weight * more
+            continue
+        mean = totals.sums[k] / count
+        square = totals.squares[k] / count - mean * mean
+        own = _variance(added, squares, mean, count)
+        other = _variance(more, more_squares, mean, count)
+        cross = 2 * np.abs(added).max() * np.abs(more).max() / count**2
+        lowest = max(0.0, square + own.min() + other.min() - cross)
+        highest = max(lowest, square + own.max() + other.max() + cross)
+        slope = weight / (lowest**0.5 + highest**0.5) if highest > 0 else 0.0
+        lows = lows + weight * lowest**0.5 + slope * (square - cross - lowest + own)
+        others += slope * other
+        most = totals.squares[k] + np.max(squares) + np.max(more_squares)
+        slack += weight * (ROUNDING * max(0.0, float(most) / count)) ** 0.5
+    found: Floats = lows + others.min() - slack
+    return found
+
+
+def _joined(one: Quantity, other: Quantity, first: int, second: int) -> Floats:
+    """Return an array of `first` numbers and `second` others; each may be one number for all."""
+    return np.hstack([np.broadcast_to(one, first), np.broadcast_to(other, second)])
+
+
+def _variance(added: Quantity, square: Quantity, mean: float, count: int) -> Floats:
+    """Return what a change adds to a variance, without the product with another change."""
+    added, square = np.atleast_1d(added), np.atleast_1d(square)
+    found: Floats = square / count - added * (added / count + 2 * mean) / count
+    return found
 
 
 class Sites:

@@ -4,7 +4,7 @@ What an instance adds to a statistic of a node is the same for each of a number 
 A placement therefore changes one column of the values, and the sums. The scores of all candidates
 follow from these in a few array operations, without the limits and formulas of
 `iallocator.scoring.arrays`. The limits of a node are tested again only after as many instances as
-certainly fit (`iallocator.scoring.fit_horizon`).
+certainly fit (`iallocator.limits.fit_horizon`).
 
 For instances on one node, several placements are found at once: a guess at the next placements
 gives the sums after each of them, and all their scores are one array, steps × nodes. The guess is
@@ -24,19 +24,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from iallocator.limits.fit_horizon import Horizon
 from iallocator.model.columns import COLUMNS
-from iallocator.model.node_view import NodeView
+from iallocator.model.node_view import NodeView, after_primary
 from iallocator.scoring.arrays import ArrayKernel, values_of
 from iallocator.scoring.candidates import DECIMALS
-from iallocator.scoring.fit_horizon import Horizon
-from iallocator.scoring.metrics import (
-    N1_COUNT,
-    NO_CENTRES,
-    ROUNDING,
-    STATISTICS,
-    after_primary,
-    terms,
-)
+from iallocator.scoring.metrics import N1_COUNT, NO_CENTRES, ROUNDING, STATISTICS, terms
 from iallocator.scoring.proportional_statistics import SPREADS, SUMMED, merged
 from iallocator.tolerances import SCORE
 

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from iallocator.model.cluster import Cluster
-    from iallocator.model.instance import Instance
     from iallocator.model.node_view import NodeView, Quantity
 
     Change = Sequence[tuple[Quantity, Quantity]]
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DOMAINS", "LOCATION", "N1_COUNT", "NO_CENTRES", "RESERVED", "RESERVED_TOTAL", "RESERVING",
-    "ROUNDING", "STATISTICS", "Statistic", "Totals", "after_primary", "after_secondary", "counting",
+    "ROUNDING", "STATISTICS", "Statistic", "Totals", "counting",
     "node_counts", "scope_group", "spread", "terms", "value_of", "values",
 ]  # fmt: skip
 
@@ -269,31 +268,6 @@ def counting(k: int, view: NodeView) -> Quantity:
 def value_of(k: int, view: NodeView, centre: float) -> Quantity:
     """Return what `values` has at position `k`."""
     return (STATISTICS[k].value(view) - centre) * counting(k, view)
-
-
-def after_primary(view: NodeView, instance: Instance) -> NodeView:
-    """Return `view` with `instance` on each node as its primary, without the effect of tags."""
-    return _hidden(view.plus(instance.as_primary, view.reserved), instance)
-
-
-def after_secondary(
-    view: NodeView, instance: Instance, peers: Quantity, maximum: Callable[..., Quantity]
-) -> NodeView:
-    """Return `view` with `instance` on each node as its secondary.
-
-    `peers` is the memory in MiB that the node already reserves for the primary of the instance.
-    """
-    reserved = view.reserved
-    if instance.reserves:
-        reserved = maximum(reserved, peers + instance.memory)
-    return _hidden(view.plus(instance.as_secondary, reserved), instance)
-
-
-def _hidden(after: NodeView, instance: Instance) -> NodeView:
-    """Return `after` without spindles if `instance` does not state how many it uses."""
-    if instance.hides_spindles:
-        after.hide_spindles(not instance.forthcoming)
-    return after
 
 
 def scope_group(cluster: Cluster, scope: Sequence[int]) -> int | None:

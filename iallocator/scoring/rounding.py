@@ -15,16 +15,15 @@ from itertools import islice
 from math import sqrt
 
 from iallocator.deadline import check
-from iallocator.model.node_view import CAPACITIES, NodeView, capacities
-from iallocator.scoring.candidates import Candidates
-from iallocator.scoring.metrics import (
-    DOMAINS,
-    STATISTICS,
+from iallocator.model.node_view import (
+    CAPACITIES,
+    NodeView,
     after_primary,
     after_secondary,
-    counting,
-    scope_group,
+    capacities,
 )
+from iallocator.scoring.candidates import Candidates
+from iallocator.scoring.metrics import DOMAINS, STATISTICS, counting, scope_group
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

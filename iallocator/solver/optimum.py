@@ -19,15 +19,8 @@ from __future__ import annotations
 from math import sqrt
 
 from iallocator.deadline import PLACEMENTS, Deadline, check
-from iallocator.model.node_view import NodeView, capacities
-from iallocator.scoring.metrics import (
-    DOMAINS,
-    NO_CENTRES,
-    STATISTICS,
-    after_primary,
-    counting,
-    values,
-)
+from iallocator.model.node_view import NodeView, after_primary, capacities
+from iallocator.scoring.metrics import DOMAINS, NO_CENTRES, STATISTICS, counting, values
 from iallocator.solver.branch_and_bound import BranchAndBound
 from iallocator.tolerances import SCORE
 

@@ -13,8 +13,8 @@ from iallocator.constraints.table import entry_rejections
 from iallocator.limits.node import ALL_LIMITS, FORCED_LIMITS, HARD_LIMITS, LimitSet
 from iallocator.model.instance import Backend, Disks, Instance
 from iallocator.placement.context import Context
-from iallocator.scoring.array_pairs import PairScores, PrunedPairs
-from iallocator.scoring.arrays import ArrayKernel
+from iallocator.scoring.array_candidates import PrunedPairs
+from iallocator.scoring.arrays import ArrayKernel, PairScores
 from iallocator.scoring.candidates import Candidates
 from tests.seeds import seeds
 
@@ -137,7 +137,8 @@ def test_scores_of_some_rows_at_a_time_are_those_of_all_at_once(
         for _, arrays, instance, setting in questions(seed):
             found = []
             for block in (10**6, 1, 3, 2 * len(setting.nodes)):
-                monkeypatch.setattr("iallocator.scoring.array_pairs.BLOCK", block)
+                monkeypatch.setattr("iallocator.scoring.arrays.BLOCK", block)
+                monkeypatch.setattr("iallocator.scoring.array_candidates.BLOCK", block)
                 done = ask(arrays, instance, setting)
                 rows = [list(done.row(number)) for number in range(done.rows())]
                 found.append((rows, done.failures, list(done.ranked())))
@@ -149,7 +150,7 @@ def test_most_promising_pairs_come_in_the_order_of_all_pairs(
     ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The order is equal to the last pair, though only some rows are scored at a time."""
-    monkeypatch.setattr("iallocator.scoring.array_pairs.FIRST", 1)
+    monkeypatch.setattr("iallocator.scoring.array_candidates.FIRST", 1)
     for seed in seeds(12, 150, 300):
         for _, arrays, instance, setting in questions(seed):
             found = []

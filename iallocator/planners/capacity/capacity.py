@@ -13,6 +13,7 @@ from iallocator.constraints import relations_of
 from iallocator.constraints.table import entry_rejections
 from iallocator.deadline import TIME_IS_UP, Deadline, Stopped
 from iallocator.errors import UsageError
+from iallocator.limits.fit_horizon import Horizon
 from iallocator.limits.node import ALL_LIMITS, HARD_LIMITS
 from iallocator.model.state import State
 from iallocator.n1 import Rules
@@ -27,7 +28,6 @@ from iallocator.planners.capacity.site import CapacityState
 from iallocator.planners.capacity.usage import Figures, Totals
 from iallocator.planners.eligible import nodes_named, set_offline, set_vcpu_ratio
 from iallocator.scoring import Kernels
-from iallocator.scoring.fit_horizon import Horizon
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

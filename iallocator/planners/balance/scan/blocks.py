@@ -21,13 +21,8 @@ from iallocator.limits.node import (
     SECONDARY,
     checks_for,
 )
-from iallocator.scoring.metrics import (
-    LOCATION,
-    STATISTICS,
-    after_primary,
-    after_secondary,
-    value_of,
-)
+from iallocator.model.node_view import after_primary, after_secondary
+from iallocator.scoring.metrics import LOCATION, STATISTICS, value_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

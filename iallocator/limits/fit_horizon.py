@@ -8,8 +8,7 @@ been placed.
 from __future__ import annotations
 
 from iallocator.limits.node import PRIMARY, SECONDARY, checks_for
-from iallocator.model.node_view import NodeView
-from iallocator.scoring.metrics import after_primary, after_secondary
+from iallocator.model.node_view import NodeView, after_primary, after_secondary
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
