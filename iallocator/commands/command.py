@@ -153,8 +153,6 @@ class Command:
         Return what a plan is for and does not reach once it is verified.
     hindrance:
         Return why ``-X`` must not execute a plan, although it breaks no limit; or "".
-    prefix:
-        What the remarks about a plan begin with on stderr.
     """
 
     request: Request | None = None
@@ -163,7 +161,6 @@ class Command:
     settings: Any
     partial: Result | None = None
     follower: Followed | None = None
-    prefix = ""
 
     def __init__(self, name: str, row: Row, settings: Settings, positional: Sequence[str]) -> None:
         self.name = name

@@ -29,7 +29,7 @@ class Planned(Result):
         self._done = done
         self._command = command
         self.interrupted = done.interrupted
-        self.remarks = [f"{command.prefix}{remark}" for remark in done.remarks]
+        self.remarks = [*done.remarks, *(f"iallocator: {one}" for one in done.shortfalls)]
         before, after = command.row.states
         self.before = [ShownState("Initial", before, lambda: done.before)]
         self.after = [ShownState("Final", after, done.after)]
@@ -88,4 +88,4 @@ class Planned(Result):
         from iallocator.documents.plan import plan_facts
 
         how = Examination.of(self._limits.settings, self._limits.min_disk, self._limits.relations)
-        return plan_facts(done, how, [*self.problems, *done.remarks])
+        return plan_facts(done, how, [*self.problems, *done.remarks, *done.shortfalls])

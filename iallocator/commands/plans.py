@@ -206,12 +206,12 @@ def squeeze(command: Command, deadline: Deadline) -> PlanResult:
     done = squeeze_cluster(source.cluster, source.policy, wanted, say_plan)
     if not wanted.master and done.action != "online":
         done.remarks.append(
-            "warning: the master node is unknown and may be among the nodes to power down; "
+            "Warning: the master node is unknown and may be among the nodes to power down; "
             "name it with --master"
         )
     if wanted.target < wanted.minimal:
         done.remarks.append(
-            "warning: --target-resources is less than --minimal-resources: "
+            "Warning: --target-resources is less than --minimal-resources: "
             "what is powered down now may be powered on the next time"
         )
 
@@ -222,7 +222,6 @@ def squeeze(command: Command, deadline: Deadline) -> PlanResult:
         return f"{done.shortage}; --even-if-short carries it out all the same"
 
     command.hindrance = hindrance
-    command.prefix = "iallocator: "
     return done
 
 
@@ -240,8 +239,8 @@ def undo(command: Command, deadline: Deadline) -> PlanResult:
     if not moved:
         done.plan.reason = "the journal has moved no instance that is not back already"
     if done.staying:
-        done.remarks.append(
-            f"iallocator: {len(done.staying)} of {len(moved)} instances stay where they are: "
+        done.shortfalls.append(
+            f"{len(done.staying)} of {len(moved)} instances stay where they are: "
             + "; ".join(f"{name}: {why}" for name, why in list(done.staying.items())[:NAMED])
         )
     return done

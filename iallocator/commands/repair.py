@@ -66,8 +66,8 @@ class Repaired(Result):
         super().__init__(work.document(), facts, work.status())
         self._work = work
         self._settings = command.effective
-        self.remarks = [f"iallocator: {one}" for one in reached]
-        self.remarks += (f"iallocator: warning: {one}" for one in work.doubts())
+        self.remarks = [f"Warning: {one}" for one in work.doubts()]
+        self.remarks += (f"iallocator: {one}" for one in reached)
 
     def transition(self) -> Json:
         """Return the steps of the repairs."""

@@ -114,7 +114,7 @@ def _find(command: Command, work: Callable[[Command, Deadline], Result | PlanRes
         done = work(command, deadline)
     assert not isinstance(done, Result)
     if deadline.over():
-        done.remarks.append(limit_reached(effective.planning_seconds))
+        done.shortfalls.append(limit_reached(effective.planning_seconds))
     return Planned(done, command)
 
 

@@ -64,7 +64,9 @@ class PlanResult:
     demands:
         The constraints on the order of the steps; None if there are none.
     remarks:
-        Lines for stderr.
+        Notes for stderr; a warning begins with ``Warning: ``.
+    shortfalls:
+        Errors for stderr: what was asked for and is not done. Also shown with ``--quiet``.
     new_instances:
         The instances that the plan creates.
     hopeless:
@@ -88,6 +90,7 @@ class PlanResult:
         self.members: Json = {}
         self.demands = demands
         self.remarks: list[str] = []
+        self.shortfalls: list[str] = []
         self.new_instances: Sequence[Instance] = ()
         self.hopeless: Collection[int] = ()
         self._transition: Transition | None = None

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from iallocator.errors import UsageError
 from iallocator.files import write_file
 from iallocator.replay.cases import read_text
+from iallocator.wire.codec import pretty
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,7 +30,6 @@ __all__ = [
     "Outcome",
     "compare",
     "differences",
-    "pretty",
     "store",
 ]
 
@@ -140,11 +140,6 @@ class Outcome:
         return self.status in (OK, UPDATED, WRITTEN)
 
 
-def pretty(document: object) -> str:
-    """Return a response as it is stored: indented, members in their order."""
-    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
-
-
 def compare(case: Case, answered: Answered, keys: Sequence[str]) -> tuple[str, list[str]]:
     """Return the status of a case, and the differences, if given only in the members `keys`."""
     expected = case.stdout if answered.document is None else case.response
@@ -199,7 +194,8 @@ def store(case: Case, answered: Answered) -> tuple[str, list[str]]:
     """Write the new answers; return the status and the differences."""
     if case.captured:
         raise UsageError(f"{case.name}: a captured call stays as it was answered")
-    new = [(case.response, "" if answered.document is None else pretty(answered.document))]
+    response = "" if answered.document is None else pretty(answered.document) + "\n"
+    new = [(case.response, response)]
     new += _texts(case, answered)
     old = {path: read_text(path) for path, _ in new}
     if all((old[path] or "") == text for path, text in new):

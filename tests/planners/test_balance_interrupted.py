@@ -94,7 +94,7 @@ def test_balance_without_a_terminal_shows_no_progress(tmp_path: Path) -> None:
         [*COMMAND, "--time-limit=0.5", "-t", crowded(tmp_path, 40, 1500)],
         capture_output=True, text=True, check=False, cwd=ROOT, timeout=PATIENCE,
     )  # fmt: skip
-    told = "the time limit of 0.5 s was reached (--time-limit)\n"
+    told = "iallocator: the time limit of 0.5 s was reached (--time-limit)\n"
     assert (done.returncode, done.stderr) == (0, told)
     plan = json.loads(done.stdout)
     assert plan["groups"][0]["reason"] == "time is up"

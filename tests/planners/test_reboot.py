@@ -64,6 +64,19 @@ def test_node_that_cannot_be_away_is_left_with_a_reason() -> None:
     assert "a has no other place" in plan["kept"][0]["reason"]
 
 
+def test_quiet_reports_why_a_node_is_not_rebooted() -> None:
+    """The reason for exit status 1 is an error: its prefix is on stderr, but not in the page."""
+    both = {"a": instance("node1", disk_template="ext", memory=6000),
+            "b": instance("node2", disk_template="ext", memory=1000)}  # fmt: skip
+    document = cluster(2, memory=8192, instances=both)
+    document["nodes"]["node2"]["total_memory"] = 4096
+    done = run("reboot", "--force", "--quiet", "--html=-", stdin=as_bytes(document))
+    assert done.returncode == 1
+    assert done.stderr.startswith(b"iallocator: node1 is not rebooted: ")
+    assert b"node1 is not rebooted: " in done.stdout
+    assert b"iallocator: node1" not in done.stdout
+
+
 def test_steps_of_a_round_come_after_those_of_the_one_before() -> None:
     """No node is drained before all instances of the round before have returned."""
     shared = {f"i{k}": instance(f"node{k}", disk_template="ext") for k in (1, 2, 3)}

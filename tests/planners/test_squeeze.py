@@ -99,12 +99,14 @@ def test_squeeze_without_a_master_warns_and_keeps_a_node(tmp_path: Path, capsys:
     path.write_text(json.dumps(cluster(3)))
     assert main(["squeeze", "--json", str(path)]) == 0
     captured = capsys.readouterr()
-    assert "--master" in captured.err
+    assert captured.err.startswith("Warning: the master node is unknown")
     assert len(json.loads(captured.out)["nodes"]) == 2
     assert main(["squeeze", "--json", str(path), *MASTER]) == 0
     captured = capsys.readouterr()
     assert captured.err == ""
     assert json.loads(captured.out)["nodes"] == ["node2", "node3"]
+    assert main(["squeeze", "--quiet", "--json", str(path)]) == 0
+    assert capsys.readouterr().err == ""
 
 
 def test_squeeze_keeps_instances_in_their_group() -> None:

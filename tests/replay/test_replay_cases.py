@@ -12,8 +12,8 @@ from syrupy.assertion import SnapshotAssertion
 
 from iallocator.cli import answer
 from iallocator.replay.cases import case_of
-from iallocator.replay.outcome import pretty
 from iallocator.replay.run import answer_case
+from iallocator.wire.codec import pretty
 from iallocator.wire.validation import problems
 from tests.command import respond
 from tests.conformance.compare import differences
@@ -33,7 +33,7 @@ def test_case_answered_again_has_the_stored_response(
 ) -> None:
     """The response document is, byte for byte, the one stored beside the case."""
     answered = answer_case(case_of(str(case / "request.json")))
-    assert pretty(answered.document) == snapshot(extension_class=Response)
+    assert pretty(answered.document) + "\n" == snapshot(extension_class=Response)
 
 
 @every_case
@@ -107,7 +107,7 @@ def ask_hail(case: Path) -> tuple[str, str]:
     done = subprocess.run(command, capture_output=True, check=False, timeout=PATIENCE, text=True)
     if done.returncode:
         return "hail.txt", done.stdout + done.stderr
-    return "hail.json", pretty(json.loads(done.stdout))
+    return "hail.json", pretty(json.loads(done.stdout)) + "\n"
 
 
 @pytest.mark.parametrize("case", STORED, ids=case_id)

@@ -226,19 +226,19 @@ def plan_reboots(
         done.plan.end(stop)
     if not known:
         done.plan.reason, done.complete = UNKNOWN_MASTER, False
-        done.remarks.append(f"iallocator: {UNKNOWN_MASTER}")
+        done.shortfalls.append(UNKNOWN_MASTER)
     # A line for each node that is not rebooted; one line for all that the end came before
     stopped = "" if stop is None else stop.reason
     cut_off = [index for index, why in grouping.left.items() if why == stopped]
-    done.remarks += [
-        f"iallocator: {cluster.nodes[index].name} is not rebooted: {why}"
+    done.shortfalls += [
+        f"{cluster.nodes[index].name} is not rebooted: {why}"
         for index, why in grouping.left.items()
         if why != stopped
     ]
     if cut_off:
         some = ", ".join(cluster.node_names(cut_off[:SHOWN])) + ", ..." * (len(cut_off) > SHOWN)
         are = "1 node is" if len(cut_off) == 1 else f"{len(cut_off)} nodes are"
-        done.remarks.append(f"iallocator: {are} not rebooted: {stopped} ({some})")
+        done.shortfalls.append(f"{are} not rebooted: {stopped} ({some})")
     return done
 
 
