@@ -24,8 +24,8 @@ from __future__ import annotations
 from iallocator.model.columns import MEMORY
 from iallocator.model.moves import Move
 from iallocator.model.state import derived
-from iallocator.n1 import CAME, INFINITE, LEFT, LOST, MOVED, SAFE, UNKNOWN, UndecidedError
-from iallocator.n1.bounds import capacities_for, check_bounds, demand_of, known_demand
+from iallocator.n1 import LOST, SAFE, UNKNOWN, UndecidedError
+from iallocator.n1.bounds import capacities_for, check_bounds, known_demand
 from iallocator.n1.failure_watch import FailureWatch
 from iallocator.scoring import Kernels
 
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.model.state import Kept, State
-    from iallocator.n1 import Failure, Growth, Rules
+    from iallocator.n1 import Failure, Rules
     from iallocator.n1.bounds import Demands
+    from iallocator.n1.comparison import Comparison
     from iallocator.n1.counting import CountedTolerance, Speculation
     from iallocator.n1.exact import ExactSearch, Loss
-    from iallocator.n1.initial import InitialFailures
     from iallocator.n1.simulation import Simulation, UnrestartedInstance
     from iallocator.n1.unrestarted import (
         FailoverPlan,
@@ -52,18 +52,6 @@ if TYPE_CHECKING:
     )
 
 __all__ = ["FailureTolerance"]
-
-SHOWN = 3
-"""Failures that a message names."""
-
-WORK = 1_000_000
-"""The work of all searches for less loss than initially: about a second."""
-
-LOOK = 5
-"""The work of looking at one node for one failure."""
-
-SIMULATIONS = 50
-"""About so many simulations one planner needs: with more of them, arrays pay sooner."""
 
 
 class FailureTolerance:
@@ -88,6 +76,8 @@ class FailureTolerance:
 
     Attributes
     ----------
+    state, rules:
+        As given.
     replaced:
         An instance that is off the state because a new one takes its place, and its nodes.
     """
@@ -101,7 +91,7 @@ class FailureTolerance:
         group: Group | None = None,
         min_disk: float = 0.0,
     ) -> None:
-        self._state = state
+        self.state = state
         self.rules = rules
         self._group = group
         self._scope: Sequence[int] = range(len(state.cluster.nodes)) if scope is None else scope
@@ -114,23 +104,16 @@ class FailureTolerance:
         self._power: object = None  # the condition of the nodes for which kernels were made
         self._version = -1
         self.replaced: tuple[Instance, Nodes] | None = None
-        self._initial: InitialFailures | None = None
+        self._comparison: Comparison | None = None
         self._leaving: tuple[Instance, Nodes] | None = None
         self._losses: dict[Failure, Loss] | None = None
-        self._limit = self.rules.effort.used + WORK
         self._required: Collection[Failure] | None = None  # as `require` has it; None: by the rules
-        self._exempt: frozenset[Failure] = frozenset()
-        self._kept: set[Failure] = set()  # the failures that a plan must keep tolerated
-        self._rescues = False
-        self._suspect: Failure | None = None  # the failure that a move broke last
         # What is kept from one state to the next
         self._demands: Demands = {}
         self._known_watches: dict[int, FailureWatch] = {}
-        self._required_watch: FailureWatch | None = None
         self._counted: CountedTolerance | None = None
         self._explaining: Kept[int, Simulation] = {}
         self._unrestarted: Kept[None, UnrestartedSearch] = {}
-        self._lost_now: Kept[None, dict[Failure, Loss]] = {}
         self._other: FailureTolerance | None = None
         # What is known of one state
         self._tolerated: dict[Failure, bool] = {}
@@ -143,29 +126,26 @@ class FailureTolerance:
 
     def on(self, state: State) -> FailureTolerance:
         """Return the N+1 of another `state`, compared with the initial state of this one."""
-        if state is self._state:
+        if state is self.state:
             return self
-        if self._other is None or self._other._state is not state:
-            self._other = self._copy(state)
+        if self._other is None or self._other.state is not state:
+            self._other = found = type(self)(
+                state, self.rules, self._scope, self._given_kernels, self._group, self._min_disk
+            )
+            if self._comparison is not None:
+                found._comparison = self._comparison.of(found)
         return self._other
-
-    def _copy(self, state: State) -> FailureTolerance:
-        found = type(self)(
-            state, self.rules, self._scope, self._given_kernels, self._group, self._min_disk
-        )
-        found._initial, found._limit = self._initial, self._limit
-        return found
 
     def _renew(self) -> None:
         """Forget what was known of another state, or of nodes in another condition."""
         if self.rules.plan and self._given_kernels is None:
-            nodes = self._state.cluster.nodes
+            nodes = self.state.cluster.nodes
             power = [(nodes[i].online, nodes[i].total_memory) for i in self._scope]
             self.rules.switch(power)
             if power != self._power:
                 self._power, self._version, self._simulation = power, -1, None
-        if self._version != self._state.version:
-            self._version = self._state.version
+        if self._version != self.state.version:
+            self._version = self.state.version
             self._forget()
 
     def _forget(self) -> None:
@@ -182,7 +162,7 @@ class FailureTolerance:
         """Return the failures of the online nodes of the group."""
         assert self._group is not None
         self._renew()
-        return self.rules.of_online(self._state.cluster, self._group)
+        return self.rules.of_online(self.state.cluster, self._group)
 
     def tolerated(self, failing: Sequence[Failure]) -> list[Failure]:
         """Return those of `failing` that are tolerated; none if that stays undecided."""
@@ -263,7 +243,7 @@ class FailureTolerance:
         """Return which pairs of `online` nodes lose other instances together than alone."""
         from iallocator.n1.unrestarted import InteractingNodes
 
-        return InteractingNodes(self._state, self._unrestarted_search(), online)
+        return InteractingNodes(self.state, self._unrestarted_search(), online)
 
     def tolerated_pairs(self, interacting: InteractingNodes, deadline: Deadline) -> ToleratedPairs:
         """Return the interacting pairs of nodes that are certainly tolerated."""
@@ -277,8 +257,8 @@ class FailureTolerance:
         return derived(
             self._unrestarted,
             None,
-            self._state.version,
-            lambda: UnrestartedSearch(self._state, self.rules, self._min_disk),
+            self.state.version,
+            lambda: UnrestartedSearch(self.state, self.rules, self._min_disk),
         )
 
     def first_unrestarted(self, failure: Failure, failures: int = 1) -> UnrestartedInstance | None:
@@ -292,7 +272,7 @@ class FailureTolerance:
             If the work is spent before the result is known.
         """
         self._renew()
-        state, scope = self._state, self._scope
+        state, scope = self.state, self._scope
 
         def compute() -> Simulation:
             from iallocator.n1.simulation import Simulation
@@ -320,7 +300,7 @@ class FailureTolerance:
         from iallocator.n1.unrestarted import plan_failovers
 
         self._renew()
-        return plan_failovers(self._state, group, self.rules)
+        return plan_failovers(self.state, group, self.rules)
 
     # The check of a move
 
@@ -373,7 +353,7 @@ class FailureTolerance:
         instance = first.instance
         self._renew()
         self._leave(first)
-        watch = self._watch(self._state.cluster.nodes[first.after[0]].group)
+        watch = self._watch(self.state.cluster.nodes[first.after[0]].group)
         taken = instance.memory if instance.uses_memory else 0
         if watch.movers(taken, self.rules):
             return []
@@ -402,7 +382,7 @@ class FailureTolerance:
                 return None
             lost = self._simulated().all_lost(failure) if self.rules.exact else []
             known = {one.instance.name for one in lost}
-            with self._state.trial():
+            with self.state.trial():
                 self._try_out(move.instance, move.after)
                 if not known:
                     return self._simulated().fail(failure)
@@ -422,9 +402,9 @@ class FailureTolerance:
         self._renew()
         self._leave(move)
         instance, nodes = move.instance, move.after
-        group = self._state.cluster.nodes[nodes[0]].group
+        group = self.state.cluster.nodes[nodes[0]].group
         if self.rules.namesake is not None:
-            failing = self.rules.failing(self._state.cluster, group, self._scope)
+            failing = self.rules.failing(self.state.cluster, group, self._scope)
             return self._refuted(failing, instance, nodes)
         watch = self._watch(group)
         taken = instance.memory if instance.uses_memory else 0
@@ -456,7 +436,7 @@ class FailureTolerance:
     def _overloaded(self, watch: FailureWatch, taken: float, primary: int) -> Iterator[Failure]:
         """Yield the failures that need more memory of `primary` than it will have left."""
         for failure, amount in watch.onto(primary):
-            if self._state.columns[MEMORY][primary] - taken - amount > 0:
+            if self.state.columns[MEMORY][primary] - taken - amount > 0:
                 break
             if failure in watch.failing:
                 yield failure
@@ -496,7 +476,7 @@ class FailureTolerance:
     ) -> list[Failure]:
         if not critical:
             return []
-        with self._state.trial():
+        with self.state.trial():
             self._try_out(instance, nodes)
             return self._lost(critical, one_is_enough)
 
@@ -547,13 +527,13 @@ class FailureTolerance:
 
     def _try_out(self, instance: Instance, nodes: Nodes) -> None:
         """Place the candidate; some rules count an instance that moves where it was."""
-        where = self._state.where
+        where = self.state.where
         present = where.get(instance.name)
-        self._state.place(instance, nodes)
+        self.state.place(instance, nodes)
         if self.rules.movers_stay and present is not None:
             where[instance.name] = present
         if self.rules.namesake is not None:
-            self._state.mistake(self.rules.namesake, instance)
+            self.state.mistake(self.rules.namesake, instance)
 
     # Comparison with the initial state
 
@@ -563,213 +543,16 @@ class FailureTolerance:
         With `now` False, losses are measured when they are first needed; the state must not change
         until then.
         """
-        from iallocator.n1.initial import InitialFailures, InitialLosses
+        from iallocator.n1.comparison import Comparison
 
         assert self._group is not None
-        self._renew()
-        self._initial = initial = InitialFailures(self._state, self._group, self.rules)
-        if not now:
-            initial.losses = InitialLosses(self._lost_by)
-            return
-        if self.rules.mode == "off":
-            return
-        if self.rules.exact:
-            initial.losses = self.losses(initial.failing)
-            lost = [one for one in initial.failing if initial.loss(one).instances]
-        else:
-            lost = self.not_tolerated(initial.failing)
-        tolerated = frozenset(initial.failing).difference(lost)
-        if initial.several:
-            initial.tolerated = tolerated
-        else:
-            initial.alone = tolerated
+        self._comparison = Comparison.begun(self, self._group, now)
 
     @property
-    def initial(self) -> InitialFailures:
-        """The failures of the initial state, which `measure` has measured."""
-        assert self._initial is not None
-        return self._initial
-
-    def required(self, change: int) -> list[Failure]:
-        """Return the failures of online nodes that must be tolerated after this `change`.
-
-        `change`: what a plan did to the group, see `iallocator.n1.initial`. Those that were
-        tolerated initially; with ``strict`` all, unless instances only leave. A group with one
-        online node must only tolerate its failure if instances come from outside. `exempt` can
-        take failures out for moves within the group.
-        """
-        failing, first = self.failing(), self.initial
-        if self.rules.requires_all and change != LEFT:
-            exempt = () if change == CAME else self._exempt
-            return [one for one in failing if one not in exempt]
-        tolerated = first.tolerated | first.alone if change == CAME else first.tolerated
-        return [one for one in failing if one in tolerated]
-
-    def exempt(self) -> frozenset[Failure]:
-        """Exempt, with ``strict``, the failures that no move within the group can make tolerated.
-
-        The state must hold only the instances that stay. Return the exempt failures: those that are
-        not tolerated now, or all if no other node is online.
-        """
-        failing = self.failing() if self.rules.requires_all else []
-        tolerated = self.tolerated(failing) if self.initial.several else ()
-        self._exempt = frozenset(failing).difference(tolerated)
-        return self._exempt
-
-    def worse(self) -> list[Failure]:
-        """Return the failures of online nodes that lost something initially, and lose more now.
-
-        Only ``no-worse`` looks at them.
-        """
-        first = self.initial
-        if not self.rules.exact or not first.several:
-            return []
-        lost = [one for one in self.failing() if first.loss(one).instances]
-        if not lost:
-            return []
-        growths = first.growths(self.losses(lost), (0, 0))
-        return [one for one in lost if any(growths[one][2:])]
-
-    def broken(self, change: int = MOVED, rescues: bool = False) -> list[Failure]:
-        """Return the failures that must be tolerated and are not, or that lose more.
-
-        `change`: as for `required`; by default, instances have moved within the group. With
-        `rescues` and ``no-worse``, the instances that return from offline nodes count as lost in
-        every failure of the initial state.
-        """
-        broken = self.not_tolerated(self.required(change)) + self.worse()
-        if not (rescues and self.rules.exact and broken):
-            return broken
-        back = self.initial.offline_instances.back(self._state)
-        if not back[0]:
-            return broken
-        growths = self.initial.growths(self.losses(broken), back)
-        return [one for one in broken if any(growths[one][:2])]
-
-    def first_broken(self) -> Failure | None:
-        """Return the first of `broken`, or None."""
-        failing = self.required(MOVED)
-        found = self.first_not_tolerated(failing) if failing else None
-        return next(iter(self.worse()), None) if found is None else found
-
-    def problem(self) -> str:
-        """Describe the first of `broken`, and an instance that cannot be restarted; or ""."""
-        failure = self.first_broken()
-        if failure is None:
-            return ""
-        name = " and ".join(self._state.cluster.node_names(failure))
-        if self.initial.loss(failure).instances:
-            return f"more would be lost if {name} failed"
-        lost = self.first_unrestarted(failure, SIMULATIONS)
-        text = f"the failure of {name} would not be survived"
-        return f"{text}: {lost.instance.name} is lost, {lost.why}" if lost else text
-
-    def still_offline(self) -> int:
-        """Return how many instances are on nodes that are offline now and initially.
-
-        Always 0 in other modes than ``no-worse``, where it has no effect.
-        """
-        if not self.rules.exact:
-            return 0
-        nodes = self._state.cluster.nodes
-        offline = (i for i in self.initial.offline if not nodes[i].online)
-        return sum(len(self._state.primaries[i]) for i in offline)
-
-    def guard(self, rescues: bool = False) -> FailureTolerance:
-        """Return an object to check each move of a plan on the state, with `keeps` and `moved`.
-
-        `rescues`: as for `broken`.
-        """
-        guard = self._copy(self._state)
-        guard._kept, guard._rescues = set(self.initial.tolerated), rescues
-        return guard
-
-    def keeps(self) -> bool:
-        """Return whether no failure is broken that was tolerated initially, or since a move.
-
-        With ``strict``, a failure must stay tolerated once it is (`moved`).
-        """
-        self._renew()
-        if self._rescues:
-            return not self.broken(rescues=True)
-        failing = sorted(self._kept)
-        self._required_watch = watch = self._renewed(self._required_watch, failing)
-        if watch.lost:
-            return False
-        suspect = [one for one in failing if one == self._suspect]
-        others = [one for one in failing if one != self._suspect]
-        for part in suspect, others:
-            uncertain = [one for one in part if one in watch.uncertain]
-            if not uncertain:
-                continue
-            broken = self.first_not_tolerated(uncertain)
-            if broken is not None:
-                self._suspect = broken
-                return False
-        return not self.worse()
-
-    def moved(self) -> None:
-        """Continue from the present state, after a move of the plan."""
-        if self.rules.requires_all:
-            rest = [one for one in self.failing() if one not in self._kept]
-            self._kept |= set(rest).difference(self.not_tolerated(rest))
-
-    # The growth of losses
-
-    def spent(self, share: float = 1) -> bool:
-        """Return whether that share of the work is done, or the time is up."""
-        effort = self.rules.effort
-        return effort.spent or effort.used > self._limit - (1 - share) * WORK
-
-    def growth(self, back: tuple[int, float] | None = None) -> Growth:
-        """Return the sum of what all failures lose in addition to the initial state.
-
-        `back`: the instances that return from offline nodes, see `OfflineInstances.back`.
-        """
-        total = [0.0] * 4
-        for growth in self._grown(back).values():
-            total = [sum(pair) for pair in zip(total, growth)]
-        return total[0], total[1], total[2], total[3]
-
-    def describe_growth(self) -> str:
-        """Describe the failures that lose more than initially; "" if there are none."""
-        names = self._state.cluster.node_names
-        worse = [(one, more) for one, more in self._grown(None).items() if any(more[:2])]
-        texts: list[str] = []
-        for failure, (count, memory, *_) in worse[:SHOWN]:
-            amount = f"{count:g} more, {memory:g} MiB" if count else f"{memory:g} MiB more"
-            if INFINITE in (count, memory):
-                amount = "how much was not found"
-            texts.append(f"{' and '.join(names(failure))} ({amount})")
-        if len(worse) > SHOWN:
-            texts.append(f"one of {len(worse) - SHOWN} others")
-        return f"more than before is lost if {', '.join(texts)} fails" if texts else ""
-
-    def _grown(self, back: tuple[int, float] | None) -> dict[Failure, Growth]:
-        """Return the growth of each failure that is not tolerated now."""
-        self._renew()
-        state, first = self._state, self.initial
-
-        def compute() -> dict[Failure, Loss]:
-            changed = {i for i, stamp in enumerate(first.stamps) if state.stamps[i] != stamp}
-            return self._lost_by([one for one in first.failing if self._concerned(one, changed)])
-
-        lost = derived(self._lost_now, None, state.version, compute)
-        return first.growths(lost, first.offline_instances.back(state) if back is None else back)
-
-    def _concerned(self, failure: Failure, changed: set[int]) -> bool:
-        """Return whether the `changed` nodes can change what `failure` loses."""
-        if not changed.isdisjoint(failure):
-            return True
-        demand = demand_of(self._state, failure, self.rules)
-        return bool(demand.movers or demand.intricate or not changed.isdisjoint(demand.failovers))
-
-    def _lost_by(self, failing: Sequence[Failure]) -> dict[Failure, Loss]:
-        """Return what those of `failing` lose that are not tolerated."""
-        losses = self.losses(failing)
-        lost = {one: loss for one, loss in losses.items() if loss.instances}
-        self.rules.effort.used += LOOK * len(failing) * (1 + len(lost))
-        return lost
+    def comparison(self) -> Comparison:
+        """The present state compared with the initial one, which `measure` has measured."""
+        assert self._comparison is not None
+        return self._comparison
 
     # The headroom for equal instances
 
@@ -821,12 +604,12 @@ class FailureTolerance:
         if self._counted is None:
             from iallocator.n1.counting import CountedTolerance
 
-            cluster = self._state.cluster
+            cluster = self.state.cluster
             failing = {
                 one for g in cluster.groups for one in self.rules.failing(cluster, g, self._scope)
             }
             self._counted = CountedTolerance(
-                self._state, self.rules, failing, self._simulated().kernels
+                self.state, self.rules, failing, self._simulated().kernels
             )
         return self._counted
 
@@ -838,7 +621,7 @@ class FailureTolerance:
             from iallocator.n1.exact import ExactSearch
 
             self._exact_search = ExactSearch(
-                self._state,
+                self.state,
                 self._simulated().kernels,
                 self.rules,
                 self._simulated(),
@@ -861,7 +644,7 @@ class FailureTolerance:
             return lost + unknown
         by_group: dict[Group, list[Failure]] = {}
         for one in unknown:
-            by_group.setdefault(self._state.cluster.nodes[one[0]].group, []).append(one)
+            by_group.setdefault(self.state.cluster.nodes[one[0]].group, []).append(one)
         for some in by_group.values():
             lost += self._simulated().lost(some)
         return lost
@@ -869,9 +652,9 @@ class FailureTolerance:
     def _tolerated_before(self, failing: Sequence[Failure]) -> list[Failure]:
         """Return those of `failing` that are tolerated without the candidate."""
         new = [one for one in failing if one not in self._tolerated]
-        with self._state.trial():
+        with self.state.trial():
             if self._leaving is not None:
-                self._state.place(*self._leaving)
+                self.state.place(*self._leaving)
             lost = set(self._lost(new))
             if self.rules.exact:
                 lost = {one for one in lost if not self._exact().saves(one)}
@@ -881,16 +664,17 @@ class FailureTolerance:
     def _watch(self, group: Group) -> FailureWatch:
         watch = self._watches.get(group.index)
         if watch is None:
-            failing = self.rules.failing(self._state.cluster, group, self._scope)
-            watch = self._renewed(self._known_watches.get(group.index), failing)
+            failing = self.rules.failing(self.state.cluster, group, self._scope)
+            watch = self.renewed(self._known_watches.get(group.index), failing)
             watch.refuter = None
             self._known_watches[group.index] = self._watches[group.index] = watch
         return watch
 
-    def _renewed(self, watch: FailureWatch | None, failing: Sequence[Failure]) -> FailureWatch:
-        """Return `watch`, evaluated where the state has changed, or a new one."""
-        if watch is None or not watch.catch_up(self._state, self.rules, failing, self._demands):
-            return FailureWatch(self._state, self.rules, failing, self._demands)
+    def renewed(self, watch: FailureWatch | None, failing: Sequence[Failure]) -> FailureWatch:
+        """Return `watch`, evaluated where the state has changed, or a new one for `failing`."""
+        self._renew()
+        if watch is None or not watch.catch_up(self.state, self.rules, failing, self._demands):
+            return FailureWatch(self.state, self.rules, failing, self._demands)
         return watch
 
     def _simulated(self) -> Simulation:
@@ -901,13 +685,13 @@ class FailureTolerance:
             kernels = self._given_kernels
             if kernels is None:
                 free = self._min_disk if self.rules.strict else 0.0
-                kernels = Kernels(self._state, [(len(self._scope), 0)], free, self._scope)
-            self._simulation = Simulation(self._state, kernels, self.rules, self._scope)
+                kernels = Kernels(self.state, [(len(self._scope), 0)], free, self._scope)
+            self._simulation = Simulation(self.state, kernels, self.rules, self._scope)
         return self._simulation
 
     def _check_bounds(self, failing: Sequence[Failure]) -> dict[Failure, int]:
         """Return for each failure what bounds prove in the present state."""
-        state, rules = self._state, self.rules
+        state, rules = self.state, self.rules
         if rules.strict and self._min_disk:  # which bounds do not know
             return dict.fromkeys(failing, UNKNOWN)
         capacities = capacities_for(state, rules, failing)

@@ -262,7 +262,7 @@ class Context:
             before = make(first, rules, group.nodes, self.kernels, group)
             before.measure(now=False)
             failures = self._failures[group.index] = before.on(self.state)
-            failures.require(losses=failures.initial.losses)
+            failures.require(losses=failures.comparison.initial.losses)
         return failures
 
     def all_nodes(self) -> range:

@@ -315,7 +315,7 @@ def least_loss(
                 break
         if not rejects and len(best) < top:
             # Compare the placements after which failures lose more, those that lose least first
-            growing = compared or context.failures(evaluator.group)
+            growing = (compared or context.failures(evaluator.group)).comparison
             grown: list[tuple[tuple[float, ...], Placement]] = []
             for place in others[:COMPARED]:
                 if growing.spent(SHARE):

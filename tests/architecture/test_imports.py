@@ -28,7 +28,9 @@ EVERYWHERE = ("aliases", "tolerances")
 ENTRIES = {"iallocator.n1", "iallocator.n1.tolerance"}
 """The modules of `n1` for other packages: the rules, and `FailureTolerance`."""
 
-RESULTS = {"FailoverPlan", "InteractingNodes", "Speculation", "UnrestartedInstance"}
+RESULTS = {
+    "FailoverPlan", "InteractingNodes", "PlanGuard", "Speculation", "UnrestartedInstance",
+}  # fmt: skip
 """What methods of `FailureTolerance` return: other packages import these classes for types."""
 
 VERIFIER = {f"iallocator.planners.{name}" for name in ("outcome", "restarts", "verify")}

@@ -7,8 +7,8 @@ from .imports import imports, sources
 VERIFIER = ("planners.verify", "planners.outcome", "planners.restarts")
 
 STAGES = {
-    "batched_simulation", "bounds", "counting", "failure_watch", "initial", "pools", "simulation",
-    "simulation_arrays", "slots", "tolerance", "unrestarted",
+    "batched_simulation", "bounds", "comparison", "counting", "failure_watch", "pools",
+    "simulation", "simulation_arrays", "slots", "tolerance", "unrestarted",
 }  # fmt: skip
 """The modules of `n1` in which planners check N+1; an error in one of them must not pass a plan."""
 

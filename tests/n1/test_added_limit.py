@@ -190,7 +190,7 @@ def test_plan_keeps_n1_as_brute_force_says(kind: str, mode: str) -> None:
         group, rules = case.cluster.groups[0], Rules("no-worse" if mode == "no-worse" else "no-new")
         failures = FailureTolerance(case.state, plan_rules(mode), group=group)
         failures.measure()
-        guard = failures.guard()
+        guard = failures.comparison.guard()
         before = survived(case, rules)
         lost = [least_lost(case, (index,)) for index in range(4)]
         for nodes in candidates(case):
@@ -198,7 +198,7 @@ def test_plan_keeps_n1_as_brute_force_says(kind: str, mode: str) -> None:
                 case.state.place(case.new, nodes)
                 after = survived(case, rules)
                 more = [least_lost(case, (index,)) for index in range(4)]
-                left = failures.broken()
+                left = failures.comparison.broken()
                 kept = guard.keeps()
             if mode == "no-worse":
                 grown = [i for i in range(4) if any(b > a for b, a in zip(more[i], lost[i]))]

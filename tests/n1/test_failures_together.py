@@ -253,7 +253,7 @@ def test_plan_is_compared_with_the_initial_failures_together(mode: str, racks: s
         rules = Rules(mode, failures=RACKS[racks], plan=True)
         failures = FailureTolerance(state, rules, group=group)
         failures.measure()
-        failing, guard = failures.failing(), failures.guard()
+        failing, guard = failures.failing(), failures.comparison.guard()
         lost = [least_lost(state, one) for one in failing]
         before = [simulated(case, rules, one) for one in failing]
         for nodes in candidates(case):
@@ -273,8 +273,8 @@ def test_plan_is_compared_with_the_initial_failures_together(mode: str, racks: s
                         for one, now_kept, kept in zip(failing, after, before)
                         if not now_kept and (kept or mode == "strict")
                     ]
-                assert sorted(failures.broken()) == sorted(expected), (seed, nodes)
-                assert (failures.first_broken() is None) is (not expected), (seed, nodes)
+                assert sorted(failures.comparison.broken()) == sorted(expected), (seed, nodes)
+                assert (failures.comparison.first_broken() is None) is (not expected), (seed, nodes)
                 if mode != "strict":
                     assert guard.keeps() is (not expected), (seed, nodes)
             seen[bool(expected)] += 1

@@ -153,15 +153,15 @@ def test_failure_guard_agrees_with_the_simulation_after_every_move(mode: str) ->
         state, rng = State(world), Random(seed)
         failures = FailureTolerance(state, plan_rules(mode), group=world.groups[0])
         failures.measure()
-        guard = failures.guard()
+        guard = failures.comparison.guard()
         for _ in range(30):
             one = rng.choice(world.instances)
             before = state.where[one.name]
             after = tuple(rng.sample(range(len(world.nodes)), len(before)))
             state.remove(one, before)
             state.place(one, after)
-            expected = not failures.broken()
-            assert guard.keeps() == failures.guard().keeps() == expected, seed
+            expected = not failures.comparison.broken()
+            assert guard.keeps() == failures.comparison.guard().keeps() == expected, seed
             if expected:
                 kept += 1
                 guard.moved()

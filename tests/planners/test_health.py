@@ -33,7 +33,7 @@ def test_health_of_a_group_is_the_same_for_every_planner(mode: str) -> None:
         assert set(between.examine(mover, group).doomed) == expected, name
         failures = FailureTolerance(state, plan_rules(mode), group=group)
         failures.measure()
-        lost = set(failures.failing()) - failures.initial.tolerated
+        lost = set(failures.failing()) - failures.comparison.initial.tolerated
         assert {node for (node,) in lost} == expected, name
         (told,) = [one for one in checked.examine(state, "no-new") if one.group is group]
         listed = {one.node for one in told.findings if one.kind == "global_n1"}
@@ -70,7 +70,7 @@ def test_first_lost_failure_is_the_first_of_all(mode: str) -> None:
             if crowded not in before:
                 state.remove(instance, before)
                 state.place(instance, (crowded, *before[1:]))
-        every = failures.on(state).broken()
-        assert failures.on(state).first_broken() == next(iter(every), None), name
+        every = failures.on(state).comparison.broken()
+        assert failures.on(state).comparison.first_broken() == next(iter(every), None), name
         found += bool(every)
     assert found > 2

@@ -46,7 +46,7 @@ def _possible(cluster: Cluster, reserve: Headroom, survival: FailureTolerance) -
         with state.trial():
             for instance, index in zip(cluster.instances, choice):
                 state.place(instance, (index,))
-            if not reserve.missing(state, online) and not survival.on(state).broken():
+            if not reserve.missing(state, online) and not survival.on(state).comparison.broken():
                 return True
     return False
 

@@ -41,10 +41,10 @@ def least_growth(context: Context, group: Group, tasks: Sequence[MoveTask]) -> t
     are no better ones. `proved` says that no other moves lose less.
     """
     state, failures = context.state, context.failures(group)
-    if failures.spent():
+    if failures.comparison.spent():
         return False, []
-    back = failures.initial.offline_instances.back(state)
-    present = failures.growth(back)
+    back = failures.comparison.initial.offline_instances.back(state)
+    present = failures.comparison.growth(back)
     if present == NO_GROWTH or context.effort.spent:
         return present == NO_GROWTH, []
     if not context.searches_for([group]) or context.deadline.over():
@@ -69,7 +69,7 @@ def told(context: Context, groups: Collection[Group], proved: Collection[Group])
     """
     found = ""
     for group in groups:
-        text = "" if context.effort.spent else context.failures(group).describe_growth()
+        text = "" if context.effort.spent else context.failures(group).comparison.describe_growth()
         least = "no other places lose less" if group in proved else "the least that was found"
         found += f"; {text}: {least}" if text else ""
     return found
@@ -102,11 +102,11 @@ class _LeastGrowth(BranchAndBound):
         self._tasks = sorted(tasks, key=lambda task: -task.instance.memory)
         self._back = back
         self._budget = context.budget()
-        self._work = 1 + (len(failures.initial.failing) // NODES) ** 2  # for each place
+        self._work = 1 + (len(failures.comparison.initial.failing) // NODES) ** 2  # for each place
         self.found: Made = []
 
     def must_end(self) -> bool:
-        return self._budget.must_end or self._failures.spent()
+        return self._budget.must_end or self._failures.comparison.spent()
 
     def branches(self, depth: int) -> Iterator[tuple[Growth, Nodes]]:
         state, task = self._context.state, self._tasks[depth]
@@ -118,7 +118,7 @@ class _LeastGrowth(BranchAndBound):
             self._budget.spend(self._work, PLACEMENTS)
             with state.trial():
                 state.place(task.instance, nodes)
-                found.append((self._failures.growth(self._back), nodes))
+                found.append((self._failures.comparison.growth(self._back), nodes))
         yield from sorted(found, key=lambda one: one[0])
 
     def enter(self, depth: int, choice: Nodes) -> None:

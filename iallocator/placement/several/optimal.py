@@ -120,13 +120,13 @@ def _compared_with(
     if any(context.cluster.group_of(task.instance) is not group for task in tasks):
         return lambda nodes: False  # instances from other groups are checked one by one
     state, failures = context.state, context.failures(group)
-    now = failures.growth()
+    now = failures.comparison.growth()
 
     def loses_more(nodes: Mapping[str, Nodes]) -> bool:
         with state.trial():
             for task in tasks:
                 state.place(task.instance, nodes[task.instance.name])
-            return failures.growth() > now
+            return failures.comparison.growth() > now
 
     return loses_more
 

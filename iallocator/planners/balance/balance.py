@@ -203,8 +203,8 @@ def _keep_n1(problem: BalanceProblem, plan: Plan) -> None:
     while failures is not None and plan.entries:
         with state.trial():
             replay(state, plan.moves)
-            reason = reason or failures.problem()
-            if not reason or not failures.broken(rescues=True):
+            reason = reason or failures.comparison.problem()
+            if not reason or not failures.comparison.broken(rescues=True):
                 break
         plan.entries.pop()
         plan.reason = reason

@@ -21,7 +21,6 @@ from math import inf
 
 from iallocator.deadline import check
 from iallocator.model.moves import replay
-from iallocator.n1.tolerance import FailureTolerance
 from iallocator.planners.balance.plan_builder import PlanBuilder, Step
 from iallocator.planners.plan import Plan
 from iallocator.planners.plan_limits import lowest_score
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
 
     from iallocator.aliases import Floats
     from iallocator.deadline import Stopped
+    from iallocator.n1.comparison import PlanGuard
     from iallocator.planners.balance.colocation_groups import ColocationMoves
     from iallocator.planners.balance.move_kinds import ScoredMoves
     from iallocator.planners.balance.plan_builder import BalanceProblem, Progress, Search
@@ -258,7 +258,7 @@ class Descent:
         problem: BalanceProblem,
         limits: StopCriteria,
         progress: Progress,
-        guard: FailureTolerance | None = None,
+        guard: PlanGuard | None = None,
         by_value: bool = False,
     ) -> None:
         builder = self._builder = PlanBuilder(problem, limits, progress, guard)
@@ -384,7 +384,7 @@ class GroupBalancer:
         state, failures = self._problem.state, self._problem.failures
         self._plans.append(self._empty())
 
-        def found(guard: FailureTolerance | None, keep: bool = True) -> Plan:
+        def found(guard: PlanGuard | None, keep: bool = True) -> Plan:
             descent = Descent(self._problem, self._limits, self._progress, guard, by_value)
             if keep:
                 self._plans[-1] = descent.plan
@@ -396,12 +396,12 @@ class GroupBalancer:
                 return value()
 
         plan = found(None)
-        if failures is None or not at_the_end(plan, failures.broken):
+        if failures is None or not at_the_end(plan, failures.comparison.broken):
             return
-        plan = found(failures.guard())
-        down = at_the_end(plan, failures.still_offline)
+        plan = found(failures.comparison.guard())
+        down = at_the_end(plan, failures.comparison.still_offline)
         if down:
-            other = found(failures.guard(rescues=True), keep=False)
-            if at_the_end(other, failures.still_offline) < down:
+            other = found(failures.comparison.guard(rescues=True), keep=False)
+            if at_the_end(other, failures.comparison.still_offline) < down:
                 other.reason += RESCUED
                 self._plans[-1] = other

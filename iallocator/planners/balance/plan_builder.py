@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from iallocator.model.moves import Move
     from iallocator.model.node_view import Capacities
     from iallocator.model.state import State
+    from iallocator.n1.comparison import PlanGuard
     from iallocator.n1.tolerance import FailureTolerance
     from iallocator.planners.balance.move_kinds import MoveRules, ScoredMoves
     from iallocator.planners.balance.scan.scan import MoveScan
@@ -122,7 +123,7 @@ class PlanBuilder:
         problem: BalanceProblem,
         limits: StopCriteria,
         progress: Progress,
-        guard: FailureTolerance | None,
+        guard: PlanGuard | None,
     ) -> None:
         self.problem = problem
         self.state = problem.state

@@ -322,7 +322,7 @@ def _reserve_first(
         with state.trial():
             made = _Placing(mover, targets, order).place_all(instances)
             if made is not None:
-                return None if any(one.broken(CAME) for one in before) else made
+                return None if any(one.comparison.broken(CAME) for one in before) else made
     return None
 
 
@@ -369,6 +369,6 @@ def _failover_safe(
         before.append(_measured(mover, group))
     with state.trial():
         made = _Placing(mover, targets, FailoverSafe(state, plans)).place_all(instances)
-        if made is not None and any(one.broken(CAME) for one in before):
+        if made is not None and any(one.comparison.broken(CAME) for one in before):
             return None  # an exact search was given up
     return made

@@ -315,7 +315,7 @@ def _keeps_n1(context: Context, moves: Sequence[Move]) -> bool:
         rules = plan_rules(mode, context.bonds.relations)
         failures = FailureTolerance(state, rules, group=group)
         failures.measure()
-    return not failures.broken()
+    return not failures.comparison.broken()
 
 
 def _reversed(move: Move) -> Move:

@@ -364,7 +364,9 @@ class SchedulingPass:
         for instance in self.take_off():
             if self.stuck(instance):  # it does not run, and keeps no instance away
                 self.leave_disks(self.places[instance.name])
-        exempt = [one for failures in self._failures.values() for one in failures.exempt()]
+        exempt = [
+            one for failures in self._failures.values() for one in failures.comparison.exempt()
+        ]
         self.hopeless = frozenset(node for failure in exempt for node in failure)
 
         # What empty nodes have left, and what staying instances use of it
@@ -492,13 +494,13 @@ class SchedulingPass:
         """
         state = self.context.state
         failures = self._failures.get(state.cluster.nodes[node].group)
-        if failures is None or (place.before and not failures.initial.several):
+        if failures is None or (place.before and not failures.comparison.initial.several):
             return None
         if failures.rules.exact:
-            back = failures.initial.offline_instances.back(state, place.instance)
-            failures.require(losses=failures.initial.allowed_losses(back))
+            back = failures.comparison.initial.offline_instances.back(state, place.instance)
+            failures.require(losses=failures.comparison.initial.allowed_losses(back))
         else:
-            failures.require(failures.required(MOVED if place.before else CAME))
+            failures.require(failures.comparison.required(MOVED if place.before else CAME))
         return failures
 
     def take(self, found: Mapping[str, Nodes], why: str, why_not: str) -> None:

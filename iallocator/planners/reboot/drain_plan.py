@@ -396,9 +396,9 @@ class DrainPlanner:
                             state.remove(instance, state.where[instance.name])
             for group, failures in self._failures:
                 away = drained.intersection(group.nodes)
-                if away and failures.initial.tolerated:
+                if away and failures.comparison.initial.tolerated:
                     online = [i for i in group.nodes if self._context.cluster.nodes[i].online]
-                    problem = failures.problem() if len(online) > 1 else ""
+                    problem = failures.comparison.problem() if len(online) > 1 else ""
                     if len(online) == 1 and len(away) > 1:
                         last = online[0]
                         here = state.primaries[last].values()

@@ -336,7 +336,10 @@ class Arrangement:
         else:
             state = State(self._cluster)
             replay(state, (entry.move for entry in self._entries))
-            if self._reserve.missing(state, self._scope) or self._failures.on(state).broken():
+            if (
+                self._reserve.missing(state, self._scope)
+                or self._failures.on(state).comparison.broken()
+            ):
                 self._entries = None
         if self._entries is not None or self._tries >= TRIES:
             return None

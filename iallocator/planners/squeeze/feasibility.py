@@ -146,7 +146,9 @@ class Attempt:
     def found(self) -> FeasibilityResult:
         """Return the result of the attempt."""
         unsolved = bool(self.problem) and not self._aim.evacuate
-        loses_n1 = unsolved and self._aim.failures.on(self.state).first_broken() is not None
+        loses_n1 = (
+            unsolved and self._aim.failures.on(self.state).comparison.first_broken() is not None
+        )
         found = FeasibilityResult(self.entries, self._score, self.problem, loses_n1)
         if unsolved:
             found.shortage = self._aim.reserve.shortage(self.state, self._aim.scope)
@@ -242,7 +244,7 @@ class Attempt:
 
     def _lost(self) -> str:
         """Return a failure that must be tolerated and is not, or ""."""
-        return self._aim.failures.on(self.state).problem()
+        return self._aim.failures.on(self.state).comparison.problem()
 
 
 class ReserveStep:
@@ -331,7 +333,7 @@ class CapacityBounds:
 
     def _lost(self, online: Sequence[int], leaving: Sequence[int]) -> str:
         """Return a failure that no placement on the online nodes tolerates, or ""."""
-        failing = self._failures.required(MOVED)
+        failing = self._failures.comparison.required(MOVED)
         if not failing:
             return ""
         place = {index: k for k, index in enumerate(online)}

@@ -73,7 +73,7 @@ def test_packed_without_a_request_for_room_loses_no_more(mode: str) -> None:
         if made is None:
             continue
         replay(mover.context.state, made)
-        assert [one.broken(CAME) for one in before] == [[] for _ in before], seed
+        assert [one.comparison.broken(CAME) for one in before] == [[] for _ in before], seed
         found += 1
         lost += any(one.not_tolerated(one.failing()) for one in before)
     assert found > 10

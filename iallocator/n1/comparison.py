@@ -1,0 +1,408 @@
+"""Comparison of a state with the initial one: which failures are broken, and which lose more.
+
+Cost: one check of each failure that the changed nodes concern; `PlanGuard` keeps bounds from one
+move of a plan to the next.
+
+Source: the argument about instances on offline nodes is this program's own.
+"""
+
+from __future__ import annotations
+
+from iallocator.model.state import derived
+from iallocator.n1 import CAME, INFINITE, LEFT, MOVED
+from iallocator.n1.bounds import demand_of
+from iallocator.n1.exact import NO_LOSS, OfflineInstances
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import Protocol
+
+    from iallocator.model.cluster import Group
+    from iallocator.model.state import Kept, State
+    from iallocator.n1 import Failure, Growth, Rules
+    from iallocator.n1.exact import Loss
+    from iallocator.n1.failure_watch import FailureWatch
+    from iallocator.n1.simulation import UnrestartedInstance
+
+    class Tolerance(Protocol):
+        """The N+1 of a state; see `iallocator.n1.tolerance.FailureTolerance`."""
+
+        state: State
+        rules: Rules
+
+        def failing(self) -> list[Failure]:
+            """Return the failures of the online nodes of the group."""
+
+        def tolerated(self, failing: Sequence[Failure]) -> list[Failure]:
+            """Return those of `failing` that are tolerated."""
+
+        def not_tolerated(self, failing: Sequence[Failure]) -> list[Failure]:
+            """Return those of `failing` that are not tolerated."""
+
+        def first_not_tolerated(self, failing: Sequence[Failure]) -> Failure | None:
+            """Return the first of `not_tolerated`, or None."""
+
+        def losses(self, failing: Sequence[Failure]) -> dict[Failure, Loss]:
+            """Return what each of `failing` loses."""
+
+        def first_unrestarted(
+            self, failure: Failure, failures: int = 1
+        ) -> UnrestartedInstance | None:
+            """Return the first instance that a simulation of `failure` cannot restart."""
+
+        def renewed(self, watch: FailureWatch | None, failing: Sequence[Failure]) -> FailureWatch:
+            """Return `watch`, evaluated where the state has changed, or a new one."""
+
+
+__all__ = ["Comparison", "InitialFailures", "PlanGuard"]
+
+SHOWN = 3
+"""Failures that a message names."""
+
+WORK = 1_000_000
+"""The work of all searches for less loss than initially: about a second."""
+
+LOOK = 5
+"""The work of looking at one node for one failure."""
+
+SIMULATIONS = 50
+"""About so many simulations one planner needs: with more of them, arrays pay sooner."""
+
+
+class InitialFailures:
+    """The failures `failing` of online nodes of `group` in the initial state, now `state`.
+
+    Attributes
+    ----------
+    failing:
+        As given.
+    several:
+        Whether several nodes were online. Otherwise no node can take over.
+    offline:
+        The other nodes of the group.
+    offline_instances:
+        The instances that were on offline nodes of the group.
+    stamps:
+        `State.stamps` of the initial state.
+    tolerated:
+        Those of `failing` that were tolerated, if several nodes were online; empty if that was not
+        measured.
+    alone:
+        Those that were tolerated if one node was online: it had no instance to restart.
+    losses:
+        Failure -> what it lost.
+    """
+
+    def __init__(self, state: State, failing: list[Failure], group: Group, rules: Rules) -> None:
+        nodes = state.cluster.nodes
+        online = [index for index in group.nodes if nodes[index].online]
+        self.failing = failing
+        self.several = len(online) > 1
+        self.offline = frozenset(group.nodes).difference(online)
+        self.offline_instances = OfflineInstances(state.cluster, group, rules, self.offline)
+        self.stamps = list(state.stamps)
+        self.tolerated: frozenset[Failure] = frozenset()
+        self.alone: frozenset[Failure] = frozenset()
+        self.losses: dict[Failure, Loss] = {}
+
+    def loss(self, failure: Failure) -> Loss:
+        """Return what `failure` lost."""
+        if isinstance(self.losses, InitialLosses):
+            return self.losses[failure]
+        return self.losses.get(failure, NO_LOSS)
+
+    def allowed_losses(self, back: tuple[int, float]) -> dict[Failure, Loss]:
+        """Return the losses, and with them the instances that are `back`.
+
+        `back`: see `OfflineInstances.back`.
+        """
+        if not back[0]:
+            return self.losses
+        return {one: loss.with_more(*back) for one, loss in self.losses.items()}
+
+    def growths(
+        self, losses: Mapping[Failure, Loss], back: tuple[int, float]
+    ) -> dict[Failure, Growth]:
+        """Return how much more `losses` are than initially; see `Growth`."""
+        if isinstance(self.losses, InitialLosses):
+            self.losses.measure(losses)
+        count, memory = back
+        growths: dict[Failure, Growth] = {}
+        for failure, loss in losses.items():
+            before = self.loss(failure)
+            more = loss.instances - before.instances_least
+            mib = loss.memory - before.memory_least
+            growths[failure] = (
+                max(0, more - count), max(0, mib - memory), max(0, more), max(0, mib)
+            )  # fmt: skip
+        return growths
+
+
+class InitialLosses(dict["Failure", "Loss"]):
+    """Failure -> what it loses in the initial state, by `measured`, when it is first needed."""
+
+    def __init__(self, measured: Callable[[Sequence[Failure]], dict[Failure, Loss]]) -> None:
+        super().__init__()
+        self._measured = measured
+
+    def __missing__(self, failure: Failure) -> Loss:
+        self.measure((failure,))
+        return self[failure]
+
+    def measure(self, failing: Iterable[Failure]) -> None:
+        """Measure all of `failing` at once; an undecided failure counts as one without a loss."""
+        new = [one for one in failing if one not in self]
+        if new:
+            self.update(dict.fromkeys(new, NO_LOSS) | self._measured(new))
+
+
+class Comparison:
+    """A present state compared with the initial state, by the failures of the nodes of a group.
+
+    Parameters
+    ----------
+    failures:
+        The N+1 of the present state.
+    initial:
+        The failures of the initial state.
+    limit:
+        The work at which searches for less loss end, see `Deadline.used`.
+    """
+
+    def __init__(self, failures: Tolerance, initial: InitialFailures, limit: float) -> None:
+        self._failures = failures
+        self.initial = initial
+        self._limit = limit
+        self._exempt: frozenset[Failure] = frozenset()
+        self._lost_now: Kept[None, dict[Failure, Loss]] = {}
+
+    @classmethod
+    def begun(cls, failures: Tolerance, group: Group, now: bool) -> Comparison:
+        """Return a comparison with the present state, which is the initial one.
+
+        Parameters
+        ----------
+        failures:
+            The N+1 of the state.
+        group:
+            The group with the failures.
+        now:
+            Whether they are measured now. Otherwise losses are measured when they are first needed;
+            the state must not change until then.
+        """
+        rules, failing = failures.rules, failures.failing()
+        initial = InitialFailures(failures.state, failing, group, rules)
+        begun = cls(failures, initial, rules.effort.used + WORK)
+        if not now:
+            initial.losses = InitialLosses(begun._lost_by)
+            return begun
+        if rules.mode == "off":
+            return begun
+        if rules.exact:
+            initial.losses = failures.losses(failing)
+            lost = [one for one in failing if initial.loss(one).instances]
+        else:
+            lost = failures.not_tolerated(failing)
+        tolerated = frozenset(failing).difference(lost)
+        if initial.several:
+            initial.tolerated = tolerated
+        else:
+            initial.alone = tolerated
+        return begun
+
+    def of(self, failures: Tolerance) -> Comparison:
+        """Return a comparison of another state with the initial state."""
+        return Comparison(failures, self.initial, self._limit)
+
+    def required(self, change: int) -> list[Failure]:
+        """Return the failures of online nodes that must be tolerated after this `change`.
+
+        `change`: what a plan did to the group, see `iallocator.n1.LEFT`. Those that were
+        tolerated initially; with ``strict`` all, unless instances only leave. A group with one
+        online node must only tolerate its failure if instances come from outside. `exempt` can
+        take failures out for moves within the group.
+        """
+        failing, first = self._failures.failing(), self.initial
+        if self._failures.rules.requires_all and change != LEFT:
+            exempt = () if change == CAME else self._exempt
+            return [one for one in failing if one not in exempt]
+        tolerated = first.tolerated | first.alone if change == CAME else first.tolerated
+        return [one for one in failing if one in tolerated]
+
+    def exempt(self) -> frozenset[Failure]:
+        """Exempt, with ``strict``, the failures that no move within the group can make tolerated.
+
+        The state must hold only the instances that stay. Return the exempt failures: those that are
+        not tolerated now, or all if no other node is online.
+        """
+        failing = self._failures.failing() if self._failures.rules.requires_all else []
+        tolerated = self._failures.tolerated(failing) if self.initial.several else ()
+        self._exempt = frozenset(failing).difference(tolerated)
+        return self._exempt
+
+    def worse(self) -> list[Failure]:
+        """Return the failures of online nodes that lost something initially, and lose more now.
+
+        Only ``no-worse`` looks at them.
+        """
+        first = self.initial
+        if not self._failures.rules.exact or not first.several:
+            return []
+        lost = [one for one in self._failures.failing() if first.loss(one).instances]
+        if not lost:
+            return []
+        growths = first.growths(self._failures.losses(lost), (0, 0))
+        return [one for one in lost if any(growths[one][2:])]
+
+    def broken(self, change: int = MOVED, rescues: bool = False) -> list[Failure]:
+        """Return the failures that must be tolerated and are not, or that lose more.
+
+        `change`: as for `required`; by default, instances have moved within the group. With
+        `rescues` and ``no-worse``, the instances that return from offline nodes count as lost in
+        every failure of the initial state.
+        """
+        broken = self._failures.not_tolerated(self.required(change)) + self.worse()
+        if not (rescues and self._failures.rules.exact and broken):
+            return broken
+        back = self.initial.offline_instances.back(self._failures.state)
+        if not back[0]:
+            return broken
+        growths = self.initial.growths(self._failures.losses(broken), back)
+        return [one for one in broken if any(growths[one][:2])]
+
+    def first_broken(self) -> Failure | None:
+        """Return the first of `broken`, or None."""
+        failing = self.required(MOVED)
+        found = self._failures.first_not_tolerated(failing) if failing else None
+        return next(iter(self.worse()), None) if found is None else found
+
+    def problem(self) -> str:
+        """Describe the first of `broken`, and an instance that cannot be restarted; or ""."""
+        failure = self.first_broken()
+        if failure is None:
+            return ""
+        name = " and ".join(self._failures.state.cluster.node_names(failure))
+        if self.initial.loss(failure).instances:
+            return f"more would be lost if {name} failed"
+        lost = self._failures.first_unrestarted(failure, SIMULATIONS)
+        text = f"the failure of {name} would not be survived"
+        return f"{text}: {lost.instance.name} is lost, {lost.why}" if lost else text
+
+    def still_offline(self) -> int:
+        """Return how many instances are on nodes that are offline now and initially.
+
+        Always 0 in other modes than ``no-worse``, where it has no effect.
+        """
+        if not self._failures.rules.exact:
+            return 0
+        nodes = self._failures.state.cluster.nodes
+        offline = (i for i in self.initial.offline if not nodes[i].online)
+        return sum(len(self._failures.state.primaries[i]) for i in offline)
+
+    def guard(self, rescues: bool = False) -> PlanGuard:
+        """Return an object that checks each move of a plan on the state.
+
+        `rescues`: as for `broken`.
+        """
+        return PlanGuard(self._failures, self, rescues)
+
+    # The growth of losses
+
+    def spent(self, share: float = 1) -> bool:
+        """Return whether that share of the work is done, or the time is up."""
+        effort = self._failures.rules.effort
+        return effort.spent or effort.used > self._limit - (1 - share) * WORK
+
+    def growth(self, back: tuple[int, float] | None = None) -> Growth:
+        """Return the sum of what all failures lose in addition to the initial state.
+
+        `back`: the instances that return from offline nodes, see `OfflineInstances.back`.
+        """
+        total = [0.0] * 4
+        for growth in self._grown(back).values():
+            total = [sum(pair) for pair in zip(total, growth)]
+        return total[0], total[1], total[2], total[3]
+
+    def describe_growth(self) -> str:
+        """Describe the failures that lose more than initially; "" if there are none."""
+        names = self._failures.state.cluster.node_names
+        worse = [(one, more) for one, more in self._grown(None).items() if any(more[:2])]
+        texts: list[str] = []
+        for failure, (count, memory, *_) in worse[:SHOWN]:
+            amount = f"{count:g} more, {memory:g} MiB" if count else f"{memory:g} MiB more"
+            if INFINITE in (count, memory):
+                amount = "how much was not found"
+            texts.append(f"{' and '.join(names(failure))} ({amount})")
+        if len(worse) > SHOWN:
+            texts.append(f"one of {len(worse) - SHOWN} others")
+        return f"more than before is lost if {', '.join(texts)} fails" if texts else ""
+
+    def _grown(self, back: tuple[int, float] | None) -> dict[Failure, Growth]:
+        """Return the growth of each failure that is not tolerated now."""
+        state, first = self._failures.state, self.initial
+
+        def compute() -> dict[Failure, Loss]:
+            changed = {i for i, stamp in enumerate(first.stamps) if state.stamps[i] != stamp}
+            return self._lost_by([one for one in first.failing if self._concerned(one, changed)])
+
+        lost = derived(self._lost_now, None, state.version, compute)
+        return first.growths(lost, first.offline_instances.back(state) if back is None else back)
+
+    def _concerned(self, failure: Failure, changed: set[int]) -> bool:
+        """Return whether the `changed` nodes can change what `failure` loses."""
+        if not changed.isdisjoint(failure):
+            return True
+        demand = demand_of(self._failures.state, failure, self._failures.rules)
+        return bool(demand.movers or demand.intricate or not changed.isdisjoint(demand.failovers))
+
+    def _lost_by(self, failing: Sequence[Failure]) -> dict[Failure, Loss]:
+        """Return what those of `failing` lose that are not tolerated."""
+        losses = self._failures.losses(failing)
+        lost = {one: loss for one, loss in losses.items() if loss.instances}
+        self._failures.rules.effort.used += LOOK * len(failing) * (1 + len(lost))
+        return lost
+
+
+class PlanGuard:
+    """Checks each move of a plan: no failure may break that was tolerated initially.
+
+    `rescues`: as for `Comparison.broken`.
+    """
+
+    def __init__(self, failures: Tolerance, comparison: Comparison, rescues: bool) -> None:
+        self._failures = failures
+        self._comparison = comparison
+        self._rescues = rescues
+        self._kept = set(comparison.initial.tolerated)  # the failures that must stay tolerated
+        self._watch: FailureWatch | None = None
+        self._suspect: Failure | None = None  # the failure that a move broke last
+
+    def keeps(self) -> bool:
+        """Return whether no failure is broken that was tolerated initially, or since a move.
+
+        With ``strict``, a failure must stay tolerated once it is (`moved`).
+        """
+        if self._rescues:
+            return not self._comparison.broken(rescues=True)
+        failing = sorted(self._kept)
+        self._watch = watch = self._failures.renewed(self._watch, failing)
+        if watch.lost:
+            return False
+        suspect = [one for one in failing if one == self._suspect]
+        others = [one for one in failing if one != self._suspect]
+        for part in suspect, others:
+            uncertain = [one for one in part if one in watch.uncertain]
+            if not uncertain:
+                continue
+            broken = self._failures.first_not_tolerated(uncertain)
+            if broken is not None:
+                self._suspect = broken
+                return False
+        return not self._comparison.worse()
+
+    def moved(self) -> None:
+        """Continue from the present state, after a move of the plan."""
+        if self._failures.rules.requires_all:
+            rest = [one for one in self._failures.failing() if one not in self._kept]
+            self._kept |= set(rest).difference(self._failures.not_tolerated(rest))
