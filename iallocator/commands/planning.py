@@ -58,7 +58,7 @@ class Planned(Result):
             if hindrance:
                 self.problems.append(f"the plan is not carried out: {hindrance}")
         else:
-            tell("iallocator: the plan is refused, for it does not stand the test")
+            tell("iallocator: the plan is rejected, because it failed its verification")
         self.executable = not self.problems
         self.status = int(bool(self.problems) or done.incomplete)
         return sound

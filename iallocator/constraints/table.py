@@ -281,7 +281,7 @@ class StoragePools(AccessConstraint):
             origin = "member storage_pool or disks, see storage pools"
             if tag in instance.tags:
                 origin = f"tag {tag}"
-            yield f"on nodes that reach {pool_name(pool)}", origin, 0.0
+            yield f"on nodes with access to {pool_name(pool)}", origin, 0.0
 
 
 class TaggedAccess(AccessConstraint):
@@ -415,7 +415,7 @@ class InstancePolicy(PlacementConstraint):
 
         node = cluster.nodes[index]
         if brief and node.group.policy.rejects(instance, node.exclusive_storage):
-            return f"the policy of group {node.group.name} refuses an instance of this kind or size"
+            return f"the policy of group {node.group.name} rejects an instance of this kind or size"
         return policy_breach(node.group.policy, instance, node.exclusive_storage)
 
 
@@ -641,7 +641,7 @@ class FailureSafety(PlacementConstraint):
     """
 
     reason = "FailN1"
-    about = "a failure could not be survived"
+    about = "a failure would not be tolerated"
 
     def words(
         self,
@@ -812,7 +812,8 @@ def out_of_reach(
 ) -> str:
     """Return what no node of `nodes` does or has although `instance` requires it; else "".
 
-    The words begin with a verb, in the third person if `third`: ``reach storage pool external/a``.
+    The words begin with a verb: ``have access to storage pool external/a``; in the third person
+    if `third`.
     """
     reach = cluster.reach(instance)
     if reach is None or not reach.isdisjoint(nodes):

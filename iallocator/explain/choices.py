@@ -138,8 +138,8 @@ def _compared(first: GroupReport, group: GroupReport, by_order: str = "") -> tup
 
 N1_MODES = {
     "strict": "N+1 is strict: every node failure must be tolerated, whatever its cause is.",
-    "no-new": "N+1 minds no failure that is lost already.",
-    "off": "Global N+1 is not looked at.",
+    "no-new": "N+1 ignores failures that are not tolerated already.",
+    "off": "Global N+1 is not checked.",
 }
 """The modes of N+1 that a note explains."""
 
@@ -183,7 +183,7 @@ def option_notes(settings: Settings) -> list[str]:
     """Return notes on options that change the limits for a new instance."""
     found = []
     if settings.ignore_soft_errors:
-        found.append("Soft limits are not looked at.")
+        found.append("Soft limits are not checked.")
     if settings.n1 in N1_MODES:
         found.append(N1_MODES[settings.n1])
     return found
@@ -195,18 +195,21 @@ def limit_notes(cluster: Cluster, settings: Settings, instance: Instance) -> lis
     `settings` are those of the group that decides.
     """
     if settings.ignore_soft_errors:
-        return ["Soft limits are not looked at."]
+        return ["Soft limits are not checked."]
     lost = [cluster.nodes[i].name for i in instance.nodes if not cluster.nodes[i].online]
     if not lost:
         return []
-    return [f"Not online: {' and '.join(lost)}. Moves off there are held to hard limits only."]
+    return [
+        f"Not online: {' and '.join(lost)}. "
+        "Moves from an offline node are checked against hard limits only."
+    ]
 
 
 def scope_note(cluster: Cluster, instance: Instance) -> list[str]:
     """Return a note that names the groups that are not queried, because `instance` stays."""
     local = cluster.group_of(instance)
     others = [g.name for g in cluster.groups if g is not local and g.nodes]
-    return [f"It stays in group {local.name}: not asked is {', '.join(others)}."] if others else []
+    return [f"It stays in group {local.name}: not tried: {', '.join(others)}."] if others else []
 
 
 def order_note(names: Sequence[str], done: str = "moved") -> list[str]:
@@ -224,7 +227,7 @@ def unmovable_notes(cluster: Cluster, instance: Instance) -> list[str]:
         return []
     return [
         f"Disks of type {instance.template} are on {cluster.nodes[instance.nodes[0]].name} only: "
-        "no other node has a copy, and none can reach them."
+        "no other node has a copy, and none has access to them."
     ]
 
 

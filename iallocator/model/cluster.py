@@ -337,8 +337,8 @@ class Cluster:
     def access_words(self, instance: Instance, third: bool, brief: bool = False) -> str:
         """Return what a node must do or have to be allowed for `instance`.
 
-        The words begin with a verb: ``reach storage pool external/nas``; in the third person if
-        `third`.  `brief`: only names of pools.
+        The words begin with a verb: ``have access to storage pool external/nas``; in the third
+        person if `third`.  `brief`: only names of pools.
         """
         return " and ".join(
             restriction.words(instance, third, brief)

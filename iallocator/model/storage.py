@@ -203,13 +203,13 @@ class Storage:
     def why(self, index: int, instance: Instance) -> str:
         """Return which pool of `instance` node `index` has no access to."""
         pool = next(pool for pool in pools_of(instance) if index not in self.nodes_of(pool))
-        return f"does not reach storage pool {pool_name(pool)}"
+        return f"does not have access to storage pool {pool_name(pool)}"
 
     def words(self, instance: Instance, third: bool, brief: bool = False) -> str:
-        """Return that a node reaches the pools of `instance`, see `Cluster.access_words`."""
+        """Return that a node has access to the pools of `instance`, see `Cluster.access_words`."""
         pools = pools_of(instance)
         noun = "" if brief else f"storage pool{'s' * (len(pools) > 1)} "
-        return f"{'reaches' if third else 'reach'} {noun}{' and '.join(map(pool_name, pools))}"
+        return f"{'has' if third else 'have'} access to {noun}{' and '.join(map(pool_name, pools))}"
 
     def free(self, index: int) -> dict[Pool, float]:
         """Return the free MiB of the measured pools of a node, as the node reports them."""

@@ -284,10 +284,10 @@ class Comparison:
             return ""
         name = " and ".join(self._failures.state.cluster.node_names(failure))
         if self.initial.loss(failure).instances:
-            return f"more would be lost if {name} failed"
+            return f"more instances or memory could not be restarted if {name} failed"
         lost = self._failures.first_unrestarted(failure, SIMULATIONS)
-        text = f"the failure of {name} would not be survived"
-        return f"{text}: {lost.instance.name} is lost, {lost.why}" if lost else text
+        text = f"the failure of {name} would not be tolerated"
+        return f"{text}: {lost.instance.name} cannot be restarted, {lost.why}" if lost else text
 
     def still_offline(self) -> int:
         """Return how many instances are on nodes that are offline now and initially.
@@ -336,7 +336,7 @@ class Comparison:
             texts.append(f"{' and '.join(names(failure))} ({amount})")
         if len(worse) > SHOWN:
             texts.append(f"one of {len(worse) - SHOWN} others")
-        return f"more than before is lost if {', '.join(texts)} fails" if texts else ""
+        return f"more than before cannot be restarted if {', '.join(texts)} fails" if texts else ""
 
     def _grown(self, back: tuple[int, float] | None) -> dict[Failure, Growth]:
         """Return the growth of each failure that is not tolerated now."""

@@ -286,14 +286,14 @@ class Simulation:
                 instance, secondary, old, checks_for(left, instance, FORCED_LIMITS)
             )
             if rejection is not None:
-                return f"its secondary {name} refuses it: {rejection.reason}"
+                return f"its secondary {name} rejects it: {rejection.reason}"
         rejection = self.kernels.checker(state).primary_rejection(
             instance, secondary, failover_checks(instance)
         )
         if rejection is not None and rejection.reason == "FailMem":
             return f"its secondary {name} has not enough memory"
         if rejection is not None:
-            return f"its secondary {name} refuses it: {rejection.reason}"
+            return f"its secondary {name} rejects it: {rejection.reason}"
         state.place(instance, (secondary, old))
         return ""
 

@@ -181,7 +181,7 @@ class AcrossGroups:
             for exclusive in ({True, False} if group.exclusive else {False})
         }
         if None not in reasons:
-            return f"the policy of group {group.name} refuses it"
+            return f"the policy of group {group.name} rejects it"
         lacking = out_of_reach(context.cluster, group.nodes, instance)
         return f"group {group.name} does not {lacking}" if lacking else ""
 

@@ -127,7 +127,7 @@ class MoveChecks:
             if self._tolerance.allows(tested):
                 return None
             stranded = self._tolerance.obstacle(tested)
-        text = "some node's failure could not be survived any more"
+        text = "the failure of a node would no longer be tolerated"
         if stranded is not None:
             text = FAILURE_SAFETY.words(
                 context.cluster, stranded.failure, stranded.instance, stranded.why

@@ -286,7 +286,7 @@ class Outcome:
             for failure in sorted(self._failures.lost(state, group, change)):
                 if self._limits.hopeless.isdisjoint(failure):
                     names = " and ".join(state.cluster.node_names(failure))
-                    found[failure] = f"the failure of {names} would not be survived"
+                    found[failure] = f"the failure of {names} would not be tolerated"
         return found
 
     def _change(self, state: State, group: Group) -> int:

@@ -76,10 +76,10 @@ def capacity(document: Json, facts: Json, page: Page) -> None:
         page.heading(f"Forecast, by {asked} {were} asked for")
         if found["counts"]:
             page.say(
-                f"until the first refusal {found['median']:g} more fit: the median of "
+                f"until the first rejection {found['median']:g} more fit: the median of "
                 f"{len(found['counts'])} orders, from {found['lowest']} to {found['highest']}"
             )
-            page.say(f"refused for {', '.join(sorted(set(found['reasons'])))}")
+            page.say(f"rejected for {', '.join(sorted(set(found['reasons'])))}")
         if found["hopeless"]:
             page.say(
                 f"{found['hopeless']} of {len(found['counts'])} orders ended with one that has no "

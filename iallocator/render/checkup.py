@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from iallocator.aliases import Json
     from iallocator.render.table import Page
 
-__all__ = ["check", "verdict_of"]
+__all__ = ["check", "health_sentence"]
 
 SHOWN = 5
 """How many instances with one problem on one node are named, and how many nodes."""
@@ -32,7 +32,7 @@ def check(document: Json, facts: Json, page: Page) -> None:
     `document` is what ``--json`` writes of the health; `facts` are those that the text needs, too.
     """
     page.leave_out(facts["domains"])
-    page.heading(verdict_of(document, facts["kinds"]))
+    page.heading(health_sentence(document, facts["kinds"]))
     _counts(document, facts, page)
     for group in document["groups"]:
         _group(page, group, facts)
@@ -44,7 +44,7 @@ def check(document: Json, facts: Json, page: Page) -> None:
         _show_failures(facts["failures"], page)
 
 
-def verdict_of(document: Json, kinds: Mapping[str, str]) -> str:
+def health_sentence(document: Json, kinds: Mapping[str, str]) -> str:
     """Return the health and the effect of balancing in one sentence; `kinds`: words of findings."""
     state, rebalancing = STATES[document["healthy"]], document["rebalancing"]
     if not rebalancing["tried"]:
@@ -143,8 +143,8 @@ def _show_failures(found: Json, page: Page) -> None:
         inside = sets is not None and size > 1
         pairs = [numeric("pairs within"), numeric("not tolerated")] * inside
         table = Table(
-            "domain", numeric("nodes"), "tolerated", numeric("lost"), numeric("MiB"), *pairs,
-            "lost instances",
+            "domain", numeric("nodes"), "tolerated", numeric("instances"), numeric("MiB"), *pairs,
+            "cannot be restarted",
         )  # fmt: skip
         for one in domains:
             survived = {True: "yes", False: "no", None: "not analysed"}[one["survived"]]
@@ -161,13 +161,13 @@ def _show_failures(found: Json, page: Page) -> None:
     page.say(f"{text}, {late} not analysed for lack of time" if late else text)
     if not sets["lose"]:
         return
-    table = Table("nodes", numeric("lost"), numeric("MiB"), "lost instances")
+    table = Table("nodes", numeric("instances"), numeric("MiB"), "cannot be restarted")
     for one in sets["worst"]:
         table.add(" ".join(one["nodes"]), *_amounts(one), _names(one), tone="bad")
     page.table(table)
     left = sets["lose"] - len(sets["worst"])
     if left:
-        page.say(f"and {left} more sets, which lose no more instances or memory")
+        page.say(f"and {left} more sets, with at most as many instances or as much memory")
 
 
 def _amounts(failure: Json) -> tuple[str, str]:

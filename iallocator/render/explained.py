@@ -15,7 +15,7 @@ from iallocator.explain.facts import PENALTY
 from iallocator.names import domain_of
 from iallocator.render.plan import tell_transition
 from iallocator.render.table import Column, Table, numeric
-from iallocator.render.words import REASONS, STATISTICS
+from iallocator.render.words import REASONS, RESULT_WORDS, STATISTICS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -131,8 +131,8 @@ def _groups(page: Page, decision: Decision) -> None:
     """Add one line for every group: its offer, and the reason of its rank."""
     page.heading("Groups")
     scored = decision.by_score
-    titles = ["group", "policy", "best placement", "score", "possible", "refused", "verdict"]
-    numbers = ("score", "possible", "refused")
+    titles = ["group", "policy", "best placement", "score", "possible", "rejected", "result"]
+    numbers = ("score", "possible", "rejected")
     shown = [title for title in titles if scored or title != "score"]
     table = Table(*(Column(title, title in numbers) for title in shown))
     for group in decision.groups:
@@ -174,24 +174,25 @@ def tell_nodes(page: Page, group: GroupReport, answer: Placed | None, instance: 
         ]
         total = group.successes + sum(group.failures.values())
         noun = "placement" if total == 1 else "placements"
-        page.say(f"{total} {noun}, {group.successes} possible, refused: {', '.join(told)}")
+        page.say(f"{total} {noun}, {group.successes} possible, rejected: {', '.join(told)}")
     rows = sorted_rows(group, answer, instance)
     if group.obstacle:  # which is said once, for all of them
         rows = [row for row in rows if row.why]
     if rows:
         # A row for each node, and a line below it for each further reason
-        table = Table("node", "verdict", "why")
+        table = Table("node", "result", "why")
         for result in RESULTS:
             found = [row for row in rows if row.result == result]
             shown = found if len(found) <= SHOWN else found[: SHOWN - 1]
             tone = TONES.get(result, "bad")
+            word = RESULT_WORDS.get(result, result)
             for row in shown:
-                table.add(row.name, result, *row.why[:1] or [""], tone=tone)
+                table.add(row.name, word, *row.why[:1] or [""], tone=tone)
                 for more in row.why[1:]:
                     table.add("", "", more, tone=tone)
             if len(found) > len(shown):
                 left = len(found) - len(shown)
-                table.add("...", result, f"and {left} more: --node NAME, --json")
+                table.add("...", word, f"and {left} more: --node NAME, --json")
         page.table(table)
     for rejected in group.unsurvived:
         if len(rejected.nodes) > 1:  # of one node its row says it

@@ -163,7 +163,7 @@ COLUMNS: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
     ("free", "free", _gib),
     ("share_free", "share free", "{:.4f}".format),
     ("evacuable", "evacuable", _yes),
-    ("verdict", "verdict", str),
+    ("verdict", "result", str),
     ("before", "score before", _amount),
     ("after", "score after", _amount),
     ("moves", "moves", str),

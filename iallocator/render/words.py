@@ -5,7 +5,7 @@ from __future__ import annotations
 from iallocator.constraints.table import REASONS as LIMITS
 from iallocator.scoring import metrics
 
-__all__ = ["GAINS", "REASONS", "STATISTICS"]
+__all__ = ["GAINS", "REASONS", "RESULT_WORDS", "STATISTICS"]
 
 STATISTICS = {
     **{statistic.name: statistic.more for statistic in metrics.STATISTICS},
@@ -19,6 +19,9 @@ GAINS = {statistic.name: statistic.less for statistic in metrics.STATISTICS}
 REASONS = {
     **{name: words for name, words in LIMITS.items() if name != "FailSpindles"},
     "FailSpindles": LIMITS["FailSpindles"],
-    "FailStrategy": "refused by the strategy",
+    "FailStrategy": "rejected by the strategy",
 }
 """What each reason of rejection is about, in the order in which `capacity` explains them."""
+
+RESULT_WORDS = {"refused": "rejected"}
+"""Results of nodes as documents keep them -> as texts and pages show them, if another word."""

@@ -87,7 +87,7 @@ def test_explain_rejected_node_gives_reason_role_and_numbers() -> None:
     assert "FailMem as secondary: could not take over its 4096 MiB memory, 3120 free" in found
     (row,) = [line for line in found if line.startswith("node3 ")]
     assert row.split(maxsplit=2)[1:] == [
-        "refused",
+        "rejected",
         "FailMem as primary: needs 4096 MiB memory, 3120 free, and some must remain",
     ]
 
@@ -240,7 +240,7 @@ def test_explain_node_says_why_not_there() -> None:
     found = lines(SCARCE, "--node", "node3")
     table = found[: found.index("Warning: cluster has inconsistent data:")]
     rows = [line.split(maxsplit=2) for line in table if line.startswith("node")]
-    assert [row[:2] for row in rows] == [["node", "verdict"], ["node3", "refused"]]
+    assert [row[:2] for row in rows] == [["node", "result"], ["node3", "rejected"]]
     assert rows[1][2].startswith("FailMem as primary: needs 4096 MiB memory, 3120 free")
     (group,) = json.loads(run(SCARCE, "--node=node3", "--json").stdout)["decisions"][0]["groups"]
     (node,) = group["nodes"]
@@ -260,9 +260,9 @@ def test_explain_node_of_a_later_group_says_what_decided_between_groups() -> Non
         ("home1", "not asked  is to be evacuated"),
         (
             "home2",
-            "refused  FailMem: needs 4000 MiB memory, 3000 free, and some must remain",
+            "rejected  FailMem: needs 4000 MiB memory, 3000 free, and some must remain",
         ),
-        ("away1", "answer   score 2.20000000"),
+        ("away1", "answer  score 2.20000000"),
     ],
 )
 def test_explain_node_where_another_group_is_offered_has_one_row(name: str, row: str) -> None:
@@ -344,4 +344,4 @@ def test_explain_node_that_only_n1_rejects_says_which_failure() -> None:
         disk_template="rbd",
     )
     (row,) = [line for line in lines(request) if line.startswith("node1 ")]
-    assert "refused  FailN1: if node1 failed, the instance itself could not be restarted" in row
+    assert "rejected  FailN1: if node1 failed, the instance itself could not be restarted" in row

@@ -95,7 +95,7 @@ def test_tags_of_nodes_and_instances_are_listed_with_what_they_mean() -> None:
         ("web", "location", "should", "on node2, score 7", "tag iallocator:score:node2:7"),
         ("web", "location", "must", "not on node3", "tag iallocator:score:node3:-INFINITY"),
         ("web", "location", "should", "stays on node1, score 4", "tag iallocator:stickiness:4"),
-        ("web", "location", "must", "on nodes that reach external/nas",
+        ("web", "location", "must", "on nodes with access to external/nas",
          "tag iallocator:pool:external:nas"),
         ("web", "capacity", "must", "needs 2 of gpu", "tag iallocator:utilization:gpu:2"),
         ("web", "order", "must", "is not stopped to make room", "tag iallocator:keep-running"),

@@ -45,7 +45,7 @@ def run(command: str, document: Json, *options: str) -> str:
         json.dump(document, file)
         file.flush()
         status = main([command, *options, file.name])
-    if status == 2 or "the plan is refused" in complained.getvalue():
+    if status == 2 or "the plan is rejected" in complained.getvalue():
         raise RejectedError(complained.getvalue())
     left = command == "repair" or " is not rebooted: " in complained.getvalue()
     assert status == 0 or left, complained.getvalue()

@@ -12,7 +12,7 @@ from tests.command import respond
 
 from .test_no_worse import lost_if
 
-NOWHERE = "no other places lose less"
+NOWHERE = "no other placement restarts more"
 
 
 def asked(document: Json, **request: object) -> Json:
@@ -91,7 +91,7 @@ def test_evacuation_under_no_worse_loses_least_of_all_ways() -> None:
         assert grown(lost(document), lost(moved(document, found))) == least, seed
         assert (NOWHERE in found["info"]) == (least != (0, 0)), seed
         kinds["grows" if any(least) else "not"] += 1
-        kinds["together"] += "so that failures lose least" in found["info"]
+        kinds["together"] += "which minimizes what cannot be restarted" in found["info"]
     assert min(kinds["grows"], kinds["not"], kinds["together"]) > 0, kinds
 
 
@@ -146,7 +146,7 @@ def test_relocate_under_no_worse_reports_what_is_lost_more() -> None:
     request = {"type": "relocate", "name": "mover", "relocate_from": ["node2"]}
     found = asked(document, **request, required_nodes=1)
     assert found["result"] == ["node3"]
-    assert "more than before is lost if node1 (" in found["info"]
+    assert "more than before cannot be restarted if node1 (" in found["info"]
 
 
 def test_evacuation_of_a_dead_node_under_no_worse_counts_stopped_instances_as_lost() -> None:

@@ -242,7 +242,7 @@ def test_page_of_capacity_has_the_forecast(write: Write, tmp_path: Path) -> None
     (tmp_path / "past" / "one.json").write_bytes(as_bytes(asked))
     text = write("capacity", cluster(2, memory=8000), "--n1=off", f"--replay={tmp_path}/past")
     page = text.read_text()
-    assert "Median 6, from 6 to 6, until the first refusal" in page
+    assert "Median 6, from 6 to 6, until the first rejection" in page
     table = page[page.index('id="forecast"') :]
     assert table[: table.index("</table>")].count("FailMem") == 9
 

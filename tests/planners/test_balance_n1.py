@@ -110,7 +110,10 @@ def test_balance_names_the_failure_that_prevents_moves() -> None:
     assert _balance(document)["moves"]
     plan = _balance(document, "--n1=strict")
     assert plan["moves"] == []
-    assert "the failure of node1 would not be survived: big is lost" in plan["groups"][0]["reason"]
+    assert (
+        "the failure of node1 would not be tolerated: big cannot be restarted"
+        in plan["groups"][0]["reason"]
+    )
 
 
 def test_balance_judges_each_group_by_its_own_tags() -> None:

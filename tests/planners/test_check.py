@@ -326,7 +326,7 @@ def test_page_out_of_time_calls_nothing_healthy(command: str, status: int) -> No
     page = printed(command, "--html=-", "--time-limit=0", document=tight(), status=status)
     assert "Healthy: nothing is wrong" not in page
     assert "4 nodes with a failure that was not analysed for lack of time" in page
-    assert "<dt>Node failures survived</dt><dd>not analysed</dd>" in page
+    assert "<dt>Node failures tolerated</dt><dd>not analysed</dd>" in page
     assert "Nothing is wrong." not in page
 
 

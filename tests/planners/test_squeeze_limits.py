@@ -140,7 +140,7 @@ def test_squeeze_names_the_failure_that_keeps_a_node_on() -> None:
     plan = _squeeze(document)
     assert plan["nodes"] == []
     (kept,) = (one["reason"] for one in plan["kept"] if one["node"] == "node2")
-    assert "the failure of node1 would not be survived" in kept
+    assert "the failure of node1 would not be tolerated" in kept
     assert _squeeze(document, "--n1=off")["nodes"] == ["node2"]
 
 

@@ -214,7 +214,7 @@ WRONG: dict[str, tuple[Plan, str]] = {
     ),
     "N+1 on shared storage": (
         Plan(world(FRAGMENTING), ("d", "fa:node2"), ("e", "fa:node3")),
-        "move 2: the failure of node1 would not be survived",
+        "move 2: the failure of node1 would not be tolerated",
     ),
 }  # fmt: skip
 """Error -> the plan, and a part of the message."""
@@ -379,7 +379,7 @@ def test_nodes_powered_off_without_a_move_are_checked_for_n1() -> None:
     plan.state.columns[MEMORY][1] = 1
     assert free > 1
     found = plan.problems(leaving=frozenset({2}))
-    assert "the failure of node1 would not be survived" in found
+    assert "the failure of node1 would not be tolerated" in found
 
 
 def test_failures_known_from_the_moves_are_not_simulated_again_for_the_steps(

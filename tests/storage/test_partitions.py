@@ -52,7 +52,7 @@ def test_new_instance_goes_only_where_its_pool_is_reached(seeds: range) -> None:
             elif not own & within:
                 rejected += 1
                 pool = "/".join(of_instance(request["request"]))
-                assert f"does not reach storage pool {pool}" in solution["reason"]
+                assert f"does not have access to storage pool {pool}" in solution["reason"]
     assert placed > 10
     assert rejected > 10
 

@@ -98,7 +98,10 @@ def test_disk_parameters_name_the_pool() -> None:
     assert places(document, disk_template="rbd", storage_pool="own") == {"node3", "node4"}
     move = {"type": "change-group", "instances": ["old"], "target_groups": []}
     failed = answered({**document, "request": move})
-    assert "group b does not reach storage pool external/common of instance old" in failed["info"]
+    assert (
+        "group b does not have access to storage pool external/common of instance old"
+        in failed["info"]
+    )
 
 
 # access
@@ -163,7 +166,7 @@ def test_evacuation_falls_back_to_groups_that_reach_the_pool() -> None:
         "type": "node-evacuate", "instances": ["one"], "evac_mode": "primary-only",
     }  # fmt: skip
     (entry,) = answered(document)["solutions"]
-    assert "no other node of group a reaches storage pool external/nas" in entry["reason"]
+    assert "no other node of group a has access to storage pool external/nas" in entry["reason"]
     assert (entry["remote"]["group"], entry["remote"]["nodes"]) == ("c", ["node4"])
     moved, failed, _ = answered(document, "--inter-group=yes")["result"]
     assert moved == [["one", "c", ["node4"]]]

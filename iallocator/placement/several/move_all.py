@@ -65,12 +65,14 @@ def least_growth(context: Context, group: Group, tasks: Sequence[MoveTask]) -> t
 def told(context: Context, groups: Collection[Group], proved: Collection[Group]) -> str:
     """Return the text to add to ``info`` for groups in which failures lose more than before.
 
-    In groups that are in `proved`, no other places lose less.
+    In groups that are in `proved`, no other placement restarts more.
     """
     found = ""
     for group in groups:
         text = "" if context.effort.spent else context.failures(group).comparison.describe_growth()
-        least = "no other places lose less" if group in proved else "the least that was found"
+        least = (
+            "no other placement restarts more" if group in proved else "the best placement found"
+        )
         found += f"; {text}: {least}" if text else ""
     return found
 
@@ -196,7 +198,7 @@ def _losing_least(context: Context, tasks: Sequence[MoveTask], made: Made) -> st
             _carry_out(context, chosen, moves)
             names = {instance.name for instance, _ in moves}
             made[:] = [*moves, *(one for one in made if one[0].name not in names)]
-            note = "; placed together by exact search, so that failures lose least"
+            note = "; placed together by exact search, which minimizes what cannot be restarted"
     return note + told(context, staying, proved)
 
 

@@ -144,7 +144,9 @@ class Peers:
         if self.shared_by(group):
             return ""
         names = ", ".join(map(pool_name, self.pools_of(group)))
-        reached = f"no other group reaches {names}" if names else "it reaches no storage pool"
+        reached = (
+            f"no other group has access to {names}" if names else "it has access to no storage pool"
+        )
         return f"alone in its partition: {reached}"
 
     def of(

@@ -219,7 +219,7 @@ class Mover:
     def _why(self, instance: Instance, groups: Sequence[Group], rejected: int) -> str:
         """Return why `instance` cannot be placed in any of `groups`."""
         if not groups:
-            return "no other group reaches its storage"
+            return "no other group has access to its storage"
         closed = [why for group in groups if (why := self.ranking.closed(instance, group))]
         if len(closed) == len(groups):
             return "; ".join(closed)

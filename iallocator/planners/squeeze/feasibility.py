@@ -343,8 +343,8 @@ class CapacityBounds:
         if lacking <= 0:
             return ""
         name = " and ".join(self._nodes[index].name for index in worst)
-        others = f"the other nodes would lack {lacking:.0f} MiB of memory in all"
-        return f"the failure of {name} would not be survived: {others}"
+        others = f"the other nodes are short of {lacking:.0f} MiB of memory in total"
+        return f"the failure of {name} would not be tolerated: {others}"
 
     def _empty(self, failure: Failure) -> float:
         """Return MiB of memory for instances on the nodes of `failure`, without any there."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from iallocator.errors import shown
-from iallocator.render.page.health import add_health, survival_tile
+from iallocator.render.page.health import add_health, tolerance_tile
 from iallocator.render.page.nodes import add_nodes
 from iallocator.render.page.view import (
     Cell,
@@ -52,21 +52,21 @@ def capacity(document: Json, facts: Json, page: PageView) -> None:
     full = facts["after"]
     if full is not None:
         page.details.append("Before: now; after: full of instances of the standard size")
-    page.tiles.append(survival_tile(facts["before"], full))
+    page.tiles.append(tolerance_tile(facts["before"], full))
     add_nodes(page, facts["moments"])
     add_health(page, facts["before"], full)
 
 
 def _forecast(forecast: Json, page: PageView) -> None:
     """Add how many instances like those of earlier requests fit."""
-    grid = Grid(numeric("Order"), numeric("Fitted"), "Refused for")
+    grid = Grid(numeric("Order"), numeric("Fitted"), "Rejected for")
     for order, (count, reason) in enumerate(zip(forecast["counts"], forecast["reasons"]), start=1):
         grid.add(str(order), number_cell(count, "strong"), reason)
     note = ""
     if forecast["median"] is not None:
         note = (
             f"Median {forecast['median']:g}, from {forecast['lowest']} to "
-            f"{forecast['highest']}, until the first refusal. "
+            f"{forecast['highest']}, until the first rejection. "
         )
     if forecast["hopeless"]:
         note += f"{forecast['hopeless']} orders ended with one that has no place as things are. "

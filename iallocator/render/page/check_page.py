@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from iallocator.errors import shown
-from iallocator.render.checkup import verdict_of
-from iallocator.render.page.health import add_health, survival_tile
+from iallocator.render.checkup import health_sentence
+from iallocator.render.page.health import add_health, tolerance_tile
 from iallocator.render.page.nodes import add_nodes
 from iallocator.render.page.plan_page import plan
 from iallocator.render.page.view import (
@@ -34,7 +34,7 @@ def check(document: Json, facts: Json, page: PageView) -> None:
     else:
         _cluster(facts, page)
     page.command = "check"
-    page.details.insert(0, verdict_of(document, facts["kinds"]))
+    page.details.insert(0, health_sentence(document, facts["kinds"]))
     page.headline, page.tone = _judgement(
         document["problems"], len(document["not_analysed"]), facts
     )
@@ -95,7 +95,7 @@ def _cluster(facts: Json, page: PageView) -> None:
         Tile("Nodes", str(len(nodes)), f"{away} not online" if away else "all online"),
         Tile("Instances", str(len(instances)), f"{facts['running']} running"),
         Tile("Problems", str(problems), "", "bad" if problems else "" if now["late"] else "good"),
-        survival_tile(now, None),
+        tolerance_tile(now, None),
         Tile("Score", decimals(sum(one["term"] for one in now["terms"])), "lower is better"),
     ]
     add_nodes(page, facts["moments"])
@@ -103,7 +103,7 @@ def _cluster(facts: Json, page: PageView) -> None:
 
 
 def _failures(found: Json | None, page: PageView) -> None:
-    """Add the instances that are lost if several nodes or a failure domain fail."""
+    """Add the instances that cannot be restarted if several nodes or a failure domain fail."""
     if found is None:
         return
     sets, domains = found["sets"], found["domains"]
@@ -123,7 +123,7 @@ def _failures(found: Json | None, page: PageView) -> None:
         page.table("domains", "If a failure domain fails", grid)
 
 
-LOST = "What fails", "Result", "Lost instances", numeric("Their memory")
+LOST = "What fails", "Result", "Instances that cannot be restarted", numeric("Their memory")
 
 
 def _lost(name: str, one: Json, page: PageView) -> tuple[Cell | str, ...]:

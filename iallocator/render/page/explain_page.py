@@ -14,7 +14,7 @@ from iallocator.render.page.view import (
     signed,
 )
 from iallocator.render.table import numeric
-from iallocator.render.words import STATISTICS
+from iallocator.render.words import RESULT_WORDS, STATISTICS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -143,7 +143,10 @@ def _nodes(group: Json, page: PageView) -> Grid:
     for node in group["nodes"]:
         cells = [
             page.strong(node["name"]),
-            Cell(node["verdict"], tone=TONES.get(node["verdict"], "")),
+            Cell(
+                RESULT_WORDS.get(node["verdict"], node["verdict"]),
+                tone=TONES.get(node["verdict"], ""),
+            ),
             Cell(shown("; ".join(node["why"]))),
         ]
         if scored:

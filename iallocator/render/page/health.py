@@ -26,20 +26,20 @@ if TYPE_CHECKING:
     from iallocator.aliases import Json
     from iallocator.render.page.view import PageView
 
-__all__ = ["add_health", "survival_tile"]
+__all__ = ["add_health", "tolerance_tile"]
 
 
-def survival_tile(before: Json, after: Json | None) -> Tile:
-    """Return the number of failures of nodes that are survived."""
+def tolerance_tile(before: Json, after: Json | None) -> Tile:
+    """Return the number of failures of nodes that are tolerated."""
     then = after or before
-    survived, judged, late = then["survived"], then["judged"], then["late"]
-    if not judged:
-        value = "not analysed" if late else "not looked at"
-        return Tile("Node failures survived", value)
+    tolerated, checked, late = then["survived"], then["judged"], then["late"]
+    if not checked:
+        value = "not analysed" if late else "not checked"
+        return Tile("Node failures tolerated", value)
     notes = [f"before: {before['survived']} of {before['judged']}"] if after else []
     notes += [f"{late} not analysed"] if late else []
-    tone = "bad" if survived < judged else "" if late else "good"
-    return Tile("Node failures survived", f"{survived} of {judged}", ", ".join(notes), tone)
+    tone = "bad" if tolerated < checked else "" if late else "good"
+    return Tile("Node failures tolerated", f"{tolerated} of {checked}", ", ".join(notes), tone)
 
 
 def add_health(page: PageView, before: Json, after: Json | None, said: Sequence[Json] = ()) -> None:
@@ -47,9 +47,9 @@ def add_health(page: PageView, before: Json, after: Json | None, said: Sequence[
     then = after or before
     examined = all(group["examined"] for group in (*before["health"], *then["health"]))
     late = "" if examined else "Not analysed: time was up."
-    one = "One node fails, all others are as they are then."
+    one = "Impact of a single node failure, with every other node unchanged."
     if late or before["n1"] == "off":
-        one = late or "Not looked at: --n1=off."
+        one = late or "Not checked: --n1=off."
     problems = sum(len(group["findings"]) for group in before["health"])
     page.table(
         "problems", "Problems", finding_grid(before, after), late, "" if late else str(problems)
@@ -59,13 +59,13 @@ def add_health(page: PageView, before: Json, after: Json | None, said: Sequence[
         "If a node fails",
         failure_grid(before["failures"], after["failures"] if after else None, page),
         one,
-        f"{then['survived']}/{then['judged']} survived",
+        f"{then['survived']}/{then['judged']} tolerated",
     )
     page.table(
         "score",
         "Score",
         statistic_grid(before["terms"], after["terms"] if after else None),
-        "What the score of the whole cluster is the sum of: value times weight; lower is better.",
+        "Cluster score by statistic (weight × value; lower is better).",
     )
     groups = group_grid(before["groups"], after["groups"] if after else None, said)
     page.table("groups", "Groups", groups, count=str(len(before["groups"])))
@@ -99,7 +99,7 @@ def _fate(was: bool, stays: bool, known: bool) -> Cell:
         return Cell("not analysed", tone="faint")
     if not was:
         return Cell("new", tone="bad")
-    return Cell("stays", tone="bad") if stays else Cell("mended", tone="good")
+    return Cell("stays", tone="bad") if stays else Cell("fixed", tone="good")
 
 
 def _findings(health: Sequence[Json]) -> dict[tuple[str, str, str, str], None]:
@@ -111,11 +111,11 @@ def _findings(health: Sequence[Json]) -> dict[tuple[str, str, str, str], None]:
 
 
 def failure_grid(before: Sequence[Json], after: Sequence[Json] | None, page: PageView) -> Grid:
-    """Return a row per node: whether its failure is survived, and its effects."""
+    """Return a row per node: whether its failure is tolerated, and its effects."""
     moments = ["If it fails"] if after is None else ["Before", "After"]
     grid = Grid("Node", *moments, "What would happen")
     for was, then in zip(before, before if after is None else after):
-        verdicts = [_verdict(was)] if after is None else [_verdict(was), _verdict(then)]
+        results = [_result(was)] if after is None else [_result(was), _result(then)]
         effects = [then["lost"]] if then["lost"] else []
         for name, share in sorted(then["failovers"].items()):
             effects.append(
@@ -127,14 +127,14 @@ def failure_grid(before: Sequence[Json], after: Sequence[Json] | None, page: Pag
             share = then[key]
             if share[0]:
                 effects.append(f"{_share(share)} {what}")
-        grid.add(page.strong(was["node"]), *verdicts, "; ".join(effects) or "nothing runs there")
+        grid.add(page.strong(was["node"]), *results, "; ".join(effects) or "nothing runs there")
     return grid
 
 
-def _verdict(one: Json) -> Cell:
+def _result(one: Json) -> Cell:
     if not one["judged"]:
-        return Cell("not analysed" if one["late"] else "not looked at", tone="faint")
-    return Cell("survived", tone="good") if one["survived"] else Cell("not survived", tone="bad")
+        return Cell("not analysed" if one["late"] else "not checked", tone="faint")
+    return Cell("tolerated", tone="good") if one["survived"] else Cell("not tolerated", tone="bad")
 
 
 def _share(share: tuple[int, int]) -> str:
@@ -169,7 +169,7 @@ def statistic_grid(before: Sequence[Json], after: Sequence[Json] | None) -> Grid
 
 
 GROUP_MEMBERS = {"state": "state", "repaired": "repaired", "evacuable": "could be emptied",
-                 "verdict": "verdict",
+                 "verdict": "result",
                  "moves": "moves", "out": "out", "in": "in"}  # fmt: skip
 """Facts of planners about groups that are shown -> their titles."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from iallocator.errors import shown
-from iallocator.render.page.health import add_health, survival_tile
+from iallocator.render.page.health import add_health, tolerance_tile
 from iallocator.render.page.nodes import add_nodes
 from iallocator.render.page.transitions import add_transition
 from iallocator.render.page.view import (
@@ -116,7 +116,7 @@ def _tiles(plan: Json, before: Json, after: Json) -> list[Tile]:
             "Score", f"{first:.3f} {arrow} {last:.3f}",
             SUMS.get(plan["command"], "lower is better"), tone,
         ),
-        survival_tile(before, after),
+        tolerance_tile(before, after),
         Tile(
             "Steps", str(len(transition["steps"])),
             f"in {transition['longest']} wave{'s' * (transition['longest'] != 1)}",
@@ -247,7 +247,7 @@ def repairs(document: Json, facts: Json, page: PageView) -> None:
         page.tiles.append(Tile(name, str(count), "", TONES.get(name, "")))
     if document["broken"]:
         page.tiles.append(Tile("Broken, not repaired", str(document["broken"]), "", "bad"))
-    page.tiles.append(survival_tile(now, then))
+    page.tiles.append(tolerance_tile(now, then))
     grid = Grid(
         "Instance", Column("State", hint="By its tags, these repairs included"), "Repair", "From",
         "To", "Why", "How", empty="Nothing is broken.",

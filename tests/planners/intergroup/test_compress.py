@@ -72,7 +72,7 @@ def test_compress_leaves_out_groups_alone_in_their_partition() -> None:
     plan = plan_of("compress", document)
     assert plan["reason"] == "no group is a candidate"
     assert by_group(plan)["east"]["reason"] == (
-        "alone in its partition: no other group reaches external/nas1"
+        "alone in its partition: no other group has access to external/nas1"
     )
 
 

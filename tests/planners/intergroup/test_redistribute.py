@@ -84,7 +84,7 @@ def test_redistribute_leaves_out_groups_alone_in_their_partition() -> None:
     plan = plan_of("redistribute", document)
     east = by_group(plan)["east"]
     assert (east["state"], east["repaired"], plan["moves"]) == ("unhealthy", False, [])
-    assert "alone in its partition: no other group reaches external/nas1" in east["reason"]
+    assert "alone in its partition: no other group has access to external/nas1" in east["reason"]
     assert plan["reason"] == "no group is unhealthy"
 
 
