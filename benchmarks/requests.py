@@ -45,11 +45,11 @@ REQUESTS = (
         lambda: allocate(Shape(120, "rbd", fullness=0.98, seed=3)),
     ),
     Case(
-        "a refusal, 120 nodes rbd: no room",
+        "a rejection, 120 nodes rbd: no room",
         lambda: allocate(Shape(120, "rbd", fullness=0.9, seed=3), memory=60000),
     ),
     Case(
-        "a refusal by hail, 120 nodes rbd: the group is not N+1",
+        "a rejection by hail, 120 nodes rbd: the group is not N+1",
         lambda: not_redundant(Shape(120, "rbd")),
         200,
     ),

@@ -178,7 +178,7 @@ def main(arguments: list[str] | None = None) -> int:
         asked, rejected = asked + outcome.asked, rejected + outcome.rejected
         causes += observer.causes
         extra += observer.ideal(trace_of(scenario, seed, options.requests, options.outage))
-    print(f"{asked} requests, {rejected} refused; an ideal allocator accepts {extra} of these")
+    print(f"{asked} requests, {rejected} rejected; an ideal allocator accepts {extra} of these")
     print("\n| cause | all nodes online | during an outage |\n|---|---|---|")
     for cause in CAUSES:
         print(f"| {cause} | {causes[cause, False]} | {causes[cause, True]} |")

@@ -33,7 +33,8 @@ def interval(ours: Sequence[float], theirs: Sequence[float]) -> tuple[float, flo
 def table(results: Results) -> str:
     """Return a Markdown table by scenario and policy, with differences to the first policy."""
     lines = [
-        "| scenario | policy | asked | refused | difference | lost | difference | lost GiB "
+        "| scenario | policy | asked | rejected | difference | not restarted | difference "
+        "| not restarted GiB "
         "| N+1 kept | possible | outside repairs | broken by new ones | moved GiB |",
         "|---|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
@@ -113,7 +114,7 @@ def _panel(
     most = [max(1.0, *(point[axis] for point in points.values())) * 1.1 for axis in (0, 1)]
     parts = [
         f'<rect x="{left}" y="{top}" width="{width}" height="{height}" fill="none" stroke="#999"/>',
-        f'<text x="{left}" y="{top - 8}">{scenario}: lost in failures, by refused</text>',
+        f'<text x="{left}" y="{top - 8}">{scenario}: not restarted, by rejected</text>',
         f'<text x="{left}" y="{top + height + 16}">0</text>',
         f'<text x="{left + width}" y="{top + height + 16}" text-anchor="end">{most[0]:.0f}</text>',
         f'<text x="{left - 4}" y="{top + 10}" text-anchor="end">{most[1]:.0f}</text>',

@@ -230,7 +230,7 @@ class Capacity(CommandSettings):
     )  # fmt: skip
 
     def check(self, positional: Sequence[str]) -> None:
-        """Reject two forms of the answer, and a rank for sizes."""
+        """Reject two output formats together, and ``--strategy`` without ``--replay``."""
         if self.json and self.machine_readable == "yes":
             raise UsageError("--json and --machine-readable exclude each other")
         if self.asks_here("strategy") and not self.replay:

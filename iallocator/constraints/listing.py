@@ -307,7 +307,7 @@ class PacemakerListing(ConstraintListing):
 
 
 class FencingListing(ConstraintListing):
-    """An offline node must be fenced before its instances start elsewhere."""
+    """List that an offline node must be fenced before its instances start on other nodes."""
 
     def of_instance(self, instance: Instance) -> Iterator[Constraint]:
         if not (instance.nodes and instance.uses_memory and instance.kind.survives_failure):

@@ -413,7 +413,7 @@ class Relations:
                     if other.must:
                         yield name, bond_between(one, other, domain)
 
-    def mending(
+    def with_fewer_violations(
         self, instance: str, node: int, targets: Iterable[int], rule_counts: RuleCounts
     ) -> dict[int, int]:
         """Return the nodes of `targets` where `instance` violates fewer hard constraints.

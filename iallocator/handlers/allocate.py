@@ -1,4 +1,4 @@
-"""``allocate``: where should a new instance go?"""
+"""Answer ``allocate``: choose the nodes of a new instance."""
 
 from __future__ import annotations
 

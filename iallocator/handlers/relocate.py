@@ -1,4 +1,4 @@
-"""``relocate``: off one node, to the best other one of the group."""
+"""Answer ``relocate``: move an instance from one node to the best other node of its group."""
 
 from __future__ import annotations
 

@@ -436,7 +436,7 @@ def nearest_secondary(
 def rejected_by_n1(
     context: Context, evaluator: Evaluator, instance: Instance, rejected: Nodes
 ) -> str:
-    """Return which failure is not tolerated if `instance` goes to the nodes `rejected`."""
+    """Return the failure not tolerated with `instance` on the nodes `rejected`, as text."""
 
     def misses() -> Iterator[tuple[str, Miss]]:
         with context.state.trial():

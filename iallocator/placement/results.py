@@ -356,9 +356,9 @@ class GroupPlacements:
     Attributes
     ----------
     best:
-        The best ones, best first, as many as were asked for.
+        The requested number of placements, best first.
     successes:
-        How many placements passed all checks, global N+1 as far as it was looked at.
+        Number of placements that passed all checks; global N+1 counts if it was checked.
     failures:
         Reason -> how many it rejected.
     others:

@@ -184,7 +184,7 @@ class BestFit(NodeOrder):
 
 
 class ReserveFirst(NodeOrder):
-    """The nodes with least memory beside what the worst failure of a peer asks of them first.
+    """Order nodes by free memory beyond the reserve for the worst failure of a peer, least first.
 
     Nodes that could not keep that memory with the instance are left out.  The failures of the
     nodes in `lost` are not counted.

@@ -177,7 +177,7 @@ class IncrementalPairs(IncrementalScores):
         return LIFETIME
 
     def _start(self) -> None:
-        """Compute what all pairs have in common."""
+        """Compute the values that are shared by all pairs of nodes."""
         kinds, split = len(self._x), self._split
         self._square = self._squares()
         self._mean_squares = self._square.tolist()

@@ -216,7 +216,7 @@ class _ExactValues:
         return self._views[index]
 
     def before(self, index: int) -> Values:
-        """Return the values of a node as it is."""
+        """Return the values of a node in the present state."""
         return _values(self.view(index))
 
     def after(self, place: Nodes) -> dict[int, Values]:

@@ -174,10 +174,10 @@ class TransitionPlanner(PlanningState):
                 self.left = [one for one in self.left if one[0] != name]
         # More sequences on the same routes, in which other steps are first
         sequences = [self._best]
-        for taste in range(len(TIE_BREAKS)) if len(self._best) <= MANY else ():
+        for tie_break in range(len(TIE_BREAKS)) if len(self._best) <= MANY else ():
             for turned in (False, True):
                 built = self.built(self.routes, self.orders)
-                found = schedule(built[::-1] if turned else built, self.room, taste=taste)
+                found = schedule(built[::-1] if turned else built, self.room, tie_break=tie_break)
                 if not found.left:
                     sequences.append(found.order)
         return sequences

@@ -84,10 +84,10 @@ class _Moment:
 class _Search:
     """Searches depth first over the order of steps that compete; all others are done at once."""
 
-    def __init__(self, steps: Sequence[Step], taste: int) -> None:
+    def __init__(self, steps: Sequence[Step], tie_break: int) -> None:
         self.steps = steps
         self.looks = 0
-        self.weight = TIE_BREAKS[taste % len(TIE_BREAKS)]
+        self.weight = TIE_BREAKS[tie_break % len(TIE_BREAKS)]
         position = {step: k for k, step in enumerate(steps)}
         self.followers: list[list[int]] = [[] for _ in steps]
         self.takers: dict[Key, list[int]] = {}
@@ -197,17 +197,17 @@ def schedule(
     room: Amounts,
     branches: int = BRANCHES,
     begin: Sequence[Step] = (),
-    taste: int = 0,
+    tie_break: int = 0,
 ) -> ScheduleResult:
     """Return a sequence of `steps` in which each fits when it begins; ties go to the first of the
     list.
 
     A step holds what it leaves until it is done. If no sequence of all steps is found within so
     many `branches`, the longest one is returned. `begin`: steps of an earlier attempt; equal steps
-    are done first, in their order, if they fit. `taste`: which of the steps that compete is tried
-    first, see `TIE_BREAKS`.
+    are done first, in their order, if they fit. `tie_break`: which competing step is tried first,
+    see `TIE_BREAKS`.
     """
-    search = _Search(steps, taste)
+    search = _Search(steps, tie_break)
     moment = search.start(room)
     search.repeat(moment, begin)
     search.advance(moment, range(len(steps)))

@@ -107,7 +107,7 @@ def not_utf8(error: UnicodeError) -> str:
 
 
 class TwiceError(Exception):
-    """An object has two members of one name."""
+    """Raised if a JSON object has two members with one name."""
 
 
 def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -110,10 +110,12 @@ def best_moves(context: Context, tasks: Sequence[MoveTask], made: Made) -> tuple
 def _compared_with(
     context: Context, tasks: Sequence[MoveTask], group: Group
 ) -> Callable[[Mapping[str, Nodes]], bool]:
-    """Return a function of the places of `tasks`: whether failures lose more than now.
+    """Return a function that checks whether given places of `tasks` make a failure worse.
 
-    The tasks must be off the state when it is called. It is used under ``no-worse`` for instances
-    that leave a node and stay in `group`.
+    A failure is worse if more instances or memory than now cannot be restarted after it.
+
+    The instances of the tasks must not be placed when it is called. It is used
+    under ``no-worse`` for instances that leave a node and stay in `group`.
     """
     if not context.evaluator(group).rules.exact or context.effort.spent:
         return lambda nodes: False

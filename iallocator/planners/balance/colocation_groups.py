@@ -171,7 +171,9 @@ class ColocationMoves:
                 yield -inf, place, groups, None
                 continue
             name = groups[0][0]
-            more = self._relations.mending(name, where[name][0], self._targets, rule_counts)
+            more = self._relations.with_fewer_violations(
+                name, where[name][0], self._targets, rule_counts
+            )
             single += ((less, place, groups, target) for target, less in more.items())
         yield from sorted(single, key=lambda one: one[:2])
 

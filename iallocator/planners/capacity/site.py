@@ -105,7 +105,10 @@ class Size:
         return self._with(what, amount) if amount >= step else None
 
     def least(self, reason: str) -> Size | None:
-        """Return the size with the least of what failed for `reason`; None if there is no less."""
+        """Return the size with the smallest amount of the resource of `reason`.
+
+        None if the size has that amount already, or if `reason` is not about a resource.
+        """
         if reason not in STEPS:
             return None
         what, step = STEPS[reason]

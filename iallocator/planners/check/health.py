@@ -308,7 +308,7 @@ class _Examination:
             *self._policy(),
             *self._split(),
             *self._locations(),
-            *self._broken_musts(),
+            *self._violated_constraints(),
         ]
         score = score_of(self._state, group.nodes, self._min_disk)
         offline = sum(1 for index in group.nodes if not self._nodes[index].online)
@@ -438,7 +438,7 @@ class _Examination:
                 text = f"{tag} is in {location} more than once: with {others}"
                 yield Finding("location", text, instance=name)
 
-    def _broken_musts(self) -> Iterator[Finding]:
+    def _violated_constraints(self) -> Iterator[Finding]:
         if self._musts is None:
             return
         for index, instance in self._primaries():

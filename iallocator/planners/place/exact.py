@@ -209,7 +209,7 @@ class _PacemakerRows(ConstraintRows):
                     self._sequences.setdefault(name, []).append(pair)
 
     def uses(self, instance: Instance, nodes: Nodes) -> dict[Row, float]:
-        """Return the capacities that `instance` takes, and the instances that it has to follow."""
+        """Return row of the program -> amount that `instance` uses of it if it is on `nodes`."""
         one = self._one
         uses: dict[Row, float] = {}
         if one.kind != "default":

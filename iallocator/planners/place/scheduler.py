@@ -504,7 +504,7 @@ class SchedulingPass:
         return failures
 
     def take(self, found: Mapping[str, Nodes], why: str, why_not: str) -> None:
-        """Give every instance the place that was `found` for all together."""
+        """Place every instance where the joint search `found` a place for it."""
         for place in self.in_order:
             name, stuck = place.instance.name, self.stuck(place.instance)
             if stuck:

@@ -195,7 +195,7 @@ class _Work:
             self._close()
 
     def _close(self, stop: Stopped | None = None) -> None:
-        """Add the result for the present group; `stop`: what has ended the search."""
+        """Add the result for the present group; `stop`: why the search ended early, if it did."""
         assert self._open is not None
         done, group, search, reason = self._open
         search.end(stop)
