@@ -261,4 +261,4 @@ def test_squeeze_group_with_a_wrong_plan_keeps_the_plans_of_others(
     assert plan["nodes"] == ["node3"]
     assert [move["instance"] for move in plan["moves"]] == ["i3"]
     (kept,) = (one["reason"] for one in plan["kept"] if one["node"] == "node2")
-    assert "node1 does not take what comes from node2: migration tag os:new" in kept
+    assert "node1 does not receive what node2 requires: os:new" in kept

@@ -160,11 +160,11 @@ WRONG: dict[str, tuple[Plan, str]] = {
     ),
     "migration tags": (
         Plan(world({"i": rbd("node1")}, {"node1": {"tags": ["hv:new"]}}), ("i", "fa:node2")),
-        "node2 does not take what comes from node1: migration tag hv:new",
+        "node2 does not receive what node1 requires: hv:new",
     ),
     "migration tags of a failover": (
         Plan(world({"i": drbd("node1", "node2")}, {"node1": {"tags": ["hv:new"]}}), ("i", "f")),
-        "does not take what comes from node1",
+        "does not receive what node1 requires",
     ),
     "together": (
         Plan(world({n: rbd("node1", tags=["iallocator:colocate:must:web"]) for n in "ij"}),
@@ -239,7 +239,7 @@ BETWEEN: dict[str, tuple[Plan, str]] = {
     "networks": (
         Plan(small("east", world({"i": rbd("node1", nics=[{"network": "lan"}])}, nodes=TWO),
                    networks=["lan"]), ("i", "fa:node3")),
-        "group west is not connected to lan",
+        "group west is not connected to network lan",
     ),
     "policy": (
         Plan(small("west", world({"i": rbd("node1")}, nodes=TWO), ipolicy=LITTLE),
