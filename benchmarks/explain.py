@@ -53,7 +53,7 @@ HEAD = """# Explanations
 
 Written by `python -m benchmarks.explain`. Each row compares the request with `explain` and
 `explain --json` on the same document: processor seconds of the whole process, minimum of several
-runs that alternate. `explain` has to take at most twice as long as the request. Where the request
+runs that alternate. The aim is that `explain` takes at most twice as long. Where the request
 takes less than 0.1 s, starting the program is the larger part, and the ratio is only reported.
 
 """

@@ -142,7 +142,7 @@ def measure(solver: str) -> None:
 def main() -> None:
     """Measure and write the report."""
     lines = [
-        "# Solvers for the exact search",
+        "# Solvers for exact search",
         "",
         "`python -m benchmarks.solvers`: batches on nearly full nodes, one thread each.",
         "",
@@ -151,7 +151,7 @@ def main() -> None:
     ]
     sizes = [f"{installed_size(package):.0f} MiB" for package, _ in PACKAGES.values()]
     starts = [f"{import_seconds(module):.2f} s" for _, module in PACKAGES.values()]
-    lines += [f"| on disk, with what it needs | {' | '.join(sizes)} |"]
+    lines += [f"| size on disk, with dependencies | {' | '.join(sizes)} |"]
     lines += [f"| import | {' | '.join(starts)} |"]
     results = {solver: _results(solver) for solver in PACKAGES}
     for size, (nodes, instances) in enumerate(SIZES):
@@ -168,7 +168,7 @@ def main() -> None:
         late = [str(len(found.get((solver, "time out"), []))) for solver in PACKAGES]
         if any(count != "0" for count in late):
             lines.append(f"| no answer in {LIMIT:.0f} s, {nodes} nodes | {' | '.join(late)} |")
-    lines += ["", "In brackets: how many of the problems it was. ", ""]
+    lines += ["", "The number of problems is in brackets. ", ""]
     REPORT.write_text("\n".join(line.rstrip() for line in lines))
     print(REPORT.read_text())
 

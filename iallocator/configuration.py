@@ -200,7 +200,7 @@ def _not_overridden(
 
 
 def _value(option: Option, given: Any) -> Any:
-    """Return the value that `given` means for `option`."""
+    """Convert `given`, a value of the configuration file, to a value of `option`."""
     if option.read is None:
         if option.target == "verbose" and type(given) is int and given >= 0:
             return given
@@ -221,7 +221,7 @@ def _value(option: Option, given: Any) -> Any:
 
 
 def _one(option: Option, given: Any) -> Any:
-    """Read `given` as on the command line, where each value is text; reject a number for a name."""
+    """Convert one value as the command line does; reject a number where a name is expected."""
     assert option.read is not None
     if isinstance(given, bool):
         return option.read("yes" if given else "no")

@@ -150,7 +150,7 @@ def check() -> None:
 
 
 def due() -> bool:
-    """Return whether a signal has come, or a limit that is entered has passed."""
+    """Return whether a signal has come, or the time limit of an enclosing block has passed."""
     current = Deadline.current
     while current is not None:
         if monotonic() > current.raises_at:
@@ -178,7 +178,7 @@ def reading_note(seconds: float) -> str:
 
 
 class Held:
-    """A ``with`` block in which `check` does not raise: its search calls `due`, and ends by itself.
+    """A ``with`` block in which `check` does not raise; a search in it must call `due`, and end.
 
     Attributes
     ----------
@@ -358,7 +358,7 @@ class Deadline:
                 work[kind] -= amount
 
     def take(self, items: Iterable[Item], kind: str) -> list[Item]:
-        """Return all `items`, or as many as the work of that `kind` allows; it counts as done."""
+        """Return as many of `items` as the budget of that `kind` of work allows; spend it."""
         found = list(islice(items, max(0, min(int(self.work[kind]), maxsize))))
         self.spend(len(found), kind)
         return found
@@ -386,7 +386,7 @@ class Deadline:
         return f"within {self.limit}" if clock else "within its budget of work"
 
     def spare(self, moves: int) -> None:
-        """End earlier by the time for that many more moves, at most by half of the time.
+        """End earlier, to leave time for that many more moves; keep at least half of the time.
 
         A negative number: fewer moves.
         """
@@ -426,7 +426,7 @@ class Deadline:
             raise DeadlineError(f"{problem} within {self.limit}")
 
     def wait(self, descriptor: int, problem: str, writing: bool = False) -> None:
-        """Return when `descriptor` can be read from, or written to; errors as `check`."""
+        """Wait until `descriptor` can be read from, or written to; raise as `check` does."""
         import select
 
         poll = select.poll()
@@ -453,7 +453,7 @@ class Deadline:
         return descriptor in ready
 
     def pause(self, seconds: float, problem: str) -> None:
-        """Sleep until `seconds` or the deadline pass, or a signal comes; errors as `check`."""
+        """Sleep until `seconds` or the deadline pass, or a signal comes; raise as `check` does."""
         self.check(problem)
         import select
 
@@ -466,7 +466,7 @@ class Deadline:
 
 
 def pause(seconds: float) -> None:
-    """Sleep for `seconds`, or until a signal comes; errors as `check`."""
+    """Sleep for `seconds`, or until a signal comes; raise as `check` does."""
     Deadline(None).pause(seconds, "")
 
 

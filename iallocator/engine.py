@@ -56,7 +56,7 @@ MISSING_DISK = 1024
 
 
 def reading_for(settings: Settings) -> Reading:
-    """Return how documents are read by `settings`."""
+    """Return the options for reading documents that follow from `settings`."""
     return Reading(
         behaviour=settings.behaviour,
         static_kvm_memory=settings.static_kvm_node_memory,
@@ -229,7 +229,7 @@ def effective_settings(
 
 
 def summary(cluster: Cluster) -> str:
-    """Return how much was read, for people."""
+    """Return the numbers of groups, nodes and instances that were read, in words."""
     online = sum(1 for node in cluster.nodes if node.online)
     return (
         f"read {len(cluster.groups)} groups, {len(cluster.nodes)} nodes ({online} online), "

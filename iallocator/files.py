@@ -137,7 +137,7 @@ def _by_file(module: Any, raw: bytes) -> Iterator[bytes]:
 
 
 def _by_slices(module: Any, raw: bytes) -> Iterator[bytes]:
-    """Yield the content in small parts: a few bytes may represent 128 KiB."""
+    """Yield decompressed parts, from slices of `raw`: a few bytes may expand to 128 KiB."""
     stream = module.ZstdDecompressor().decompressobj()
     for start in range(0, len(raw), 1024):
         if not stream.eof:

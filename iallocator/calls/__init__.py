@@ -1,4 +1,4 @@
-"""Calls of Ganeti: a line in a log, and files that repeat the call.
+"""Record each run of the plugin by Ganeti: a line in a log, and files that repeat the run.
 
 A captured call is a number and these files, named as the cases of `replay`:
 

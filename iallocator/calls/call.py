@@ -134,7 +134,7 @@ class Call:
         tell(*(f"Warning: {problem}" for problem in self.problems))
 
     def came(self, raw: bytes) -> bytes:
-        """Record a request before any work on it; return `raw` again."""
+        """Record the request document `raw` before any work on it, and return it unchanged."""
         if self._settings.capture:
             self._noting(self._capture, raw)
         return raw
@@ -206,7 +206,7 @@ class Call:
             self._noting(write_line, self._settings.log, line, status)
 
     def _noting(self, act: Callable[..., None], *given: Any) -> None:
-        """Call `act`; an error is kept in `problems`, and nothing more is captured then."""
+        """Call `act`; if it fails, keep the error in `problems`, and capture nothing more."""
         try:
             act(*given)
         except (OSError, ValueError) as error:
@@ -260,7 +260,7 @@ class Store:
         self.number = 0
 
     def begin(self, arguments: str) -> None:
-        """Take the next number, and write the arguments under it.
+        """Reserve the next number in the folder, and write the arguments of the call to its file.
 
         Raises
         ------

@@ -42,7 +42,7 @@ class Entry:
 
     @property
     def outcome(self) -> str:
-        """Return one of `OUTCOMES`."""
+        """Return the outcome of the call, one of `OUTCOMES`."""
         if "success" in self.facts:
             return "success" if self.facts["success"] else "failed"
         if "error" not in self.facts:
@@ -53,11 +53,11 @@ class Entry:
 
     @property
     def answer_text(self) -> str:
-        """Return the answer, or the error."""
+        """Return the answer of the call as text; if it has none, the error."""
         return str(self.facts.get("info") or self.facts.get("error") or "")
 
     def text(self, key: str) -> str:
-        """Return a fact as text; "" if it is unknown."""
+        """Return a property of the call as text; "" if it is unknown."""
         return str(self.facts.get(key, ""))
 
     def document(self) -> dict[str, Any]:

@@ -175,7 +175,7 @@ OURS = Behaviour()
 
 
 class _InOrder(Behaviour):
-    """Represent our behaviour, with the order of the document."""
+    """The behaviour of this program, but objects keep the order of the document."""
 
     orders_by_name = False
 

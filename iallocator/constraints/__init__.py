@@ -1,4 +1,4 @@
-"""What a document, its tags and the options require of placements.
+"""The constraints on placements that a document, its tags and the options express.
 
 `table` has a class for each constraint; `listing` lists what each of them requires. The tags of
 this program make affinity rules and orders (`relations`), and forbid nodes (`locations`). The

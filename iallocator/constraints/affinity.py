@@ -56,7 +56,7 @@ class LiveAffinity(NoAffinity):
         return self._rule_counts.now(self.pending)
 
     def _named(self, name: str) -> Instance | None:
-        """Return the instance with a name; one of the request replaces one of the cluster."""
+        """Return the instance called `name`; one of the request replaces one of the cluster."""
         if not self._known:
             every = (*self._state.cluster.instances, *self._new)
             self._known = {instance.name: instance for instance in every}
@@ -92,7 +92,7 @@ class LiveAffinity(NoAffinity):
         return {i: f"must be {rejected[i].text}" if i in rejected else crowd for i in asked}
 
     def _companions(self, instance: Instance) -> list[Instance]:
-        """Return `instance` and the undecided members of its colocation group; [] without any."""
+        """Return `instance` and the unplaced members of its colocation group; [] if in none."""
         unit = self._relations.units().get(instance.name, ()) if self.pending else ()
         names = sorted(name for name in unit if name in self.pending and name != instance.name)
         found = [one for name in names if (one := self._named(name)) is not None]
@@ -114,7 +114,7 @@ class LiveAffinity(NoAffinity):
         return True
 
     def costs(self, instance: Instance, nodes: Collection[int]) -> dict[int, float]:
-        """Return node -> penalty, of the instance and the undecided members of its group."""
+        """Return node -> penalty of the instance and the unplaced members of its group."""
         costs: dict[int, float] = {}
         for one in self._companions(instance) or [instance]:
             found = self._relations.costs(one.name, nodes, self._now())
@@ -134,7 +134,7 @@ class LiveAffinity(NoAffinity):
         return [f"{b.text}: {why}" for b in soft if (why := self._why_not_running(b.other))]
 
     def _why_not_running(self, name: str) -> str:
-        """Return why instance `name` does not run after the answer; "" if it does, or may."""
+        """Return why instance `name` does not run after the request; "" if it runs or may run."""
         known = self._named(name)
         if known is None:
             return f"there is no {name}"
@@ -156,7 +156,7 @@ class LiveAffinity(NoAffinity):
         return "must be " + " and ".join(dict.fromkeys(map(self._because, rejected.values())))
 
     def _because(self, bond: Constraint) -> str:
-        """Return a hard constraint in words, with the state of the other's node if not online."""
+        """Return a hard constraint in words; add the state of the other's node if not online."""
         nodes = self._state.where.get(bond.other)
         home = self._state.cluster.nodes[nodes[0]] if nodes else None
         if home is None or home.online:

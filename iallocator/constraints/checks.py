@@ -71,12 +71,12 @@ class Resource:
         self.spare = spare
 
     def taken(self, vector: Sequence[float]) -> float:
-        """Return how much an instance takes of it in a role, by its `vector` there."""
+        """Return how much of the resource an instance uses in a role, by its `vector` there."""
         return vector[self.column] if self.rising else -vector[self.column]
 
 
 class Lack:
-    """How much a node lacks that breaks a limit.
+    """The amount that a node lacks to stay within a limit.
 
     Attributes
     ----------
@@ -108,17 +108,17 @@ class Lack:
         self._asked = asked
 
     def asked(self, instance: Instance) -> float:
-        """How much of it `instance` asks for in all; 1 where that means nothing."""
+        """Return how much of the resource `instance` requires in total; 1 if that is undefined."""
         return float(getattr(instance, self._asked) or 1) if self._asked else 1.0
 
 
 def _everywhere(group: Group) -> bool:
-    """Say that a limit may reject instances in any group."""
+    """Return True: the limit may reject instances in any group."""
     return True
 
 
 def _where_storage_is_exclusive(group: Group) -> bool:
-    """Say that a limit may reject instances only in groups with exclusive storage."""
+    """Return whether a limit may reject instances in `group`: only with exclusive storage."""
     return group.exclusive
 
 
@@ -142,7 +142,7 @@ class About:
 
 
 class When:
-    """When a limit counts; see `Check` for the attributes."""
+    """The conditions under which a limit is enforced; see `Check` for the attributes."""
 
     __slots__ = ("forced", "later", "no_worse", "soft")
 
@@ -167,7 +167,7 @@ EXCLUSIVE_STORAGE = About(local=True, applies=_where_storage_is_exclusive)
 
 
 class Check:
-    """One limit.
+    """One limit of a node: its formula, and when it is enforced.
 
     Attributes
     ----------
@@ -223,7 +223,7 @@ class Check:
         self.no_worse = when.no_worse
 
     def numbers(self, before: NodeView, after: NodeView, instance: Instance) -> str:
-        """Return the numbers of one node that fails the check, in words."""
+        """Return the amounts of a node that fails the check, in words."""
         from iallocator.constraints import words
 
         return str(getattr(words, self.words)(before, after, instance, self.later))

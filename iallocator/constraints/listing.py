@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from iallocator.requests import Allocate
 
     class ListedSettings(Protocol):
-        """The settings that are listed as constraints, or say how; see `Settings`."""
+        """The settings that are listed as constraints, or that decide how these are listed."""
 
         affinity_overhead: int
         ignore_soft_errors: bool
@@ -114,7 +114,7 @@ class ListingFacts:
         group: Group | None = None,
         instance: Instance | None = None,
     ) -> bool:
-        """Return whether a strategy matches in `group`, for `instance`, or else in any group."""
+        """Return whether the strategy of `group`, of the group of `instance`, or any matches."""
         groups = [group] if group is not None else self.cluster.groups
         if instance is not None and instance.nodes:
             groups = [self.cluster.group_of(instance)]
@@ -382,7 +382,7 @@ class PlacementKeysListing(ConstraintListing):
     def _keys(
         self, name: str, tags: Iterable[PlacementKey], origin: str, more: Iterable[PlacementKey]
     ) -> Iterator[Constraint]:
-        """Yield the keys that count, one of each class and name; tags come before `more`."""
+        """Yield the keys that have effect, one of each class and name; tags come before `more`."""
         tagged, others = list(tags), list(more)
         for system in (True, False):
             word = "system" if system else "customer"

@@ -73,7 +73,7 @@ def circular(orders: Sequence[Order]) -> list[list[str]]:
 def without_circles(
     musts: Sequence[Order], shoulds: Sequence[Order]
 ) -> tuple[list[Order], list[Order]]:
-    """Return `musts` with those of `shoulds` that close no cycle, in order; and the others."""
+    """Return the hard orders with the soft orders that close no cycle; and the other soft ones."""
     kept, dropped = list(musts), []
     for order in shoulds:
         first, second, _ = order

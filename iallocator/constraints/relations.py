@@ -293,7 +293,7 @@ class Relations:
         ]
 
     def may_pass(self, instance: Instance, node: int, where: Where) -> bool:
-        """Return whether `instance` may use `node` for a temporary move; others are at `where`."""
+        """Return whether `instance` may pass through `node` while others are at `where`."""
         if self._out(instance.name, node):
             return False
         return not any(
@@ -449,7 +449,7 @@ class Relations:
         return sorted((one, other, domain) for one, other, domain in names)
 
     def part(self, one: str, at: int, other: str, there: int) -> bool:
-        """Return whether instance `one` on node `at` and `other` on `there` violate a hard rule."""
+        """Return whether a hard rule forbids `one` on node `at` with `other` on node `there`."""
         return any(
             mine.must and theirs.must and any(breaks(mine, theirs, (at, there), self.domains))
             for rule, members in self.members_of.get(one, {}).items()

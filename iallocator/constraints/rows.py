@@ -77,11 +77,11 @@ class ConstraintRows:
         raise NotImplementedError
 
     def spare(self, row: Row) -> float:
-        """Return how much of `row` may be used in all."""
+        """Return the total amount of `row` that may be used."""
         raise NotImplementedError
 
     def add_to(self, program: Program, rows: Iterable[Row]) -> None:
-        """Add bounds that are no single number; `rows` are all rows that choices use."""
+        """Add bounds that need more than one number; `rows` are all rows that choices use."""
 
 
 class PoolRows(ConstraintRows):
@@ -121,7 +121,7 @@ class ExclusionRows(ConstraintRows):
 
 
 class ReserveRows(ConstraintRows):
-    """The memory that is kept free for failures.
+    """Rows for the memory that nodes keep free for failures.
 
     A node keeps free what the failure of its worst peer requires. The amount that it keeps is a
     free variable: at least what each peer requires. Rows: ``("used", node)``, and
@@ -320,7 +320,7 @@ class SoftAffinityRows(ConstraintRows):
                 self._soft.setdefault(name, []).append(key)
 
     def _pairs(self, names: Collection[str]) -> Iterator[tuple[Key, float]]:
-        """(kind, one, other, domain) and the weight of each soft constraint."""
+        """Yield the row (kind, one, other, domain) of each soft constraint, with its weight."""
         relations = self._relations
         rules: dict[Rule, None] = {}
         for name in sorted(names) if relations is not None else ():

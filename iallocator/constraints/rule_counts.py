@@ -112,7 +112,7 @@ class RuleCounts:
         return self._present.get(rule, {})
 
     def of(self, name: str, rule: Rule) -> Sequence[Member]:
-        """The memberships of an instance in a rule."""
+        """Return the memberships of an instance in a rule."""
         return self._members_of[name].get(rule, ())
 
     def _put(self, name: str, node: int) -> None:
@@ -154,7 +154,7 @@ class LiveRuleCounts(RuleCounts):
         self._names: list[Set[str]] = [frozenset()] * len(state.primaries)
 
     def now(self, pending: Set[str] = frozenset()) -> LiveRuleCounts:
-        """Itself, brought up to date.  Cost: the nodes that changed, and one comparison."""
+        """Return these counts, up to date.  Cost: the changed nodes, and one comparison."""
         if pending != self._pending:
             # Stop to count those that are pending now; count those that no longer are
             where, after = self._state.where, frozenset(pending)
@@ -229,7 +229,7 @@ class Domains:
         self._known: dict[str, Zones] = {}
 
     def zones(self, domain: str) -> Zones:
-        """The zones of one prefix."""
+        """Return the failure domains of one prefix."""
         prefix = domain if domain in self._prefixes else ""
         found = self._known.get(prefix)
         if found is None:
@@ -243,7 +243,7 @@ class Domains:
         return domain if not domain or domain in self._prefixes else UNUSED_PREFIX
 
     def sites(self, index: int, domain: str) -> list[str]:
-        """The failure domains of a node; one without any is its own, and so is every one for ""."""
+        """Return the failure domains of a node: the node itself if it has none, and for ""."""
         node, prefix = self._nodes[index], domain + ":"
         known = domain and domain in self._prefixes
         found = [tag for tag in node.tags if tag.startswith(prefix)] if known else []

@@ -21,7 +21,7 @@ __all__ = ["RuleViolations", "breaks", "others_broken"]
 
 
 class _Term:
-    """The other members that count in one kind of failure domain: numbers and penalties by zone."""
+    """The other members with constraints in one kind of failure domain, by zone, with penalties."""
 
     __slots__ = ("_apart", "_by_zone", "_cost", "_costs", "_total", "_zones")
 
@@ -205,7 +205,7 @@ def newly_parted(
     rule_counts: RuleCounts,
     domains: Domains,
 ) -> Iterator[Pair]:
-    """Yield the violations of `member` on node `now` that it did not have on `before`.
+    """Yield the violations of `member` on node `now` that it did not have on node `before`.
 
     `moved` maps the other instances that moved to their nodes before; None if they were not
     placed. Cost: as `others_broken`.

@@ -478,7 +478,7 @@ _MEMORY_LIMIT = NodeLimit((
 
 
 def _disk_limit() -> NodeLimit:
-    """Return the limit of free disk; a secondary ignores no limit of the future."""
+    """Return the limit of free disk; for a secondary, the later disk is a hard limit, too."""
     now = (
         Check("FailDisk", lambda b, a, i: a.disk <= 0, "disk",
               Lack(DISK_SPACE, "disk", lambda b, a, i: 1 - a.disk, resource=_SPACE), FREE_DISK),
@@ -697,7 +697,7 @@ _TAGGED = tuple(one for one in CONSTRAINTS if isinstance(one, TaggedAccess))
 
 
 def _with_own(method: str) -> tuple[PlacementConstraint, ...]:
-    """Return the constraints of the table that do not inherit a method from the contract."""
+    """Return the constraints of the table that override a method of the contract."""
     default = getattr(PlacementConstraint, method)
     return tuple(one for one in CONSTRAINTS if getattr(type(one), method) is not default)
 

@@ -70,7 +70,7 @@ class ClusterCheck(Protocol):
     """Checks jobs on the present cluster."""
 
     def look(self, jobs: Sequence[Job], waiting: Sequence[Job]) -> dict[int, str]:
-        """Return job -> why it cannot be done now; nothing for those that can be.
+        """Return job -> why it cannot be done now; jobs that can be done are left out.
 
         Parameters
         ----------

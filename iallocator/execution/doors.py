@@ -164,7 +164,7 @@ class LuxiJobs:
 
 
 def _marked(rows: Any, run: str) -> dict[str, int]:
-    """Return the marks in rows of id and opcodes."""
+    """Return mark -> job id, for the jobs of `run` among rows of job id and opcodes."""
     return {mark: int(job_id) for job_id, codes in rows for mark in marks_in(codes or (), run)}
 
 

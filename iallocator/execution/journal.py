@@ -257,7 +257,7 @@ def _pairs(raw: Json, key: str) -> None:
 
 @contextmanager
 def _below(prefix: str) -> Iterator[None]:
-    """Prepend `prefix` to the place of an error in the block."""
+    """Return a ``with`` block that puts `prefix` before the path in an error."""
     try:
         yield
     except RequestError as error:

@@ -69,7 +69,7 @@ class ClusterLock:
         return self
 
     def _take(self, directory: int) -> None:
-        """Open and lock the file; once more if it was removed between the two."""
+        """Open the file and lock it; repeat both if it was removed before it was locked."""
         name = os.path.basename(self.path)
         while True:
             flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC

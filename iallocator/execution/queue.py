@@ -96,7 +96,7 @@ class JobQueue(Protocol):
     singly: bool
 
     def able(self, opcode: Json) -> bool:
-        """Return whether the queue accepts such an opcode."""
+        """Return whether the queue accepts opcodes of this kind."""
 
     def submit(self, jobs: Sequence[Sequence[Json]]) -> list[int | str]:
         """Submit jobs, lists of opcodes; return for each its id, or the reason of its rejection.
@@ -133,7 +133,7 @@ class JobQueue(Protocol):
 
 @contextmanager
 def expecting(where: str) -> Iterator[None]:
-    """Report an answer that does not have the form of Ganeti's answers.
+    """Return a ``with`` block that reports an answer without the form of Ganeti's answers.
 
     Raises
     ------

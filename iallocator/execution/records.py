@@ -216,7 +216,7 @@ STUCK = (FAILED, REJECTED)
 
 
 def retries(records: Records, places: Places) -> Iterator[tuple[str, Json]]:
-    """Return the events, kind and members, that let failed and rejected jobs begin again.
+    """Return the journal events (kind and members) that let failed and rejected jobs begin again.
 
     ``retry`` names the steps of a job that are left: none if others have done it.  ``refused``
     says why a job cannot go on from where its instance is.  All open jobs of an instance count:

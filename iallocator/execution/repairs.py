@@ -38,7 +38,7 @@ class RepairJobs:
         self._busy: dict[str, int] | None = None
 
     def possible(self, opcodes: Sequence[Json]) -> bool:
-        """Return whether all `opcodes` can be submitted; RAPI does not accept each."""
+        """Return whether all `opcodes` can be submitted; RAPI does not accept every opcode."""
         return all(map(self._queue.able, opcodes))
 
     def busy_with(self, instance: str) -> int | None:

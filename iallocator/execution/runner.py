@@ -92,7 +92,7 @@ class Watch:
         return self._session.id_of(number)
 
     def _final_status(self, job: Job, status: JobStatus) -> JobStatus:
-        """Return the status that counts.
+        """Return the status of a job, corrected where the status in the queue is misleading.
 
         A job that vanished has succeeded if its effect can be seen. Ganeti reports the success of
         an out-of-band command even if the program failed.

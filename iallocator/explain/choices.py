@@ -232,7 +232,7 @@ def unmovable_notes(cluster: Cluster, instance: Instance) -> list[str]:
 
 
 def wish_notes(extra: Mapping[str, Any]) -> list[str]:
-    """Return a note on each soft constraint that the place violates; `extra` is its entry's."""
+    """Return a note on each soft constraint that the placement violates."""
     return [
         f"Its place violates a soft constraint: should be {text}."
         for text in extra.get("broken", ())

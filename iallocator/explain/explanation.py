@@ -298,7 +298,7 @@ class Difference(NamedTuple):
 
     @property
     def amount(self) -> float:
-        """Return by how much the term favours this placement over the other, in units of score."""
+        """Return by how much the statistic favours this placement, in units of score."""
         return self.other.contribution_after - self.mine.contribution_after
 
     @property

@@ -99,7 +99,7 @@ class Placed(NamedTuple):
 
     @property
     def total(self) -> float:
-        """The score and the penalty: lower is better."""
+        """Return the score plus the penalty; lower is better."""
         return self.score + self.penalty
 
     @property

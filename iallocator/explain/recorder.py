@@ -66,7 +66,7 @@ AT_LEAST = 2
 
 
 def aside(note: Note) -> Note:
-    """Return `note`, a method of the recorder, so that it takes no work from the request.
+    """Return `note`, a method of the recorder; its work is not charged to the request.
 
     The answer is then that of the request without an explanation, unless the time limit ends the
     search: recording takes time, too.

@@ -108,7 +108,7 @@ class Survey:
         return found or [RESTRICTED]
 
     def reports(self) -> list[NodeReport]:
-        """Return a report on every node of the group; what each role says is looked up later."""
+        """Return a report on every node of the group; its roles are computed when read."""
         found = []
         nodes = self._group.nodes
         for index, name in zip(nodes, self._cluster.node_names(nodes)):
@@ -122,14 +122,14 @@ class Survey:
         return found
 
     def settle(self) -> None:
-        """Look up every number now, because the nodes are about to change."""
+        """Compute every number now, because the nodes are about to change."""
         for index in self._group.nodes:
             if index not in self._excluded:
                 self._settled[index] = self.roles(index)
 
     @property
     def possible(self) -> int:
-        """How many placements pass every limit, before global N+1 is checked."""
+        """Return the number of placements that pass every limit, before global N+1 is checked."""
         takers = len(self._takers)
         if self._roles.secondaries is None:
             return takers
@@ -153,7 +153,7 @@ class Survey:
         return closest(self._cluster, self._roles).text
 
     def roles(self, index: int) -> list[RoleReport]:
-        """Return what node `index` says in each of its roles.
+        """Return the result of the limits of node `index` in each of its roles.
 
         Cost: nothing but a look-up for a node that no limit rejects.
         """
@@ -193,19 +193,19 @@ class Survey:
 
     @cached_property
     def _count_rejecting(self) -> int:
-        """How many of the secondaries reject the instance beside any primary."""
+        """Return how many of the secondaries reject the instance beside every primary."""
         rejecting = self._rejecting or ()
         return sum(index in rejecting for index in self._secondaries)
 
     def _accepted(self, role: str, placements: int) -> list[RoleReport]:
-        """Return the role of a node without a rejection; equal ones are one object."""
+        """Return the report of a node that accepts a role; equal reports are one object."""
         key = role, placements
         if key not in self._plain:
             self._plain[key] = [RoleReport(role, placements)]
         return self._plain[key]
 
     def _secondary_report(self, index: int, takers: int) -> RoleReport:
-        """Return the role of a node that rejects the instance beside some primary.
+        """Return the report of a node that rejects the role of the secondary beside some primary.
 
         It has one rejection for any primary, and one for each primary beside which it differs.
         `takers`: how many other nodes could be the primary.
@@ -255,5 +255,5 @@ def counted(reports: Sequence[NodeReport]) -> dict[str, int]:
 
 
 def _rejection(found: Rejection, beside: str, placements: int) -> RoleRejection:
-    """Return what was found, as a fact."""
+    """Convert a rejection by the engine to one in an explanation."""
     return RoleRejection(found.reason, found.text, beside, placements, found.step)

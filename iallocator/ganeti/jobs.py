@@ -48,7 +48,7 @@ def _before(
     codes: Mapping[int, list[Json]],
     by_hand: set[int],
 ) -> list[int]:
-    """Return the steps with opcodes that a step waits for, also through those done by hand."""
+    """Return the steps with opcodes that a step depends on, directly or through steps by hand."""
     found = []
     for other in steps[number].after:
         if codes[other]:
@@ -79,7 +79,7 @@ def chains(steps: Sequence[ScheduledStep]) -> list[list[int]]:
 
 
 def _depending(opcodes: Sequence[Json], position: int, waits: Sequence[int]) -> list[Json]:
-    """Return the opcodes of the job at `position`, which waits for the jobs at `waits`."""
+    """Return the opcodes of the job at `position`, which depends on the jobs at `waits`."""
     if not waits:
         return list(opcodes)
     depends = [[other - position, ["success"]] for other in waits]
@@ -106,7 +106,7 @@ def link_jobs(transition: Transition, jobs: Sequence[list[Json]], names: Sequenc
 
 
 def job_sets(touched: Iterable[Collection[int]]) -> list[list[int]]:
-    """Return positions of moves in sets; a set ends before a node that it has touched already."""
+    """Return positions of moves in sets; a move on a node that the set has used begins the next."""
     sets: list[list[int]] = []
     busy: set[int] = set()
     for position, nodes in enumerate(touched):

@@ -54,7 +54,7 @@ def _namesake(cluster: Cluster, group: Group) -> Instance | None:
 
 
 def why_nowhere(context: Context, allocation: AllocationRequest, offers: RankedGroups) -> str:
-    """Why no group can take a new instance, and what came closest."""
+    """Return why no group accepts a new instance, with the nearest candidate."""
     from iallocator.placement.nearest import nearest_new
 
     why = (offers.line or "no group has nodes") + nearest_new(context, allocation, offers)
@@ -63,14 +63,14 @@ def why_nowhere(context: Context, allocation: AllocationRequest, offers: RankedG
 
 
 def policy_warning(best: GroupSolution) -> str:
-    """What to add to ``info`` if the group is used against its allocation policy."""
+    """Return the text for ``info`` if the group is used against its allocation policy."""
     if best.alloc_policy != "unallocable":
         return ""
     return f"; warning: the allocation policy of group {best.group} is unallocable"
 
 
 def allocation_request(context: Context, request: Allocate) -> AllocationRequest | None:
-    """Where `request` may be placed; None if it names a group that does not exist.
+    """Return the instance and where it may be placed; None if the group of `request` is unknown.
 
     The option that restricts nodes wins over the request.  An instance that exists
     (its disks are created anew) stays in its group.

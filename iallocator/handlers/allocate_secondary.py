@@ -1,4 +1,4 @@
-"""``allocate-secondary``: a secondary for an instance that becomes drbd."""
+"""Answer ``allocate-secondary``: choose a secondary for an instance that becomes drbd."""
 
 from __future__ import annotations
 

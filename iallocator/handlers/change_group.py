@@ -1,4 +1,4 @@
-"""``change-group``: instances to other groups, with both their nodes."""
+"""Answer ``change-group``: move instances, with both of their nodes, to other groups."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def change_group(context: Context, request: ChangeGroup) -> Reply:
 
 
 def _task(context: Context, instance: Instance, groups: Sequence[Group]) -> MoveTask:
-    """Moving one instance to the best of `groups`."""
+    """Return the task to move one instance to the best of `groups`."""
 
     def exactly(nodes: tuple[int, ...]) -> MoveResult:
         group = context.cluster.nodes[nodes[0]].group
@@ -62,7 +62,7 @@ def _task(context: Context, instance: Instance, groups: Sequence[Group]) -> Move
 def _places(
     context: Context, instance: Instance, groups: Sequence[Group]
 ) -> Iterator[tuple[float, tuple[int, ...]]]:
-    """Where an instance that is off the state now may go."""
+    """Yield score and nodes of the places of `instance`, which is off the state, in `groups`."""
     if not instance.kind.relocatable or len(instance.nodes) < instance.required_nodes:
         return  # a drbd instance that lost its mirror has no way to go
     for offer in collect_offers(
@@ -120,7 +120,7 @@ def move_to_group(
 
 
 def mover_into(context: Context, group: Group) -> Evaluator:
-    """What decides on moves into `group`; hail ignores soft errors when it chooses that only."""
+    """Return the evaluator of moves into `group`; in hail it always enforces soft limits."""
     evaluator = context.evaluator(group)
     spares = context.settings.behaviour.spares_soft_limits_after_group
     return evaluator if spares else evaluator.enforcing_soft_limits()

@@ -1,4 +1,4 @@
-"""Moves of instances as results, jobs and entries of ``solutions``."""
+"""Convert the moves of instances to the result, the jobs and the entries of ``solutions``."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["MoveReport", "move_entry", "starts_in_vain"]
 
 
 def starts_in_vain(context: Context, moved: Sequence[Instance]) -> str:
-    """What those of `moved` that start again wait for in vain, for ``info``; warned of, too."""
+    """Return the text for ``info`` on instances that start after one that cannot run; warn, too."""
     nodes = context.cluster.nodes
     starting = [one for one in moved if one.running and nodes[one.nodes[0]].offline]
     told = [f"{name} {why}" for name, why in context.bonds.unsupported(starting).items()]
@@ -32,7 +32,7 @@ def starts_in_vain(context: Context, moved: Sequence[Instance]) -> str:
 
 
 class MoveReport:
-    """What came of a request that moves instances, collected one by one."""
+    """The reply to a request that moves instances, collected one instance at a time."""
 
     __slots__ = ("_context", "_failed", "_jobs", "_made", "_moved", "_solutions")
 
@@ -45,7 +45,7 @@ class MoveReport:
         self._solutions: list[dict[str, Any]] = []
 
     def moved(self, move: Move, entry: dict[str, Any]) -> None:
-        """Count a move that the result asks for."""
+        """Add a move to the reply."""
         cluster, instance = self._context.cluster, move.instance
         names = cluster.node_names(move.after)
         group = cluster.nodes[move.after[0]].group.name
@@ -58,7 +58,7 @@ class MoveReport:
     def failed(
         self, instance: Instance, message: str, entry: dict[str, Any], more: str = ""
     ) -> None:
-        """Count an instance that stays where it is, because of `message`; `more`: for people."""
+        """Add an instance that is not moved, because of `message`; only people are shown `more`."""
         message += more
         unkept = self._context.bonds.unsatisfiable(instance)
         message += f"; it {unkept}" if unkept and unkept not in message else ""
@@ -66,7 +66,7 @@ class MoveReport:
         self._solutions.append(entry)
 
     def reply(self, note: str = "") -> Reply:
-        """Everything as one reply, successful even if single instances failed.
+        """Return the whole reply; it is successful even if single instances failed.
 
         `note` is added to ``info``.
         """
@@ -84,7 +84,7 @@ class MoveReport:
         return reply
 
     def _transition(self) -> dict[str, Any]:
-        """The steps of the moves and what they wait for; the jobs are tied accordingly."""
+        """Return the steps of the moves and their dependencies; make the jobs depend likewise."""
         from iallocator.ganeti.jobs import link_jobs, transition_document
         from iallocator.transition.assemble import transition_of_moves
         from iallocator.transition.schedule import arrange
@@ -113,13 +113,13 @@ class MoveReport:
         return transition_document(transition)
 
     def _take(self, positions: Sequence[int]) -> None:
-        """Go on with these of the moves, in this order."""
+        """Keep only these of the moves, in this order."""
         self._made[:] = [self._made[k] for k in positions]
         self._moved[:] = [self._moved[k] for k in positions]
         self._jobs[:] = [self._jobs[k] for k in positions]
 
     def _around_stuck(self, demands: Demands) -> Transition:
-        """The steps where some instances cannot be stopped; what then cannot be done fails."""
+        """Return the steps if some instances cannot be stopped; report moves that then fail."""
         from iallocator.transition.assemble import plan_transition
 
         wanted = {move.instance.name: move.after for move in self._made}
@@ -138,7 +138,7 @@ class MoveReport:
 
 
 def move_entry(context: Context, instance: Instance, outcome: MoveResult) -> dict[str, Any]:
-    """One instance as an entry of ``solutions``: the best way to move it, and others."""
+    """Return one instance as an entry of ``solutions``: its best move, and other moves."""
     if context.trace is not None:
         context.trace.decided(instance, outcome)
     entry: dict[str, Any] = {"instance": instance.name}

@@ -1,4 +1,4 @@
-"""``multi-allocate``: several new instances, one after the other."""
+"""Answer ``multi-allocate``: place several new instances, one after the other."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["multi_allocate"]
 
 
 def multi_allocate(context: Context, request: MultiAllocate) -> Reply:
-    """Place each instance on the state that the former left.
+    """Place each instance on the state that the previous one left.
 
     If one fits nowhere then, all are placed at once by exact search.  Where there is no
     place for all, what fits nowhere fails alone, by name; hail fails the whole batch.
@@ -55,7 +55,7 @@ def multi_allocate(context: Context, request: MultiAllocate) -> Reply:
 
 
 class _Batch:
-    """Results of a batch of instances, in the order of the request.
+    """The results of several new instances, in the order of the request.
 
     Attributes
     ----------
@@ -80,7 +80,7 @@ class _Batch:
         self.failed.sort(key=lambda failure: position[failure[0]])
 
     def reply(self, note: str, whole: bool) -> Reply:
-        """All of it as an answer; `whole`: one that failed fails all."""
+        """Return the reply; if `whole`, one failed instance makes the request fail."""
         if whole and self.failed:
             return Reply(False, self.failed[0][1], [], self.entries)
         info = (
@@ -95,7 +95,7 @@ class _Batch:
 
 
 def _place_in_turn(context: Context, wanted: Sequence[Allocate], batch: _Batch) -> None:
-    """Place each of `wanted` on the best nodes that are left; fail the rest once time is up."""
+    """Place each of `wanted` on the best nodes left; once the time is up, the others fail."""
     undecided = {one.instance.name: one for one in wanted}
     try:
         for position in in_turn(context, [one.instance for one in wanted]):
@@ -124,7 +124,7 @@ def _place_in_turn(context: Context, wanted: Sequence[Allocate], batch: _Batch) 
 
 
 def _place(context: Context, wanted: Allocate, batch: _Batch) -> None:
-    """Place one instance on the state, or fail it."""
+    """Place one instance on the state, or report why it cannot be placed."""
     allocation = allocation_request(context, wanted)
     if allocation is None:
         _fail(batch, wanted, f"Group {wanted.group_name} does not exist", [])
@@ -149,7 +149,7 @@ def _take(
     offer: GroupSolution,
     groups: list[dict[str, Any]],
 ) -> None:
-    """Put the instance where `offer` has it."""
+    """Place the instance on the best nodes of `offer`, and record the result."""
     context.state.place(wanted.instance, offer.nodes[0])
     batch.placed.append((wanted.instance, offer.nodes[0]))
     batch.warnings.append(policy_warning(offer))
@@ -173,7 +173,7 @@ def _fail(batch: _Batch, wanted: Allocate, why: str, groups: list[dict[str, Any]
 
 
 def _at_once(context: Context, request: MultiAllocate, greedy: _Batch) -> tuple[_Batch, str]:
-    """Place all by exact search, or more than `greedy` has; else that stands, with a note."""
+    """Place all instances, or more than `greedy` did, by exact search; else keep `greedy`."""
     allocations = _allocations(context, request)
     _take_off(context, greedy)
     failed = {name for name, _ in greedy.failed if name in allocations}
@@ -185,7 +185,7 @@ def _at_once(context: Context, request: MultiAllocate, greedy: _Batch) -> tuple[
 
 
 def _allocations(context: Context, request: MultiAllocate) -> dict[str, AllocationRequest]:
-    """Instance -> where it may be placed, but for those that name groups that do not exist."""
+    """Return name -> where the instance may be placed, unless it names an unknown group."""
     found = {wanted.instance.name: allocation_request(context, wanted) for wanted in request.wanted}
     return {name: allocation for name, allocation in found.items() if allocation is not None}
 
@@ -201,7 +201,7 @@ def _put_back(context: Context, batch: _Batch) -> None:
 
 
 def _best(context: Context, request: MultiAllocate, batch: _Batch, note: str) -> tuple[_Batch, str]:
-    """Those that have a place so that the cost is the lowest, and what there is to say of it."""
+    """Place the instances of `batch` at the lowest cost; return the text for ``info``, too."""
     allocations = _allocations(context, request)
     placed = {instance.name: nodes for instance, nodes in batch.placed}
     if not placed:
@@ -224,7 +224,7 @@ def _exactly(
     allocations: Mapping[str, AllocationRequest],
     places: Mapping[str, tuple[int, ...]],
 ) -> _Batch | None:
-    """Put the instances where `places` has them, and the others where there still is room.
+    """Place the instances on the nodes in `places`, and the others where capacity is left.
 
     Return None, and leave the state unchanged, if no work is left to check a place again.
     """

@@ -1,4 +1,4 @@
-"""``node-evacuate``: instances off their primaries, their secondaries, or both.
+"""Answer ``node-evacuate``: move instances off their primaries, their secondaries, or both.
 
 ``multi-evacuate``: new secondaries, as Ganeti 2.4 and older request them.
 """
@@ -35,7 +35,7 @@ __all__ = ["evacuation_task", "multi_evacuate", "node_evacuate"]
 
 
 def node_evacuate(context: Context, request: NodeEvacuate) -> Reply:
-    """Move the instances in the order given, each on the state that the former left.
+    """Move the instances in the order given, each on the state that the previous one left.
 
     The nodes that are left and those that are not online are no targets.  If some
     instance cannot be placed in its group then, an exact search moves all at once.
@@ -117,7 +117,7 @@ def _report_failed(
 def evacuation_task(
     context: Context, instance: Instance, mode: str, left: Collection[int]
 ) -> MoveTask:
-    """Moving one instance within its group, as `mode` says."""
+    """Return the task to move one instance within its group, in this `mode`."""
     evaluator = context.evaluator(context.cluster.group_of(instance))
     targets = [i for i in evaluator.online_nodes() if i not in left]
 
@@ -156,7 +156,7 @@ def _parted(context: Context, request: NodeEvacuate) -> dict[str, str]:
 
 
 def _no_way(instance: Instance, why: str) -> MoveTask:
-    """The task of an instance that cannot be moved."""
+    """Return a task that reports that `instance` cannot be moved, and why."""
     rejected = MoveResult(message=why)
     return MoveTask(instance, lambda: rejected, lambda: iter(()), lambda nodes: rejected)
 
@@ -164,7 +164,7 @@ def _no_way(instance: Instance, why: str) -> MoveTask:
 def _places(
     context: Context, instance: Instance, mode: str, targets: Sequence[int]
 ) -> Iterator[tuple[float, tuple[int, ...]]]:
-    """Where the evacuation may leave an instance that is off the state now, by the limits."""
+    """Yield score and nodes of the places after an evacuation; `instance` is off the state."""
     present = instance.nodes
     if len(instance.nodes) < instance.required_nodes:
         return  # a drbd instance that lost its mirror has no way to go
@@ -196,7 +196,7 @@ def evacuate(
     mode: str,
     targets: Sequence[int],
 ) -> MoveResult:
-    """Move one instance within its group, as `mode` says."""
+    """Move one instance within its group, in this `mode`."""
     if not instance.kind.relocatable:
         return MoveResult(message=f"Instances of type {instance.template} cannot be relocated")
     if instance.needs_secondary:
@@ -213,7 +213,7 @@ def evacuate(
 
 
 def _elsewhere(context: Context, unit: Sequence[Instance]) -> dict[str, MoveResult]:
-    """Places in the other groups for all of `unit`, which must be together, by name; or none.
+    """Return name -> move to another group, for all of `unit`, which must be together; or nothing.
 
     Not attempted where the document holds the local group only, and not in hail's way.
     """

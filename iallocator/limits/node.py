@@ -70,7 +70,7 @@ ABANDONED = RoleLimits(*(check for check in SECONDARY.checks if check.reason != 
 
 
 class LimitSet:
-    """Which limits count; those that there are stand below."""
+    """A choice of limits to enforce; the choices in use are defined below the class."""
 
     __slots__ = ("name", "no_worse", "spares_soft", "spares_unforced")
 
@@ -128,7 +128,7 @@ _KNOWN: dict[tuple[object, ...], tuple[Check, ...]] = {}
 
 
 def checks_for(role: RoleLimits, instance: Instance, limits: LimitSet) -> tuple[Check, ...]:
-    """Return the checks of `role` that matter for `instance`, if `limits` count.
+    """Return the checks of `role` that concern `instance`, of those that `limits` enforce.
 
     A forthcoming instance takes nothing yet.
     """

@@ -65,7 +65,7 @@ class Rejection:
 
     @property
     def wording(self) -> str:
-        """Reason and text in one, with the step."""
+        """Return the reason and the text in one line, with the step in which it occurs."""
         return f"{self.reason} {self.step}: {self.text}" if self.step else str(self)
 
 

@@ -295,7 +295,7 @@ if TYPE_CHECKING:
 
 
 def items_of(instances: Iterable[Instance], units: Units) -> list[list[Instance]]:
-    """Return lists of `instances` that move together, each where its first instance stands."""
+    """Return lists of `instances` that move together, each at the position of its first one."""
     if not units:
         return [[instance] for instance in instances]
     items: dict[Sequence[str], list[Instance]] = {}

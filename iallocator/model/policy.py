@@ -62,7 +62,7 @@ class Interval:
         self.high = high
 
     def rejects(self, instance: Sized, exclusive: bool) -> str | None:
-        """Say why `instance` lies outside, or None.
+        """Return why `instance` lies outside of the interval, or None.
 
         The minimum is tested first, then the maximum, each in the order memory,
         disk sizes, vcpus, spindles, number of disks.  With `exclusive` storage the
@@ -108,7 +108,7 @@ class Policy:
         self.spindle_ratio = spindle_ratio
 
     def rejects(self, instance: Sized, exclusive: bool) -> str | None:
-        """Say why the policy does not admit `instance`, or None.
+        """Return why the policy rejects `instance`, or None.
 
         Its size must lie in at least one interval (the reason is that of the first),
         and its template must be allowed.

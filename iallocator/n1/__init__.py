@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
 
     class Colocation(Protocol):
-        """The affinity constraints."""
+        """The affinity constraints, as far as N+1 needs them."""
 
         def units(self) -> Mapping[str, Sequence[str]]:
             """Return, for each instance of a colocation group, the names of all its members."""
@@ -183,7 +183,7 @@ class Rules:
         self._power: object = None
 
     def spend(self, moves: int) -> None:
-        """Count so many moves × nodes as simulated.
+        """Record an amount of moves × nodes as simulated.
 
         Raises
         ------

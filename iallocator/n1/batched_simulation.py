@@ -66,7 +66,7 @@ class VarianceChange(NamedTuple):
 
 
 class InitialSums(NamedTuple):
-    """What is known before the first step.
+    """The sums of the statistics before the first restart is simulated.
 
     Attributes
     ----------
@@ -392,7 +392,7 @@ class _Batch:
         self._column = column
 
     def _start_values(self) -> None:
-        """Take the statistics that change, relative to their means and times their weights."""
+        """Initialise the statistics that change, less their means and times their weights."""
         shared, rows = self._shared, self._rows.size
         self._everywhere = shared.everywhere * shared.weights  # nodes × columns × statistics
         linear = self._everywhere[self._open].transpose(2, 1, 0)
@@ -436,7 +436,7 @@ class _Batch:
         self._x_own[:, row[mine]] += change[:, mine]
 
     def _start_room(self) -> None:
-        """Take memory and disk of the open nodes; the failed node has none."""
+        """Initialise the free memory and disk of the open nodes; the failed node has none."""
         self._free = np.take(self._memory, self._open, axis=1)
         self._free_disk = np.take(self._disk, self._open, axis=1)
         mine = self._column[self._own]
@@ -445,7 +445,7 @@ class _Batch:
         self._first: Indices = self._every * self._open.size  # of each row, among all
 
     def _start_steps(self, moved: Floats, own: Indices) -> None:
-        """Take what each step moves: the capacity that it needs, and its effect on statistics.
+        """Initialise what each step moves: the capacity it needs, its effect on statistics.
 
         `moved` and `own` are those of each kind of rows, which have the same head.
         """

@@ -113,7 +113,7 @@ class InitialFailures:
         return self.losses.get(failure, NO_LOSS)
 
     def allowed_losses(self, back: tuple[int, float]) -> dict[Failure, Loss]:
-        """Return the losses, and with them the instances that are `back`.
+        """Return the losses that are allowed: the initial ones, and the instances that are `back`.
 
         `back`: see `OfflineInstances.back`.
         """

@@ -195,7 +195,7 @@ class GroupCounting:
         )
 
     def not_tolerated(self, instance: Instance | None, node: int) -> dict[int, bool | None]:
-        """Return what `tolerates_failure` returns with `instance` on `node`, where not True."""
+        """Return failure -> `tolerates_failure` with `instance` on `node`, where it is not True."""
         return self.not_tolerated_with(instance, node, [])[0]
 
     def not_tolerated_with(
@@ -764,7 +764,7 @@ class Speculation:
                 self._checks.learn(node, None)
 
     def _so(self, count: int, asked: Callable[[_Prediction], bool]) -> int | None:
-        """Return how many of the first `count` predictions hold for failures that are `asked`."""
+        """Return how many of the first `count` predictions hold for the failures in `asked`."""
         chosen = [
             [one for one in predictions if asked(one)] for predictions in self._predictions[:count]
         ]

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from iallocator.scoring import Kernels
 
     class Simulation(Protocol):
-        """What restarts instances one by one."""
+        """A simulation that restarts instances one by one, as far as exact search needs it."""
 
         def items(self, failure: Failure) -> list[tuple[int, list[Instance]]]:
             """Return all items that leave after `failure`, and the failed node of each."""

@@ -129,12 +129,12 @@ def check_shares(
 
 
 def _room(capacity: Mapping[int, float], nodes: Iterable[int]) -> float:
-    """Return the MiB of memory that all of `nodes` can take together."""
+    """Return the MiB of memory that instances can use on all of `nodes` together."""
     return sum(c for t in nodes if (c := capacity[t]) > 0)
 
 
 def _free(state: State, share: Share, node: int) -> float:
-    """Return the MiB free on a node for disks of `share`."""
+    """Return the MiB that are free on a node for disks of `share`."""
     if share.pool == LVM or state.access is None or share.pool is None:
         return state.columns[DISK][node]
     return state.access.free[node].get(share.pool, INFINITE)

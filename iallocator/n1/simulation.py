@@ -98,7 +98,7 @@ class Simulation:
             return list(self._failures(failure))
 
     def _failures(self, failure: Failure) -> Iterator[UnrestartedInstance]:
-        """Yield the instances that cannot be restarted, which are off the state afterwards.
+        """Simulate `failure`; yield the instances that cannot be restarted, and remove them.
 
         Changes the state: call it in a trial.
         """
@@ -163,7 +163,7 @@ class Simulation:
     def _unsurvived(
         self, failure: Failure, item: Sequence[Instance], what: str
     ) -> UnrestartedInstance:
-        """Return that no node accepts `item`, for lack of `what`; it names the largest instance."""
+        """Return the largest instance of `item` as not restarted, for lack of `what`."""
         largest = min(item, key=_memory)
         others = " and ".join(one.name for one in item if one is not largest)
         whole = f"it together with {others}" if others else "it"

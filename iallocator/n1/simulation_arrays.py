@@ -39,13 +39,13 @@ if TYPE_CHECKING:
     from iallocator.n1 import Failure, Rules
 
     class Steps(Protocol):
-        """What comes before moves are chosen; see `iallocator.n1.simulation.Simulation`."""
+        """The steps of a simulation that precede the choice of nodes."""
 
         def failovers_fail(self, failure: Failure) -> bool:
             """Carry out the failovers; return whether one cannot be done."""
 
         def movers(self, node: int) -> list[list[Instance]]:
-            """The instances of `node` that move, in their order; one item of those together."""
+            """Return the instances of `node` that move; a colocation group is one item."""
 
 
 __all__ = ["lost_failures", "suits"]

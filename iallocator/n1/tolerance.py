@@ -526,7 +526,7 @@ class FailureTolerance:
         return uncertain, critical
 
     def _try_out(self, instance: Instance, nodes: Nodes) -> None:
-        """Place the candidate; some rules count an instance that moves where it was."""
+        """Place the candidate; some rules still count an instance that moves on its old nodes."""
         where = self.state.where
         present = where.get(instance.name)
         self.state.place(instance, nodes)

@@ -67,7 +67,7 @@ _size = itemgetter(0, 1)
 
 
 class UnrestartedSearch:
-    """Finds them for failures on `state`, which must not change.
+    """Finds instances that cannot be restarted after failures on `state`, which must not change.
 
     `rules` must not be strict; `min_disk`: the share of every node's disk that stays free.
     """
@@ -235,7 +235,7 @@ class UnrestartedSearch:
         return [one for _, _, members, _ in left for one in members]
 
     def _capacity(self, group: Group, access: Access) -> TargetCapacity:
-        """Return the free memory of the targets in `group` with this access."""
+        """Return the free memory of the targets in `group` that have the required access."""
         found = self._capacities.get((group.index, access))
         if found is None:
             targets = self._rules.targets(self._state.cluster, group)

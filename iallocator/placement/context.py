@@ -142,7 +142,7 @@ class Context:
     def with_soft_costs(
         self, instance: Instance, candidates: Candidates
     ) -> tuple[Candidates, dict[Nodes, float]]:
-        """Return `candidates` with penalties added, and the scores without penalties.
+        """Return `candidates` with penalties in their scores, and the scores without them.
 
         The scores are empty if there are no penalties.
         """
@@ -228,7 +228,7 @@ class Context:
         return Rules(mode, units, self.effort, stay, namesake)
 
     def budget(self) -> Deadline:
-        """Return what one exact search may spend."""
+        """Return the budget of one exact search."""
         limited = self.settings.time_limit is not None
         return Deadline.of_search(
             self.settings.optimum_seconds,

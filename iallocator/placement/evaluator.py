@@ -64,7 +64,7 @@ if TYPE_CHECKING:
         def with_soft_costs(
             self, instance: Instance, candidates: Candidates
         ) -> tuple[Candidates, dict[Nodes, float]]:
-            """Return `candidates` with penalties added, and the scores without penalties."""
+            """Return `candidates` with penalties in their scores, and the scores without them."""
 
 
 __all__ = ["Evaluator"]

@@ -21,7 +21,7 @@ __all__ = ["collect_offers", "fill_offer", "may_offer", "offer_of", "ranked_by_l
 
 
 def collect_offers(context: Context, allocation: AllocationRequest) -> RankedGroups:
-    """Ask every group of `allocation` for its best placements."""
+    """Collect the best placements of every group of `allocation`."""
     scope = allocation.scope(context.all_nodes())
     by_losses = ranked_by_losses(context, allocation)
     offers = [

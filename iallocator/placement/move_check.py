@@ -154,7 +154,7 @@ class MoveChecks:
     def _group_rejections(
         self, instance: Instance, before: Nodes, nodes: Sequence[int]
     ) -> dict[int, Rejection]:
-        """Return why the group rejects an instance on each of `nodes`; nothing if it is from it."""
+        """Return why the group rejects an instance on each of `nodes`; {} if it is in it."""
         cluster = self._context.cluster
         if before and cluster.nodes[before[0]].group is self.group:
             return {}

@@ -1,4 +1,4 @@
-"""The candidate nearest to acceptable where nothing fits, and what it lacks, in one clause.
+"""Find the candidate nearest to acceptable if none is, and what it lacks, in one clause.
 
 A rejected request has recorded what it asked of the nodes (`Context.last_query`, or the query of a
 group's offer), and which nodes it rejected by which limit.  The nearest candidate lacks the
@@ -323,11 +323,11 @@ class Search:
         self._source = source
 
     def single(self, nodes: Iterable[int]) -> list[_Lack]:
-        """What the nearest node lacks."""
+        """Return what the nearest single node lacks."""
         return [min((self._as_primary(index) for index in nodes), key=_part)]
 
     def pair(self, primaries: Sequence[int], nodes: Sequence[int]) -> list[_Lack]:
-        """What the nodes of the nearest pair lack.
+        """Return what the nodes of the nearest pair lack.
 
         Two are looked at: the best primary with its best secondary, and the best
         secondary with its best primary.
@@ -373,7 +373,7 @@ class Search:
         return _Lack(index, list(amounts.values()))
 
     def _amounts(self, failures: Iterable[Check], views: tuple[NodeView, NodeView]) -> _Amounts:
-        """Of every resource the largest amount that one of the limits asks for."""
+        """Return, for every resource, the largest amount that one of the limits requires."""
         instance = self._prospect.instance
         amounts: _Amounts = {}
         for check in failures:
@@ -385,7 +385,7 @@ class Search:
 
 
 def _miss_of(cluster: Cluster, lacks: Sequence[_Lack], shown: Shown) -> Miss:
-    """``node1/node2: node2 lacks 977 MiB memory``."""
+    """Return the nearest candidate in words: ``node1/node2: node2 lacks 977 MiB memory``."""
     names = [shown(cluster.nodes[lack.index].name) for lack in lacks]
     told = [
         f"{name} lacks {' and '.join(lack.texts)}" for name, lack in zip(names, lacks) if lack.texts

@@ -139,7 +139,7 @@ def _keeping_n1(
 
 
 def other_nodes(candidates: Candidates, taken: tuple[int, ...]) -> list[int]:
-    """Return the nodes of one-node `candidates` but for `taken`, best first."""
+    """Return the nodes of one-node `candidates` except `taken`, best first."""
     return [nodes[0] for _, nodes in candidates.ranked() if nodes != taken]
 
 

@@ -33,7 +33,7 @@ RELUCTANCE = 1000.0
 
 
 class AllocationRequest:
-    """An instance that needs a place, and where that may be.
+    """An instance to place, and the groups and nodes where it may be placed.
 
     Attributes
     ----------
@@ -435,7 +435,7 @@ class RankedMoves:
         return float(self.scores[placement[1]] if self.scores else placement[0])
 
     def penalty(self, placement: Placement) -> float:
-        """Return the same as `GroupPlacements.penalty`."""
+        """Return what the soft constraints that a placement violates add to its score."""
         return 0.0 if self.order else penalty_in(placement[0], self.score(placement))
 
 

@@ -17,7 +17,7 @@ __all__ = ["with_penalties"]
 
 
 def priced(placement: Placement, costs: Mapping[int, float]) -> Placement:
-    """Return a placement with a score that includes what its primary costs."""
+    """Return a placement with the penalty of its primary added to its score."""
     score, nodes = placement
     return round(score + costs.get(nodes[0], 0.0), DECIMALS), nodes
 

@@ -82,12 +82,12 @@ if TYPE_CHECKING:
             """The class that checks N+1, and remembers what it rejected."""
 
         def begin(self, context: Any) -> None:
-            """The request is about to be decided with this `Context`."""
+            """Record that the request is about to be decided with this `Context`."""
 
         def asked(
             self, evaluator: TracedEvaluator, query: NodeQuery, candidates: Candidates
         ) -> None:
-            """Nodes of a group are tested for an instance; `candidates` are those that pass."""
+            """Record that nodes are tested for an instance; `candidates` are those that pass."""
 
         def placed(
             self,
@@ -97,12 +97,12 @@ if TYPE_CHECKING:
             accepts: Accepts,
             found: GroupPlacements,
         ) -> None:
-            """`found` was made of the ranked `candidates`; N+1 was asked by `accepts`."""
+            """Record that `found` was made of ranked `candidates`; `accepts` checked N+1."""
 
         def ranked(
             self, evaluator: TracedEvaluator, instance: Instance, found: RankedMoves
         ) -> None:
-            """Places of an instance that moves, which is off the state, are ranked."""
+            """Record the ranked places of an instance that moves, which is off the state."""
 
         def preferred(
             self,
@@ -112,7 +112,7 @@ if TYPE_CHECKING:
             places: Sequence[Placement],
             check: FailureTolerance,
         ) -> None:
-            """Of the candidates ranked last, failures after `places` lose least, by `check`."""
+            """Record that failures lose least after `places`, of those ranked last."""
 
         def exchanged(
             self,
@@ -121,13 +121,13 @@ if TYPE_CHECKING:
             present: Nodes,
             found: Rejection | None,
         ) -> None:
-            """An exchange of the roles of `present` was checked; `found` is why it is rejected."""
+            """Record that an exchange of the roles of `present` was checked; `found` rejects it."""
 
         def compared(self, allocation: AllocationRequest, offers: RankedGroups) -> None:
-            """The groups of `allocation` have made their `offers`."""
+            """Record the `offers` of the groups of `allocation`."""
 
         def decided(self, instance: Instance, outcome: MoveResult) -> None:
-            """`outcome` is the result for an instance that was to move."""
+            """Record `outcome`, the result for an instance that was to move."""
 
         def ended(self) -> None:
-            """The time was up before there was an answer; the record is incomplete."""
+            """Record that the time was up before there was an answer."""

@@ -98,7 +98,7 @@ class WhatIf:
         self._secondary = checks_for(on_secondary, instance, self.mirror_limits)
 
     def primary(self, index: int) -> tuple[NodeView, NodeView]:
-        """Return node `index` before and after as the primary; of tags only the conflicts."""
+        """Return node `index` before and after it is the primary; of tags, only conflicts."""
         before = self._view(index)
         after = after_primary(before, self.instance)
         if self.instance.exclusion:
@@ -106,7 +106,7 @@ class WhatIf:
         return before, after
 
     def secondary(self, index: int, primary: int | None) -> tuple[NodeView, NodeView]:
-        """Return node `index` before and after as the secondary.
+        """Return node `index` before and after it is the secondary.
 
         `primary` None stands for one of which it holds no secondaries yet.
         """

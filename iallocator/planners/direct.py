@@ -306,7 +306,7 @@ def merge_moves(
     relations: Relations | None,
     over: Callable[[], bool],
 ) -> list[PlanEntry] | None:
-    """Return moves with the same end as `moves`; None if no legal order is found, or time is up.
+    """Find the moves of all instances to their final nodes, and make them in the state.
 
     The moves begin at `state`, which is left as it is, and go to online nodes only. Their scores
     are not known.
@@ -365,7 +365,7 @@ class _Routes:
         return [name for name in unit if self._state.where[name] != self._own[name][-1].after]
 
     def _whole_way(self, unit: Sequence[str]) -> list[Move]:
-        """Move all of `unit` to their last places; [] if that breaks a limit."""
+        """Return moves of all of `unit` to their final nodes; [] if one of them breaks a limit."""
         made: list[Move] = []
         with self._state.trial():
             for name in self._away(unit):
@@ -399,7 +399,7 @@ class _Routes:
             return all(possible(self._state, self._fixed, move, self._rules) for move in moves)
 
     def _make(self, moves: Sequence[Move]) -> bool:
-        """Make `moves`, unless a hard constraint is violated after them; return whether."""
+        """Make `moves`, unless they violate a hard constraint; return whether they were made."""
         names = {move.instance.name for move in moves}
         before = self._violating(names)
         with self._state.trial():

@@ -79,7 +79,7 @@ class Restarts:
         return [failure for failure in failing if self.succeed(failure) is None]
 
     def loss(self, failure: Failure) -> Loss:
-        """Return what `failure` loses at least, and at most, by exact search."""
+        """Return bounds of what `failure` loses, from below and from above, by exact search."""
         from iallocator.n1.exact import ExactSearch
 
         return ExactSearch(self._state, self.kernels, self._rules, self).loss(failure)

@@ -76,11 +76,11 @@ class AnyRequest:
         return [*self.coming, *self.existing(cluster)]
 
     def reserved(self, cluster: Cluster) -> Sequence[Instance]:
-        """Return the instances that must not move to make the request possible."""
+        """Return the instances that must not be moved to make room for the request."""
         return self.concerned(cluster)
 
     def evacuated_nodes(self) -> set[int]:
-        """Return the nodes that the request takes instances off, and that none may move to."""
+        """Return the nodes that the request evacuates; no instance may move to them."""
         return set()
 
     def target_groups(self, cluster: Cluster) -> Sequence[Group] | None:

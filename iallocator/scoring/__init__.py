@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from iallocator.scoring.scalar import ScalarKernel
 
     class Kernel(Protocol):
-        """What the scalar and the array kernel offer; see `iallocator.scoring.scalar`."""
+        """The interface of the scalar and the array kernel; see `iallocator.scoring.scalar`."""
 
         renewals: int
 

@@ -198,7 +198,7 @@ def keep_best(
     placements: Iterable[Placement],
     rejected: Collection[tuple[int, ...]],
 ) -> None:
-    """Keep in `best` each of `placements` that is better than the present one of a node of it."""
+    """Record in `best` each placement that is better than the known one of one of its nodes."""
     for score, nodes in placements:
         is_rejected = nodes in rejected
         for index in nodes:

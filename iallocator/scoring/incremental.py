@@ -154,7 +154,7 @@ class IncrementalScores:
 
     @property
     def lifetime(self) -> int:
-        """How many placements are followed before all values are taken from the state again.
+        """Return after how many placements all values are taken from the state again.
 
         This limits the accumulated rounding error.
         """
@@ -185,13 +185,13 @@ class IncrementalScores:
 
     @property
     def left(self) -> int:
-        """How many more placements are followed before all values are taken from the state."""
+        """Return after how many more placements all values are taken from the state again."""
         return self._left - 1
 
     def copy(self) -> IncrementalScores:
         """Return scores that follow up to `left` further placements, independently of this object.
 
-        For placements in a trial of the state.
+        Use it for placements in a trial of the state.
         """
         raise NotImplementedError
 
@@ -340,7 +340,7 @@ class IncrementalSingles(IncrementalScores):
         return twin
 
     def _exact(self, change: Floats) -> Floats:
-        """Take the change of an empty node if it is equal: its multiples have no rounding error."""
+        """Return the change of an empty node if equal: its multiples have no rounding error."""
         nothing = np.zeros(change.shape[1])
         view = NodeView([nothing] * len(COLUMNS), list(self._matrix), nothing)
         after = after_primary(view, self._instance)

@@ -88,7 +88,7 @@ class _Reserve:
         return float(terms(kernel.totals, (), np.sqrt)[RESERVED])
 
     def _look(self) -> None:
-        """Compute what follows from the amounts."""
+        """Compute the terms that follow from the amounts of reserved memory."""
         self._square: float = float(self._spread @ self._spread) / self._online
         self._still: float = STATISTICS[RESERVED].weight * self._square**0.5
         self.least = self._least()

@@ -58,7 +58,7 @@ AT_ONCE = 1_000_000
 def decided(
     state: State, scope: Sequence[int], instance: Instance, candidates: Candidates
 ) -> Candidates:
-    """Return `candidates` of a new instance; the state must not change while they are read."""
+    """Return `candidates` of a new instance; near-equal scores are ordered as hail orders them."""
     return _NearEquals(candidates, RunningSums(state, scope, instance).created)
 
 

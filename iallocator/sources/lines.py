@@ -43,7 +43,7 @@ class Line:
         raise RequestError(f"{self.path}:{self.number}", f"{name}: {problem}")
 
     def require(self, what: str, fewest: int) -> None:
-        """Raise an error unless there are `fewest` fields; `what` is what the line describes."""
+        """Raise an error if the line has fewer than `fewest` fields; `what` is its content."""
         if len(self.fields) < fewest:
             problem = f"expected at least {fewest} fields, got {len(self.fields)}"
             self.fail(what, problem)

@@ -16,7 +16,7 @@ WORDS = {"INFINITY": INFINITY, "+INFINITY": INFINITY, "-INFINITY": -INFINITY}
 
 
 def read_score(text: str) -> int:
-    """An integer, clamped to ±`INFINITY`, or one of ``INFINITY``, ``-INFINITY``.
+    """Return the score in `text`: an integer within ±`INFINITY`, or a word for an infinity.
 
     Raises
     ------
@@ -28,7 +28,7 @@ def read_score(text: str) -> int:
 
 
 def read_integer(text: str) -> int:
-    """An integer of either sign, of any number of digits; more than 20 are as good as 20.
+    """Return the integer in `text`, of any length; values of more than 20 digits are clamped.
 
     Raises
     ------
@@ -43,7 +43,7 @@ def read_integer(text: str) -> int:
 
 
 def add(one: Score, other: Score) -> Score:
-    """The sum; minus infinity wins over plus infinity, and that over every number."""
+    """Return the sum; minus infinity wins over plus infinity, and that over every number."""
     for infinite in (-INFINITY, INFINITY):
         if infinite in (one, other):
             return infinite

@@ -46,15 +46,15 @@ class ResourceTags:
         self._known: dict[str, PlacementKey | None] = {}
 
     def of_cluster(self, cluster: Cluster) -> list[PlacementKey]:
-        """The keys of the cluster, in the order of its tags."""
+        """Return the keys of the cluster, in the order of its tags."""
         return self._keys(cluster.tags, "the cluster")
 
     def of_instance(self, instance: Instance) -> list[PlacementKey]:
-        """The keys of an instance, in the order of its tags."""
+        """Return the keys of an instance, in the order of its tags."""
         return self._keys(instance.tags, f"instance {instance.name}") if instance.tags else []
 
     def _keys(self, tags: Sequence[str], owner: str) -> list[PlacementKey]:
-        """The keys among `tags`; `owner` has them."""
+        """Return the keys among `tags` of the object `owner`."""
         known = self._known
         found: list[PlacementKey] = []
         for tag in tags:
@@ -86,7 +86,7 @@ class ResourceTags:
 
 
 class NodeTags:
-    """What the tags of one node say, and those of its group where its own say nothing.
+    """The facts in the tags of one node; its group's tags apply where its own are silent.
 
     Attributes
     ----------
@@ -120,7 +120,7 @@ class NodeTags:
             self.cpu_contention = ratios[1] or self.cpu_contention
 
     def _take(self, prefix: str, tags: Sequence[str], owner: str, remarks: list[str]) -> None:
-        """Add what `tags` say; what is not understood is remarked upon once."""
+        """Add the facts in `tags`; warn once about each tag that is not understood."""
         for tag in tags:
             kind, body = _split(tag, prefix)
             try:
@@ -149,13 +149,13 @@ class NodeTags:
 
 
 def _key_name(tag: str, prefix: str) -> str:
-    """The name of the node key that `tag` sets; "" if it sets none."""
+    """Return the name of the node key that `tag` sets; "" if it sets none."""
     kind, body = _split(tag, prefix)
     return body.partition(":")[0] if kind in ("key", "stickykey") else ""
 
 
 def _split(tag: str, prefix: str) -> tuple[str, str]:
-    """The kind and the rest of one of our tags; ("", "") for others."""
+    """Return the kind and the rest of a tag of this program; ("", "") for another tag."""
     if not tag.startswith(prefix):
         return "", ""
     kind, _, body = tag[len(prefix) :].partition(":")
@@ -170,7 +170,7 @@ def _parts(body: str, *wanted: str) -> list[str]:
 
 
 def _number(text: str) -> float:
-    """A decimal number from -2^53 to 2^53."""
+    """Return the decimal number in `text`, from -2^53 to 2^53."""
     try:
         value = float(text) if DIGITS.issuperset(text) else None
     except ValueError:

@@ -1,1 +1,1 @@
-"""From wanted placements to what Ganeti has to do, in order."""
+"""Find the steps, in order, that lead from present placements to requested ones."""

@@ -76,8 +76,7 @@ class CycleBreaker:
         self._places = (planning.state.where, wanted)
 
     def best(self) -> BetterDetour:
-        """Return the first routes with which all instances arrive, or those that leave fewest
-        behind.
+        """Return the first routes with which all instances arrive, or else the fewest stay behind.
 
         Tried are one route through a third node, one stop, two of these together, and all stops.
         Without an improvement, the result has no routes.
@@ -146,7 +145,7 @@ class CycleBreaker:
                 members.append(name)
 
         def copied(name: str) -> float:
-            """Return the MiB that another way would copy: none of a forthcoming instance."""
+            """Return the MiB that another route copies; a forthcoming instance has no data."""
             instance = routes[name].instance
             if instance.forthcoming:
                 return 0

@@ -112,8 +112,7 @@ class Separations:
                 step.frees |= {key: 1 for key in before if key not in after}
 
     def allow_meetings(self, sequence: Sequence[Step]) -> list[str]:
-        """Remove units from steps that would find none free in `sequence`; return a remark for
-        each.
+        """Let instances meet where `sequence` requires it; return a remark for each meeting.
 
         The sequence has been verified by other code. It lets instances meet temporarily if they
         leave an offline node, move as one group, or are allowed to on their way. These are recorded

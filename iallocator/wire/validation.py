@@ -104,7 +104,7 @@ def _type(validator: Any, types: Any, value: Any, schema: Raw) -> Iterator[Valid
 
 
 def _first_type(schema: Raw) -> str:
-    """Return the type of a value; null is returned only if no other type is allowed."""
+    """Return the first type that a schema allows; null is never first if others are allowed."""
     types = schema["type"]
     return str(types if isinstance(types, str) else types[0])
 

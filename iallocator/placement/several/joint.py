@@ -162,7 +162,7 @@ def broken_rules(
 def _tried_out(
     context: Context, allocations: Sequence[AllocationRequest], nodes: Mapping[str, Nodes]
 ) -> tuple[list[Instance], list[str] | None]:
-    """Return the instances that can be placed in turn, and the result of `broken_rules`.
+    """Try places in turn; return the instances that fit there, and the result of `broken_rules`.
 
     An instance that fails is skipped.
     """

@@ -183,7 +183,7 @@ class _JointMove:
 
 @contextmanager
 def taken_off(context: Context, tasks: Sequence[MoveTask]) -> Iterator[dict[str, Nodes]]:
-    """Remove the instances in a block, where no rule counts them; yield their nodes before."""
+    """Return a ``with`` block in which the instances are off the state; it yields their nodes."""
     state = context.state
     present = {task.instance.name: state.where[task.instance.name] for task in tasks}
     off: list[MoveTask] = []

@@ -1,4 +1,4 @@
-"""Several instances at once: the order in which they choose, and what came of it."""
+"""The order in which several instances are placed or moved, and the result of a joint search."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ class MoveTask:
 
 
 class JointResult:
-    """What came of a search.
+    """The result of a joint search for several instances.
 
     Attributes
     ----------
@@ -147,11 +147,11 @@ class JointResult:
 
     @property
     def places(self) -> dict[str, Any]:
-        """Instance -> its place, by an answer that is better than the one known; else empty."""
+        """Instance -> its place, in an answer better than the known one; empty if there is none."""
         return dict(self.most.values or {}) if self.most else {}
 
     def note(self) -> str:
-        """What to add to ``info``."""
+        """The text to add to ``info``."""
         if self.status == UNAVAILABLE:
             return "; no exact search: its solver (highspy) is not installed"
         if self.status == FOUND:

@@ -358,7 +358,7 @@ class _Tiers:
         return max(0, limit - len(self._filling.placed))
 
     def _ways(self, size: Size) -> Iterator[Size]:
-        """Return the sizes to go on with after one that does not fit."""
+        """Return the sizes with which to continue after one that does not fit."""
         # The most frequent reasons first; of equally frequent ones, the last of `REASONS` first
         failures = self._rejections.of(size) or {}
         reasons = [reason for reason in reversed(REASONS) if failures.get(reason)]
@@ -374,7 +374,7 @@ class _Tiers:
                 return
 
     def _look_ahead(self, size: Size, step: Size, reason: str) -> None:
-        """Find sizes rejected just as `size`, or prepare N+1 checks from `step` on."""
+        """Find the next sizes rejected as `size` is, or prepare N+1 checks from `step` on."""
         rejections = self._rejections
         if rejections.knows(step, every=False):
             return

@@ -274,7 +274,7 @@ class CapacityState:
         self._n1.prepare(instances, every)
 
     def _barred(self, instance: Instance) -> Failures:
-        """Return what rejects `instance` if policies alone reject it everywhere, else nothing."""
+        """Return the rejections of `instance` if policies alone reject it on all nodes."""
         failures: Failures = {}
         for group, nodes in self.groups:
             rejections = self._rejected(group, instance)
@@ -310,7 +310,7 @@ class CapacityState:
         return self._n1.rejects_pairs(instance, every=True)
 
     def limits_say(self, instance: Instance) -> tuple[Failures, list[tuple[int, ...]]]:
-        """Return what limits and policies reject, and the places they allow; of pairs only one."""
+        """Return what limits and policies reject, and the places they allow; at most one pair."""
         barred = self._barred(instance)
         if barred:
             return barred, []

@@ -103,7 +103,7 @@ class Loads:
         return sum(sqrt(square / (len(self.groups) or 1)) for square in self._squares)
 
     def of(self, position: int) -> float:
-        """Return the load of the group at `position`, added up over the kinds."""
+        """Return the load of the group at `position`, added up over the kinds of load."""
         return sum(self.relative[position])
 
     def score_after(self, load: Load, source: int, target: int) -> float:
@@ -306,7 +306,7 @@ class _Balancing:
         return end
 
     def fill_rows(self) -> None:
-        """Fill in the rows of the groups."""
+        """Complete the row of each group in the report of the plan."""
         total = sum(map(self.loads.of, range(len(self.groups))))
         for row in self.done.groups:
             if row.group not in self.groups:

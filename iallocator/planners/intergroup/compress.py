@@ -253,7 +253,7 @@ class _Compression:
         return f"nothing would be won by filling {', '.join(found)}, which {verb} no instances"
 
     def objective(self) -> tuple[float, float]:
-        """Return what the chosen group gives back and how many groups can be emptied, negative."""
+        """Return what the chosen group frees, and how many groups can be emptied, negative."""
         chosen = max(map(self.share, self.evacuable), default=0.0)
         return -chosen, -len(self.evacuable)
 
@@ -307,7 +307,7 @@ class _Compression:
         return done
 
     def fill_rows(self) -> None:
-        """Fill in the rows of the groups."""
+        """Complete the row of each group in the report of the plan."""
         done = self.done
         for row in done.groups:
             index = row.group.index

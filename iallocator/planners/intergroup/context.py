@@ -76,7 +76,7 @@ class IntergroupContext(Context):
 
     @contextmanager
     def share(self, groups: int) -> Iterator[None]:
-        """Return a ``with`` block that tries one of so many `groups` that are left.
+        """Return a ``with`` block for a search in one group; `groups` are still to be searched.
 
         It may spend an equal part of the budget of exact searches, and half of that of simulations
         of failures, because the first groups matter most.  Each group has a minimum of it.

@@ -62,7 +62,7 @@ class Mover:
         self.gave_up_early = False
 
     def put(self, instance: Instance, nodes: Nodes) -> None:
-        """Place `instance` on `nodes`, wherever it is now; (): remove it from the state."""
+        """Move `instance` to `nodes` in the state; with (), only remove it."""
         state = self.context.state
         present = state.where.get(instance.name, ())
         if present == nodes:

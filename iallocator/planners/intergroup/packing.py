@@ -215,7 +215,7 @@ def _orders(mover: Mover, instances: Sequence[Instance], targets: Targets) -> It
 
 
 def _undecided_failures(mover: Mover, made: Sequence[Move]) -> list[Failure]:
-    """Return the failures that must be tolerated, and of which bounds do not show that they are."""
+    """Return the failures that must be tolerated and that bounds do not prove tolerated."""
     context = mover.context
     cluster = context.cluster
     found: list[Failure] = []

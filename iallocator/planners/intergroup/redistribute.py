@@ -394,7 +394,7 @@ class _Redistribution:
         return examine(self.mover, group).state == HEALTHY
 
     def fill_rows(self) -> None:
-        """Fill in the rows of the groups."""
+        """Complete the row of each group in the report of the plan."""
         nodes, plan = self.context.cluster.nodes, self.done.plan
         groups = [group for group, _ in self.done.repairs]
         self.done.groups = [row for row in self.done.groups if row.group.index in self.health]

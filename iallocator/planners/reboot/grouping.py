@@ -39,7 +39,7 @@ WORK = 2000
 
 
 def conflicts(cluster: Cluster, nodes: Iterable[int]) -> dict[int, set[int]]:
-    """Return, for each of `nodes`, those of them that hold the other disk of an instance."""
+    """Return, for each of `nodes`, the nodes of `nodes` that share a drbd instance with it."""
     found: dict[int, set[int]] = {index: set() for index in nodes}
     for instance in cluster.instances:
         for one in instance.nodes:

@@ -144,7 +144,7 @@ class Attempt:
         self.problem = ""
 
     def found(self) -> FeasibilityResult:
-        """Return the result of the attempt."""
+        """Return the result of this attempt."""
         unsolved = bool(self.problem) and not self._aim.evacuate
         loses_n1 = (
             unsolved and self._aim.failures.on(self.state).comparison.first_broken() is not None
@@ -202,7 +202,7 @@ class Attempt:
         return bool(self._homeless()), aim.reserve.shortage(self.state, aim.scope)
 
     def repair(self) -> None:
-        """Make moves that reduce the shortage of the reserve, if nothing else is wrong."""
+        """Move instances so that the reserve lacks less, if nothing else is wrong."""
         problem, aim = self._balancing, self._aim
         if problem is None or self._homeless():
             return
@@ -221,7 +221,7 @@ class Attempt:
             self.problem = self._lacking() or self._lost()
 
     def _homeless(self) -> str:
-        """Return an instance that must be on online nodes and is not, or ""."""
+        """Return which instance is on a node that must be empty, or ""."""
         aim, nodes = self._aim, self._aim.cluster.nodes
         for index in aim.scope if aim.evacuate else ():
             held = [] if nodes[index].online else list(self.state.primaries[index].values())
@@ -465,7 +465,7 @@ class Feasibility:
         return found
 
     def score(self, off: Collection[int], entries: Sequence[PlanEntry], each: bool) -> float:
-        """Note the score after each of the packed moves, and return the last score.
+        """Record the score after each of the packed moves, and return the last score.
 
         Without `each` note the last score at each move, which is faster.
         """

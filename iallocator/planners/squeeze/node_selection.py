@@ -159,7 +159,7 @@ class NodeSelection:
         return bool(self.stopped)
 
     def keep(self, chosen: Sequence[int], found: FeasibilityResult) -> None:
-        """Take this set of nodes for the best so far."""
+        """Record this set of nodes as the best one so far."""
         more = len(found.entries) - len(self.entries)
         self.chosen = list(chosen)
         self.entries, self.score, self.problem = found.entries, found.score, found.problem

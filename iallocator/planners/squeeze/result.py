@@ -44,7 +44,7 @@ class SqueezePlan(Plan):
         self._after = search.score
 
     def replace(self, entries: Sequence[PlanEntry], after: float) -> None:
-        """Make other moves, after which the score is `after`."""
+        """Replace the moves by others, after which the score is `after`."""
         self.entries, self._after = list(entries), after
 
     def give_up(self, reason: str) -> None:

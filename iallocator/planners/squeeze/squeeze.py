@@ -218,7 +218,7 @@ class _Work:
             done.plan.end(stop)
 
     def continued(self, groups: Sequence[Group], done: SqueezeResult) -> Iterator[SqueezeResult]:
-        """Yield plans that go on where `done` ends: each does what another run would do there.
+        """Yield plans that continue `done`: each adds what another run would do there.
 
         Ends when another run would do nothing, when time is up, or when no plan that keeps all
         limits leads to the end of the next run; then the reason of the group says so.

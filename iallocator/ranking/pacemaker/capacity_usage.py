@@ -79,7 +79,7 @@ class CapacityUsage:
         return short
 
     def rank_table(self) -> RankTable:
-        """Return the comparison of all pairs of nodes.  It loads the array library."""
+        """Return the table that compares all pairs of nodes.  It loads the array library."""
         from iallocator.ranking.pacemaker.rank_table import RankTable
 
         if self._rank_table is None:
