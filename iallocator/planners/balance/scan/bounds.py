@@ -110,6 +110,11 @@ class RowBounds:
         for j, added in sums.items():
             self.low[1][j, rows], self.high[1][j, rows] = extremes(added)
 
+    def take(self, rows: Whole, others: RowBounds) -> None:
+        """Note that all moves of `rows` are new, and that they have the extremes of `others`."""
+        self._floor[rows] = -np.inf
+        self.low[:, :, rows], self.high[:, :, rows] = others.low, others.high
+
     def renew(
         self,
         rows: Whole,

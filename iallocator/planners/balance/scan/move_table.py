@@ -374,7 +374,7 @@ if TYPE_CHECKING:
     Maker = Callable[["RemadeMoves", Whole], "Page"]
 
 
-PAGE = 200_000
+PAGE = 16_384
 """The number of moves that are computed at a time."""
 
 
@@ -384,14 +384,11 @@ class Page(MoveStore):
     def __init__(self, store: RemadeMoves, rows: Whole, columns: Whole | None = None) -> None:
         width = store.shape[1] if columns is None else columns.size
         super().__init__(store.kind, store.statistics, (rows.size, width))
-        self._place: Whole = np.zeros(store.shape[0], dtype=np.intp)
+        self._place: Whole = np.full(store.shape[0], -1, dtype=np.intp)
         self._place[rows] = np.arange(rows.size)
 
     def _here(self, where: Where) -> Where:
-        rows, columns = where
-        if isinstance(columns, np.ndarray):
-            columns = np.arange(columns.size, dtype=np.intp)
-        return self._place[rows], columns
+        return self._place[np.ravel(where[0])], slice(None)
 
     def write(self, where: Where, added: Floats, squares: Floats, linear: Floats) -> None:
         """Write changes by rows and columns of the store; see `MoveStore.write`."""
@@ -412,14 +409,19 @@ class Page(MoveStore):
     def everything(self) -> tuple[Floats, dict[int, Floats]]:
         """Return what is added to the squares and to the sums, for `RowBounds.renew`.
 
-        Spreads with sums that moves can change are always included, if only with zeros, so that
-        older values are replaced.
+        Spreads with sums that moves can change are always included, if only with zeros, because
+        the bounds must hold for moves that do not change them, too.
         """
         where = np.arange(self.shape[0], dtype=np.intp), slice(None)
         count = len(self.statistics.spreads)
         nothing = np.zeros(self.shape)
         sums = dict.fromkeys(range(count - self.statistics.moved, count), nothing)
         return self._squares_at(where), sums | self._sums_at(where)
+
+    def scores_of(self, rows: Whole, columns: Whole, ground: CurrentScore) -> Floats | None:
+        """Return the scores after moves by rows of the store; None if a move is missing."""
+        places = self._place[rows]
+        return None if places.min() < 0 else self.scores(places * self.shape[1] + columns, ground)
 
 
 class RemadeMoves(MoveStore):
@@ -440,27 +442,30 @@ class RemadeMoves(MoveStore):
     ) -> None:
         super().__init__(kind, statistics, shape, kept=0)
         self._make = make
+        self._last: Page | None = None  # moves with the lowest bounds are scored next
         self.barred: list[tuple[int, int]] = []
 
     def bar(self, row: int, column: int) -> None:
         """Forbid this move."""
+        self._last = None
         self.barred.append((row, column))
 
     def unbar(self, rows: Truths, columns: Truths) -> None:
-        """Permit the moves of `rows`, and those to `columns`, again."""
+        """Permit the moves of `rows` and to `columns` again, after a change of the state."""
+        self._last = None
         self.barred = [(r, c) for r, c in self.barred if not (rows[r] or columns[c])]
 
     def learn(self, rows: Whole, page: Page, ground: CurrentScore) -> None:
         """Note lower bounds of the moves of `rows`; `page` has all of them, which are new."""
         self._widen(page)
-        squares, sums = page.everything()
-        self.rows.rewrite(rows, extremes(squares), sums)
+        self.rows.take(rows, page.rows)
         self._look(page, rows, self.row_chords(ground, rows))
 
     def learn_some(self, rows: Whole, page: Page) -> None:
         """Note that the moves of `rows` in `page` are new."""
         self._widen(page)
-        self.rows.renew(rows, page.linear, *page.everything())
+        ends = page.rows.low[0], page.rows.high[0]
+        self.rows.renew(rows, page.linear, *page.everything(), ends)
 
     def _widen(self, page: Page) -> None:
         """Include the extremes of `page`."""
@@ -482,12 +487,17 @@ class RemadeMoves(MoveStore):
         found = np.empty((rows.size, self.shape[1]))
         for part, page in self._pages(rows):
             found[part] = self._look(page, rows[part], chords.of(rows[part]))
+            self._last = page
         return found
 
     def scores(self, moves: Whole, ground: CurrentScore) -> Floats:
         """Compute the scores after moves; see `MoveStore.scores`."""
-        found = np.empty(moves.size)
         width = self.shape[1]
+        if self._last is not None and moves.size:
+            known = self._last.scores_of(moves // width, moves % width, ground)
+            if known is not None:
+                return known
+        found = np.empty(moves.size)
         rows, places = np.unique(moves // width, return_inverse=True)
         for part, page in self._pages(rows):
             here = np.flatnonzero((places >= part.start) & (places < part.stop))

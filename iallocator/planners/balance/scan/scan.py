@@ -146,8 +146,12 @@ class RowSearch:
         return self.scan.lowest(self.store, moves, scores, self._measure)
 
 
-KEPT = 50_000_000
-"""At most so many numbers of moves are kept (8 bytes each); else moves are computed when needed."""
+KEPT = 2_000_000
+"""At most so many numbers of moves are kept (8 bytes each); else moves are computed when needed.
+
+With more moves, a search that keeps none takes 1.0 to 1.2 times as long, and needs a quarter of
+the memory (200 nodes with 12 drbd instances each).
+"""
 
 
 class MoveScan:
