@@ -82,7 +82,7 @@ class Filled(Result):
         """Return nothing for the text; for the page, the health now and of the full cluster."""
         if medium == TEXT:
             return {}
-        from iallocator.documents.moments import Examination, cluster_names, nodes_at, standing
+        from iallocator.documents.moments import Examination, inventory, nodes_at, standing
 
         settings, found = self._settings, self._found
         relations = enforced_relations(found.before.cluster, settings)
@@ -91,7 +91,7 @@ class Filled(Result):
         ends = [nodes_at(run.state, title) for title, run in filled if run is not None]
         full = None if found.standard is None else standing(found.standard.state, how)
         return {
-            "cluster": cluster_names(found.before.cluster),
+            "cluster": inventory(found.before.cluster),
             "moments": [nodes_at(found.before, "Now"), *ends],
             "after": full,
             "before": standing(found.before, how),

@@ -85,7 +85,7 @@ class Explained(Result):
             node = settings.node or ""
             return {"explanation": self.explanation, "brief": settings.brief, "node": node}
         from iallocator.commands.states import state_after
-        from iallocator.documents.moments import cluster_names, nodes_at
+        from iallocator.documents.moments import inventory, nodes_at
         from iallocator.model.state import State
 
         response = self.explanation.response
@@ -93,6 +93,6 @@ class Explained(Result):
         before = State(self._cluster)
         return {
             "explanation": self.explanation.document(),
-            "cluster": cluster_names(self._cluster),
+            "cluster": inventory(self._cluster),
             "moments": [nodes_at(before, "Before"), nodes_at(after, "After")],
         }

@@ -80,14 +80,14 @@ class Repaired(Result):
         """
         if medium == TEXT:
             return self._facts
-        from iallocator.documents.moments import Examination, cluster_names, nodes_at, standing
+        from iallocator.documents.moments import Examination, inventory, nodes_at, standing
 
         settings, work = self._settings, self._work
         before, after = work.before, work.after
         cluster = before.cluster
         how = Examination.of(settings, relations=enforced_relations(cluster, settings))
         return {
-            "cluster": cluster_names(cluster),
+            "cluster": inventory(cluster),
             "before": standing(before, how),
             "after": standing(after, how),
             "moments": [nodes_at(before, "Before"), nodes_at(after, "After")],

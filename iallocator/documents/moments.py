@@ -1,4 +1,4 @@
-"""Collect a cluster at one moment: names, nodes with their resources, and its health."""
+"""Collect a cluster at one moment: its inventory, nodes with their resources, and its health."""
 
 from __future__ import annotations
 
@@ -26,11 +26,12 @@ if TYPE_CHECKING:
     from iallocator.aliases import Json
     from iallocator.constraints.relations import Relations
     from iallocator.model.cluster import Cluster, Node
+    from iallocator.model.instance import Instance
     from iallocator.model.state import State
     from iallocator.options.settings import Settings
     from iallocator.planners.check.health import GroupHealth
 
-__all__ = ["Examination", "cluster_facts", "cluster_names", "nodes_at", "standing"]
+__all__ = ["Examination", "cluster_facts", "inventory", "nodes_at", "standing"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +57,29 @@ class Examination:
         return cls(settings.n1, modes, min_disk, relations, deadline)
 
 
-def cluster_names(cluster: Cluster) -> Json:
-    """Return the name of the cluster, and the names of its nodes and instances."""
+def inventory(cluster: Cluster) -> Json:
+    """Return the name of the cluster, and by name what placements do not change.
+
+    Nodes have tags and locations; instances have sizes and tags.
+    """
     return {
         "name": cluster.name,
-        "nodes": [node.name for node in cluster.nodes],
-        "instances": [one.name for one in cluster.instances],
+        "nodes": {
+            node.name: {"tags": sorted(node.tags), "locations": sorted(node.locations)}
+            for node in cluster.nodes
+        },
+        "instances": {one.name: _sizes(one) for one in cluster.instances},
+    }
+
+
+def _sizes(one: Instance) -> Json:
+    return {
+        "admin_state": one.admin_state,
+        "disk_template": one.template,
+        "memory": one.memory,
+        "disk": one.disk,
+        "vcpus": one.vcpus,
+        "tags": sorted(one.tags),
     }
 
 
@@ -71,7 +89,7 @@ def cluster_facts(
     """Return what the page of a cluster in `state` shows; `health` as of `standing`."""
     cluster = state.cluster
     return {
-        "cluster": cluster_names(cluster),
+        "cluster": inventory(cluster),
         "kinds": KINDS,
         "not_analysed": NOT_ANALYSED,
         "before": standing(state, how, health),
@@ -82,11 +100,7 @@ def cluster_facts(
                 "name": one.name,
                 "nodes": cluster.node_names(state.where[one.name]),
                 "group": next((cluster.nodes[k].group.name for k in state.where[one.name]), ""),
-                "admin_state": one.admin_state,
-                "disk_template": one.template,
-                "memory": one.memory,
-                "disk": one.disk,
-                "vcpus": one.vcpus,
+                **_sizes(one),
             }
             for one in cluster.instances
         ],
@@ -97,9 +111,17 @@ def nodes_at(state: State, title: str) -> Json:
     """Return the nodes in `state`, at the moment with the name `title`.
 
     Each has its instances by role, and for memory, disk, virtual cpus and spindles (used, reserved,
-    total, unit).
+    total, unit).  ``created`` has the sizes of the instances that the cluster does not have yet.
     """
-    return {"title": title, "nodes": [_node_in(state, node) for node in state.cluster.nodes]}
+    known = {one.name for one in state.cluster.instances}
+    created = {
+        one.name: _sizes(one)
+        for some in state.primaries
+        for one in some.values()
+        if one.name not in known
+    }
+    nodes = [_node_in(state, node) for node in state.cluster.nodes]
+    return {"title": title, "nodes": nodes, "created": created}
 
 
 def _node_in(state: State, node: Node) -> Json:
@@ -165,6 +187,7 @@ def standing(
                     "late": one.late,
                     "survived": one.survived,
                     "lost": one.lost,
+                    "unrestarted": one.unrestarted,
                     "failovers": one.failovers,
                     "moved": one.moved,
                     "recreated": one.recreated,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import sqrt
 
-from iallocator.documents.moments import cluster_names, nodes_at, standing
+from iallocator.documents.moments import inventory, nodes_at, standing
 from iallocator.model.moves import FAILOVER
 from iallocator.scoring.metrics import STATISTICS, terms
 from iallocator.scoring.scalar import kernel_of
@@ -45,7 +45,7 @@ def plan_facts(
     leaving, coming = (cluster.node_names(sorted(some)) for some in (done.leaving, done.coming))
     changes = changes_of_moves(done.before, done.moves)
     return {
-        "cluster": cluster_names(cluster),
+        "cluster": inventory(cluster),
         "remarks": [*remarks],
         "before": first,
         "after": last,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from iallocator.constraints.table import REASONS as LIMITS
 from iallocator.scoring import metrics
 
-__all__ = ["GAINS", "REASONS", "RESULT_WORDS", "STATISTICS"]
+__all__ = ["GAINS", "REASONS", "RESULT_WORDS", "STATISTICS", "many"]
 
 STATISTICS = {
     **{statistic.name: statistic.more for statistic in metrics.STATISTICS},
@@ -25,3 +25,8 @@ REASONS = {
 
 RESULT_WORDS = {"refused": "rejected"}
 """Results of nodes as documents keep them -> as texts and pages show them, if another word."""
+
+
+def many(count: int, noun: str, plural: str = "") -> str:
+    """Return ``1 move`` or ``2 moves``; `plural` is for nouns with another plural."""
+    return f"{count} {noun}" if count == 1 else f"{count} {plural or noun + 's'}"

@@ -90,9 +90,13 @@ class GroupHealth:
         finding of the kind ``global_n1``.
     examined:
         True if the findings of the other kinds were searched for before the time limit.
+    tolerance:
+        Global N+1 of the group as it was examined; None if it was not.
     """
 
-    __slots__ = ("examined", "findings", "group", "not_analysed", "offline_nodes", "score")
+    __slots__ = (
+        "examined", "findings", "group", "not_analysed", "offline_nodes", "score", "tolerance",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -102,7 +106,9 @@ class GroupHealth:
         offline_nodes: int,
         not_analysed: list[str],
         examined: bool = True,
+        tolerance: FailureTolerance | None = None,
     ) -> None:
+        self.tolerance = tolerance
         self.not_analysed = not_analysed
         self.examined = examined
         self.group = group
@@ -142,6 +148,8 @@ class NodeFailure:
         True if the failure was not analysed before the time limit.
     lost:
         The reason why the failure is not tolerated; "" if it is tolerated.
+    unrestarted:
+        Names of the instances that cannot be restarted after the failure.
     failovers:
         Name of a secondary -> the instances that fail over to it, as number and memory.
     moved, recreated:
@@ -149,13 +157,16 @@ class NodeFailure:
         created anew.
     """
 
-    __slots__ = ("analysed", "failovers", "late", "lost", "moved", "node", "recreated")
+    __slots__ = (
+        "analysed", "failovers", "late", "lost", "moved", "node", "recreated", "unrestarted",
+    )  # fmt: skip
 
     def __init__(self, node: str, analysed: bool, lost: str, late: bool) -> None:
         self.node = node
         self.analysed = analysed and not late
         self.late = analysed and late
         self.lost = lost
+        self.unrestarted: list[str] = []
         self.failovers: dict[str, Share] = {}
         self.moved: Share = (0, 0)
         self.recreated: Share = (0, 0)
@@ -177,13 +188,18 @@ def failures(
     found: list[NodeFailure] = []
     for group in health:
         rules = Rules(by_group.get(group.group.index, n1))
-        lost = {f.node: f.text for f in group.findings if f.kind == "global_n1"}
+        lost = {f.node: f for f in group.findings if f.kind == "global_n1"}
         late = frozenset(group.not_analysed)
         for index in group.group.nodes:
             node = nodes[index]
             analysed = rules.mode != "off" and (rules.strict or node.online)
-            one = NodeFailure(node.name, analysed, lost.get(node.name, ""), node.name in late)
+            finding = lost.get(node.name)
+            one = NodeFailure(
+                node.name, analysed, finding.text if finding else "", node.name in late
+            )
             found.append(one)
+            if finding:
+                one.unrestarted = _unrestarted(group, index) or [finding.instance]
             for instance in state.primaries[index].values():
                 if instance.forthcoming:
                     continue
@@ -196,6 +212,18 @@ def failures(
                 else:
                     one.moved = _more(one.moved, instance)
     return found
+
+
+def _unrestarted(group: GroupHealth, node: int) -> list[str]:
+    """Return the instances that cannot be restarted if `node` fails; [] if that is undecided."""
+    tolerance = group.tolerance
+    assert tolerance is not None
+    try:
+        if tolerance.rules.strict:
+            return [one.instance.name for one in tolerance.all_unrestarted((node,))]
+        return [one.name for one in tolerance.unrestarted((node,))]
+    except UndecidedError:
+        return []
 
 
 def _more(share: Share, instance: Instance) -> Share:
@@ -297,6 +325,7 @@ class _Examination:
         self._nodes = state.cluster.nodes
         self._min_disk = min_disk
         self._not_analysed: list[str] = []
+        self._tolerance: FailureTolerance | None = None
 
     def result(self) -> GroupHealth:
         group = self._group
@@ -312,7 +341,9 @@ class _Examination:
         ]
         score = score_of(self._state, group.nodes, self._min_disk)
         offline = sum(1 for index in group.nodes if not self._nodes[index].online)
-        return GroupHealth(group, findings, score, offline, self._not_analysed)
+        return GroupHealth(
+            group, findings, score, offline, self._not_analysed, tolerance=self._tolerance
+        )
 
     def _primaries(self) -> Iterator[tuple[int, Instance]]:
         """Yield each node of the group with each of its primary instances."""
@@ -340,7 +371,9 @@ class _Examination:
         group, rules = self._group, self._rules
         if rules.mode == "off":
             return
-        tolerance = FailureTolerance(self._state, rules, group=group, min_disk=self._min_disk)
+        tolerance = self._tolerance = FailureTolerance(
+            self._state, rules, group=group, min_disk=self._min_disk
+        )
         failing = rules.failing(self._state.cluster, group, group.nodes)
         lost = tolerance.not_tolerated(failing)
         for failure in lost:

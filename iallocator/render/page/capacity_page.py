@@ -5,6 +5,7 @@ from __future__ import annotations
 from iallocator.errors import shown
 from iallocator.render.page.health import add_health, tolerance_tile
 from iallocator.render.page.nodes import add_nodes
+from iallocator.render.page.topology import add_topology
 from iallocator.render.page.view import (
     Cell,
     Grid,
@@ -14,6 +15,7 @@ from iallocator.render.page.view import (
     size_cell,
 )
 from iallocator.render.table import numeric
+from iallocator.render.words import many
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,11 +47,14 @@ def capacity(document: Json, facts: Json, page: PageView) -> None:
     ]
     for name, title in (("memory", "Memory free"), ("disk", "Disk free")):
         page.tiles.append(Tile(title, gib(now[name]["free"]), f"of {gib(sums[name])}"))
+    full = facts["after"]
+    titles = {"Now": facts["before"], "Standard": full}
+    standings = [titles.get(moment["title"]) for moment in facts["moments"]]
+    add_topology(page, facts, standings, {})
     page.table("sizes", "What fits", _sizes(document))
     if "forecast" in document:
         _forecast(document["forecast"], page)
     page.table("sums", "Sums", _sums(document))
-    full = facts["after"]
     if full is not None:
         page.details.append("Before: now; after: full of instances of the standard size")
     page.tiles.append(tolerance_tile(facts["before"], full))
@@ -81,8 +86,8 @@ def _verdict(document: Json) -> tuple[str, str]:
     size = f"{gib(run['start']['memory'])} memory, {gib(run['start']['disk'])} disk"
     if not run["count"]:
         return f"No instance of the standard size fits ({size})", "bad"
-    many = f"{run['count']} more instance{'s' * (run['count'] != 1)}"
-    return f"{many} of the standard size fit{'s' * (run['count'] == 1)} ({size})", "good"
+    more = many(run["count"], "more instance")
+    return f"{more} of the standard size fit{'s' * (run['count'] == 1)} ({size})", "good"
 
 
 def _sizes(document: Json) -> Grid:

@@ -7,6 +7,7 @@ from iallocator.render.checkup import health_sentence
 from iallocator.render.page.health import add_health, tolerance_tile
 from iallocator.render.page.nodes import add_nodes
 from iallocator.render.page.plan_page import plan
+from iallocator.render.page.topology import add_topology
 from iallocator.render.page.view import (
     Cell,
     Grid,
@@ -16,6 +17,7 @@ from iallocator.render.page.view import (
     size_cell,
 )
 from iallocator.render.table import numeric
+from iallocator.render.words import many
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,7 +46,7 @@ def check(document: Json, facts: Json, page: PageView) -> None:
         for texts in facts["tag_findings"]:
             grid.add(*texts)
         page.table("tags", "Tags", grid, count=str(len(grid.rows)))
-    first = {"problems": 0, "failures": 1, "joint": 2, "domains": 3}
+    first = {"topology": 0, "problems": 1, "failures": 2, "joint": 3, "domains": 4}
     page.sections.sort(key=lambda section: first.get(section.key, len(first)))
 
 
@@ -76,13 +78,26 @@ def _judgement(counts: Mapping[str, int], late: int, facts: Json) -> tuple[str, 
     wrong = sorted(((count, kind) for kind, count in counts.items() if count), reverse=True)
     if not wrong:
         return (
-            (f"{late} {facts['not_analysed']}", "")
+            (_of_kind(late, facts["not_analysed"]), "")
             if late
             else ("Healthy: nothing is wrong", "good")
         )
-    told = [f"{count} {facts['kinds'][kind]}" for count, kind in wrong[:2]]
-    more = f", and {len(wrong) - 2} more kinds of problems" if len(wrong) > 2 else ""
+    told = [_of_kind(count, facts["kinds"][kind]) for count, kind in wrong[:2]]
+    more = f", and {many(len(wrong) - 2, 'other problem')}" if len(wrong) > 2 else ""
     return ", ".join(told) + more, "bad"
+
+
+SINGULAR = {"nodes and instances": "node or instance", "nodes": "node", "instances": "instance"}
+"""Subject of the words of a kind of findings -> the subject for one of them."""
+
+
+def _of_kind(count: int, words: str) -> str:
+    """Return ``2 nodes with ...`` or ``1 node with ...``."""
+    for several, one in SINGULAR.items():
+        if count == 1 and words.startswith(several):
+            rest = words.removeprefix(several).replace(" that violate ", " that violates ")
+            return f"1 {one}{rest}"
+    return f"{count} {words}"
 
 
 def _cluster(facts: Json, page: PageView) -> None:
@@ -98,6 +113,7 @@ def _cluster(facts: Json, page: PageView) -> None:
         tolerance_tile(now, None),
         Tile("Score", decimals(sum(one["term"] for one in now["terms"])), "lower is better"),
     ]
+    add_topology(page, facts, (now,), {})
     add_nodes(page, facts["moments"])
     add_health(page, now, None)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from iallocator.errors import shown
 from iallocator.render.page.nodes import add_nodes
+from iallocator.render.page.topology import add_topology
 from iallocator.render.page.transitions import add_transition
 from iallocator.render.page.view import (
     Cell,
@@ -14,7 +15,7 @@ from iallocator.render.page.view import (
     signed,
 )
 from iallocator.render.table import numeric
-from iallocator.render.words import RESULT_WORDS, STATISTICS
+from iallocator.render.words import RESULT_WORDS, STATISTICS, many
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,8 +45,8 @@ def explanation(brief: Json, facts: Json, page: PageView) -> None:
     for number, one in enumerate(document["decisions"], start=1):
         grids = []
         for part in _parts(one):
-            grids += [_comparison(other, page) for other in part["comparisons"]]
             grids += [_nodes(group, page) for group in part["groups"]]
+            grids += [_comparison(other, page) for other in part["comparisons"]]
 
         # The question, the place of the instance now, and its target, in one line
         said = [one["subject"]]
@@ -59,10 +60,11 @@ def explanation(brief: Json, facts: Json, page: PageView) -> None:
         about = shown(". ".join(text[:1].upper() + text[1:] for text in said))
         title = shown(page.short(one["instance"]))
         page.table(f"decision-{number}", title, grids, about)
+    add_topology(page, facts, (None, None), {})
     add_nodes(page, facts["moments"])
     transition = response.get("transition")
     if transition and (transition["steps"] or transition["left"]):
-        add_transition(page, transition, count=f"{len(transition['steps'])} steps")
+        add_transition(page, transition, count=many(len(transition["steps"]), "step"))
 
 
 def _headline(document: Json, page: PageView) -> str:
@@ -113,7 +115,7 @@ def _comparison(other: Json, page: PageView) -> Grid:
         return Grid(title=shown(title), empty=shown(f"Decided: {other['decided_by']}."))
     grid = Grid(
         "Statistic", numeric("Weight"), numeric("Before"), numeric("Answer"), numeric("Other"),
-        numeric("Speaks for the answer"), title=shown(title), empty="All statistics are alike.",
+        numeric("Advantage of the answer"), title=shown(title), empty="All statistics are alike.",
     )  # fmt: skip
     for one in sorted(other["statistics"], key=lambda one: -abs(one["difference"])):
         tone = "good" if one["difference"] > 0 else "bad" if one["difference"] < 0 else ""
@@ -136,9 +138,9 @@ def _nodes(group: Json, page: PageView) -> Grid:
     scored = any("score" in node for node in group["nodes"])
     intro = ". ".join(text for text in (group["obstacle"], group["verdict"]) if text)
     grid = Grid(
-        "Node", "Verdict", "Why", *[numeric("Score")] * scored,
+        "Node", "Result", "Why", *[numeric("Score")] * scored,
         title=shown(f"Nodes of group {group['group']}"), intro=shown(intro),
-        empty="No node was asked.",
+        empty="No node was checked.",
     )  # fmt: skip
     for node in group["nodes"]:
         cells = [

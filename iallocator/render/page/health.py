@@ -11,12 +11,13 @@ from iallocator.render.page.view import (
     Tile,
     decimals,
     gib,
+    natural,
     number_cell,
     score_cell,
     signed,
 )
 from iallocator.render.table import numeric
-from iallocator.render.words import STATISTICS
+from iallocator.render.words import STATISTICS, many
 from iallocator.tolerances import LEAST_SCORE
 
 TYPE_CHECKING = False
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from iallocator.aliases import Json
     from iallocator.render.page.view import PageView
 
-__all__ = ["add_health", "tolerance_tile"]
+__all__ = ["add_health", "effects", "tolerance_tile"]
 
 
 def tolerance_tile(before: Json, after: Json | None) -> Tile:
@@ -54,13 +55,10 @@ def add_health(page: PageView, before: Json, after: Json | None, said: Sequence[
     page.table(
         "problems", "Problems", finding_grid(before, after), late, "" if late else str(problems)
     )
-    page.table(
-        "failures",
-        "If a node fails",
-        failure_grid(before["failures"], after["failures"] if after else None, page),
-        one,
-        f"{then['survived']}/{then['judged']} tolerated",
-    )
+    failing = [failure_grid(before["failures"], after["failures"] if after else None, page)]
+    failing += [matrix_grid(then["failures"], page)]
+    count = f"{then['survived']} of {then['judged']} tolerated"
+    page.table("failures", "If a node fails", [one for one in failing if one.rows], one, count)
     page.table(
         "score",
         "Score",
@@ -116,29 +114,84 @@ def failure_grid(before: Sequence[Json], after: Sequence[Json] | None, page: Pag
     grid = Grid("Node", *moments, "What would happen")
     for was, then in zip(before, before if after is None else after):
         results = [_result(was)] if after is None else [_result(was), _result(then)]
-        effects = [then["lost"]] if then["lost"] else []
-        for name, share in sorted(then["failovers"].items()):
-            effects.append(
-                f"{_share(share)} fail{'s' * (share[0] == 1)} over to {page.short(name)}"
-                if name
-                else f"{_share(share)} without a secondary"
-            )
-        for key, what in (("moved", "started elsewhere"), ("recreated", "created anew")):
-            share = then[key]
-            if share[0]:
-                effects.append(f"{_share(share)} {what}")
-        grid.add(page.strong(was["node"]), *results, "; ".join(effects) or "nothing runs there")
+        grid.add(page.strong(was["node"]), *results, "; ".join(effects(then, page)))
+    return grid
+
+
+def effects(failure: Json, page: PageView) -> list[str]:
+    """Return the effects of the failure of a node in words."""
+    found = [failure["lost"]] if failure["lost"] else []
+    for name, share in sorted(failure["failovers"].items()):
+        found.append(
+            f"{_share(share)} fail{'s' * (share[0] == 1)} over to {page.short(name)}"
+            if name
+            else f"{_share(share)} without a secondary"
+        )
+    for key, what in (("moved", "started on other nodes"), ("recreated", "created again")):
+        if failure[key][0]:
+            found.append(f"{_share(failure[key])} {what}")
+    return found or ["no instance runs on it"]
+
+
+MATRIX = 40
+"""The largest number of rows and of columns of the matrix of failures."""
+
+
+def matrix_grid(failures: Sequence[Json], page: PageView) -> Grid:
+    """Return how much memory of each failing node (rows) each other node takes over (columns).
+
+    Of many nodes, those with the most memory in failovers are shown.
+    """
+    elsewhere = "any other node"
+    rows = []
+    for one in failures:
+        row = {page.short(name): share for name, share in one["failovers"].items() if name}
+        others = [one[key] for key in ("moved", "recreated")]
+        row[elsewhere] = sum(count for count, _ in others), sum(mib for _, mib in others)
+        rows.append((one, row))
+    rows.sort(key=lambda pair: (pair[0]["survived"], -sum(mib for _, mib in pair[1].values())))
+    rows = [pair for pair in rows if any(count for count, _ in pair[1].values())]
+    kept = rows[:MATRIX]
+    taken: dict[str, float] = {}
+    for _, row in kept:
+        for name, (count, mib) in row.items():
+            if count:
+                taken[name] = taken.get(name, 0) + mib
+    names = sorted(sorted(taken, key=lambda name: -taken[name])[:MATRIX], key=natural)
+    if elsewhere in names:
+        names = [*(name for name in names if name != elsewhere), elsewhere]
+    grid = Grid(
+        "If this node fails", *map(numeric, map(shown, names)),
+        title="Which node takes over how much",
+        intro="Memory of the instances that restart on each node.",
+    )  # fmt: skip
+    if len(kept) < len(rows) or len(names) < len(taken):
+        grid.intro += (
+            f" {len(kept)} of {len(rows)} nodes, {len(names)} of {len(taken)} targets: those with "
+            "failures that are not tolerated, then those with most memory. The table above has all."
+        )
+    most = max((mib for _, row in kept for _, mib in row.values()), default=1) or 1
+    for one, row in kept:
+        cells = [
+            Cell(gib(mib), many(count, "instance"), f"heat h{1 + min(int(4 * mib / most), 4)}", mib)
+            if count
+            else Cell("", sort=0)
+            for count, mib in (row.get(name, (0, 0)) for name in names)
+        ]
+        grid.add(page.strong(one["node"]), *cells)
     return grid
 
 
 def _result(one: Json) -> Cell:
     if not one["judged"]:
         return Cell("not analysed" if one["late"] else "not checked", tone="faint")
-    return Cell("tolerated", tone="good") if one["survived"] else Cell("not tolerated", tone="bad")
+    if one["survived"]:
+        return Cell("tolerated", tone="good")
+    return Cell("not tolerated", many(len(one["unrestarted"]), "instance") + " lost", "bad")
 
 
 def _share(share: tuple[int, int]) -> str:
-    return f"{share[0]} instance{'s' * (share[0] != 1)} ({gib(share[1])})"
+    return f"{many(share[0], 'instance')} ({gib(share[1])})"
 
 
 def statistic_grid(before: Sequence[Json], after: Sequence[Json] | None) -> Grid:

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from iallocator.errors import shown
 from iallocator.render.page.view import Bar, Section, gib, natural
+from iallocator.render.words import many
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,9 +16,13 @@ if TYPE_CHECKING:
     from iallocator.aliases import Json
     from iallocator.render.page.view import PageView
 
-__all__ = ["RESOURCES", "Meter", "NodeLine", "NodesView", "add_nodes"]
+__all__ = [
+    "RESOURCES", "Meter", "NodeLine", "NodesView", "add_nodes", "load_of", "marks_of",
+]  # fmt: skip
 
 T = TypeVar("T")
+
+UNLIMITED = float("inf")
 
 RESOURCES = ("Memory", "Disk", "Virtual cpus", "Spindles")
 
@@ -38,12 +43,30 @@ class NodeLine:
     A resource that the node does not have, or with an unknown total, has no meter.
     """
 
+    index: int
     name: str
     group: str
     marks: Sequence[str]
+    loads: Sequence[int]
     counts: Sequence[str]
     meters: Sequence[Sequence[Meter]]
     changed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """How many nodes use which tenth of a resource, at each moment, and the highest of the counts.
+
+    The last bin counts the nodes that use more than there is.
+    """
+
+    title: str
+    bins: Sequence[Sequence[int]]
+    highest: int
+    words: str
+
+
+BINS = [*(f"{10 * k}–{10 * k + 10} %" for k in range(10)), "over 100 %"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,32 +77,72 @@ class NodesView:
     resources: Sequence[str]
     lines: Sequence[NodeLine]
     changed: int
+    charts: Sequence[Histogram]
 
 
 def add_nodes(
     page: PageView, moments: Sequence[Json], marks: Mapping[str, str] | None = None
 ) -> None:
-    """Add the nodes of the cluster at `moments`.
+    """Add the nodes of the cluster at `moments`, the most loaded first.
 
     `marks`: name of a node -> a word that is shown beside it.
     """
     rows = sorted(
-        zip(*(moment["nodes"] for moment in moments)), key=lambda row: natural(row[0]["name"])
+        enumerate(zip(*(moment["nodes"] for moment in moments))),
+        key=lambda row: (-load_of(row[1][0]), natural(row[1][0]["name"])),
     )
-    lines = [_line(row, (marks or {}).get(row[0]["name"], ""), page) for row in rows]
+    lines = [_line(k, row, (marks or {}).get(row[0]["name"], ""), page) for k, row in rows]
     used = [k for k in range(len(RESOURCES)) if any(line.meters[k] for line in lines)]
     lines = [
-        NodeLine(one.name, one.group, one.marks, one.counts, [one.meters[k] for k in used],
-                 one.changed)
+        NodeLine(one.index, one.name, one.group, one.marks, one.loads, one.counts,
+                 [one.meters[k] for k in used], one.changed)
         for one in lines
     ]  # fmt: skip
     titles = [RESOURCES[k] for k in used]
     changed = sum(line.changed for line in lines)
-    view = NodesView([moment["title"] for moment in moments], titles, lines, changed)
+    charts = [_chart(RESOURCES[k], k, moments) for k in used]
+    view = NodesView([moment["title"] for moment in moments], titles, lines, changed, charts)
     page.sections.append(Section("nodes", "nodes", "Nodes", view, count=str(len(lines))))
 
 
-def _line(moments: Sequence[Json], mark: str, page: PageView) -> NodeLine:
+def load_of(node: Json) -> float:
+    """Return the largest used share of memory, disk and virtual cpus; 0 if nothing is known."""
+    load = 0.0
+    for used, _, total, _ in node["resources"][:3]:
+        if 0 < total < UNLIMITED:
+            load = max(load, used / total)
+    return load
+
+
+def marks_of(node: Json) -> list[str]:
+    """Return the flags of a node in words."""
+    if node["offline"]:
+        return ["offline"]
+    marks = ["drained"] if node["drained"] else []
+    return marks if node["vm_capable"] else [*marks, "holds no instances"]
+
+
+def _chart(title: str, resource: int, moments: Sequence[Json]) -> Histogram:
+    """Return the histogram of one resource."""
+    bins = []
+    for moment in moments:
+        counts = [0] * len(BINS)
+        for node in moment["nodes"]:
+            used, _, total, _ = node["resources"][resource]
+            if 0 < total < UNLIMITED:
+                counts[10 if used > total else min(int(10 * max(used, 0) / total), 9)] += 1
+        bins.append(counts)
+    if all(one == bins[0] for one in bins):
+        bins = bins[:1]
+    words = "; ".join(
+        (f"{moment['title']}: " if len(bins) > 1 else "")
+        + ", ".join(f"{many(count, 'node')} {name}" for name, count in zip(BINS, counts) if count)
+        for moment, counts in zip(moments, bins)
+    )
+    return Histogram(title, bins, max([1, *(max(counts) for counts in bins)]), words)
+
+
+def _line(index: int, moments: Sequence[Json], mark: str, page: PageView) -> NodeLine:
     """Return the line of one node; `moments` has its facts before and after the plan."""
     node = moments[0]
     meters = [
@@ -87,13 +150,12 @@ def _line(moments: Sequence[Json], mark: str, page: PageView) -> NodeLine:
     ]
     counts = _once([" + ".join(f"{count:.0f}" for count in one["counts"]) for one in moments])
     changed = any(one["held"] != node["held"] for one in moments)
-    marks = ["offline"] if node["offline"] else ["drained"] if node["drained"] else []
-    if not (node["offline"] or node["vm_capable"]):
-        marks.append("holds no instances")
     return NodeLine(
+        index,
         shown(page.short(node["name"])),
         shown(node["group"]),
-        [*marks, *([mark] if mark else [])],
+        [*marks_of(node), *([mark] if mark else [])],
+        _once([round(100 * load_of(one)) for one in moments]),
         counts,
         [[meter for meter in found if meter] for found in meters],
         changed,
@@ -107,11 +169,11 @@ def _once(values: list[T]) -> list[T]:
 
 def _meter(used: float, reserved: float, total: float, unit: str) -> Meter | None:
     """Return the meter of `used` and `reserved`; None if the total is unknown."""
-    if not 0 < total < float("inf"):
+    if not 0 < total < UNLIMITED:
         return None
     short = used + reserved > total
     show = gib if unit == "MiB" else "{:.4g}".format
-    text = f"{_plain(used, unit)} / {_plain(total, unit)}"
+    text = f"{100 * used / total:.0f} %  {_plain(used, unit)} / {_plain(total, unit)}"
     words = f"{show(used)} of {show(total)} used"
     if reserved:
         words += f", {show(reserved)} reserved for failovers"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from iallocator.errors import shown
 from iallocator.render.page.health import add_health, tolerance_tile
 from iallocator.render.page.nodes import add_nodes
+from iallocator.render.page.topology import add_topology
 from iallocator.render.page.transitions import add_transition
 from iallocator.render.page.view import (
     SHOWN,
@@ -20,7 +21,7 @@ from iallocator.render.page.view import (
 )
 from iallocator.render.plan import ACTIONS, SUMS, switched_nodes
 from iallocator.render.table import Column, numeric
-from iallocator.render.words import GAINS
+from iallocator.render.words import GAINS, many
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,11 +44,11 @@ AIMS = {
     "redistribute": "so that every group is healthy",
     "balance-groups": "so that groups carry their share",
 }
-"""Command -> what its moves are for, where it is not the score of nodes."""
+"""Command -> the aim of its moves, if that is not the score of nodes."""
 
 
 TONES = {"Healthy": "good", "Failure": "bad", "Needs repair": "bad"}
-"""State of a broken instance -> how it is meant, where it matters."""
+"""State of a broken instance -> its tone, if it has one."""
 
 
 def plan(plan: Json, facts: Json, page: PageView) -> None:
@@ -68,6 +69,7 @@ def plan(plan: Json, facts: Json, page: PageView) -> None:
     page.tiles = _tiles(plan, before, after)
     marks = dict.fromkeys(facts["leaving"], "to be powered down")
     marks |= dict.fromkeys(facts["coming"], "to be powered on")
+    add_topology(page, facts, (before, after), marks)
     add_nodes(page, facts["moments"], marks)
     count = str(len(plan["moves"]))
     page.table("moves", "Moves", [by_instance(plan, facts, page), by_node(plan, page)], "", count)
@@ -77,22 +79,22 @@ def plan(plan: Json, facts: Json, page: PageView) -> None:
         add_transition(
             page,
             transition,
-            "Steps of one wave need nothing of each other; each begins when those that it "
-            "waits for are done. Point at a step to see what it waits for.",
-            f"{steps} step{'s' * (steps != 1)}",
+            "Steps of one wave do not depend on each other. A step begins when the steps that it "
+            "waits for are done. Point at a step to see its dependencies.",
+            many(steps, "step"),
         )
     add_health(page, before, after, plan.get("groups", ()))
 
 
 def _verdict(plan: Json, before: Json, after: Json) -> tuple[str, str]:
-    """The sentence at the top, and how it is meant."""
+    """Return the sentence at the top, and its tone."""
     moves = len(plan["moves"])
-    what = f"{moves} move{'s' * (moves != 1)}" if moves else "Nothing to move"
+    what = many(moves, "move") if moves else "Nothing to move"
     switched = len(plan.get("nodes", ()))
     if switched:
         verbs = {"offline": "power down", "online": "power on", "both": "power on or down"}
         verb = verbs[plan["action"]]
-        what = f"{what}, {verb} {switched} node{'s' * (switched != 1)}"
+        what = f"{what}, {verb} {many(switched, 'node')}"
     first, last = plan["scores"]["before"], plan["scores"]["after"]
     if plan["command"] == "compress" and plan.get("chosen"):
         what += f": group {shown(plan['chosen'])} becomes empty"
@@ -110,7 +112,7 @@ def _tiles(plan: Json, before: Json, after: Json) -> list[Tile]:
     tone = "good" if last < first else "bad" if last > first else ""
     arrow = "\N{RIGHTWARDS ARROW}"
     return [
-        Tile("Moves", str(len(plan["moves"])), f"on {len(touched)} nodes"),
+        Tile("Moves", str(len(plan["moves"])), f"on {many(len(touched), 'node')}"),
         Tile("Copied between nodes", gib(copied)),
         Tile(
             "Score", f"{first:.3f} {arrow} {last:.3f}",
@@ -119,13 +121,13 @@ def _tiles(plan: Json, before: Json, after: Json) -> list[Tile]:
         tolerance_tile(before, after),
         Tile(
             "Steps", str(len(transition["steps"])),
-            f"in {transition['longest']} wave{'s' * (transition['longest'] != 1)}",
+            f"in {many(transition['longest'], 'wave')}",
         ),
     ]  # fmt: skip
 
 
 class Reasons:
-    """Why each move of a plan is made; what is asked is the plan as plain data.
+    """The reasons of the moves of a plan, which is plain data.
 
     Parameters
     ----------
@@ -151,7 +153,7 @@ class Reasons:
         self._why = {one["instance"]: one["why"] for one in plan.get("instances", ())}
 
     def of(self, position: int) -> str:
-        """Why the move at `position` is made."""
+        """Return the reason of the move at `position`."""
         move = self._plan["moves"][position]
         told = [self._cause(position, move)]
         if "unit" in move:
@@ -172,10 +174,10 @@ class Reasons:
             if name in self._away:
                 return f"{name} is {self._away[name]}"
         if self._moves[position]["repairs"]:
-            return "mends a must that is broken"
+            return "repairs a violated hard constraint"
         if self._plan["command"] in AIMS:
             return AIMS[self._plan["command"]]
-        return gain_words(self._moves[position]["changes"]) or "makes room for others"
+        return gain_words(self._moves[position]["changes"]) or "frees capacity for other moves"
 
 
 def by_instance(plan: Json, facts: Json, page: PageView) -> Grid:
@@ -184,7 +186,7 @@ def by_instance(plan: Json, facts: Json, page: PageView) -> Grid:
     grid = Grid(
         numeric("#"), "Instance", "From", "To", "Why", "How", numeric("Copied"),
         numeric("Score then"), title="By instance",
-        intro="Nodes stand as primary : secondary.", empty="Nothing moves.",
+        intro="Nodes are written as primary : secondary.", empty="Nothing moves.",
     )  # fmt: skip
     for position, move in enumerate(plan["moves"]):
         before, after = (page.placement(move[end]) for end in ("from", "to"))
@@ -207,7 +209,7 @@ def by_instance(plan: Json, facts: Json, page: PageView) -> Grid:
 
 
 def by_node(plan: Json, page: PageView) -> Grid:
-    """A row per node that something leaves or comes to."""
+    """Return a row for each node that an instance leaves or moves to."""
     coming: dict[str, list[str]] = {}
     leaving: dict[str, list[str]] = {}
     for move in plan["moves"]:
@@ -230,7 +232,7 @@ def _as(instance: str, role: str, page: PageView) -> str:
 
 
 def gain_words(changes: Sequence[tuple[str, float]]) -> str:
-    """The two statistics that become smaller most by a move, in words; "" if none does."""
+    """Return the two statistics that a move lowers most, in words; "" if there is none."""
     gains = sorted((change, name) for name, change in changes if change < -SHOWN)
     return "; ".join(f"{GAINS[name]} {signed(change)}" for change, name in gains[:2])
 
@@ -265,6 +267,7 @@ def repairs(document: Json, facts: Json, page: PageView) -> None:
             Cell(shown(", ".join(code.lower().replace("_", " ") for code in codes)), tone="faint"),
         )
         grid.add(*cells)
+    add_topology(page, facts, (now, then), {})
     page.table("repairs", "Repairs", grid, count=str(len(grid.rows)))
     add_nodes(page, facts["moments"])
     if transition["steps"]:
@@ -273,10 +276,10 @@ def repairs(document: Json, facts: Json, page: PageView) -> None:
 
 
 def _repair_verdict(document: Json, status: int) -> tuple[str, str]:
-    """The sentence at the top, and how it is meant."""
+    """Return the sentence at the top, and its tone."""
     repaired = sum("to" in one for one in document["instances"])
     noted = len(document["instances"])
     if not noted:
         return "Nothing is broken", "good"
-    what = f"{repaired} repair{'s' * (repaired != 1)} of {noted} instance{'s' * (noted != 1)}"
-    return what + (": something takes a hand" if status else ""), "bad" if status else "good"
+    what = f"{many(repaired, 'repair')} of {many(noted, 'instance')}"
+    return what + (": some need manual work" if status else ""), "bad" if status else "good"

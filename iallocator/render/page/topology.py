@@ -1,0 +1,250 @@
+"""Show a cluster as tiles: nodes by group and rack, with their instances as blocks.
+
+The width of a block is the share of the memory of its node that its instance needs.  Moves are
+arrows, which the script of the page draws: only the browser knows where the tiles are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import groupby
+
+from iallocator.errors import shown
+from iallocator.render.page.health import effects
+from iallocator.render.page.nodes import RESOURCES, load_of, marks_of
+from iallocator.render.page.view import Section, gib, natural
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from iallocator.aliases import Json
+    from iallocator.render.page.view import PageView
+
+__all__ = ["Block", "NodeTile", "Rack", "TopologyView", "add_topology"]
+
+DENSE = 60
+"""With more nodes than this, tiles are small and blocks have no names."""
+
+STRIP = 100
+"""From this number of nodes on, a strip shows the load of each as a colour."""
+
+LEGIBLE = 14
+"""Percent of the width of a tile: narrower blocks have no name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """An instance on a node.
+
+    Attributes
+    ----------
+    index:
+        Its position in the data of the page.
+    width:
+        Percent of the width of the tile.
+    kind:
+        Classes: ``x`` (it cannot be restarted after the failure of its primary), ``v`` (it moves).
+    name:
+        Its name; "" if the block is too narrow.
+    """
+
+    index: int
+    width: float
+    kind: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeTile:
+    """A node: its load in percent at each moment, and its primaries and secondaries.
+
+    There is one moment only if all are equal.
+    """
+
+    index: int
+    name: str
+    title: str
+    marks: Sequence[str]
+    loads: Sequence[int]
+    blocks: Sequence[tuple[Sequence[Block], Sequence[Block]]]
+
+    def heat(self, moment: int = 0) -> int:
+        """Return the colour of the load: 1 to 5 in steps of 20 %, 6 above 100 %."""
+        load = self.loads[moment]
+        return 6 if load > 100 else min(max(load, 0) // 20 + 1, 5)
+
+
+@dataclass(frozen=True, slots=True)
+class Rack:
+    """The tiles of the nodes of one group with equal location tags."""
+
+    group: str
+    title: str
+    tiles: Sequence[NodeTile]
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyView:
+    """All tiles by group and rack, and the data that the script shows.
+
+    Attributes
+    ----------
+    strip:
+        The tiles in the order of their load; empty for small clusters.
+    data:
+        Nodes, instances, moves and failures as plain data.
+    """
+
+    moments: Sequence[str]
+    racks: Sequence[Rack]
+    strip: Sequence[NodeTile]
+    dense: bool
+    moves: int
+    analysed: bool
+    data: Json
+
+
+def add_topology(
+    page: PageView, facts: Json, standings: Sequence[Json | None], marks: Mapping[str, str]
+) -> None:
+    """Add the cluster of `facts` as tiles.
+
+    Parameters
+    ----------
+    page:
+        The page.
+    facts:
+        Has the inventory of the cluster, and the nodes at each moment.
+    standings:
+        The health at each moment, as of `iallocator.documents.moments.standing`; None if unknown.
+    marks:
+        Name of a node -> a word that is shown beside it.
+    """
+    moments, inventory = facts["moments"], facts["cluster"]
+    sizes = dict(inventory["instances"])
+    for moment in moments:
+        sizes |= moment["created"]
+    index_of = {name: k for k, name in enumerate(sizes)}
+    position = {node["name"]: k for k, node in enumerate(moments[0]["nodes"])}
+    lost = [
+        {name for one in (standing or {"failures": ()})["failures"] for name in one["unrestarted"]}
+        for standing in standings
+    ]
+
+    # Where each instance is at both ends; an instance that moves is marked on all of its nodes
+    ends: list[dict[str, list[int]]] = []
+    for moment in (moments[0], moments[-1]):
+        where: dict[str, list[int]] = {}
+        for role in (0, 1):
+            for k, node in enumerate(moment["nodes"]):
+                for name in node["held"][role]:
+                    where.setdefault(name, []).append(k)
+        ends.append(where)
+    comparable = len(moments) == 2
+    moving = {
+        name: (ends[0].get(name, []), nodes)
+        for name, nodes in ends[1].items()
+        if comparable and ends[0].get(name) != nodes
+    }
+
+    # The tiles
+    small = len(position) <= DENSE
+    tiles: dict[str, NodeTile] = {}
+    for k, states in enumerate(zip(*(moment["nodes"] for moment in moments))):
+        name = states[0]["name"]
+        blocks = []
+        for at, node in enumerate(states):
+            total = node["resources"][0][2]
+            rows = []
+            for names in node["held"]:
+                memory = [sizes[one]["memory"] for one in names]
+                whole = max(total if total < float("inf") else 0, sum(memory), 1)
+                row = []
+                for one, mib in zip(names, memory):
+                    width = round(100 * mib / whole, 1)
+                    kind = " ".join(
+                        letter
+                        for letter, holds in (("x", one in lost[at]), ("v", one in moving))
+                        if holds
+                    )
+                    text = shown(page.short(one)) if small and width >= LEGIBLE else ""
+                    row.append(Block(index_of[one], width, kind, text))
+                rows.append(row)
+            blocks.append((rows[0], rows[1]))
+        loads = [round(100 * load_of(node)) for node in states]
+        if all(one == blocks[0] for one in blocks) and len(set(loads)) == 1:
+            blocks, loads = blocks[:1], loads[:1]
+        found = [*marks_of(states[0]), *([marks[name]] if name in marks else [])]
+        counts = " + ".join(f"{count:.0f}" for count in states[0]["counts"])
+        title = f"{page.short(name)}: {loads[0]} % used, {counts} instances"
+        tiles[name] = NodeTile(k, shown(page.short(name)), shown(title), found, loads, blocks)
+
+    # Groups and racks
+    def place(node: Json) -> tuple[str, str]:
+        return node["group"], ", ".join(inventory["nodes"][node["name"]]["locations"])
+
+    racks = []
+    order = sorted(
+        moments[0]["nodes"], key=lambda node: (natural(place(node)[0]), natural(place(node)[1]),
+                                               natural(node["name"])))  # fmt: skip
+    for (group, rack), some in groupby(order, key=place):
+        here = [tiles[node["name"]] for node in some]
+        racks.append(Rack(shown(group), shown(rack), here))
+    by_load = sorted(tiles.values(), key=lambda tile: -tile.loads[0])
+
+    data = {
+        "moments": [moment["title"] for moment in moments],
+        "nodes": [
+            {
+                "name": shown(page.short(node["name"])),
+                "group": shown(node["group"]),
+                "marks": [*tiles[node["name"]].marks],
+                "tags": [*map(shown, inventory["nodes"][node["name"]]["tags"])],
+                "amounts": [_amounts(moment["nodes"][k]) for moment in moments],
+                "held": [
+                    [[index_of[name] for name in names] for names in moment["nodes"][k]["held"]]
+                    for moment in moments
+                ],
+            }
+            for k, node in enumerate(moments[0]["nodes"])
+        ],
+        "instances": [
+            [shown(page.short(name)), gib(one["memory"]), gib(one["disk"]), one["vcpus"],
+             one["disk_template"], shown(", ".join(one["tags"]))]
+            for name, one in sizes.items()
+        ],
+        "failures": [
+            None if standing is None else _failures(standing, position, page)
+            for standing in standings
+        ],
+        "lost": [[index_of[name] for name in sorted(names)] for names in lost],
+        "moves": [[index_of[name], *ways] for name, ways in moving.items()],
+    }  # fmt: skip
+    analysed = any(standing and standing["judged"] for standing in standings)
+    view = TopologyView(
+        data["moments"], racks, by_load if len(tiles) >= STRIP else [], not small, len(moving),
+        analysed, data,
+    )  # fmt: skip
+    page.sections.append(Section("topology", "topology", "Topology", view, count=str(len(tiles))))
+
+
+def _amounts(node: Json) -> list[str]:
+    """Return the use of each resource in words."""
+    found = []
+    for name, (used, _, total, unit) in zip(RESOURCES, node["resources"]):
+        if 0 < total < float("inf"):
+            show = gib if unit else "{:.4g}".format
+            found.append(f"{name}: {100 * used / total:.0f} %, {show(used)} of {show(total)}")
+    return found
+
+
+def _failures(standing: Json, position: Mapping[str, int], page: PageView) -> list[Json]:
+    """Return the failure of each node, in the order of the nodes, for the script of the page."""
+    found: list[Json] = [{} for _ in position]
+    for one in standing["failures"]:
+        found[position[one["node"]]] = {
+            "tolerated": one["survived"] if one["judged"] else None,
+            "effects": [*map(shown, effects(one, page))],
+        }
+    return found

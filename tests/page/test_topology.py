@@ -1,0 +1,178 @@
+"""The topology of a page: tiles of nodes, blocks of instances, arrows of moves, details."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.builders import allocate, cluster, instance
+
+from .conftest import Show, Write
+
+EVIL = "<img src=x onerror=alert(1)>"
+
+
+def racked(memory: int = 8192, **members: Any) -> Any:
+    """Return a cluster of two groups and two racks, with one node that cannot fail."""
+    held = {
+        "db": instance("node1", "node2", memory=6000),
+        EVIL: instance("node1", "node3", memory=1000),
+        "web": instance("node4", disk_template="rbd", memory=512),
+    }
+    document = cluster(
+        {"home": 3, "away": 2}, memory=memory, instances=held, tags=("htools:nlocation:rack",),
+        **members,
+    )  # fmt: skip
+    for name, rack in (("node1", "r1"), ("node2", "r1"), ("node3", "r2")):
+        document["nodes"][name]["tags"] = [f"rack:{rack}", "ssd"]
+    return document
+
+
+def doomed() -> Any:
+    """Return a cluster in which node2 lacks the memory for the failover of the instance db."""
+    document = racked()
+    leave = document["nodes"]["node2"]
+    leave["reserved_memory"], leave["free_memory"] = 4000, 4192
+    return document
+
+
+def data_of(path: Path) -> Any:
+    """Return the data that the page carries for its script."""
+    found = re.search(r'<script type="application/json"[^>]*>(.*?)</script>', path.read_text())
+    assert found
+    return json.loads(found[1])
+
+
+def test_topology_is_the_first_section_and_arranges_nodes_by_group_and_rack(write: Write) -> None:
+    """A tile per node; the racks of a group follow each other."""
+    text = write("report", racked()).read_text()
+    assert re.findall(r'<section id="(\w+)"', text)[0] == "topology"
+    part = text[text.index('<div class="map">') : text.index('<svg class="arrows"')]
+    assert re.findall(r"<(?:h3|h4|b)>(.*?)<", part) == [
+        "away", "node4", "node5", "home", "rack:r1", "node1", "node2", "rack:r2", "node3",
+    ]  # fmt: skip
+
+
+def test_blocks_are_as_wide_as_the_share_of_memory(write: Write) -> None:
+    """4000 of 8000 MiB are half of the tile."""
+    held = {"half": instance("node1", memory=4000)}
+    text = write("report", cluster(2, memory=8000, instances=held)).read_text()
+    tile = text[text.index('id="tile-0"') :]
+    assert re.search(r'<span class="p"><i style="width:50.0%" data-i=0>half</i></span>', tile)
+
+
+def test_instance_that_cannot_be_restarted_is_marked_on_both_of_its_nodes(write: Write) -> None:
+    """The primary and the secondary block have the class of lost instances; others do not."""
+    path = write("report", doomed())
+    data = data_of(path)
+    names = [one[0] for one in data["instances"]]
+    assert [[names[i] for i in some] for some in data["lost"]] == [["db"]]
+    marked = re.findall(r'<i class="x" [^>]*data-i=(\d+)>', path.read_text())
+    assert [names[int(i)] for i in marked] == ["db", "db"]
+    assert data["failures"][0][0]["tolerated"] is False
+
+
+def test_moves_of_a_plan_are_the_data_of_the_arrows(write: Write) -> None:
+    """Each instance with other nodes afterwards has both ends."""
+    held = {f"i{k}": instance("node1", "node2", memory=512) for k in range(4)}
+    data = data_of(write("balance", cluster(4, instances=held)))
+    assert data["moments"] == ["Before", "After"]
+    assert data["moves"]
+    for _, before, after in data["moves"]:
+        assert before == [0, 1]
+        assert before != after
+
+
+def test_new_instance_has_a_block_after_the_answer(write: Write) -> None:
+    """The page of `explain` shows the instance that the request asks for on its node."""
+    path = write("explain", allocate(racked(), memory=777, name="fresh"))
+    assert "fresh" in [one[0] for one in data_of(path)["instances"]]
+    assert path.read_text().count(">fresh</i>") <= 2
+
+
+def test_browser_shows_a_node_when_its_tile_is_clicked(write: Write, show: Show) -> None:
+    """The panel has instances, tags, failover targets and the effect of the failure."""
+    page = show(write("report", doomed()))
+    page.click("#tile-0")
+    panel = page.locator("#detail")
+    text = panel.inner_text()
+    for words in ("node1", "ssd", "db", "node2", "node3", EVIL):
+        assert words in text, words
+    assert "The failure is not tolerated." in text
+    assert "cannot be restarted" in text
+    assert page.locator("img").count() == 0
+    page.keyboard.press("Escape")
+    assert not panel.is_visible()
+    assert page.evaluate("document.activeElement.id") == "tile-0"
+
+
+def test_browser_draws_arrows_and_switches_before_and_after(write: Write, show: Show) -> None:
+    """An arrow for each pair of nodes; the switch shows the other placement; a box hides arrows."""
+    held = {f"i{k}": instance("node1", "node2", memory=512) for k in range(4)}
+    page = show(write("balance", cluster(4, instances=held)))
+    assert page.locator(".arrows g path").count() > 0
+    first = page.locator("#tile-0 .rows")
+    assert [first.nth(k).is_visible() for k in (0, 1)] == [True, False]
+    page.click("label[for=view-1]")
+    assert [first.nth(k).is_visible() for k in (0, 1)] == [False, True]
+    page.click("label[for=arrows]")
+    assert not page.locator(".arrows").is_visible()
+
+
+def test_browser_moves_between_tiles_by_arrow_keys(write: Write, show: Show) -> None:
+    """One tile is reached by Tab; arrows go on; Enter opens the details."""
+    page = show(write("report", racked()))
+    assert page.locator(".node[tabindex='0']").count() == 1
+    page.locator(".node").first.focus()
+    page.keyboard.press("ArrowRight")
+    here = page.evaluate("document.activeElement.id")
+    assert here == page.locator(".node").nth(1).get_attribute("id")
+    page.keyboard.press("Enter")
+    assert page.locator("#detail").is_visible()
+
+
+def test_browser_finds_the_tiles_of_an_instance(write: Write, show: Show) -> None:
+    """Tiles without the words are pale."""
+    page = show(write("report", racked()))
+    page.fill("#find", "web")
+    page.locator(".topology.find-on").wait_for()
+    assert page.locator(".node.hit").count() == 1
+    assert page.locator(".node.hit b").inner_text() == "node4"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_browser_shows_the_details_with_enough_contrast(
+    write: Write, show: Show, scheme: str
+) -> None:
+    """The contrast of texts in tiles and in the panel is at least 4.5 to 1."""
+    from .test_plan_page import CONTRAST
+
+    page = show(write("report", doomed()), color_scheme=scheme)
+    page.click("#tile-0")
+    assert page.evaluate(CONTRAST) == []
+
+
+def test_browser_shows_the_topology_on_a_phone(write: Write, show: Show) -> None:
+    """Nothing is wider than the screen, and the details are on it."""
+    page = show(write("report", doomed()))
+    page.set_viewport_size({"width": 390, "height": 800})
+    page.click("#tile-0")
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    box = page.locator("#detail").bounding_box()
+    assert box["x"] >= 0
+    assert box["x"] + box["width"] <= 390
+
+
+def test_strip_of_loads_appears_from_a_hundred_nodes_on(write: Write) -> None:
+    """With 99 nodes there is none; with 100 it has a cell for each node, the most loaded first."""
+    held = {"big": instance("node7", memory=6000)}
+    for count, cells in ((99, 0), (100, 100)):
+        text = write("report", cluster(count, instances=held)).read_text()
+        strip = re.findall(r'<p class="strip".*?</p>', text, re.DOTALL)
+        names = re.findall(r'class="hide">(.*?)<', "".join(strip))
+        assert len(names) == cells
+        assert not names or names[0] == "node7"
