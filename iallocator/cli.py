@@ -58,7 +58,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(arguments: list[str]) -> int:
     if arguments[:1] == ["help"]:
-        arguments = [*arguments[1:], "--help"]
+        from iallocator.commands.help import show_help
+
+        show_help(arguments[1:])
+        return 0
     command = find_command(arguments)
     if command:
         from iallocator.commands.start import run_command
@@ -74,13 +77,17 @@ def _run(arguments: list[str]) -> int:
         with logged(arguments, settings, COMMANDS):
             raise
     if settings.help:
-        print(_usage(), end="")
+        from iallocator.commands.help import show_help
+
+        show_help([])
         return 0
     if settings.version:
         print(f"iallocator {__version__}")
         return 0
     if not files and sys.stdin is not None and sys.stdin.isatty():
-        tell(*_usage().splitlines())
+        from iallocator.commands.help import overview
+
+        tell(*overview(sys.stderr))
         return 2
     path = files[0] if files else "-"
     if settings.validate:
@@ -178,23 +185,3 @@ def _encoded(reply: Reply) -> bytes:
 def _complain(problem: str) -> None:
     """Print one line to stderr, if that is open."""
     tell(f"iallocator: {one_line(problem)}")
-
-
-def _usage() -> str:
-    from iallocator.options.table import COMMON, help_lines
-
-    width = max(map(len, COMMANDS))
-    return "\n".join(
-        [
-            "usage: iallocator [OPTIONS] [FILE]",
-            "       iallocator COMMAND [OPTIONS] ...",
-            "       iallocator help COMMAND",
-            "",
-            "Answers the request in FILE (- or none: stdin) on stdout.",
-            "",
-            *(f"  {name:{width}}  {row.summary}" for name, row in COMMANDS.items()),
-            "",
-            *help_lines(COMMON),
-            "",
-        ]
-    )

@@ -139,7 +139,7 @@ class Configuration:
             except ValueError as error:
                 shown = str(value).lower() if isinstance(value, bool) else repr(value)
                 raise UsageError(f"{origin}: {key}: expected {error}, got {shown}") from None
-            if option.target != "n1_off":
+            if option.target != "no_capacity_checks":
                 found[option.target] = meant, origin
             elif meant:
                 found["n1"] = "off", f"{origin}: no-capacity-checks"
@@ -177,7 +177,7 @@ def apply(settings: Settings, found: Found) -> None:
     for target, (value, _) in found.items():
         setattr(settings, target, value)
     settings.origins = {target: origin for target, (_, origin) in found.items()}
-    if "n1" not in found and not settings.chosen & {"n1", "n1_off"}:
+    if "n1" not in found and not settings.chosen & {"n1", "no_capacity_checks"}:
         settings.n1 = settings.behaviour.n1_mode
 
 
@@ -186,7 +186,7 @@ def _not_overridden(
 ) -> Found:
     """Return the settings in `found` that the command line does not override."""
     gone = set(settings.chosen)
-    if gone & {"n1_off", "compat"}:  # --compat hail includes the N+1 of hail
+    if gone & {"no_capacity_checks", "compat"}:  # --compat hail includes the N+1 of hail
         gone.add("n1")
     if positional or "ialloc_src" in gone:
         gone |= {"ialloc_src", *(CLUSTERS if command not in ASKING else ())}

@@ -7,11 +7,12 @@ with ``success: false``. Any other exception is a bug, and its traceback is prin
 
 from __future__ import annotations
 
+import os
 import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Never
+    from typing import Never, TextIO
 
 __all__ = [
     "INTERRUPTED",
@@ -25,7 +26,11 @@ __all__ = [
     "say",
     "shown",
     "tell",
+    "terminal_width",
 ]
+
+NARROWEST, WIDEST, IN_PIPE = 60, 200, 100
+"""Columns of text: the bounds on a terminal, and the width elsewhere."""
 
 INTERRUPTED = 130
 """Exit status after Ctrl-C."""
@@ -122,6 +127,15 @@ def say(text: str) -> None:
             print(text, file=sys.stderr)
         except OSError:
             sys.stderr = None
+
+
+def terminal_width(stream: TextIO) -> int:
+    """Return how many columns text for `stream` may have: those of its terminal, within bounds."""
+    try:
+        columns = os.get_terminal_size(stream.fileno()).columns
+    except (OSError, ValueError):  # not a terminal, or a stream without a file
+        return IN_PIPE
+    return min(max(columns, NARROWEST), WIDEST) if columns else IN_PIPE
 
 
 def assert_never(value: Never) -> Never:

@@ -17,9 +17,29 @@ if TYPE_CHECKING:
     from iallocator.options.table import CommandSettings, Option
 
 __all__ = [
-    "COMMANDS", "LISTS_GROUP", "PLANNERS", "READS_ITSELF", "SETS_OFFLINE", "UNMEASURED", "Row",
-    "check_command", "find_command", "options_of", "settings_of",
+    "COMMANDS", "LISTS_GROUP", "PLAN", "PLANNERS", "PURPOSES", "READS_ITSELF", "SETS_OFFLINE",
+    "UNMEASURED", "Row", "check_command", "find_command", "options_of", "settings_of",
+    "unknown_command",
 ]  # fmt: skip
+
+ASK, SEE, PLAN, OPERATE, DEVELOP = "ask", "see", "plan", "operate", "develop"
+
+PURPOSES = {
+    ASK: "Ask where instances can go",
+    SEE: "See a cluster as it is",
+    PLAN: "Plan changes of a cluster",
+    OPERATE: "Operate nodes and instances",
+    DEVELOP: "Develop and test",
+}
+"""The groups of commands in a help, with their titles."""
+
+HTOOLS = {
+    "hail": "iallocator --compat hail FILE", "harep": "iallocator repair",
+    "hbal": "iallocator balance", "hcheck": "iallocator check", "hinfo": "iallocator show",
+    "hroller": "iallocator reboot", "hscan": "iallocator snapshot",
+    "hspace": "iallocator capacity", "hsqueeze": "iallocator squeeze",
+}  # fmt: skip
+"""A program of htools -> what to use for it."""
 
 PLANNERS, OTHERS = "planner_options", "other_options"
 """The modules with the options of commands."""
@@ -42,8 +62,10 @@ class Row:
 
     Attributes
     ----------
+    purpose:
+        The group of the command in a help: one of `PURPOSES`.
     summary:
-        What the command does, for the help.
+        What the command does, for the help, in at most 60 letters.
     options:
         The module with its class of settings, which is named as the command, without hyphens.
     module:
@@ -62,11 +84,12 @@ class Row:
     """
 
     __slots__ = (
-        "document", "module", "options", "request", "states", "summary", "traits",
+        "document", "module", "options", "purpose", "request", "states", "summary", "traits",
     )  # fmt: skip
 
     def __init__(
         self,
+        purpose: str,
         summary: str,
         options: str,
         module: str,
@@ -76,6 +99,7 @@ class Row:
         states: Sequence[str] = (),
         traits: Collection[str] = (),
     ) -> None:
+        self.purpose = purpose
         self.summary = summary
         self.options = options
         self.module = module
@@ -89,83 +113,83 @@ PLANNED = ("original", "planned")
 
 COMMANDS = {
     "ask": Row(
-        "answer a question about any cluster, and explain the answer; change nothing",
+        ASK, "answer a question about placement, and explain the answer",
         OTHERS, "explain", "explanation", traits=[READS_ITSELF],
     ),
     "balance": Row(
-        "plan moves that repair violated constraints and balance the load of nodes",
+        PLAN, "plan moves that fix violated constraints and balance load",
         PLANNERS, "plans", "plan", states=("original", "balanced"), traits=[LISTS_GROUP],
     ),
     "balance-groups": Row(
-        "plan moves that balance the load of groups on shared storage",
+        PLAN, "plan moves that balance groups on shared storage",
         PLANNERS, "plans", "plan", states=PLANNED, traits=[SETS_OFFLINE],
     ),
     "capacity": Row(
-        "compute how many more instances fit while N+1 is kept",
+        ASK, "compute how many more instances fit",
         PLANNERS, "capacity", "capacity", states=("tiered", "standard"),
     ),
     "check": Row(
-        "report what is wrong with a cluster, and whether balancing would help",
+        SEE, "report what is wrong, and whether balancing would help",
         PLANNERS, "check", "check", states=("original", "balanced"),
     ),
     "compress": Row(
-        "find whole groups that can be emptied, and plan the moves that empty one",
+        PLAN, "plan moves that empty a whole group",
         PLANNERS, "plans", "plan", states=PLANNED, traits=[SETS_OFFLINE],
     ),
     "config": Row(
-        "show the effective settings, with the origin of each",
+        SEE, "show the effective settings, with their origins",
         OTHERS, "show", "settings", request="optional", traits=[UNMEASURED],
     ),
     "constraints": Row(
-        "list the constraints on placements, with their origin",
+        SEE, "list the constraints on placements, with their origins",
         OTHERS, "show", "constraints", request="optional",
     ),
     "explain": Row(
-        "explain the answer to a request",
+        ASK, "explain the answer to a request",
         OTHERS, "explain", "explanation", request="needed", traits=[READS_ITSELF],
     ),
     "history": Row(
-        "list the calls of Ganeti that --capture stored",
+        SEE, "list the calls of Ganeti that --capture stored",
         OTHERS, "show", "calls", traits=[READS_ITSELF],
     ),
     "make-room": Row(
-        "plan the few moves of other instances after which a request fits",
+        PLAN, "plan the few moves after which a request fits",
         PLANNERS, "plans", "plan", request="optional", states=("original", "roomy"),
     ),
     "place": Row(
-        "place the whole cluster again by a strategy of Pacemaker",
+        PLAN, "plan a new placement of all instances, as Pacemaker does",
         PLANNERS, "plans", "plan", request="optional", states=("original", "placed"),
     ),
     "reboot": Row(
-        "plan which nodes can be rebooted together, with moves away and back",
+        OPERATE, "plan which nodes to reboot together, and the moves",
         PLANNERS, "plans", "reboots", states=("original", "rebooted"), traits=[SETS_OFFLINE],
     ),
     "redistribute": Row(
-        "plan moves to other groups so that every group is healthy",
+        PLAN, "plan moves between groups that make each group healthy",
         PLANNERS, "plans", "plan", states=PLANNED, traits=[SETS_OFFLINE],
     ),
     "repair": Row(
-        "repair instances with offline nodes, as far as their tags allow",
+        OPERATE, "repair instances with offline nodes, as tags allow",
         OTHERS, "repair", "repairs",
     ),
     "replay": Row(
-        "run stored requests again, and compare with the stored answers",
+        DEVELOP, "run stored requests again, and compare the answers",
         OTHERS, "replay", "outcomes", traits=[READS_ITSELF],
     ),
     "report": Row(
-        "write the state of a cluster as a page for a browser",
+        SEE, "write the state of a cluster as a page for a browser",
         OTHERS, "show", "health", traits=[SETS_OFFLINE],
     ),
     "show": Row(
-        "show a cluster: groups, networks, statistics, nodes, instances",
+        SEE, "show groups, networks, statistics, nodes, instances",
         OTHERS, "show", "cluster", traits=[SETS_OFFLINE],
     ),
     "snapshot": Row(
-        "write clusters to files, for all planners and for htools",
+        DEVELOP, "write clusters to files, for planners and htools",
         OTHERS, "snapshot", "files", traits=[READS_ITSELF],
     ),
     "squeeze": Row(
-        "plan which nodes to power down, or which standby nodes to power on",
+        PLAN, "plan which nodes to power down, or to power on",
         PLANNERS, "plans", "plan", states=("original", "squeezed"), traits=[LISTS_GROUP],
     ),
 }  # fmt: skip
@@ -212,11 +236,18 @@ def check_command(arguments: Sequence[str]) -> None:
     word = next(iter(positional_words(arguments)), "-")
     if word in ("", "-") or "/" in word or "." in word or os.path.exists(word.replace("\0", "")):
         return
+    raise UsageError(unknown_command(word))
+
+
+def unknown_command(word: str) -> str:
+    """Return what is wrong with `word`, which is no command, and what to use instead."""
+    if word in HTOOLS:
+        return f"{word}: use {HTOOLS[word]}"
     from iallocator.names import guesses
 
-    raise UsageError(
+    return (
         f"{cut(word)}: no such command or file{guesses(word, COMMANDS)}; "
-        "iallocator --help lists the commands"
+        "iallocator help lists the commands"
     )
 
 

@@ -127,7 +127,7 @@ def _wanted(settings: Settings, tagged: Common, source: Source) -> CapacityOptio
     return CapacityOptions(
         standard,
         largest,
-        n1=tagged.n1 if tagged.says("n1", "n1_off") else "",
+        n1=tagged.n1 if tagged.says("n1", "no_capacity_checks") else "",
         accept_errors=settings.accept_existing_errors,
         independent=settings.independent_groups,
         allowed=settings.restrict_allocation_to,

@@ -56,7 +56,7 @@ WHERE: dict[str, tuple[frozenset[str], Reasons]] = {
         REQUESTS | PLANNERS | {"repair", "report"},
         {"": "no N+1 is among the constraints of an instance"},
     ),
-    "n1_off": (
+    "no_capacity_checks": (
         REQUESTS | PLANNERS | {"repair", "report"},
         {"": "no N+1 is among the constraints of an instance"},
     ),
@@ -235,9 +235,12 @@ def _without(option: Option, taken: set[str]) -> Option:
     if taken.isdisjoint(option.names):
         return option
     names = " ".join(name for name in option.names if name not in taken)
-    return Option(
-        names, option.target, option.help, option.read, option.metavar, option.bare, option.repeats
-    )
+    other = Option(
+        names, option.help, option.read, option.metavar, option.bare, option.repeats,
+        group=option.group, rare=option.rare,
+    )  # fmt: skip
+    other.target = option.target
+    return other
 
 
 ELSEWHERE = {

@@ -12,7 +12,15 @@ from iallocator.errors import UsageError
 from iallocator.files import check_writable
 from iallocator.model.constraints import KINDS, MUST, SHOULD
 from iallocator.model.tags import REPAIR_TYPES
-from iallocator.options.table import CommandSettings, option
+from iallocator.options.table import (
+    CLUSTER,
+    EXECUTION,
+    LIMITS,
+    OUTPUT,
+    SELECTION,
+    CommandSettings,
+    option,
+)  # fmt: skip
 from iallocator.options.values import Choice, amount, file_name, name_list, whole_between
 from iallocator.requests.existing import EVAC_MODES, Request
 
@@ -49,34 +57,71 @@ class Question(CommandSettings):
     """A question: what new instances are like, or which instances are to move."""
 
     name: str = option(
-        "--name", "allocate: name of the new instance (default new)", str, "NAME", ""
+        "--name",
+        "allocate: name of the new instance (default new)",
+        str,
+        "NAME",
+        "",
+        group=SELECTION,
     )
-    memory: int | None = option("--memory", "allocate: memory of the instance", size, "SIZE")
+    memory: int | None = option(
+        "--memory", "allocate: memory of the instance", size, "SIZE", group=SELECTION
+    )
     vcpus: int = option(
-        "--vcpus", "allocate: number of virtual cpus (default 1)", whole_between(1, 4096), "N", 1
+        "--vcpus",
+        "allocate: number of virtual cpus (default 1)",
+        whole_between(1, 4096),
+        "N",
+        1,
+        group=SELECTION,
     )
     disk: Sequence[int] = option(
-        "--disk", "allocate: size of a disk; may repeat", size, "SIZE", repeats=True
+        "--disk",
+        "allocate: size of a disk; may repeat",
+        size,
+        "SIZE",
+        repeats=True,
+        group=SELECTION,
     )
-    template: str = option("--template", "allocate: disk template", str, "NAME", "")
+    template: str = option(
+        "--template", "allocate: disk template", str, "NAME", "", group=SELECTION
+    )
     spindle_use: int = option(
         "--spindle-use", "allocate: number of spindles (default 1)", whole_between(0, 4096),
-        "N", 1,
+        "N", 1, group=SELECTION, rare=True,
     )  # fmt: skip
     instance_tags: Sequence[str] = option(
-        "--instance-tags", "allocate: tags of the instance", name_list, "TAG,...", ()
+        "--instance-tags",
+        "allocate: tags of the instance",
+        name_list,
+        "TAG,...",
+        (),
+        group=SELECTION,
     )
     network: Sequence[str] = option(
-        "--network", "allocate: uuid of the network of a nic; may repeat", str, "UUID", repeats=True
+        "--network",
+        "allocate: uuid of the network of a nic; may repeat",
+        str,
+        "UUID",
+        repeats=True,
+        group=SELECTION,
+        rare=True,
     )
-    group: str = option("--group", "allocate: use this group", str, "GROUP", "")
-    count: int = option("--count", "allocate: number of instances", whole_between(1, MOST), "N", 1)
+    group: str = option("--group", "allocate: use this group", str, "GROUP", "", group=SELECTION)
+    count: int = option(
+        "--count", "allocate: number of instances", whole_between(1, MOST), "N", 1, group=SELECTION
+    )
     mode: str = option(
         "--mode", "evacuate: primary-only, secondary-only or all (default)", Choice(*EVAC_MODES),
-        "MODE", "",
+        "MODE", "", group=SELECTION,
     )  # fmt: skip
     to: Sequence[str] = option(
-        "--to", "change-group: use one of these groups (name or uuid)", name_list, "GROUP,...", ()
+        "--to",
+        "change-group: use one of these groups (name or uuid)",
+        name_list,
+        "GROUP,...",
+        (),
+        group=SELECTION,
     )
 
 
@@ -105,17 +150,20 @@ class Explain(CommandSettings):
 
     usage = "[OPTIONS] [FILE|FOLDER#CALL]"
 
-    json: bool = option("--json", "write the explanation as one JSON document")
-    brief: bool = option("--brief", "print only the decision, or the nearest node")
+    json: bool = option("--json", "write the explanation as one JSON document", group=OUTPUT)
+    brief: bool = option("--brief", "print only the decision, or the nearest node", group=OUTPUT)
     instance: str | None = option(
-        "--instance", "print only the decision about this instance", str, "NAME"
+        "--instance", "print only the decision about this instance", str, "NAME", group=SELECTION
     )
-    node: str | None = option("--node", "print only the reasons for this node", str, "NAME")
+    node: str | None = option(
+        "--node", "print only the reasons for this node", str, "NAME", group=SELECTION
+    )
     graph: str | None = option(
         "--graph",
         "draw the steps of moves and their dependencies: FILE.svg as SVG, otherwise DOT",
         str,
         "FILE",
+        group=OUTPUT,
     )
     html: str | None = HTML
 
@@ -147,26 +195,34 @@ class Ask(Question, Explain):
 class Config(CommandSettings):
     """The options of ``iallocator config``."""
 
-    json: bool = option("--json", "write the settings as one JSON document")
+    json: bool = option("--json", "write the settings as one JSON document", group=OUTPUT)
 
 
 class Constraints(CommandSettings):
     """The options of ``iallocator constraints``."""
 
-    json: bool = option("--json", "write the constraints as one JSON document")
-    instance: str = option("--instance", "only the constraints of this instance", str, "NAME", "")
+    json: bool = option("--json", "write the constraints as one JSON document", group=OUTPUT)
+    instance: str = option(
+        "--instance", "only the constraints of this instance", str, "NAME", "", group=SELECTION
+    )
     strength: str = option(
         "--strength", "only hard (must) or soft (should) constraints",
         Choice(MUST, SHOULD), "must|should",
-        "",
+        "", group=SELECTION,
     )  # fmt: skip
     all: bool = option(
         "--all",
         "also the constraints of every instance: its size, different nodes for primary and "
         "secondary",
+        group=SELECTION,
     )
     kind: str = option(
-        "--kind", "only constraints of this kind", Choice(*KINDS), "|".join(KINDS), ""
+        "--kind",
+        "only constraints of this kind",
+        Choice(*KINDS),
+        "|".join(KINDS),
+        "",
+        group=SELECTION,
     )
 
 
@@ -175,23 +231,33 @@ class History(CommandSettings):
 
     usage = "[OPTIONS] FOLDER"
 
-    json: bool = option("--json", "write the calls as one JSON document")
+    json: bool = option("--json", "write the calls as one JSON document", group=OUTPUT)
     type: str = option(
         "--type",
         "only requests of this type",
         Choice(*(one.kind for one in Request.__args__)),
         "TYPE",
         "",
+        group=SELECTION,
     )
     outcome: str = option(
         "--outcome", "only calls with this outcome: " + ", ".join(OUTCOMES), Choice(*OUTCOMES),
-        "OUTCOME", "",
+        "OUTCOME", "", group=SELECTION,
     )  # fmt: skip
     text: str = option(
-        "--text", "only calls with this text in the request or the answer", str, "TEXT", ""
+        "--text",
+        "only calls with this text in the request or the answer",
+        str,
+        "TEXT",
+        "",
+        group=SELECTION,
     )
-    days: float | None = option("--days", "only calls that are at most this old", amount, "DAYS")
-    last: int | None = option("--last", "only the last N calls", whole_between(1), "N")
+    days: float | None = option(
+        "--days", "only calls that are at most this old", amount, "DAYS", group=SELECTION
+    )
+    last: int | None = option(
+        "--last", "only the last N calls", whole_between(1), "N", group=SELECTION
+    )
 
     def check(self, positional: Sequence[str]) -> None:
         """Reject anything but one folder."""
@@ -213,11 +279,12 @@ class Repair(RepairForms, Execution):
         "--allow",
         "allow repairs up to this type once, whatever the tags say: "
         "fix-storage, migrate, failover or reinstall", Choice(*REPAIR_TYPES), "TYPE", "",
+        group=LIMITS,
     )  # fmt: skip
     job_delay: float = option(
         "--job-delay", "delay each repair by this time, while its tag is written",
         amount, "SECONDS",
-        0.0,
+        0.0, group=EXECUTION, rare=True,
     )  # fmt: skip
 
     def check(self, positional: Sequence[str]) -> None:
@@ -246,12 +313,16 @@ class Replay(CommandSettings):
 
     usage = "[OPTIONS] PATH..."
 
-    update: bool = option("--update", "store the answers, and report the changes")
+    update: bool = option("--update", "store the answers, and report the changes", group=OUTPUT)
     keys: list[str] | None = option(
-        "--keys", "compare only these members of the responses", members, "KEY,..."
+        "--keys", "compare only these members of the responses", members, "KEY,...", group=SELECTION
     )
-    jobs: int = option("--jobs -j", "use N processes (default 1)", whole_between(1, 1024), "N", 1)
-    junit: str = option("--junit", "write the outcomes to FILE as JUnit XML", str, "FILE", "")
+    jobs: int = option(
+        "--jobs -j", "use N processes (default 1)", whole_between(1, 1024), "N", 1, group=EXECUTION
+    )
+    junit: str = option(
+        "--junit", "write the outcomes to FILE as JUnit XML", str, "FILE", "", group=OUTPUT
+    )
 
     def check(self, positional: Sequence[str]) -> None:
         """Reject no cases, and members of answers that are stored whole."""
@@ -265,14 +336,16 @@ class Replay(CommandSettings):
 class Report(CommandSettings):
     """The options of ``iallocator report``."""
 
-    html: str = option("--html", "write the page to this file (default: stdout)", str, "FILE", "-")
+    html: str = option(
+        "--html", "write the page to this file (default: stdout)", str, "FILE", "-", group=OUTPUT
+    )
     offline: Sequence[str] = OFFLINE
 
 
 class Show(CommandSettings):
     """The options of ``iallocator show``."""
 
-    json: bool = option("--json", "write everything as one JSON document")
+    json: bool = option("--json", "write everything as one JSON document", group=OUTPUT)
     offline: Sequence[str] = OFFLINE
 
 
@@ -285,22 +358,24 @@ class Snapshot(CommandSettings):
         "--rapi --master -m",
         "read the running cluster at HOST[:PORT], or stored answers: file://FOLDER; may repeat",
         file_name,
-        "ADDRESS", repeats=True,
+        "ADDRESS", repeats=True, group=CLUSTER,
     )  # fmt: skip
     output_dir: str = option(
         "--output-dir -d",
         "write NAME.data or NAME.json into this folder, and print a line about each cluster",
-        file_name, "FOLDER", "",
+        file_name, "FOLDER", "", group=OUTPUT,
     )  # fmt: skip
     form: str = option(
         "--form", "text: the format of htools (default); json: a captured document",
-        Choice("text", "json"), "FORM", "text",
+        Choice("text", "json"), "FORM", "text", group=OUTPUT,
     )  # fmt: skip
     request: str = option(
         "--request", "write a request with this question: 'allocate --memory 4G ...', as for ask",
-        str, "WORDS", "",
+        str, "WORDS", "", group=SELECTION,
     )  # fmt: skip
-    no_headers: bool = option("--no-headers", "print no titles above the lines about clusters")
+    no_headers: bool = option(
+        "--no-headers", "print no titles above the lines about clusters", group=OUTPUT, rare=True
+    )
 
     def check(self, positional: Sequence[str]) -> None:
         """Reject a request in a text file, and several clusters on standard output."""

@@ -18,7 +18,15 @@ from iallocator.commands.shared_options import (
 )
 from iallocator.errors import UsageError
 from iallocator.model.templates import TEMPLATES
-from iallocator.options.table import CommandSettings, option
+from iallocator.options.table import (
+    EXECUTION,
+    LIMITS,
+    OUTPUT,
+    SELECTION,
+    TUNING,
+    CommandSettings,
+    option,
+)  # fmt: skip
 from iallocator.options.values import Choice, amount, file_name, name_list, whole, whole_between
 from iallocator.tolerances import LEAST_GAIN, LEAST_GAIN_FROM, LEAST_SCORE
 
@@ -59,45 +67,73 @@ class Balancing(CommandSettings):
     group: str = ""
     all_groups: bool = False
 
-    evac_mode: bool = option("--evac-mode -E", "only move instances off offline and drained nodes")
-    restricted_migration: bool = option(
-        "--restricted-migration", "migrate only off drained nodes, never there and back"
+    evac_mode: bool = option(
+        "--evac-mode -E", "only move instances off offline and drained nodes", group=SELECTION
     )
-    no_disk_moves: bool = option("--no-disk-moves", "copy no disks: only migrate and fail over")
-    no_instance_moves: bool = option("--no-instance-moves", "only replace secondaries")
+    restricted_migration: bool = option(
+        "--restricted-migration",
+        "migrate only off drained nodes, never there and back",
+        group=LIMITS,
+        rare=True,
+    )
+    no_disk_moves: bool = option(
+        "--no-disk-moves", "copy no disks: only migrate and fail over", group=LIMITS
+    )
+    no_instance_moves: bool = option(
+        "--no-instance-moves", "only replace secondaries", group=LIMITS
+    )
     select_instances: list[str] | None = option(
-        "--select-instances", "move only these instances", name_list, "NAME,..."
+        "--select-instances", "move only these instances", name_list, "NAME,...", group=SELECTION
     )
     exclude_instances: Sequence[str] = option(
-        "--exclude-instances", "do not move these instances", name_list, "NAME,...", ()
+        "--exclude-instances",
+        "do not move these instances",
+        name_list,
+        "NAME,...",
+        (),
+        group=SELECTION,
     )
     dynu_file: str = DYNU
     max_cpu: float | None = MAX_CPU
     min_disk: float = MIN_DISK
     offline: Sequence[str] = OFFLINE
-    max_length: int | None = option("--max-length -l", "largest number of moves", whole, "N")
+    max_length: int | None = option(
+        "--max-length -l", "largest number of moves", whole, "N", group=LIMITS
+    )
     min_score: float = option(
         "--min-score -e", "stop at this distance above the lowest possible score", amount, "SCORE",
-        LEAST_SCORE,
+        LEAST_SCORE, group=LIMITS, rare=True,
     )  # fmt: skip
     min_gain: float = option(
-        "--min-gain -g", "smallest gain of a move (default 0.01)", amount, "GAIN", LEAST_GAIN
+        "--min-gain -g",
+        "smallest gain of a move (default 0.01)",
+        amount,
+        "GAIN",
+        LEAST_GAIN,
+        group=LIMITS,
+        rare=True,
     )
     min_gain_limit: float = option(
         "--min-gain-limit", "apply --min-gain only below this score (default 0.1)", amount, "SCORE",
-        LEAST_GAIN_FROM,
+        LEAST_GAIN_FROM, group=LIMITS, rare=True,
     )  # fmt: skip
-    lookahead: bool = option("--lookahead", "if no single move helps, try swaps and pairs of moves")
+    lookahead: bool = option(
+        "--lookahead", "if no single move helps, try swaps and pairs of moves", group=TUNING
+    )
     cost: float | None = option(
-        "--cost", "limit the data that is copied: disks and memory", amount, "GIB"
+        "--cost", "limit the data that is copied: disks and memory", amount, "GIB", group=LIMITS
     )
 
 
 class Balance(Planning, Balancing):
     """The options of ``iallocator balance``."""
 
-    group: str = option("--group -G", "balance this group (name or uuid)", str, "GROUP", "")
-    all_groups: bool = option("--all-groups", "balance every group, not only the worst")
+    group: str = option(
+        "--group -G", "balance this group (name or uuid)", str, "GROUP", "", group=SELECTION
+    )
+    all_groups: bool = option(
+        "--all-groups", "balance every group, not only the worst", group=SELECTION
+    )
 
     def check(self, positional: Sequence[str]) -> None:
         """Reject one group and all groups."""
@@ -116,11 +152,21 @@ class BalanceGroups(BetweenGroups):
     """The options of ``iallocator balance-groups``."""
 
     dynu_file: str = DYNU
-    max_length: int | None = option("--max-length -l", "largest number of moves", whole, "N")
-    min_gain: float = option(
-        "--min-gain -g", "smallest gain of a move (default: any)", amount, "GAIN", 0.0
+    max_length: int | None = option(
+        "--max-length -l", "largest number of moves", whole, "N", group=LIMITS
     )
-    cost: float | None = option("--cost", "limit the memory that is copied", amount, "GIB")
+    min_gain: float = option(
+        "--min-gain -g",
+        "smallest gain of a move (default: any)",
+        amount,
+        "GAIN",
+        0.0,
+        group=LIMITS,
+        rare=True,
+    )
+    cost: float | None = option(
+        "--cost", "limit the memory that is copied", amount, "GIB", group=LIMITS
+    )
 
 
 class Compress(BetweenGroups):
@@ -134,22 +180,29 @@ class Redistribute(BetweenGroups):
 class CheckForms(CommandSettings):
     """The options of a check without those of the balancing that it tries."""
 
-    json: bool = option("--json", "write the findings as one JSON document")
+    json: bool = option("--json", "write the findings as one JSON document", group=OUTPUT)
     html: str | None = HTML
     machine_readable: bool = option(
         "--machine-readable", "print hcheck's keys and values, computed as hcheck does", yes_or_no,
-        "[=yes|no]", False, bare="yes",
+        "[=yes|no]", False, bare="yes", group=OUTPUT, rare=True,
     )  # fmt: skip
-    no_simulation: bool = option("--no-simulation", "do not check whether balancing would help")
+    no_simulation: bool = option(
+        "--no-simulation", "do not check whether balancing would help", group=TUNING, rare=True
+    )
     simulation: bool = option(
-        "--simulation", "check whether balancing would help even if nothing is wrong"
+        "--simulation",
+        "check whether balancing would help even if nothing is wrong",
+        group=TUNING,
+        rare=True,
     )
     failures: int = option(
         "--failures",
         "report the failures of single nodes (1) or pairs of nodes (2) that are not tolerated",
-        whole_between(1, 2), "N", 0,
+        whole_between(1, 2), "N", 0, group=SELECTION,
     )  # fmt: skip
-    racks: bool = option("--racks", "report the failures of whole failure domains (location tags)")
+    racks: bool = option(
+        "--racks", "report the failures of whole failure domains (location tags)", group=SELECTION
+    )
 
 
 OF_CLUSTERS = ("dynu_file", "max_cpu", "min_disk", "offline")
@@ -181,52 +234,65 @@ class Check(CheckForms, Balancing):
             raise UsageError(f"--no-simulation tries no balancing, and so no {idle[0]}")
         if self.machine_readable:  # as hcheck does
             self.compat = "hail"
-            if not self.says("n1", "n1_off"):
+            if not self.says("n1", "no_capacity_checks"):
                 self.n1 = "strict"
 
 
 class Capacity(CommandSettings):
     """The options of ``iallocator capacity``."""
 
-    json: bool = option("--json", "write the answer as one JSON document")
+    json: bool = option("--json", "write the answer as one JSON document", group=OUTPUT)
     html: str | None = HTML
     machine_readable: str = option(
         "--machine-readable", "write hspace's HTS_ keys: yes or no", Choice("yes", "no"),
-        "[=ANSWER]", "no", bare="yes",
+        "[=ANSWER]", "no", bare="yes", group=OUTPUT, rare=True,
     )  # fmt: skip
     standard_alloc: tuple[int, ...] | None = option(
         "--standard-alloc",
         "size of standard instances: disk,memory,cpus[,spindles] (default: that of the policy)",
-        instance_size, "SIZE",
+        instance_size, "SIZE", group=SELECTION,
     )  # fmt: skip
     tiered_alloc: tuple[int, ...] | None = option(
         "--tiered-alloc",
         "first size in tiers (default: the largest of each interval of the policy)",
-        instance_size, "SIZE",
+        instance_size, "SIZE", group=SELECTION,
     )  # fmt: skip
     disk_template: str = option(
         "--disk-template",
         "disk template of the instances (default: the first of the policy; drbd or plain if "
         "that is diskless)",
-        Choice(*TEMPLATES), "TEMPLATE", "",
+        Choice(*TEMPLATES), "TEMPLATE", "", group=SELECTION,
     )  # fmt: skip
     spindle_use: int | None = option(
-        "--spindle-use", "number of spindles that an instance uses", whole, "N"
+        "--spindle-use",
+        "number of spindles that an instance uses",
+        whole,
+        "N",
+        group=SELECTION,
+        rare=True,
     )
     independent_groups: bool = option(
-        "--independent-groups", "leave out groups that are not N+1 compliant"
+        "--independent-groups",
+        "leave out groups that are not N+1 compliant",
+        group=LIMITS,
+        rare=True,
     )
     accept_existing_errors: bool = option(
-        "--accept-existing-errors", "also fill a cluster that is not N+1 compliant"
+        "--accept-existing-errors",
+        "also fill a cluster that is not N+1 compliant",
+        group=LIMITS,
+        rare=True,
     )
     offline: Sequence[str] = OFFLINE
     max_cpu: float | None = MAX_CPU
     min_disk: float = MIN_DISK
-    max_length: int | None = option("--max-length -l", "largest number of instances", whole, "N")
+    max_length: int | None = option(
+        "--max-length -l", "largest number of instances", whole, "N", group=LIMITS
+    )
     replay: str = option(
         "--replay",
         "forecast: repeat the requests in this folder until the first rejection",
-        file_name, "FOLDER", "",
+        file_name, "FOLDER", "", group=SELECTION,
     )  # fmt: skip
 
     def check(self, positional: Sequence[str]) -> None:
@@ -243,7 +309,7 @@ class RequestInWords(CommandSettings):
     request: str = option(
         "--request",
         "use this request instead of that in FILE: 'allocate --memory 4G ...', as for ask",
-        str, "WORDS", "",
+        str, "WORDS", "", group=SELECTION,
     )  # fmt: skip
 
 
@@ -271,30 +337,52 @@ class Reboot(Planning):
     boot_timeout: float = BOOT
     offline: Sequence[str] = OFFLINE
     offline_maintenance: bool = option(
-        "--offline-maintenance", "all instances are shut down before the reboots, so none is moved"
+        "--offline-maintenance",
+        "all instances are shut down before the reboots, so none is moved",
+        group=LIMITS,
     )
-    full_evacuation: bool = option("--full-evacuation", "also move secondaries off the nodes")
+    full_evacuation: bool = option(
+        "--full-evacuation", "also move secondaries off the nodes", group=LIMITS, rare=True
+    )
     skip_non_redundant: bool = option(
-        "--skip-non-redundant", "only nodes on which every instance has a secondary"
+        "--skip-non-redundant",
+        "only nodes on which every instance has a secondary",
+        group=SELECTION,
     )
     ignore_non_redundant: bool = option(
-        "--ignore-non-redundant", "shut down instances without a secondary with their node"
+        "--ignore-non-redundant",
+        "shut down instances without a secondary with their node",
+        group=SELECTION,
     )
     node_tags: Sequence[str] = option(
-        "--node-tags", "only nodes with one of these tags", name_list, "TAG,...", ()
+        "--node-tags",
+        "only nodes with one of these tags",
+        name_list,
+        "TAG,...",
+        (),
+        group=SELECTION,
     )
     done: Sequence[str] = option(
         "--done", "leave out these nodes, which are rebooted already", name_list, "NODE,...",
-        (),
+        (), group=SELECTION, rare=True,
     )  # fmt: skip
     group: str = GROUP
-    master: str = option("--master", "the master node, which is rebooted last", str, "NODE", "")
-    force: bool = option("--force -f", "continue if the master node is unknown")
-    one_step_only: bool = option("--one-step-only", "only the first group, one node on each line")
-    print_moves: bool = option(
-        "--print-moves", "print the nodes of moved instances after each group"
+    master: str = option(
+        "--master", "the master node, which is rebooted last", str, "NODE", "", group=SELECTION
     )
-    no_headers: bool = option("--no-headers", "print no titles")
+    force: bool = option(
+        "--force -f", "continue if the master node is unknown", group=SELECTION, rare=True
+    )
+    one_step_only: bool = option(
+        "--one-step-only", "only the first group, one node on each line", group=OUTPUT, rare=True
+    )
+    print_moves: bool = option(
+        "--print-moves",
+        "print the nodes of moved instances after each group",
+        group=OUTPUT,
+        rare=True,
+    )
+    no_headers: bool = option("--no-headers", "print no titles", group=OUTPUT, rare=True)
 
     def check(self, positional: Sequence[str]) -> None:
         """Reject two ways to treat instances without a secondary."""
@@ -314,25 +402,41 @@ class Squeeze(Planning):
         "--target-resources",
         "free capacity of every online node after powering down, in standard instances "
         "(default 2)", amount, "X",
-        2.0,
+        2.0, group=LIMITS,
     )  # fmt: skip
     minimal_resources: float = option(
         "--minimal-resources",
         "power on standby nodes if a node has less free capacity, in standard instances "
-        "(default 2)", amount, "X", 2.0,
+        "(default 2)", amount, "X", 2.0, group=LIMITS,
     )  # fmt: skip
-    master: str = option("--master", "the master node, which stays online", str, "NODE", "")
+    master: str = option(
+        "--master", "the master node, which stays online", str, "NODE", "", group=SELECTION
+    )
     prefer: Sequence[str] = option(
-        "--prefer", "power these nodes down, or on, before others", name_list, "NODE,...", ()
+        "--prefer",
+        "power these nodes down, or on, before others",
+        name_list,
+        "NODE,...",
+        (),
+        group=SELECTION,
     )
     avoid: Sequence[str] = option(
-        "--avoid", "power these nodes down, or on, only after others", name_list, "NODE,...", ()
+        "--avoid",
+        "power these nodes down, or on, only after others",
+        name_list,
+        "NODE,...",
+        (),
+        group=SELECTION,
     )
-    drbd: bool = option("--drbd", "also move drbd instances")
-    all_instances: bool = option("--all", "also move instances that are not auto-balanced")
+    drbd: bool = option("--drbd", "also move drbd instances", group=SELECTION)
+    all_instances: bool = option(
+        "--all", "also move instances that are not auto-balanced", group=SELECTION
+    )
     even_if_short: bool = option(
         "--even-if-short",
         "with -X: power nodes on even if that does not reach the minimal resources",
+        group=EXECUTION,
+        rare=True,
     )
     group: str = GROUP
 

@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from iallocator.errors import UsageError
-from iallocator.options.table import COMMON, CommandSettings, option
+from iallocator.options.table import (
+    CLUSTER,
+    COMMON,
+    EXECUTION,
+    LIMITS,
+    OUTPUT,
+    SELECTION,
+    CommandSettings,
+    option,
+)  # fmt: skip
 from iallocator.options.values import amount, file_name, number_between, share, whole_between
 
 TYPE_CHECKING = False
@@ -16,25 +25,40 @@ __all__ = [
     "Planning",
 ]  # fmt: skip
 
-JSON: Any = option("--json", "write the plan as one JSON document")
-HTML: Any = option("--html", "write a page for a browser", str, "FILE")
+JSON: Any = option("--json", "write the plan as one JSON document", group=OUTPUT)
+HTML: Any = option("--html", "write a page for a browser", str, "FILE", group=OUTPUT)
 OFFLINE: Any = option(
-    "--offline -O", "treat this node as offline; may repeat", str, "NODE", repeats=True
+    "--offline -O",
+    "treat this node as offline; may repeat",
+    str,
+    "NODE",
+    repeats=True,
+    group=CLUSTER,
 )
-GROUP: Any = option("--group -G", "use only this group (name or uuid)", str, "GROUP", "")
-MAX_CPU: Any = option("--max-cpu", "largest number of virtual cpus per cpu", amount, "RATIO")
+GROUP: Any = option(
+    "--group -G", "use only this group (name or uuid)", str, "GROUP", "", group=SELECTION
+)
+MAX_CPU: Any = option(
+    "--max-cpu", "largest number of virtual cpus per cpu", amount, "RATIO", group=LIMITS, rare=True
+)
 MIN_DISK: Any = option(
-    "--min-disk", "share of disk space that must stay free, 0 to 1", share, "RATIO", 0.0
+    "--min-disk",
+    "share of disk space that must stay free, 0 to 1",
+    share,
+    "RATIO",
+    0.0,
+    group=LIMITS,
+    rare=True,
 )
 DYNU: Any = option(
     "--dynu-file -U", "file with dynamic utilisation: lines of instance, cpu, memory, disk, net",
     file_name,
-    "FILE", "",
+    "FILE", "", group=CLUSTER,
 )  # fmt: skip
 BOOT: Any = option(
     "--boot-timeout",
     "with -X: time in which a node must answer after power-on or a reboot (default 600)",
-    number_between(1, 86400), "SECONDS", 600.0,
+    number_between(1, 86400), "SECONDS", 600.0, group=EXECUTION, rare=True,
 )  # fmt: skip
 """The option of commands with plans that power nodes on, or wait for reboots."""
 
@@ -92,39 +116,54 @@ class Execution(CommandSettings):
     json: bool = False
     boot_timeout: float = 600.0
 
-    execute: bool = option("--exec -X", "execute the plan on the running cluster (-L or -m)")
-    dry_run: bool = option("--dry-run", "with -X: print the jobs, submit none")
+    execute: bool = option(
+        "--exec -X", "execute the plan on the running cluster (-L or -m)", group=EXECUTION
+    )
+    dry_run: bool = option("--dry-run", "with -X: print the jobs, submit none", group=EXECUTION)
     journal: str = option(
         "--journal",
         "with -X: the journal (default: a new file in the folder of journals)",
-        file_name, "FILE", "",
+        file_name, "FILE", "", group=EXECUTION, rare=True,
     )  # fmt: skip
     resume: str = option(
         "--resume",
         "with -X: continue the execution of this journal, and retry failed jobs; "
         "without -X: report its progress",
-        file_name, "JOURNAL", "",
+        file_name, "JOURNAL", "", group=EXECUTION,
     )  # fmt: skip
-    done_by_hand: bool = option("--done-by-hand", "with --resume: the manual steps are done")
+    done_by_hand: bool = option(
+        "--done-by-hand", "with --resume: the manual steps are done", group=EXECUTION, rare=True
+    )
     first_job_group: bool = option(
-        "--first-job-group", "with -X: submit only the jobs without dependencies"
+        "--first-job-group",
+        "with -X: submit only the jobs without dependencies",
+        group=EXECUTION,
+        rare=True,
     )
     ahead: int = option(
         "--ahead",
         "with -X: number of jobs that may wait in the queue beyond the running ones (default 2)",
-        whole_between(1, 1000), "JOBS", 2,
+        whole_between(1, 1000), "JOBS", 2, group=EXECUTION, rare=True,
     )  # fmt: skip
     assume_offline: bool = option(
         "--assume-offline",
         "with -X: continue although nodes do not answer that are not marked offline",
+        group=EXECUTION,
+        rare=True,
     )
     reason: str = option(
-        "--reason", "with -X: text for the reason trail of every job", str, "TEXT", ""
+        "--reason",
+        "with -X: text for the reason trail of every job",
+        str,
+        "TEXT",
+        "",
+        group=EXECUTION,
+        rare=True,
     )
     priority: int | None = option(
         "--priority",
         "with -X: priority of every job: low, normal, high, or a number from -20 (first) to 19",
-        job_priority, "PRIORITY",
+        job_priority, "PRIORITY", group=EXECUTION, rare=True,
     )  # fmt: skip
 
     def check(self, positional: Sequence[str]) -> None:
@@ -162,17 +201,20 @@ class PlanForms(CommandSettings):
         "--print-commands -C",
         "print the commands that execute the plan, in job sets, or write them to FILE",
         str, "[=FILE]",
-        bare="-",
+        bare="-", group=OUTPUT,
     )  # fmt: skip
     graph: str | None = option(
         "--graph",
         "draw the steps and their dependencies: an SVG file, otherwise DOT (- or none: stdout)",
         str,
-        "[=FILE]", bare="-",
+        "[=FILE]", bare="-", group=OUTPUT,
     )  # fmt: skip
     html: str | None = HTML
     verify_plan: bool = option(
-        "--verify-plan", "also check other orders of the steps on the model, and report the result"
+        "--verify-plan",
+        "also check other orders of the steps on the model, and report the result",
+        group=OUTPUT,
+        rare=True,
     )
 
 
@@ -182,7 +224,7 @@ class Planning(PlanForms, Execution):
     undo: str = option(
         "--undo",
         "plan to move back exactly the instances that this journal has moved",
-        file_name, "JOURNAL", "",
+        file_name, "JOURNAL", "", group=EXECUTION,
     )  # fmt: skip
 
     def check(self, positional: Sequence[str]) -> None:

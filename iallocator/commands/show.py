@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["config", "constraints", "history", "report", "show"]
 
-NO_SETTINGS = {"help", "version", "validate", "n1_off", "config", "no_config"}
+NO_SETTINGS = {"help", "version", "validate", "no_capacity_checks", "config", "no_config"}
 """Options that ask for something else, or are another name."""
 
 DAY = 86400

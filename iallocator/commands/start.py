@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from iallocator import __version__
-from iallocator.commands import COMMANDS, PLANNERS, Row, options_of, settings_of
+from iallocator.commands import COMMANDS, PLAN, PLANNERS, Row, options_of, settings_of
 from iallocator.commands.common_options import rejection_of
 from iallocator.errors import Voice
 from iallocator.options.parser import parse
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["run_command"]
 
-UNDO = Row("", PLANNERS, "plans", "plan", states=("original", "undone"))
+UNDO = Row(PLAN, "", PLANNERS, "plans", "plan", states=("original", "undone"))
 """The row for ``--undo`` of any command that plans moves: another plan, with the same options."""
 
 
@@ -36,10 +36,9 @@ def run_command(name: str, arguments: Sequence[str]) -> int:
         print(f"iallocator {__version__}")
         return 0
     if settings.help:
-        from iallocator.options.table import help_lines
+        from iallocator.commands.help import help_of
 
-        lines = [f"usage: iallocator {name} {settings.usage}", "", row.summary, ""]
-        print("\n".join([*lines, *help_lines(table), ""]), end="")
+        print("\n".join(help_of(name)))
         return 0
     if path := configuration_path(settings):
         from iallocator.configuration import configure

@@ -6,8 +6,6 @@ the examples are those of ``docs/examples``. The manual runs the examples.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from iallocator.commands import COMMANDS, UNMEASURED, options_of
 from iallocator.options.table import COMMON, Option
 
@@ -18,14 +16,17 @@ if TYPE_CHECKING:
 __all__ = ["USAGE", "Example", "Usage", "description", "exit_statuses"]
 
 
-class Example(NamedTuple):
+class Example:
     """A command line without the name of the program, and its purpose."""
 
-    words: str
-    purpose: str
+    __slots__ = ("purpose", "words")
+
+    def __init__(self, words: str, purpose: str) -> None:
+        self.words = words
+        self.purpose = purpose
 
 
-class Usage(NamedTuple):
+class Usage:
     """What a person has to know about a command besides its summary and its options.
 
     Attributes
@@ -40,10 +41,15 @@ class Usage(NamedTuple):
         The meaning of exit status 3; "" if the command never exits with it.
     """
 
-    details: str
-    wrong: str
-    examples: tuple[Example, Example]
-    unfinished: str = ""
+    __slots__ = ("details", "examples", "unfinished", "wrong")
+
+    def __init__(
+        self, details: str, wrong: str, examples: tuple[Example, Example], unfinished: str = ""
+    ) -> None:
+        self.details = details
+        self.wrong = wrong
+        self.examples = examples
+        self.unfinished = unfinished
 
 
 PLAN_FAILED = "The plan, or a part of it, failed its check and was left out."
@@ -312,7 +318,7 @@ def exit_statuses(command: str) -> dict[str, str]:
     wrong, unfinished, measured = "", "", True
     table: Sequence[Option] = COMMON
     if command:
-        _, wrong, _, unfinished = USAGE[command]
+        wrong, unfinished = USAGE[command].wrong, USAGE[command].unfinished
         table = options_of(command)
         measured = UNMEASURED not in COMMANDS[command].traits
     targets = {option.target for option in table}

@@ -67,11 +67,11 @@ def parse(
             _set_value(settings, option, _read(option, name, value or option.bare or ""))
         if option is not None:
             chosen.add(option.target)
-    if getattr(settings, "n1_off", False):
+    if getattr(settings, "no_capacity_checks", False):
         settings.n1 = "off"
         chosen.add("n1")
     settings.chosen = frozenset(chosen)
-    if not settings.chosen & {"n1", "n1_off"}:
+    if not settings.chosen & {"n1", "no_capacity_checks"}:
         settings.n1 = settings.behaviour.n1_mode
     return positional
 

@@ -29,7 +29,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-__all__ = ["COMMON", "CommandSettings", "Option", "help_lines", "option", "request_options"]
+__all__ = [
+    "CLUSTER", "COMMON", "EXECUTION", "GROUPS", "LIMITS", "OUTPUT", "SELECTION", "TUNING",
+    "CommandSettings", "Option", "option", "request_options",
+]  # fmt: skip
+
+GROUPS = CLUSTER, SELECTION, LIMITS, OUTPUT, EXECUTION, TUNING = (
+    "cluster", "selection", "limits", "output", "execution", "tuning",
+)  # fmt: skip
+"""The groups of options in a help: the source of the cluster and its condition; what is considered
+of it; what a result may do; how it is shown; how a plan is executed; how the search works."""
 
 MOST_STEPS = 10_000
 """System rounds of the placement keys; with more, rounds are less than 0.01 points apart."""
@@ -46,7 +55,7 @@ class Option:
     names:
         As written, long form first: ``("--top",)``.
     target:
-        The attribute of the settings that it sets.
+        The attribute of the settings that it sets: by default, the first name.
     read:
         Text to value; None for a flag, which takes none.
     metavar, help:
@@ -58,29 +67,39 @@ class Option:
         Whether the values of every use are collected.
     default:
         The value of the attribute without the option, if a class of settings declares the option.
+        `option` sets it.
+    group:
+        One of `GROUPS`.
+    rare:
+        Whether a help shows the option only with ``--all``.
     """
 
-    __slots__ = ("bare", "default", "help", "metavar", "names", "read", "repeats", "target")
+    __slots__ = (
+        "bare", "default", "group", "help", "metavar", "names", "rare", "read", "repeats", "target",
+    )  # fmt: skip
 
     def __init__(
         self,
         names: str,
-        target: str,
         help: str,
         read: Callable[[str], Any] | None = None,
         metavar: str = "",
         bare: str | None = None,
         repeats: bool = False,
-        default: Any = None,
+        *,
+        group: str,
+        rare: bool = False,
     ) -> None:
         self.names = tuple(names.split())
-        self.target = target
+        self.target = self.names[0].removeprefix("--").replace("-", "_")
         self.help = help
         self.read = read
         self.metavar = metavar
         self.bare = bare
         self.repeats = repeats
-        self.default = default
+        self.default: Any = None
+        self.group = group
+        self.rare = rare
 
     def __set_name__(self, owner: type, name: str) -> None:
         """Set the attribute of the class of settings that declares the option."""
@@ -99,6 +118,8 @@ def option(
     metavar: str = "",
     default: Any = None,
     *,
+    group: str,
+    rare: bool = False,
     bare: str | None = None,
     repeats: bool = False,
 ) -> Any:
@@ -107,8 +128,9 @@ def option(
     The parameters are those of `Option`, and the default of the attribute. Without `read`, the
     default is False; with `repeats`, it is the empty sequence.
     """
-    default = False if read is None else () if repeats else default
-    return Option(names, "", help, read, metavar, bare, repeats, default)
+    one = Option(names, help, read, metavar, bare, repeats, group=group, rare=rare)
+    one.default = False if read is None else () if repeats else default
+    return one
 
 
 class CommandSettings(Settings):
@@ -152,125 +174,133 @@ class CommandSettings(Settings):
 
 
 COMMON = (
-    Option("--n1", "n1", "global N+1: strict, no-worse (default), no-new or off",
-           Choice("strict", "no-worse", "no-new", "off"), "MODE"),
-    Option("--no-capacity-checks", "n1_off", "disable global N+1; short for --n1 off"),
-    Option("--ignore-soft-errors", "ignore_soft_errors",
+    Option("--n1", "global N+1: strict, no-worse (default), no-new or off",
+           Choice("strict", "no-worse", "no-new", "off"), "MODE", group=LIMITS),
+    Option("--no-capacity-checks", "disable global N+1; short for --n1 off",
+           group=LIMITS, rare=True),
+    Option("--ignore-soft-errors",
            "do not enforce soft limits: cpu and spindle ratios, exclusion tags, the reserve of a "
-           "node"),
-    Option("--ignore-dynu", "ignore_dynu", "ignore dynamic utilisation"),
-    Option("--restrict-allocation-to", "restrict_allocation_to",
-           "place new instances on these nodes only", name_list, "NODE,..."),
-    Option("--static-kvm-node-memory", "static_kvm_node_memory",
+           "node", group=LIMITS),
+    Option("--ignore-dynu", "ignore dynamic utilisation", group=CLUSTER, rare=True),
+    Option("--restrict-allocation-to",
+           "place new instances on these nodes only", name_list, "NODE,...", group=SELECTION),
+    Option("--static-kvm-node-memory",
            "memory that a kvm node itself needs, in MiB (default 4096; 0: as reported)",
-           whole, "MIB"),
-    Option("--compat", "compat", "answer exactly as hail, or plan exactly as the program of htools",
-           Choice("hail"), "hail"),
-    Option("--inter-group", "inter_group",
+           whole, "MIB", group=CLUSTER, rare=True),
+    Option("--compat", "answer exactly as hail, or plan exactly as the program of htools",
+           Choice("hail"), "hail", group=TUNING, rare=True),
+    Option("--inter-group",
            "evacuate instances to other groups if their group rejects them: yes or no (default)",
-           Choice("yes", "no"), "ANSWER"),
-    Option("--exact-search", "exact_search",
+           Choice("yes", "no"), "ANSWER", group=LIMITS),
+    Option("--exact-search",
            "if greedy placement fails, place all instances at once: yes (default) or no",
-           Choice("yes", "no"), "ANSWER"),
-    Option("--optimal", "optimal",
-           "place all instances of the request with the lowest possible score"),
-    Option("--time-limit", "time_limit",
+           Choice("yes", "no"), "ANSWER", group=TUNING, rare=True),
+    Option("--optimal",
+           "place all instances of the request with the lowest possible score", group=TUNING),
+    Option("--time-limit",
            f"stop after this time with the best result found (default {PLANNING_SECONDS:g}; "
            f"exact searches of requests {SEARCH_SECONDS:g})",
-           amount, "SECONDS"),
-    Option("--tag-prefix", "tag_prefix",
-           "prefix of the tags of iallocator (default iallocator:)", str, "PREFIX"),
-    Option("--strategy", "strategy",
+           amount, "SECONDS", group=LIMITS),
+    Option("--tag-prefix",
+           "prefix of the tags of iallocator (default iallocator:)", str, "PREFIX",
+           group=CLUSTER, rare=True),
+    Option("--strategy",
            "how acceptable placements are ordered: score (default), lost-allocations, affinity, "
-           "pacemaker-default, -utilization, -balanced or -minimal", strategy, "NAME"),
-    Option("--stickiness", "stickiness",
+           "pacemaker-default, -utilization, -balanced or -minimal", strategy, "NAME",
+           group=TUNING),
+    Option("--stickiness",
            "Pacemaker's strategies: score of the present node, if tags do not set it (default 0)",
-           score, "SCORE"),
-    Option("--make-room", "make_room",
+           score, "SCORE", group=TUNING, rare=True),
+    Option("--make-room",
            "if the request does not fit, report up to N moves after which it fits (default 0: off; "
            "make-room: 3)",
-           whole_between(0, MOST_ROOM), "N"),
-    Option("--cost", "cost", "limit the data that these moves copy: disks and memory",
-    amount, "GIB"),
-    Option("--top", "top", "list the N best placements of each group (default 1)",
-           whole_between(1), "N"),
-    Option("--affinity-overhead", "affinity_overhead",
+           whole_between(0, MOST_ROOM), "N", group=LIMITS),
+    Option("--cost", "limit the data that these moves copy: disks and memory",
+    amount, "GIB", group=LIMITS),
+    Option("--top", "list the N best placements of each group (default 1)",
+           whole_between(1), "N", group=OUTPUT),
+    Option("--affinity-overhead",
            "affinity: MiB that a node keeps free beside a new instance (default 1024)",
-           whole, "MIB"),
-    Option("--initial-msav", "initial_msav",
-           "affinity: threshold of the first system round (default 80)", signed, "NUMBER"),
-    Option("--final-msav", "final_msav",
+           whole, "MIB", group=TUNING, rare=True),
+    Option("--initial-msav",
+           "affinity: threshold of the first system round (default 80)", signed, "NUMBER",
+           group=TUNING, rare=True),
+    Option("--final-msav",
            "affinity: threshold of the last round; nodes below it are rejected (default -10)",
-           signed, "NUMBER"),
-    Option("--msav-steps", "msav_steps",
+           signed, "NUMBER", group=TUNING, rare=True),
+    Option("--msav-steps",
            "affinity: number of system rounds (default 10; 1: only the last)",
-           whole_between(1, MOST_STEPS), "N"),
-    Option("--seed", "seed",
+           whole_between(1, MOST_STEPS), "N", group=TUNING, rare=True),
+    Option("--seed",
            "affinity: choose randomly among equal nodes, with this seed, instead of by name",
-           whole, "N"),
-    Option("--text-data -t", "text_data",
-           "read the cluster from this file in the text format of htools", file_name, "FILE"),
-    Option("--ialloc-src -I", "ialloc_src", "read the request from this file, like FILE",
-    file_name, "FILE"),
-    Option("--luxi -L", "luxi",
-           "read the running cluster at this LUXI socket (default: the master's, on this machine)",
-           str, "[=SOCKET]", bare=""),
-    Option("--rapi --master -m", "rapi",
+           whole, "N", group=TUNING, rare=True),
+    Option("--text-data -t",
+           "read the cluster from this text file of htools", file_name, "FILE",
+           group=CLUSTER),
+    Option("--ialloc-src -I", "read the request from this file, like FILE",
+    file_name, "FILE", group=CLUSTER, rare=True),
+    Option("--luxi -L",
+           "read the running cluster at this LUXI socket (default: the master's)",
+           str, "[=SOCKET]", bare="", group=CLUSTER),
+    Option("--rapi --master -m",
            "read the running cluster at HOST[:PORT], or stored answers: file://FOLDER",
-           file_name, "ADDRESS"),
-    Option("--cacert", "cacert", "trust the certificates in this file instead of the system's",
-           file_name, "FILE"),
-    Option("--insecure", "insecure", "trust every certificate"),
-    Option("--credentials", "credentials",
+           file_name, "ADDRESS", group=CLUSTER),
+    Option("--cacert", "trust the certificates in this file instead of the system's",
+           file_name, "FILE", group=CLUSTER, rare=True),
+    Option("--insecure", "trust every certificate", group=CLUSTER, rare=True),
+    Option("--credentials",
            "file with user and password for RAPI (or use the environment, or a netrc file)",
-           file_name, "FILE"),
-    Option("--read-timeout", "read_timeout",
+           file_name, "FILE", group=CLUSTER, rare=True),
+    Option("--read-timeout",
            "time limit for reading a running cluster, or its monitoring daemons (default 60)",
-           positive, "SECONDS"),
-    Option("--simulate", "simulate",
+           positive, "SECONDS", group=CLUSTER, rare=True),
+    Option("--simulate",
            "use an empty cluster; a group is policy,nodes,disk,memory,cpus[,spindles]; may repeat",
-           str, "SPEC", repeats=True),
-    Option("--mond", "mond", "query the monitoring daemon of each node for its load: yes or no",
-           Choice("yes", "no"), "[=ANSWER]", bare="yes"),
-    Option("--mond-data", "mond_data", "read the reports of the monitoring daemons from this file",
-           file_name, "FILE"),
-    Option("--mond-xen", "mond_xen",
-    "use the load of each instance that monitoring daemons on Xen report"),
-    Option("--exit-on-missing-mond-data", "exit_on_missing_mond_data",
-           "stop with exit status 1 if the report of a daemon is missing"),
-    Option("--exclusion-tags", "exclusion_tags",
+           str, "SPEC", repeats=True, group=CLUSTER),
+    Option("--mond", "query the monitoring daemon of each node for its load: yes or no",
+           Choice("yes", "no"), "[=ANSWER]", bare="yes", group=CLUSTER, rare=True),
+    Option("--mond-data", "read the reports of the monitoring daemons from this file",
+           file_name, "FILE", group=CLUSTER, rare=True),
+    Option("--mond-xen",
+    "use the load of each instance that monitoring daemons on Xen report",
+    group=CLUSTER, rare=True),
+    Option("--exit-on-missing-mond-data",
+           "stop with exit status 1 if the report of a daemon is missing",
+           group=CLUSTER, rare=True),
+    Option("--exclusion-tags",
            "instances with the same tag of these prefixes exclude each other", name_list,
-           "PREFIX,..."),
-    Option("--max-input", "max_input",
-           "limit the uncompressed size of each input file (default 1g)", byte_size, "SIZE"),
-    Option("--save-cluster --save -S", "save_cluster",
-           "write the states before and after in the text format of htools, to FILE.SUFFIX",
-           file_name, "FILE"),
-    Option("--print-nodes -p", "print_nodes",
+           "PREFIX,...", group=LIMITS, rare=True),
+    Option("--max-input",
+           "limit the uncompressed size of each input file (default 1g)", byte_size, "SIZE",
+           group=CLUSTER, rare=True),
+    Option("--save-cluster --save -S",
+           "write the states before and after as text files of htools: FILE.SUFFIX",
+           file_name, "FILE", group=OUTPUT, rare=True),
+    Option("--print-nodes -p",
            "print the nodes before and after to stderr; +FIELDS adds fields to the default ones",
-           str, "[=FIELDS]", bare=""),
-    Option("--print-instances", "print_instances",
-           "print the instances before and after to stderr"),
-    Option("--log", "log", "write one line about each call to this file, or to the system log",
-           file_name, "FILE|syslog"),
-    Option("--capture", "capture",
+           str, "[=FIELDS]", bare="", group=OUTPUT),
+    Option("--print-instances",
+           "print the instances before and after to stderr", group=OUTPUT, rare=True),
+    Option("--log", "write one line about each call to this file, or to the system log",
+           file_name, "FILE|syslog", group=OUTPUT, rare=True),
+    Option("--capture",
            "store request and answer in this folder, which must exist; see history", file_name,
-           "FOLDER"),
-    Option("--capture-keep", "capture_keep", "number of calls that are kept (default 500)",
-           whole_between(1), "N"),
-    Option("--capture-days", "capture_days", "age in days at which a call is deleted (default 30)",
-           amount, "DAYS"),
-    Option("--config", "config",
+           "FOLDER", group=OUTPUT, rare=True),
+    Option("--capture-keep", "number of calls that are kept (default 500)",
+           whole_between(1), "N", group=OUTPUT, rare=True),
+    Option("--capture-days", "age in days at which a call is deleted (default 30)",
+           amount, "DAYS", group=OUTPUT, rare=True),
+    Option("--config",
            f"read settings from this file instead of {CONFIGURATION} (or ${NAMED_BY})",
-           file_name, "FILE"),
-    Option("--no-config", "no_config", "read no settings from a file"),
-    Option("--validate", "validate",
+           file_name, "FILE", group=TUNING, rare=True),
+    Option("--no-config", "read no settings from a file", group=TUNING, rare=True),
+    Option("--validate",
            "check the input and stop: 'FILE: valid', or all problems on stderr and exit status 2; "
-           "with a command and --json, one document with both"),
-    Option("--verbose -v", "verbose", "report on stderr what was read"),
-    Option("--quiet -q", "quiet", "report only errors on stderr"),
-    Option("--version -V", "version", "print the version and exit"),
-    Option("--help -h", "help", "print this help and exit"),
+           "with a command and --json, one document with both", group=OUTPUT, rare=True),
+    Option("--verbose -v", "report on stderr what was read", group=OUTPUT),
+    Option("--quiet -q", "report only errors on stderr", group=OUTPUT),
+    Option("--version -V", "print the version and exit", group=OUTPUT, rare=True),
+    Option("--help -h", "print this help and exit", group=OUTPUT),
 )  # fmt: skip
 """The options of requests; a command takes those that have an effect on it."""
 
@@ -279,29 +309,3 @@ def request_options() -> dict[str, Option]:
     """Return the options that requests and tags may set, by the name of their key."""
     options = {option.names[0].removeprefix("--"): option for option in COMMON}
     return {key: options[key] for key in REQUEST_SETTINGS}
-
-
-COLUMNS = 100
-"""The width of a help, in columns."""
-
-
-def help_lines(table: Sequence[Option]) -> list[str]:
-    """Return the help of the options of `table`: aligned, in lines of at most `COLUMNS`."""
-    from textwrap import wrap
-
-    left = [
-        ", ".join(option.names) + (" " if option.takes_next else "") + option.metavar
-        for option in table
-    ]
-    width = max(map(len, left))
-    return [
-        line
-        for names, option in zip(left, table)
-        for line in wrap(
-            option.help,
-            COLUMNS,
-            initial_indent=f"  {names:{width}}  ",
-            subsequent_indent=" " * (width + 4),
-            break_on_hyphens=False,
-        )
-    ]

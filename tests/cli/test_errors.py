@@ -39,7 +39,7 @@ def document(tmp_path: Path) -> str:
     [
         ("balanc FILE", "balanc: no such command or file (did you mean balance"),
         ("balanc --all-groups FILE", "balanc: no such command or file (did you mean balance"),
-        ("xyzzy", "xyzzy: no such command or file; iallocator --help lists"),
+        ("xyzzy", "xyzzy: no such command or file; iallocator help lists"),
         ("help blance", "blance: no such command or file (did you mean balance"),
         (
             "balance --lookahed FILE",
@@ -199,7 +199,7 @@ def test_nothing_on_a_terminal_shows_the_usage(
     assert main([]) == 2
     said = capsys.readouterr()
     assert said.out == ""
-    assert said.err.startswith("usage: iallocator [OPTIONS] [FILE]\n")
+    assert said.err.startswith("usage: iallocator COMMAND [OPTIONS] [FILE]\n")
     assert main(["balance"]) == 2
     assert "usage: iallocator COMMAND [OPTIONS] FILE" in capsys.readouterr().err
 

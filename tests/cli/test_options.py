@@ -63,14 +63,16 @@ def test_option_that_does_not_act_is_rejected_with_its_reason(
 
 @pytest.mark.parametrize("command", sorted(COMMANDS))
 def test_help_of_a_command_lists_what_acts_there(command: str) -> None:
-    """The help lists the command's own options and the common ones with an effect, each once."""
+    """The whole help lists its own options and the common ones with an effect, each once."""
     own = settings_of(command).options
-    acting = table_of(command, own)
-    said = printed(command, "--help").splitlines()
-    assert max(map(len, said[1:])) <= 100
-    lines = [line for line in said[4:] if line.startswith("  -")]
-    listed = [line.split()[0].rstrip(",").partition("[")[0] for line in lines]
-    assert listed == [option.names[0] for option in (*own, *acting)]
+    lines = printed("help", command, "--all").splitlines()
+    assert max(map(len, lines)) <= 100
+    entries = [line[2:].partition("  ")[0].split() for line in lines if line.startswith("  -")]
+    words = [word.rstrip(",").partition("[")[0] for entry in entries for word in entry]
+    names = [word for word in words if word.startswith("-")]
+    expected = [name for option in (*own, *table_of(command, own)) for name in option.names]
+    assert sorted(names) == sorted(expected)
+    assert len(entries) == len(own) + len(table_of(command, own))
 
 
 def test_every_common_option_says_where_it_acts() -> None:

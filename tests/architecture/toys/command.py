@@ -57,13 +57,17 @@ PLACES: Changes = {
     ("iallocator/commands/shift.py", ""): ("", COMMAND),
     ("iallocator/commands/__init__.py", "COMMANDS"): (
         '    "show": Row(\n',
-        '    "shift": Row("one instance moved to another node", PLANNERS, "shift", "plan",'
+        '    "shift": Row(PLAN, "one instance moved to another node", PLANNERS, "shift", "plan",'
         " states=PLANNED),\n<ANCHOR>",
     ),
     ("iallocator/commands/planner_options.py", "Balance"): (
         "class Balance(Planning, Balancing):\n",
         'class Shift(Planning):\n    """``iallocator shift``: one instance is moved."""'
         "\n\n\n<ANCHOR>",
+    ),
+    ("iallocator/commands/usage.py", "USAGE"): (
+        '    "show": Usage(\n',
+        '    "shift": Usage("", PLAN_FAILED, (Example("shift -", "Move one."),) * 2),\n<ANCHOR>',
     ),
     ("iallocator/commands/common_options.py", "PLANNERS"): (
         'frozenset({"capacity", "make-room", "place", "reboot",',
@@ -75,7 +79,7 @@ TOY = Toy(
     "command",
     "command_paths.py",
     PLACES,
-    most_files=5,
+    most_files=6,
     phrases=[
         ("planner", "A package in `iallocator/planners/`"),
         ("command", "in a module of `iallocator/commands/`"),

@@ -14,9 +14,9 @@ PLACES: Changes = {
         '    "note", "strategy", "stickiness", "n1",',
     ),
     ("iallocator/options/table.py", "COMMON"): (
-        '    Option("--top", "top",',
-        '    Option("--note", "note", "end info with a word: none (default), red or blue",\n'
-        '           Choice("none", "red", "blue"), "WORD"),\n<ANCHOR>',
+        '    Option("--top",',
+        '    Option("--note", "end info with a word: none (default), red or blue",\n'
+        '           Choice("none", "red", "blue"), "WORD", group=TUNING),\n<ANCHOR>',
     ),
     ("schemas/request.schema.json", "seed"): (
         '        "seed": {"$ref": ',

@@ -41,7 +41,7 @@ def ways() -> None:
 
 def words() -> None:
     """Help, effective settings, validation, explanation; wrong values and planners reject it."""
-    assert "end info with a word" in printed("--help")
+    assert "end info with a word" in printed("help", "--all")
     assert "request" in printed("config", document=request(note="blue")).split("note")[1][:60]
     assert "red" in json.dumps(json.loads(printed("explain", "--note=red", "--json",
                                                   document=request())))  # fmt: skip

@@ -62,7 +62,7 @@ def settings() -> None:
     assert respond(request, "--n1=off")["solutions"][0]["nodes"] == ["node5"]
     done = run("--validate", stdin=as_bytes(request))
     assert done.returncode == 0, done.stderr
-    assert "last-name" in printed("--help")
+    assert "last-name" in printed("help", "--all")
 
 
 def planners() -> None:
