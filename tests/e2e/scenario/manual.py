@@ -43,6 +43,7 @@ def manual(run: Runner) -> None:
         Gives access to the cluster.
     """
     run.section("commands of the manual")
+    run.clear()
     for name in INSTANCES:
         run.arrange(*add(name, "drbd", "--no-wait-for-sync"))
     folder = f"{NODE_STATE}/manual"

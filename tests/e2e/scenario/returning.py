@@ -43,6 +43,7 @@ def returning(run: Runner) -> None:
         Gives access to the cluster.
     """
     run.section("nodes that come back slowly")
+    run.clear()
     allow_rapi(run)
     _POWER.mkdir(exist_ok=True)
     _OOB.write_text(_OOB_PROGRAM, encoding="utf-8")

@@ -123,6 +123,13 @@ class Runner:
         with ThreadPoolExecutor(4) as pool:
             list(pool.map(lambda name: self.arrange(*remove, name), present))
 
+    def clear(self) -> None:
+        """Set all nodes online and undrained, and remove all instances of earlier sections."""
+        for node in sorted(self._groups):
+            self.cluster.gnt("gnt-node", "modify", "--force", "--offline=no", node)
+            self.cluster.gnt("gnt-node", "modify", "--force", "--drained=no", node)
+        self.drop(*(name.partition(".")[0] for name in self.instances))
+
     def primary(self, name: str) -> str:
         """Return the primary node of an instance.
 
