@@ -14,7 +14,6 @@ import socket
 from collections import deque
 from contextlib import suppress
 from functools import partial
-from http.client import HTTPException, HTTPResponse
 
 from iallocator.deadline import Deadline
 from iallocator.errors import IallocatorError
@@ -376,6 +375,9 @@ def ask(
 
 def _answer(stream: Stream, method: str) -> Answer:
     """Return the answer when all of it has arrived."""
+    # loads ssl and the parser of e-mails, which LUXI does not need
+    from http.client import HTTPException, HTTPResponse
+
     response = HTTPResponse(stream, method=method)  # type: ignore[arg-type]
     try:
         response.begin()
