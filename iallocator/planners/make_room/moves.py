@@ -110,6 +110,9 @@ class Goal:
             if allocation is None:
                 return False
             allocation.counted = False
+            size, free = new.instance, context.state.columns[MEMORY]
+            if size.uses_memory and max(free) <= size.memory:
+                return False  # sums of memory are much faster than offers of all groups
         try:
             if allocation is not None:  # faster than the handler, which also explains its result
                 return collect_offers(context, allocation).best is not None
