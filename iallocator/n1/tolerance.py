@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from iallocator.n1.exact import ExactSearch, Loss
     from iallocator.n1.simulation import Simulation, UnrestartedInstance
     from iallocator.n1.unrestarted import (
+        Failover,
         FailoverPlan,
         InteractingNodes,
         ToleratedPairs,
@@ -114,6 +115,7 @@ class FailureTolerance:
         self._counted: CountedTolerance | None = None
         self._explaining: Kept[int, Simulation] = {}
         self._unrestarted: Kept[None, UnrestartedSearch] = {}
+        self._failovers: Kept[int, list[Failover] | None] = {}  # by group
         self._other: FailureTolerance | None = None
         # What is known of one state
         self._tolerated: dict[Failure, bool] = {}
@@ -297,10 +299,16 @@ class FailureTolerance:
 
     def failover_plan(self, group: Group) -> FailoverPlan | None:
         """Return where the instances of `group` restart; None if memory alone does not decide."""
-        from iallocator.n1.unrestarted import plan_failovers
+        from iallocator.n1.unrestarted import FailoverPlan, failovers_of
 
         self._renew()
-        return plan_failovers(self.state, group, self.rules)
+        failovers = derived(
+            self._failovers,
+            group.index,
+            [(self.state.stamps[k], self.state.cluster.nodes[k].online) for k in group.nodes],
+            lambda: failovers_of(self.state, group, self.rules),
+        )
+        return None if failovers is None else FailoverPlan(self.state, failovers)
 
     # The check of a move
 

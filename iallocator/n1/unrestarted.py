@@ -55,7 +55,7 @@ __all__ = [
     "InteractingNodes",
     "ToleratedPairs",
     "UnrestartedSearch",
-    "plan_failovers",
+    "failovers_of",
 ]
 
 
@@ -577,12 +577,16 @@ def _connected_groups(state: State) -> list[int]:
 Needed = dict[int, float]
 """Node -> MiB of the instances that restart on it when one other node fails."""
 
+if TYPE_CHECKING:
+    Failover = tuple[Failure, frozenset[int], Needed]
+    """The failing node, the nodes that may take over, and the memory needed of each."""
+
 
 class FailoverPlan:
     """The memory that each node of a group keeps free for failures of the others.
 
-    `failovers`: the failing node, the nodes that may take over, and the memory needed of each.  A
-    failure that is not tolerated has two entries: the fewest lost instances, and the least memory.
+    A failure in `failovers` that is not tolerated has two entries: the fewest lost instances, and
+    the least memory.
 
     Attributes
     ----------
@@ -594,9 +598,7 @@ class FailoverPlan:
 
     __slots__ = ("_failovers", "_memory", "kept", "nodes")
 
-    def __init__(
-        self, state: State, failovers: Sequence[tuple[Failure, frozenset[int], Needed]]
-    ) -> None:
+    def __init__(self, state: State, failovers: Sequence[Failover]) -> None:
         self._memory = state.columns[MEMORY]
         self._failovers: dict[int, list[tuple[frozenset[int], Needed]]] = {}  # by failing node
         self.kept: dict[int, float] = {}
@@ -645,13 +647,13 @@ class FailoverPlan:
         return best
 
 
-def plan_failovers(state: State, group: Group, rules: Rules) -> FailoverPlan | None:
-    """Return the plan of `group` in `state`; None if memory alone does not decide."""
+def failovers_of(state: State, group: Group, rules: Rules) -> list[Failover] | None:
+    """Return the failovers of `group` in `state`; None if memory alone does not decide."""
     if other_limits(group, *PACKED_LIMITS):
         return None
     simulation = Simulation.of_group(state, group, rules)
     nodes = state.cluster.nodes
-    failovers: list[tuple[Failure, frozenset[int], Needed]] = []
+    failovers: list[Failover] = []
     for failure in rules.failing(state.cluster, group, group.nodes):
         if any(nodes[node].group is not group for node in failure):
             return None
@@ -663,7 +665,7 @@ def plan_failovers(state: State, group: Group, rules: Rules) -> FailoverPlan | N
             if needed is None:
                 return None
             failovers.append((failure, evacuation.open, needed))
-    return FailoverPlan(state, failovers)
+    return failovers
 
 
 def _within(targets: frozenset[int], access: Access) -> frozenset[int]:

@@ -7,6 +7,11 @@ from collections.abc import Sequence
 from itertools import product
 from random import Random
 
+from iallocator.model.state import State
+from iallocator.n1 import Rules
+from iallocator.n1.tolerance import FailureTolerance
+from iallocator.wire.document import read_cluster
+from iallocator.wire.reading import Reading
 from tests.builders import Json, cluster, instance
 from tests.command import respond
 
@@ -160,3 +165,20 @@ def test_evacuation_of_a_dead_node_under_no_worse_counts_stopped_instances_as_lo
     found = evacuated(document, "down")
     assert [nodes for _, _, nodes in found["result"][0]] == [["node2"]]
     assert "more than before" not in found["info"]
+
+
+def test_failover_plan_after_a_move_is_that_of_a_new_check() -> None:
+    """The failovers that are kept of a group are found again when a node of it changes."""
+    read = read_cluster(narrow(Random(1)), Reading())
+    state, group = State(read), read.groups[0]
+    kept = FailureTolerance(state, Rules("no-worse"))
+    before = kept.failover_plan(group)
+    one = next(iter(state.primaries[group.nodes[1]].values()))
+    state.remove(one, state.where[one.name])
+    state.place(one, (group.nodes[2],))
+    after = kept.failover_plan(group)
+    new = FailureTolerance(state, Rules("no-worse")).failover_plan(group)
+    assert before is not None
+    assert after is not None
+    assert new is not None
+    assert after.kept == new.kept != before.kept
