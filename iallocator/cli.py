@@ -95,7 +95,7 @@ def _run(arguments: list[str]) -> int:
         from iallocator.options.table import COMMON
         from iallocator.wire.validation import NEEDED
 
-        return validate(settings, files, NEEDED, COMMON)
+        return validate("", settings, files, NEEDED, COMMON)
     if settings.log or settings.capture:
         from iallocator.calls.call import Call
 

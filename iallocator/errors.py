@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from typing import Never, TextIO
 
 __all__ = [
+    "INCOMPLETE",
     "INTERRUPTED",
     "IallocatorError",
     "RequestError",
@@ -31,6 +32,9 @@ __all__ = [
 
 NARROWEST, WIDEST, IN_PIPE = 60, 200, 100
 """Columns of text: the bounds on a terminal, and the width elsewhere."""
+
+INCOMPLETE = 3
+"""Exit status if the time limit ended an analysis that had found nothing wrong until then."""
 
 INTERRUPTED = 130
 """Exit status after Ctrl-C."""

@@ -29,7 +29,7 @@ __all__ = [
 
 ROOT = Path(iallocator.__file__).parents[1]
 COMMAND = [sys.executable, "-m", "iallocator"]
-ENVIRONMENT = {"PYTHONPATH": str(ROOT)}
+ENVIRONMENT = {"PYTHONPATH": str(ROOT), "SOURCE_DATE_EPOCH": "1767323400"}
 
 Done = subprocess.CompletedProcess[bytes]
 

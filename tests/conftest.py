@@ -1,4 +1,4 @@
-"""What counts for all tests: no settings of the machine that they run on, and not its speed."""
+"""What counts for all tests: no settings of the machine that they run on, nor its speed or time."""
 
 import os
 
@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, settings
 from iallocator import deadline
 
 os.environ["IALLOCATOR_CONFIG"] = ""
+os.environ["SOURCE_DATE_EPOCH"] = "1767323400"  # the time in JSON documents: 2026-01-02T03:10:00Z
 
 settings.register_profile(
     "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]

@@ -8,7 +8,7 @@ from iallocator.commands.command import Result, ShownState, enforced_relations
 from iallocator.commands.progress import progress_line, say_progress
 from iallocator.deadline import limit_reached
 from iallocator.engine import reading_for
-from iallocator.errors import UsageError, cut, tell
+from iallocator.errors import INCOMPLETE, UsageError, cut, tell
 from iallocator.model.templates import DISKLESS, DRBD, PLAIN, TEMPLATES
 from iallocator.planners.capacity.capacity import CapacityOptions, study
 from iallocator.planners.capacity.report import key_lines, study_document
@@ -45,7 +45,7 @@ class Filled(Result):
     """How many instances fitted, and the states at the ends."""
 
     def __init__(self, found: CapacityReport, command: Command) -> None:
-        super().__init__(status=int(found.nowhere))
+        super().__init__(status=1 if found.nowhere else INCOMPLETE if found.late else 0)
         settings = command.settings
         self._found = found
         self._settings = settings
@@ -74,7 +74,7 @@ class Filled(Result):
                     tell(*allocation_map(kind.capitalize(), self._document[kind]))
         return True
 
-    def htools_lines(self) -> Iterable[str]:
+    def machine_lines(self) -> Iterable[str]:
         """Return what fitted as hspace's keys."""
         return key_lines(self._found)
 

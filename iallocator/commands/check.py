@@ -6,7 +6,7 @@ from iallocator.commands.command import Result, ShownState, enforced_relations
 from iallocator.commands.progress import progress_line
 from iallocator.deadline import SIGNALLED, TIME_IS_UP, Deadline, limit_reached
 from iallocator.documents.checkup import Checkup
-from iallocator.errors import tell
+from iallocator.errors import INCOMPLETE, tell
 from iallocator.model.state import State
 from iallocator.options.settings import REQUEST_SETTINGS
 from iallocator.planners.check.health import examine
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from iallocator.commands.planner_options import Check as Settings
 
 __all__ = ["check"]
-
-NOT_ANALYSED = 3
-"""The exit status if nothing wrong was found, and time did not suffice for all failures."""
 
 BALANCING = 0.5
 """The share of the time that is for balancing; the rest is for what is wrong."""
@@ -109,7 +106,9 @@ class Checked(Result):
             wrong = found.hcheck_needs and not settings.no_simulation
         else:
             wrong = found.healthy is False
-        self.status = 1 if wrong else 0 if found.complete else NOT_ANALYSED
+        self.status = 1 if wrong else 0 if found.complete else INCOMPLETE
+        if settings.nagios:
+            self.status = found.nagios_status
         return True
 
     def _checkup(self) -> Checkup:
@@ -133,8 +132,10 @@ class Checked(Result):
         """Return what is wrong, and the moves that balancing makes, as plain data."""
         return {**self._done.document(), "command": "check", **self._found.document()}
 
-    def htools_lines(self) -> Iterable[str]:
-        """Return what is wrong as hcheck's keys."""
+    def machine_lines(self) -> Iterable[str]:
+        """Return what is wrong as hcheck's keys, or as the line of a Nagios plugin."""
+        if self._settings.nagios:
+            return [self._found.nagios_line()]
         return self._found.hcheck_lines()
 
     def facts(self, medium: str) -> Json:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from iallocator.commands import SETS_OFFLINE
 from iallocator.constraints import relations_of
 from iallocator.deadline import Running
+from iallocator.documents.keys import KEYS, VERSION, enveloped, time_of_reading
 from iallocator.engine import reading_for, request_in, summary
 from iallocator.errors import UsageError, cut, tell
 from iallocator.files import read_file
 from iallocator.names import short_names, whole_name
-from iallocator.sources import document_path, load
+from iallocator.sources import document_path, load, source_name
 from iallocator.wire.codec import decode, pretty
 
 TYPE_CHECKING = False
@@ -116,8 +117,8 @@ class Result:
         """Return what the renderer for `TEXT` or `PAGE` shows beside the document."""
         return self._facts
 
-    def htools_lines(self) -> Iterable[str]:
-        """Return the lines ``KEY=value`` of one of htools' programs, for machines."""
+    def machine_lines(self) -> Iterable[str]:
+        """Return lines for machines: ``KEY=value`` as a program of htools, or as Nagios reads."""
         raise NotImplementedError
 
     def transition(self) -> Json:
@@ -140,7 +141,11 @@ class Command:
     request:
         The request that was read.
     source:
-        The cluster that was read.
+        The cluster that was read, and what its source reports in addition.
+    cluster:
+        The cluster that was read; None if the command reads none.
+    time:
+        When the data were read, as documents have it.
     effective:
         The settings, completed from tags.
     warnings:
@@ -157,6 +162,7 @@ class Command:
 
     request: Request | None = None
     source: Source
+    cluster: Cluster | None = None
     effective: Settings
     settings: Any
     partial: Result | None = None
@@ -170,6 +176,7 @@ class Command:
         self.warnings: list[str] = []
         self.broken_promises: Callable[[], list[str]] = list
         self.hindrance: Callable[[], str] = str
+        self.time = time_of_reading()
         self._request_document: Any = None
 
     def read(self) -> Source:
@@ -194,6 +201,7 @@ class Command:
             self.positional, settings.ialloc_src = [], ""
         source = load(settings, self.positional, reading_for(settings))
         Running.has_read()
+        self.cluster, self.time = source.cluster, time_of_reading()
         if settings.verbose:
             tell(summary(source.cluster))
         if source.cluster.assumed_offline:
@@ -247,6 +255,22 @@ class Command:
         if self.request is None and words is not None:
             raise UsageError(f"{self.name} needs a document with a request, or --request WORDS")
         return self.request.asked if self.request else {}
+
+    def versioned(self, document: Json) -> Json:
+        """Return `document` as ``--json`` writes it: in its envelope, or with old keys."""
+        settings = self.settings
+        if settings.json < VERSION:
+            return document
+        envelope: Json = {"command": self.name, "version": VERSION}
+        if self.cluster is not None:
+            envelope["cluster"] = self.cluster.name
+        elif "execution" in document:
+            envelope["cluster"] = document["execution"]["cluster"]
+        resumed = "" if self.cluster is not None else getattr(settings, "resume", "")
+        envelope["source"] = resumed or source_name(settings, self.positional)
+        envelope["time"] = self.time
+        kind = self.name if self.name in KEYS else self.row.document
+        return enveloped(kind, document, envelope)
 
     @property
     def master(self) -> str:

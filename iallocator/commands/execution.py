@@ -146,10 +146,15 @@ def begin(
         return _carry_out(execution, journal, load, followed)
 
 
-def resume(settings: Execution, load: Load, followed: Followed | None = None) -> int:
+def resume(
+    settings: Execution,
+    load: Load,
+    versioned: Callable[[Json], Json],
+    followed: Followed | None = None,
+) -> int:
     """Resume an execution, or show it; return the exit status.
 
-    `load`, `followed`: as of `begin`.
+    `load`, `followed`: as of `begin`. `versioned`: as of `Command`.
     """
     head = read_journal(settings.resume)[0]
     if (head["command"] in FOLLOWED) != (followed is not None):
@@ -157,7 +162,7 @@ def resume(settings: Execution, load: Load, followed: Followed | None = None) ->
     if not settings.execute:
         execution = _read(settings, head, None)
         found = execution.report(load if runs(settings) else None)
-        _print(found, settings)
+        _print(found, settings, versioned)
         return 0 if found["complete"] or _stopped_as_planned(execution.records) else 1
     queue, name = open_queue(settings)
     if name != head["cluster"] or queue.singly != head["singly"]:
@@ -167,13 +172,13 @@ def resume(settings: Execution, load: Load, followed: Followed | None = None) ->
         execution = _read(settings, head, queue)
         for kind, members in list(retries(execution.records, places_of(load()))):
             execution.records.apply({"event": kind, **members})
-        _print(_shown(execution), settings)
+        _print(_shown(execution), settings, versioned)
         return 0
     with ClusterLock(name):
         journal = Journal.reopen(settings.resume)
         execution = _read(settings, head, queue)
         found, status = _carry_out(execution, journal, load, followed, again=True)
-    _print(found, settings)
+    _print(found, settings, versioned)
     return status
 
 
@@ -284,9 +289,9 @@ def _shown(execution: _Execution) -> Json:
     return execution.report(None)
 
 
-def _print(found: Json, settings: Execution) -> None:
+def _print(found: Json, settings: Execution, versioned: Callable[[Json], Json]) -> None:
     if settings.json:
-        print_json({"execution": found})
+        print_json(versioned({"execution": found}))
         return
     show_report(found, settings)
 

@@ -36,7 +36,8 @@ def explain(command: Command) -> Result:
     if case is not None:
         command.settings = as_then(case, command.settings, "explain")
     raw = read_file(path, command.settings.max_input)
-    found = Explained(command.settings, *read(raw, command.settings))
+    command.cluster, request = read(raw, command.settings)
+    found = Explained(command.settings, command.cluster, request)
     if case is not None:
         found.explanation.remarks += since_then(case, found.explanation.response)
     return found

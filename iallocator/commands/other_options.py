@@ -7,7 +7,7 @@ manual page, with the exit statuses.
 from __future__ import annotations
 
 from iallocator.calls.layout import OUTCOMES
-from iallocator.commands.shared_options import HTML, JSON, OFFLINE, Execution
+from iallocator.commands.shared_options import HTML, OFFLINE, Execution, json_of
 from iallocator.errors import UsageError
 from iallocator.files import check_writable
 from iallocator.model.constraints import KINDS, MUST, SHOULD
@@ -150,7 +150,7 @@ class Explain(CommandSettings):
 
     usage = "[OPTIONS] [FILE|FOLDER#CALL]"
 
-    json: bool = option("--json", "write the explanation as one JSON document", group=OUTPUT)
+    json: int = json_of("the explanation")
     brief: bool = option("--brief", "print only the decision, or the nearest node", group=OUTPUT)
     instance: str | None = option(
         "--instance", "print only the decision about this instance", str, "NAME", group=SELECTION
@@ -195,13 +195,13 @@ class Ask(Question, Explain):
 class Config(CommandSettings):
     """The options of ``iallocator config``."""
 
-    json: bool = option("--json", "write the settings as one JSON document", group=OUTPUT)
+    json: int = json_of("the settings")
 
 
 class Constraints(CommandSettings):
     """The options of ``iallocator constraints``."""
 
-    json: bool = option("--json", "write the constraints as one JSON document", group=OUTPUT)
+    json: int = json_of("the constraints")
     instance: str = option(
         "--instance", "only the constraints of this instance", str, "NAME", "", group=SELECTION
     )
@@ -231,7 +231,7 @@ class History(CommandSettings):
 
     usage = "[OPTIONS] FOLDER"
 
-    json: bool = option("--json", "write the calls as one JSON document", group=OUTPUT)
+    json: int = json_of("the calls")
     type: str = option(
         "--type",
         "only requests of this type",
@@ -268,7 +268,7 @@ class History(CommandSettings):
 class RepairForms(CommandSettings):
     """The forms in which repairs are shown."""
 
-    json: bool = JSON
+    json: int = json_of("the plan")
     html: str | None = HTML
 
 
@@ -345,7 +345,7 @@ class Report(CommandSettings):
 class Show(CommandSettings):
     """The options of ``iallocator show``."""
 
-    json: bool = option("--json", "write everything as one JSON document", group=OUTPUT)
+    json: int = json_of("everything")
     offline: Sequence[str] = OFFLINE
 
 

@@ -15,6 +15,7 @@ from iallocator.commands.shared_options import (
     MIN_DISK,
     OFFLINE,
     Planning,
+    json_of,
 )
 from iallocator.errors import UsageError
 from iallocator.model.templates import TEMPLATES
@@ -180,12 +181,17 @@ class Redistribute(BetweenGroups):
 class CheckForms(CommandSettings):
     """The options of a check without those of the balancing that it tries."""
 
-    json: bool = option("--json", "write the findings as one JSON document", group=OUTPUT)
+    json: int = json_of("the findings")
     html: str | None = HTML
     machine_readable: bool = option(
         "--machine-readable", "print hcheck's keys and values, computed as hcheck does", yes_or_no,
         "[=yes|no]", False, bare="yes", group=OUTPUT, rare=True,
     )  # fmt: skip
+    nagios: bool = option(
+        "--nagios",
+        "print one line with performance data, and exit with the status of a Nagios plugin, 0 to 3",
+        group=OUTPUT,
+    )
     no_simulation: bool = option(
         "--no-simulation", "do not check whether balancing would help", group=TUNING, rare=True
     )
@@ -230,6 +236,12 @@ class Check(CheckForms, Balancing):
         if self.simulation and self.machine_readable:
             raise UsageError("--simulation and --machine-readable exclude each other")
         idle = self.chosen_for_moves()
+        if self.nagios:
+            others = ("json", "machine_readable", "failures", "racks", "simulation")
+            wrong = [f"--{name.replace('_', '-')}" for name in others if getattr(self, name)] + idle
+            if wrong:
+                raise UsageError(f"--nagios reports what is wrong now, on one line: no {wrong[0]}")
+            self.no_simulation = True
         if self.no_simulation and idle and not self.machine_readable:
             raise UsageError(f"--no-simulation tries no balancing, and so no {idle[0]}")
         if self.machine_readable:  # as hcheck does
@@ -241,7 +253,7 @@ class Check(CheckForms, Balancing):
 class Capacity(CommandSettings):
     """The options of ``iallocator capacity``."""
 
-    json: bool = option("--json", "write the answer as one JSON document", group=OUTPUT)
+    json: int = json_of("the answer")
     html: str | None = HTML
     machine_readable: str = option(
         "--machine-readable", "write hspace's HTS_ keys: yes or no", Choice("yes", "no"),

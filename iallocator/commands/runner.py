@@ -13,8 +13,18 @@ from iallocator.commands import LISTS_GROUP, READS_ITSELF, UNMEASURED
 from iallocator.commands.command import Result, print_json, reject_silent_nodes
 from iallocator.commands.progress import progress_line
 from iallocator.deadline import Deadline, Stopped, limit_reached
+from iallocator.documents.keys import VALIDATION, VERSION, enveloped, time_of_reading
 from iallocator.engine import effective_settings, reading_for
-from iallocator.errors import INTERRUPTED, IallocatorError, UsageError, cut, one_line, say, tell
+from iallocator.errors import (
+    INCOMPLETE,
+    INTERRUPTED,
+    IallocatorError,
+    UsageError,
+    cut,
+    one_line,
+    say,
+    tell,
+)
 from iallocator.files import WholeOutput, check_writable, is_stdout, read_file, write_file
 from iallocator.render import PAGE, RENDERERS, TEXT, drawing_of, page_of, text_of
 from iallocator.sources import document_path, load, named, substitute
@@ -58,10 +68,15 @@ def run(command: Command) -> int:
     if getattr(settings, "resume", ""):
         from iallocator.commands.execution import resume
 
-        return resume(settings, again, command.follower)
+        return resume(settings, again, command.versioned, command.follower)
     try:
         reads_itself = READS_ITSELF in command.row.traits
         found: Result = work(command) if reads_itself else _find(command, work)
+    except IallocatorError as error:
+        if not getattr(settings, "nagios", False):
+            raise
+        print(f"GANETI UNKNOWN - {one_line(str(error))}".replace("|", "/"))
+        return INCOMPLETE
     except Stopped:
         if command.partial is None:
             return INTERRUPTED
@@ -158,10 +173,11 @@ def _write(document: Json | None, found: Result, command: Command) -> None:
     Without ``--json`` the document is written as text, unless standard output takes the page.
     """
     settings = command.settings
+    nagios = getattr(settings, "nagios", False)
     if getattr(settings, "json", False):
-        print_json(found.json() if document is None else document, found.finite)
-    elif getattr(settings, "machine_readable", "no") in (True, "yes"):
-        print("".join(f"{line}\n" for line in found.htools_lines()), end="")
+        print_json(command.versioned(found.json() if document is None else document), found.finite)
+    elif getattr(settings, "machine_readable", "no") in (True, "yes") or nagios:
+        print("".join(f"{line}\n" for line in found.machine_lines()), end="")
     elif TEXT in RENDERERS[command.row.document] and not is_stdout(getattr(settings, "html", None)):
         print(text_of(command.row.document, found.document(), found.facts(TEXT)), end="")
     commands = getattr(settings, "commands", None)
@@ -228,6 +244,7 @@ def _check_outputs(settings: Any, command: Command) -> None:
     writers = {
         "--json": given("json"),
         "--machine-readable": given("machine_readable") in (True, "yes"),
+        "--nagios": given("nagios"),
         "-X": given("execute"),
         "--print-commands": is_stdout(given("commands")),
         "--graph": is_stdout(graph),
@@ -259,9 +276,11 @@ INPUTS = frozenset({
 
 
 def validate(
-    settings: Settings, positional: Sequence[str], request: str, table: Sequence[Option]
+    name: str, settings: Settings, positional: Sequence[str], request: str, table: Sequence[Option]
 ) -> int:
-    """Print what is wrong with the input; return the exit status: 0, or 2 if something is.
+    """Print what is wrong with the input of the command `name`; return the exit status.
+
+    The exit status is 0, or 2 if something is wrong.
 
     As text, valid inputs are on stdout and problems on stderr; with ``--json`` one document on
     stdout has both.  A document is read unless the cluster comes from elsewhere and no request
@@ -292,12 +311,16 @@ def validate(
         found[settings.text_data or " ".join(named(settings))] = wrong
     with WholeOutput():
         if getattr(settings, "json", False):
-            inputs = [{"name": name, "problems": [*some]} for name, some in found.items()]
-            print_json({"valid": not any(found.values()), "inputs": inputs})
+            inputs = [{"name": path, "problems": [*some]} for path, some in found.items()]
+            document = {"valid": not any(found.values()), "inputs": inputs}
+            if getattr(settings, "json", 0) == VERSION:
+                envelope = {"command": name, "version": VERSION, "time": time_of_reading()}
+                document = enveloped(VALIDATION, document, envelope)
+            print_json(document)
         else:
-            for name, problems_of in found.items():
+            for path, problems_of in found.items():
                 for problem in problems_of:
                     say(f"iallocator: {one_line(problem)}")
                 if not problems_of:
-                    sys.stdout.buffer.write(f"{one_line(name)}: valid\n".encode())
+                    sys.stdout.buffer.write(f"{one_line(path)}: valid\n".encode())
     return 2 if any(found.values()) else 0

@@ -13,7 +13,14 @@ from iallocator.options.table import (
     CommandSettings,
     option,
 )  # fmt: skip
-from iallocator.options.values import amount, file_name, number_between, share, whole_between
+from iallocator.options.values import (
+    amount,
+    file_name,
+    json_version,
+    number_between,
+    share,
+    whole_between,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,11 +28,21 @@ if TYPE_CHECKING:
     from typing import Any
 
 __all__ = [
-    "BOOT", "DYNU", "GROUP", "HTML", "JSON", "MAX_CPU", "MIN_DISK", "OFFLINE", "Execution",
-    "Planning",
+    "BOOT", "DYNU", "GROUP", "HTML", "MAX_CPU", "MIN_DISK", "OFFLINE", "Execution", "Planning",
+    "json_of",
 ]  # fmt: skip
 
-JSON: Any = option("--json", "write the plan as one JSON document", group=OUTPUT)
+
+def json_of(what: str) -> Any:
+    """Return the option ``--json`` of a command that writes `what`."""
+    return option(
+        "--json",
+        f"write {what} as one JSON document; 1: with the keys of version 0.1 (until 2.0)",
+        json_version, "[=VERSION]", 0,
+        bare="2", group=OUTPUT,
+    )  # fmt: skip
+
+
 HTML: Any = option("--html", "write a page for a browser", str, "FILE", group=OUTPUT)
 OFFLINE: Any = option(
     "--offline -O",
@@ -113,7 +130,7 @@ IDLE = frozenset({
 class Execution(CommandSettings):
     """The options that execute a plan."""
 
-    json: bool = False
+    json: int = 0
     boot_timeout: float = 600.0
 
     execute: bool = option(
@@ -196,7 +213,7 @@ class Execution(CommandSettings):
 class PlanForms(CommandSettings):
     """The forms in which a plan is shown."""
 
-    json: bool = JSON
+    json: int = json_of("the plan")
     commands: str | None = option(
         "--print-commands -C",
         "print the commands that execute the plan, in job sets, or write them to FILE",

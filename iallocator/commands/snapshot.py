@@ -85,7 +85,7 @@ def _write_all(
     lines = aligned(TITLES, rows, [k == 0 for k in range(len(TITLES))])
     titles, _, body = lines.partition("\n")
     text = body if settings.no_headers else f"{titles}\n{body}"
-    return Result(facts={"text": text}, status=2 if failed else 0)
+    return Result(facts={"text": text}, status=(1 if rows else 2) if failed else 0)
 
 
 def _sources(

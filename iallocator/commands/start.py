@@ -49,7 +49,7 @@ def run_command(name: str, arguments: Sequence[str]) -> int:
     if settings.validate:
         from iallocator.commands.runner import validate
 
-        return validate(settings, positional, row.request, table)
+        return validate(name, settings, positional, row.request, table)
     from iallocator.commands.command import Command
     from iallocator.commands.runner import run
 

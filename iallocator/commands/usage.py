@@ -113,12 +113,13 @@ USAGE = {
                 "Report how many instances of another size fit.",
             ),
         ),
+        unfinished="The time limit ended the search for further instances.",
     ),
     "check": Usage(
         "It reports failures of nodes that are not tolerated, violated constraints, instances on "
         "nodes that are not online, and instances outside the policy. If something is wrong, it "
         "also reports what balancing would repair.",
-        "Something is wrong with the cluster.",
+        "Something is wrong with the cluster. With --nagios: and no instance is down (WARNING).",
         (
             Example("check cluster.json", "Check a cluster."),
             Example(
@@ -127,7 +128,7 @@ USAGE = {
             ),
         ),
         unfinished="Nothing wrong was found, but the time limit ended the check before all "
-        "failures were analysed.",
+        "failures were analysed. With --nagios: also if the cluster cannot be read (UNKNOWN).",
     ),
     "compress": Usage(
         "The plan empties the group that gives back the most free capacity.",
@@ -278,9 +279,8 @@ USAGE = {
         ),
     ),
     "snapshot": Usage(
-        "If some of several clusters cannot be read, the others are written, and the exit status "
-        "is 2.",
-        "",
+        "If some of several clusters cannot be read, the others are written.",
+        "Some of several clusters cannot be read.",
         (
             Example("snapshot cluster.json", "Write a cluster in the text format of htools."),
             Example(
@@ -332,8 +332,10 @@ def exit_statuses(command: str) -> dict[str, str]:
     meanings = {
         "0": "Done. A plan can be empty, and a request can be rejected: the output says so.",
         "1": " ".join([*causes, "Standard output cannot be written."]),
-        "2": "The command line or the input is not valid, or a cluster cannot be read; "
-        "stderr says what is wrong.",
+        "2": "The command line or the input is not valid, or the cluster cannot be read; "
+        "stderr says what is wrong."
+        + " With --nagios: instances are down (CRITICAL)."
+        * ("nagios" in targets),
         "3": unfinished,
         "130, 143": "Interrupted by SIGINT or SIGTERM; the results until then are printed.",
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from math import comb
 
-from iallocator.errors import shown
+from iallocator.errors import INCOMPLETE, shown
 from iallocator.planners.check.health import KINDS, NOT_ANALYSED, OF_NODES
 
 TYPE_CHECKING = False
@@ -24,6 +24,12 @@ WORST = 10
 
 MOST = 500
 """How many sets of nodes that lose an instance the page lists."""
+
+NAGIOS_STATES = ("OK", "WARNING", "CRITICAL", "UNKNOWN")
+"""The words for the exit statuses of a Nagios plugin."""
+
+CRITICAL = ("offline_primary",)
+"""Kinds of findings that mean that instances are down; all other kinds are warnings."""
 
 HCHECK_KEYS = {
     "N1_FAIL": "n1",
@@ -172,6 +178,30 @@ class Checkup:
                     yield f"HCHECK_{moment}_CLUSTER_{key}={value}"
             yield f"HCHECK_{moment}_CLUSTER_NEED_REBALANCE={int(self.hcheck_needs)}"
         yield "HCHECK_OK=1"
+
+    @property
+    def nagios_status(self) -> int:
+        """Return 2 if instances are down, 1 if anything else is wrong, 3 if that is unknown."""
+        counts = counts_of(self.before)
+        if any(counts[kind] for kind in CRITICAL):
+            return 2
+        return 1 if self.healthy is False else 0 if self.complete else INCOMPLETE
+
+    def nagios_line(self) -> str:
+        """Return the state, what is wrong, and performance data, as a Nagios plugin prints them."""
+        counts = counts_of(self.before)
+        late = len(self.not_analysed)
+        words = [f"{KINDS[kind]}: {count}" for kind, count in counts.items() if count]
+        if late:
+            words.append(f"{NOT_ANALYSED}: {late}")
+        data = [
+            f"{kind}={count};0;{'0' if kind in CRITICAL else ''};0"
+            for kind, count in counts.items()
+        ]
+        score = sum(group.score for group in self.before)
+        data += [f"not_analysed={late};;;0", f"score={score:.4f};;;0"]
+        text = ", ".join(words) or "nothing is wrong"
+        return f"GANETI {NAGIOS_STATES[self.nagios_status]} - {text} | {' '.join(data)}"
 
     @property
     def hcheck_needs(self) -> bool:

@@ -111,6 +111,14 @@ def file_name(text: str) -> str:
     return text
 
 
+def json_version(text: str) -> int:
+    """The version of the JSON documents to write; 0 for none."""
+    versions = {"1": 1, "2": 2, "yes": 2, "no": 0}
+    if text not in versions:
+        raise ValueError("1 or 2")
+    return versions[text]
+
+
 def score(text: str) -> int:
     """A whole number of either sign, or ``INFINITY``, or ``-INFINITY``."""
     from iallocator.tags.pacemaker_scores import read_score

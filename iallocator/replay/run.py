@@ -21,6 +21,7 @@ from iallocator.errors import IallocatorError, RequestError, UsageError
 from iallocator.files import read_file, write_file
 from iallocator.options.parser import parse
 from iallocator.options.settings import Settings
+from iallocator.replay.cases import read_text
 from iallocator.replay.outcome import ERROR, Answered, Outcome, compare, store
 
 TYPE_CHECKING = False
@@ -104,7 +105,7 @@ def run_case(case: Case, how: How) -> Outcome:
     started = perf_counter()
     try:
         with Running():
-            answered = answer_case(case, how.options, how.commands)
+            answered = answer_case(case, how.options, how.commands, how.update)
         status, details = store(case, answered) if how.update else compare(case, answered, how.keys)
     except UsageError as error:
         status, details = ERROR, [str(error)]
@@ -116,9 +117,14 @@ def run_case(case: Case, how: How) -> Outcome:
 
 
 def answer_case(
-    case: Case, options: Sequence[str] = (), commands: Commands = NO_COMMANDS
+    case: Case,
+    options: Sequence[str] = (),
+    commands: Commands = NO_COMMANDS,
+    update: bool = False,
 ) -> Answered:
     """Return the answer to the request or command of `case`, with `options` and its own.
+
+    `update`: the answer replaces the stored one.
 
     Raises
     ------
@@ -129,6 +135,8 @@ def answer_case(
     if words and words[0] in commands.names and commands.run is not None:
         given = commands.accepted(words[0], options) if commands.accepted else options
         file = [f"--config={os.path.basename(case.conf)}"] if case.configured else ["--no-config"]
+        if not update and _stored_by_first_version(case):
+            words = ["--json=1" if word == "--json" else word for word in words]
         return _run_command(case, [words[0], *given, *file, *words[1:]], commands.run)
     if case.request == case.args:
         raise UsageError(f"{case.args}: expected a command as its first word")
@@ -149,8 +157,8 @@ def answer_case(
 def _run_command(
     case: Case, words: list[str], run_command: Callable[[str, Sequence[str]], int]
 ) -> Answered:
-    """Run a command in the folder of its case."""
-    as_json = "--json" in words
+    """Run a command in the folder of its case; its document does not contain the time."""
+    as_json = any(word == "--json" or word.startswith("--json=") for word in words)
     complaints = StringIO()
     printed = TextIOWrapper(BytesIO(), encoding="utf-8")
     error = ""
@@ -168,9 +176,19 @@ def _run_command(
     status_line = f"{status}\n" if status else ""
     if as_json:
         document = {"error": error} if error else json.loads(said)
+        document.pop("time", None)
         return Answered(document, complaints.getvalue(), status=status_line)
     stderr = complaints.getvalue() + (f"iallocator: {error}\n" if error else "")
     return Answered(None, stderr, said, status_line)
+
+
+def _stored_by_first_version(case: Case) -> bool:
+    """Return whether the stored document of a command has no envelope: version 0.1 wrote it."""
+    try:
+        stored = json.loads(read_text(case.response) or "")
+    except ValueError:
+        return False
+    return isinstance(stored, dict) and not stored.keys() & {"version", "error"}
 
 
 HEAD = "<?xml version='1.0' encoding='utf-8'?>\n"

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from iallocator.wire.fields import Raw
     from iallocator.wire.reading import Reading
 
-__all__ = ["Source", "document_path", "load", "named", "substitute"]
+__all__ = ["Source", "document_path", "load", "named", "source_name", "substitute"]
 
 
 class Source:
@@ -160,6 +160,20 @@ def named(settings: Settings) -> list[str]:
     if settings.luxi is not None:
         given.append(f"--luxi={settings.luxi}" if settings.luxi else "--luxi")
     return [*given, *(f"--simulate={spec}" for spec in settings.simulate)]
+
+
+def source_name(settings: Settings, positional: Sequence[str]) -> str:
+    """Return where the cluster is read, as in JSON documents: ``cluster.json``, ``rapi:HOST``.
+
+    `positional`: the words of the command line that are not options.
+    """
+    if settings.luxi is not None:
+        return f"luxi:{settings.luxi}" if settings.luxi else "luxi"
+    if settings.rapi:
+        return f"rapi:{settings.rapi}"
+    if settings.simulate:
+        return f"simulate:{' '.join(settings.simulate)}"
+    return settings.text_data or settings.ialloc_src or next(iter(positional), "-")
 
 
 def _words(settings: Settings, target: str) -> list[str]:

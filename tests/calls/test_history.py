@@ -72,7 +72,12 @@ def test_history_lists_every_call_with_what_came_of_it(desk: Desk) -> None:
     found = desk.history()
     assert [call["number"] for call in found] == [1, 2, 3, 4]
     assert [call["outcome"] for call in found] == ["success", "failed", "error", "no answer"]
-    assert [call.get("type") for call in found] == ["allocate", "allocate", None, "node-evacuate"]
+    assert [call.get("request_type") for call in found] == [
+        "allocate",
+        "allocate",
+        None,
+        "node-evacuate",
+    ]
     assert found[3]["asked"] == "old; all"
     assert all(call["seconds"] > 0 for call in found[:3])
     assert found[0]["request"] == str(desk.calls / "000001.request.json.gz")
@@ -127,7 +132,7 @@ def test_call_is_explained_with_the_settings_that_it_had(desk: Desk, tmp_path: P
     assert status == 0
     told = json.loads(out)
     assert told["response"] == then
-    kept = told["settings"]["strategy"], told["settings"]["n1"]
+    kept = told["request_settings"]["strategy"], told["request_settings"]["n1"]
     assert kept == ("pacemaker-minimal", "no-worse")
     other = json.loads(desk.said("explain", "--json", "--top=1", f"-I{desk.calls}#5")[1])
     assert "placements" not in other["response"]["solutions"][0]
@@ -190,7 +195,7 @@ def test_words_of_any_kind_are_asked_again_as_they_were(desk: Desk) -> None:
     desk.asked(allocate(document, "app", disk_template="rbd"), "--tag-prefix", "it's a #tag:")
     assert desk.said("replay", f"{desk.calls}#5")[0] == 0
     told = json.loads(desk.said("explain", "--json", f"{desk.calls}#5")[1])
-    assert told["settings"]["strategy"] == "pacemaker-minimal"
+    assert told["request_settings"]["strategy"] == "pacemaker-minimal"
 
 
 def test_what_is_no_file_among_the_calls_is_let_alone(desk: Desk) -> None:

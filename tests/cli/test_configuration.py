@@ -42,7 +42,7 @@ class Desk:
         status, out, _ = self.said(text, "config", "--json", str(self.request), *words)
         assert status == 0
         rows = json.loads(out.replace(str(self.file), "FILE"))["settings"]
-        return {row["name"]: (row["value"], row["from"]) for row in rows}
+        return {row["name"]: (row["value"], row["origin"]) for row in rows}
 
 
 @pytest.fixture

@@ -120,13 +120,16 @@ def test_explain_json_has_the_same_content() -> None:
     """The JSON form has the response, the placements, the nodes and the comparisons."""
     request = allocate(cluster(nodes={"default": 3, "spare": 2}))
     found = json.loads(run(request, "--json").stdout)
-    assert set(found) == {"type", "response", "settings", "remarks", "decisions"}
+    assert set(found) == {
+        "command", "version", "cluster", "source", "time",
+        "request_type", "response", "request_settings", "remarks", "decisions",
+    }  # fmt: skip
     (decision,) = found["decisions"]
     assert decision["answer"]["nodes"] == found["response"]["result"]
     assert [one["with"] for one in decision["comparisons"]] == ["runner-up", "group spare"]
-    assert {node["name"] for group in decision["groups"] for node in group["nodes"]} == set(
-        request["nodes"]
-    )
+    assert {
+        candidate["node"] for group in decision["groups"] for candidate in group["candidates"]
+    } == set(request["nodes"])
     total = sum(term["contribution_after"] for term in decision["answer"]["terms"])
     assert total == pytest.approx(found["response"]["solutions"][0]["score"], abs=1e-7)
 
@@ -243,8 +246,8 @@ def test_explain_node_says_why_not_there() -> None:
     assert [row[:2] for row in rows] == [["node", "result"], ["node3", "rejected"]]
     assert rows[1][2].startswith("FailMem as primary: needs 4096 MiB memory, 3120 free")
     (group,) = json.loads(run(SCARCE, "--node=node3", "--json").stdout)["decisions"][0]["groups"]
-    (node,) = group["nodes"]
-    assert (node["name"], node["verdict"]) == ("node3", "refused")
+    (node,) = group["candidates"]
+    assert (node["node"], node["verdict"]) == ("node3", "refused")
 
 
 def test_explain_node_of_a_later_group_says_what_decided_between_groups() -> None:
@@ -296,7 +299,7 @@ def test_explain_brief_says_what_was_decided_and_no_more() -> None:
     assert not any(line.startswith(("Nodes of", "Groups", "Answer node1")) for line in found)
     scarcer = allocate(cluster(memory=1000), memory=4096)
     (decision,) = json.loads(run(scarcer, "--brief", "--json").stdout)["decisions"]
-    assert (decision["answer"], list(decision["closest"])) == (None, ["default"])
+    assert (decision["answer"], list(decision["closest_by_group"])) == (None, ["default"])
 
 
 @pytest.mark.parametrize(

@@ -178,15 +178,16 @@ def test_validate_with_json_prints_one_document(
     path.write_bytes(as_bytes(document))
     assert main([command, "--validate", "--json", str(path)]) == 0
     said = capsys.readouterr()
-    inputs = [{"name": str(path), "problems": []}]
-    assert (json.loads(said.out), said.err) == ({"valid": True, "inputs": inputs}, "")
+    inputs = [{"name": str(path), "errors": []}]
+    found = json.loads(said.out)
+    assert (found["valid"], found["inputs"], said.err) == (True, inputs, "")
     del document["nodes"]["node1"]
     path.write_bytes(as_bytes(document))
     assert main([command, "--validate", "--json", str(path)]) == 2
     said = capsys.readouterr()
     found = json.loads(said.out)
     assert (found["valid"], said.err) == (False, "")
-    assert "instances/a/nodes" in found["inputs"][0]["problems"][0]
+    assert "instances/a/nodes" in found["inputs"][0]["errors"][0]
 
 
 @pytest.mark.parametrize(

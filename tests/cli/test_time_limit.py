@@ -135,7 +135,7 @@ def test_time_limit_ends_every_path_and_is_reported(path: str, tmp_path: Path) -
         capture_output=True, text=True, check=False, cwd=ROOT, timeout=PATIENCE,
     )  # fmt: skip
     planner = bool(words) and words[0] in COMMANDS
-    assert done.returncode in ((0, 1) if planner else (0,)), done.stderr
+    assert done.returncode in ((0, 1, 3) if planner else (0,)), done.stderr
     assert json.loads(done.stdout)
     assert any(words in done.stdout + done.stderr for words in SAID), done.stdout[:500]
 
@@ -229,7 +229,7 @@ def test_limit_that_ends_something_is_named(
     monkeypatch.setattr(Deadline, "over", lambda self: self.seconds is not None)
     file = tmp_path / "document.json"
     file.write_bytes(as_bytes(allocate(crowded(8, 2, 4, groups=2))))
-    assert main([*PATHS[path][1], str(file)]) in (0, 1)
+    assert main([*PATHS[path][1], str(file)]) in ((3,) if path == "capacity" else (0, 1))
     said = capsys.readouterr()
     assert "the time limit of 600 s was reached (--time-limit)" in said.out + said.err
 
@@ -294,7 +294,7 @@ def test_time_that_is_up_before_planning_begins_leaves_a_document(
     words = PATHS[path][1]
     file = tmp_path / "document.json"
     file.write_bytes(as_bytes(allocate(crowded(8, 2, 4, groups=2))))
-    assert main([*words, str(file)]) in (0, 1)
+    assert main([*words, str(file)]) in ((3,) if path == "capacity" else (0, 1))
     said = capsys.readouterr()
     document = json.loads(said.out)
     if words[0] != "explain":

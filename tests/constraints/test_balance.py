@@ -102,9 +102,9 @@ def test_squeeze_keeps_apart_what_must_be() -> None:
     for node in document["nodes"].values():
         node["tags"] = ["htools:standby:auto"]
     free = _plan(document, "squeeze", "--n1=off", "--tag-prefix=other:")
-    assert len(free["nodes"]) == 3
+    assert len(free["switched_nodes"]) == 3
     kept = _plan(document, "squeeze")
-    assert kept["nodes"] == ["node4"]
+    assert kept["switched_nodes"] == ["node4"]
     reasons = {entry["node"]: entry["reason"] for entry in kept["kept"]}
     assert "has no other place" in reasons["node2"], reasons
 

@@ -92,7 +92,7 @@ def test_constraints_name_orders_that_cannot_be_kept(
     path = tmp_path / "cluster.json"
     path.write_bytes(builders.as_bytes(document))
     main(["constraints", "--json", str(path)])
-    assert json.loads(capsys.readouterr().out)["unusable"] == [
+    assert json.loads(capsys.readouterr().out)["unusable_tags"] == [
         "web: iallocator:colocate:must:wbe: no other instance has that name",
         f"web: {AFTER_DB}, which {why}",
     ]

@@ -127,6 +127,6 @@ def test_listing_fits_its_schema() -> None:
         listed = json_of("constraints", document=document)
         found = validator("constraints.schema.json").iter_errors(listed)
         assert [error.message for error in found] == []
-        assert listed["unusable"]
+        assert listed["unusable_tags"]
     listed["constraints"][0]["strength"] = "may"
     assert list(validator("constraints.schema.json").iter_errors(listed))

@@ -29,7 +29,7 @@ def _document(tag: str, template: str = "rbd", nodes: int = 3) -> Json:
 
 
 def _rejections(decision: Json, node: str) -> list[str]:
-    report = next(n for n in decision["groups"][0]["nodes"] if n["name"] == node)
+    report = next(n for n in decision["groups"][0]["candidates"] if n["node"] == node)
     return [rejection["text"] for role in report["roles"] for rejection in role["refusals"]]
 
 

@@ -57,7 +57,7 @@ def test_plan_of_every_planner_is_carried_out(
         carried_out(tmp_path, world, "--json", *PLANNERS[command], command=command)
         found = document(capsys)
         conforms(found, "plan")
-        assert found["execution"]["instances"] or found["execution"]["nodes"]
+        assert found["execution"]["instances"] or found["execution"]["node_states"]
         for one in found["execution"]["instances"]:
             assert one["state"] == "as planned"
             assert world.places()[one["instance"]] == one["to"]

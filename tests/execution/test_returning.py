@@ -216,7 +216,7 @@ def test_by_hand_lists_only_the_nodes_whose_turn_it_is(tmp_path: Path, capsys: C
             if "scores" in found:
                 conforms(found, "plan")
             jobs = found["execution"]["jobs"]
-            due = [job["what"].split()[-1] for job in jobs if job["state"] == "by hand"]
+            due = [job["description"].split()[-1] for job in jobs if job["state"] == "by hand"]
             if not due:
                 break
             running_on = {nodes[0] for nodes in world.places().values()}

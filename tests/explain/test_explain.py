@@ -350,11 +350,11 @@ def test_possible_node_takes_the_instance_where_it_is_the_only_one(
         found = json_of("explain", *words, document=request)
         assert found["response"] == respond(request, *words)
         (group,) = found["decisions"][0]["groups"]
-        for node in group["nodes"]:
+        for node in group["candidates"]:
             alone = json.loads(json.dumps(request))
-            alone["request"]["restrict-to-nodes"] = [node["name"]]
+            alone["request"]["restrict-to-nodes"] = [node["node"]]
             takes = respond(alone, *words)["success"]
             assert takes == (node["verdict"] in ("answer", "possible")), node
-            if any("FailN1" in why for why in node["why"]):
+            if any("FailN1" in why for why in node["reasons"]):
                 rejected += 1
     assert rejected > 0

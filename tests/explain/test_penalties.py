@@ -95,10 +95,10 @@ def test_explain_names_the_penalty_that_decided(kind: str) -> None:
     assert row["difference"] == 2
     total = sum(one["difference"] for one in other["statistics"])
     assert abs(total - other["difference"]) < 1e-8
-    rows = [one for one in decision["groups"][0]["nodes"] if "score" in one]
+    rows = [one for one in decision["groups"][0]["candidates"] if "score" in one]
     totals = [one["score"] + one.get("penalty", 0) for one in decision["groups"][0]["placements"]]
     assert totals == sorted(totals)
-    assert {one["name"]: one.get("penalty") for one in rows}["node2"] == 2
+    assert {one["node"]: one.get("penalty") for one in rows}["node2"] == 2
 
 
 def test_explain_of_an_answer_with_a_penalty_says_so() -> None:

@@ -36,7 +36,8 @@ def test_ask_allocate_answers_on_every_kind_of_source(tmp_path: Path) -> None:
     assert found["response"]["success"]
     assert len(found["response"]["result"]) == 2
     with fake_luxi(tmp_path, lambda method, args: luxi_answer(answers, method, args)) as server:
-        assert asked(*NEW, f"-L{server.path}") == found
+        source = {"source": f"luxi:{server.path}"}
+        assert asked(*NEW, f"-L{server.path}") == found | source
         assert {method for method, _ in server.asked} == {"Query", "QueryClusterInfo"}
     for form, where in (("text", ("-t",)), ("json", ())):
         file = tmp_path / f"cluster.{form}"
@@ -91,7 +92,7 @@ def test_ask_explains_in_words_and_heeds_the_options_of_requests(tmp_path: Path)
     address = write_answers(tmp_path / "rapi", rapi_answers())
     assert "node2" in printed("ask", *NEW, "-m", address, "--node", "node2.example.com")
     found = asked(*NEW, "-m", address, "--strategy=pacemaker-balanced")
-    assert found["settings"]["strategy"] == "pacemaker-balanced"
+    assert found["request_settings"]["strategy"] == "pacemaker-balanced"
 
 
 @pytest.mark.parametrize(

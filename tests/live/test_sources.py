@@ -24,9 +24,11 @@ LISTS = ("-p", "--print-instances", "--json")
 
 
 def said(*words: str) -> tuple[int, str, str]:
-    """Status and both streams."""
+    """Status and both streams, without the source that a JSON document names."""
     done = run(*words)
-    return done.returncode, done.stdout.decode(), done.stderr.decode()
+    lines = done.stdout.decode().splitlines(keepends=True)
+    out = "".join(line for line in lines if not line.startswith('  "source": '))
+    return done.returncode, out, done.stderr.decode()
 
 
 def through_luxi(answers: Json, folder: Path, *words: str) -> tuple[int, str, str]:

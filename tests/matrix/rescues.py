@@ -95,8 +95,8 @@ def ask_failures(scene: Scene) -> Json:
 
 def read_survived(scene: Scene, found: Json) -> list[str]:
     """Return `best` if every failure restarts the subject there."""
-    failed = found["failures"]
-    losing = [one for one in failed["nodes"]["losing"] if "subject" in one["lost"]]
+    failed = found["node_failures"]
+    losing = [one for one in failed["sets"]["losing"] if "subject" in one["lost"]]
     fallen = [one for one in failed.get("domains", ()) if one["domain"] == "rack:a"]
     if "--racks" in scene.options:
         losing = [one for one in fallen if "subject" in one["lost"]]

@@ -193,13 +193,13 @@ def test_check_says_what_balancing_would_mend(tmp_path: Path) -> None:
     nodes, instances, tags, *_ = SICK["conflicts"]
     path = stored(tmp_path, nodes, instances, tags)
     document = check(path)[1]
-    assert document["rebalancing"] == {"tried": True, "helps": True, "moves": 1}
+    assert document["balancing"] == {"tried": True, "helps": True, "move_count": 1}
     assert document["problems"]["conflicts"] == 1
     assert document["problems_after"]["conflicts"] == 0
     assert document["scores"]["after"] < document["scores"]["before"]
     document = check(path, "--no-simulation")[1]
-    assert document["rebalancing"] == {"tried": False, "helps": False, "moves": 0}
-    assert document["problems_after"] == document["problems"]
+    assert document["problems"]["conflicts"] == 1
+    assert not {"balancing", "problems_after", "moves"} & set(document)
 
 
 def test_check_with_no_capacity_checks_leaves_failures_out(tmp_path: Path) -> None:
@@ -239,12 +239,8 @@ def test_check_without_simulation_scans_no_moves(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr("iallocator.planners.balance.scan.scan.MoveScan.__init__", scanned)
     residents = {"i": builders.instance("node1", "node2")}
-    assert (
-        json_of("check", "--no-simulation", document=builders.cluster(3, instances=residents))[
-            "moves"
-        ]
-        == []
-    )
+    found = json_of("check", "--no-simulation", document=builders.cluster(3, instances=residents))
+    assert "moves" not in found
 
 
 def test_check_in_hchecks_way_scans_no_moves_of_a_healthy_cluster(
@@ -351,7 +347,7 @@ def test_pairs_that_are_not_analysed_end_check_with_status_3(
     residents = {"i": builders.instance("node1", "node2")}
     document = builders.cluster(3, instances=residents)
     found = json_of("check", "--failures=2", document=document, status=3)
-    assert (found["healthy"], found["failures"]["nodes"]["unknown"]) == (True, 3)
+    assert (found["healthy"], found["node_failures"]["sets"]["unknown"]) == (True, 3)
 
 
 def test_check_counts_failures_of_online_nodes_by_default() -> None:

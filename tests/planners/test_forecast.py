@@ -45,7 +45,11 @@ def forecast(folder: Path, sizes: list[int], *words: str) -> Json:
 def test_forecast_of_equal_sizes_is_as_many_as_fit(tmp_path: Path) -> None:
     """Three instances of 2500 MiB fit on each node, in any order."""
     found = forecast(tmp_path, [2500])
-    assert (found["asked"], found["counts"], found["reasons"]) == (1, [6] * 9, ["FailMem"] * 9)
+    assert (found["instance_count"], found["counts"], found["reasons"]) == (
+        1,
+        [6] * 9,
+        ["FailMem"] * 9,
+    )
 
 
 def test_forecast_of_several_sizes_has_a_range(tmp_path: Path) -> None:
@@ -123,7 +127,7 @@ def test_forecast_keeps_to_the_nodes_and_groups_that_requests_name(tmp_path: Pat
     gone = {**asking(memory=2500), "group_name": "north"}
     batch = {"type": "multi-allocate", "instances": [named, named | {"name": "other"}]}
     found, said = replayed(tmp_path, now, [batch, gone], "--n1=off")
-    assert (found["asked"], found["counts"]) == (2, [3] * 9)
+    assert (found["instance_count"], found["counts"]) == (2, [3] * 9)
     assert "there is no group north any more; left out" in said
 
 
@@ -192,7 +196,7 @@ def test_forecast_reads_compressed_files_among_others(tmp_path: Path, capsys: Ou
     (tmp_path / "now.json").write_bytes(as_bytes(modest(cluster(1, memory=8000))))
     main(["capacity", "--json", "--n1=off", f"--replay={past}", str(tmp_path / "now.json")])
     found = json.loads(capsys.readouterr().out)["forecast"]
-    assert found["asked"] == 2
+    assert found["instance_count"] == 2
     assert set(found["counts"]) <= {5, 6}
 
 

@@ -39,14 +39,19 @@ def test_pairs_and_racks_name_the_instances_that_cannot_be_restarted(
     check(tmp_path, racks(), "--json", *ASKED)
     document = json.loads(capsys.readouterr().out)
     conforms(document, "plan")
-    found = document["failures"]
-    pairs = found["nodes"]
-    assert (found["at_once"], pairs["count"], pairs["survived"], pairs["unknown"]) == (2, 6, 4, 0)
+    found = document["node_failures"]
+    pairs = found["sets"]
+    assert (found["at_once"], pairs["count"], pairs["tolerated_count"], pairs["unknown"]) == (
+        2,
+        6,
+        4,
+        0,
+    )
     lost = [(one["nodes"], one["lost"], one["lost_memory"]) for one in pairs["losing"]]
     assert lost == [
         (["node1", "node2"], ["together"], 1024), (["node2", "node3"], ["apart"], 2048),
     ]  # fmt: skip
-    domains = [(one["domain"], one["survived"], one["lost"]) for one in found["domains"]]
+    domains = [(one["domain"], one["tolerated"], one["lost"]) for one in found["domains"]]
     assert domains == [("rack:a", False, ["together"]), ("rack:b", True, [])]
 
 
@@ -64,7 +69,7 @@ def test_failures_of_nodes_that_are_offline_are_not_counted(tmp_path: Path, caps
     document = racks()
     document["nodes"]["node4"]["offline"] = True
     check(tmp_path, document, "--json", "--no-simulation", "--failures=1")
-    assert json.loads(capsys.readouterr().out)["failures"]["nodes"]["count"] == 3
+    assert json.loads(capsys.readouterr().out)["node_failures"]["sets"]["count"] == 3
 
 
 @pytest.mark.parametrize(

@@ -89,7 +89,7 @@ def test_steps_of_a_round_come_after_those_of_the_one_before() -> None:
 
     second = plan["reboots"][1]["nodes"][0]
     drain = next(n for n, s in steps.items() if s["kind"] == "drain" and s["node"] == second)
-    first = plan["reboots"][0]["moves"][0]["instance"]
+    first = plan["reboots"][0]["placements"][0]["instance"]
     assert {n for n, s in steps.items() if s.get("instance") == first} <= before(drain)
 
 
@@ -99,7 +99,7 @@ def test_full_evacuation_gives_every_instance_two_other_nodes() -> None:
     _, plan = _planned(cluster(4, instances=pairs), "--full-evacuation")
     for group in plan["reboots"]:
         away = {name: one["nodes"] for name, one in pairs.items()}
-        away |= {move["instance"]: move["nodes"] for move in group["moves"]}
+        away |= {move["instance"]: move["nodes"] for move in group["placements"]}
         assert all(set(nodes).isdisjoint(group["nodes"]) for nodes in away.values())
         assert all(len(set(nodes)) == 2 for nodes in away.values())
 
@@ -111,7 +111,7 @@ def test_groups_of_tagged_clusters_break_nothing_while_they_are_away() -> None:
         document = tagged(seed)
         _, plan = _planned(document, *(("--full-evacuation",) * (seed % 2)))
         for group in plan["reboots"]:
-            moves = [{"instance": m["instance"], "to": m["nodes"]} for m in group["moves"]]
+            moves = [{"instance": m["instance"], "to": m["nodes"]} for m in group["placements"]]
             assert problems(document, {"command": "reboot", "moves": moves}) == [], seed
             moved += len(moves)
     assert moved > 10
@@ -138,7 +138,7 @@ def test_shared_storage_shares_an_exclusion_tag_while_away_as_at_home(nodes: int
     document = cluster(nodes, instances=instances, tags=("htools:iextags:service",))
     status, plan = _planned(document)
     assert (status, plan["kept"]) == (0, [])
-    away = {move["instance"]: move["nodes"] for move in plan["reboots"][0]["moves"]}
+    away = {move["instance"]: move["nodes"] for move in plan["reboots"][0]["placements"]}
     assert away == {"a": [f"node{nodes}"], "b": [f"node{nodes}"]}
 
 

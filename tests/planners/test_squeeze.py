@@ -45,9 +45,9 @@ def test_squeeze_frees_nodes_with_the_fewest_instances_first() -> None:
         4, memory=8192, instances={f"i{k}": on_shared(home) for k, home in enumerate(homes)}
     )
     plan = plan_of("squeeze", document, *MASTER, ONE_LEFT, "--target-resources=0.5")
-    assert (plan["action"], plan["nodes"]) == ("offline", ["node3", "node4", "node2"])
+    assert (plan["action"], plan["switched_nodes"]) == ("offline", ["node3", "node4", "node2"])
     plan = plan_of("squeeze", document, *MASTER, "--target-resources=3")
-    assert plan["nodes"] == ["node3", "node4"]
+    assert plan["switched_nodes"] == ["node3", "node4"]
     assert "in all" in reasons(plan)["node2"]
 
 
@@ -56,19 +56,19 @@ def test_squeeze_takes_preferred_nodes_first_and_avoided_ones_last() -> None:
     document = cluster(4, instances={f"i{k}": on_shared(f"node{k}") for k in (1, 2, 3, 4)})
     options = (*MASTER, ONE_LEFT, "--prefer=node4", "--avoid=node2")
     plan = plan_of("squeeze", document, *options)
-    assert plan["nodes"] == ["node4", "node3", "node2"]
+    assert plan["switched_nodes"] == ["node4", "node3", "node2"]
 
 
 def test_squeeze_leaves_drbd_instances_by_default() -> None:
     """Drbd instances, and their secondaries, are moved with --drbd only."""
     document = cluster(4, instances={"web": instance("node2", "node3")})
     plan = plan_of("squeeze", document, *MASTER)
-    assert plan["nodes"] == ["node4"]
+    assert plan["switched_nodes"] == ["node4"]
     assert "web" in reasons(plan)["node2"]
     assert "secondary of web" in reasons(plan)["node3"]
     plan = plan_of("squeeze", document, *MASTER, "--drbd")
-    assert len(plan["nodes"]) == 2
-    freed = set(plan["nodes"])
+    assert len(plan["switched_nodes"]) == 2
+    freed = set(plan["switched_nodes"])
     assert not freed & {name for move in plan["moves"][-1:] for name in move["to"]}
 
 
@@ -78,7 +78,9 @@ def test_squeeze_with_all_moves_what_is_not_auto_balanced(tmp_path: Path) -> Non
     path = tmp_path / "cluster.data"
     path.write_text(text)
     for options, freed in (((), []), (("--drbd",), []), (("--all",), ["node2"])):
-        assert json_of("squeeze", ONE_LEFT, "-t", str(path), *options)["nodes"] == freed, options
+        assert json_of("squeeze", ONE_LEFT, "-t", str(path), *options)["switched_nodes"] == freed, (
+            options
+        )
 
 
 def text_cluster_of(*instances: str) -> str:
@@ -100,11 +102,11 @@ def test_squeeze_without_a_master_warns_and_keeps_a_node(tmp_path: Path, capsys:
     assert main(["squeeze", "--json", str(path)]) == 0
     captured = capsys.readouterr()
     assert captured.err.startswith("Warning: the master node is unknown")
-    assert len(json.loads(captured.out)["nodes"]) == 2
+    assert len(json.loads(captured.out)["switched_nodes"]) == 2
     assert main(["squeeze", "--json", str(path), *MASTER]) == 0
     captured = capsys.readouterr()
     assert captured.err == ""
-    assert json.loads(captured.out)["nodes"] == ["node2", "node3"]
+    assert json.loads(captured.out)["switched_nodes"] == ["node2", "node3"]
     assert main(["squeeze", "--quiet", "--json", str(path)]) == 0
     assert capsys.readouterr().err == ""
 
@@ -115,7 +117,7 @@ def test_squeeze_keeps_instances_in_their_group() -> None:
         {"a": 2, "b": 2}, instances={"i1": on_shared("node1"), "i3": on_shared("node3")}
     )
     plan = plan_of("squeeze", document, *MASTER, ONE_LEFT)
-    assert plan["nodes"] == ["node2", "node4"]
+    assert plan["switched_nodes"] == ["node2", "node4"]
     assert plan["moves"] == []
 
 
@@ -133,18 +135,18 @@ def test_squeeze_powers_on_standby_nodes_by_priority() -> None:
     changes = {name: {"offline": True, "tags": some} for name, some in tags.items()}
     document = cluster(5, instances=FULL, changes=changes)
     plan = plan_of("squeeze", document, *MASTER)
-    assert (plan["action"], plan["nodes"]) == ("online", ["node4"])
-    assert plan["tags"] == {"add": {}, "remove": {"node4": ["htools:standby:auto"]}}
-    assert plan["commands"][:2] == [
+    assert (plan["action"], plan["switched_nodes"]) == ("online", ["node4"])
+    assert plan["node_tag_changes"] == {"add": {}, "remove": {"node4": ["htools:standby:auto"]}}
+    assert plan["shell_commands"][:2] == [
         "gnt-node power -f on node4",
         "gnt-node modify --offline=no node4",
     ]
-    assert "gnt-node remove-tags node4 htools:standby:auto" in plan["commands"]
+    assert "gnt-node remove-tags node4 htools:standby:auto" in plan["shell_commands"]
     assert "node5" not in reasons(plan)
     plan = plan_of("squeeze", document, *MASTER, "--minimal-resources=5")
-    assert plan["nodes"] == ["node4", "node3"]
+    assert plan["switched_nodes"] == ["node4", "node3"]
     plan = plan_of("squeeze", document, *MASTER, "--prefer=node2")
-    assert plan["nodes"] == ["node2"]
+    assert plan["switched_nodes"] == ["node2"]
 
 
 def test_squeeze_powers_on_nothing_where_moving_is_enough() -> None:
@@ -152,9 +154,9 @@ def test_squeeze_powers_on_nothing_where_moving_is_enough() -> None:
     changes = {"node3": {"offline": True, "tags": ["htools:standby:auto"]}}
     document = cluster(3, instances=FULL, changes=changes)
     plan = plan_of("squeeze", document, *MASTER)
-    assert (plan["action"], plan["nodes"]) == ("none", [])
+    assert (plan["action"], plan["switched_nodes"]) == ("none", [])
     assert plan["moves"]
-    assert plan["commands"]
+    assert plan["shell_commands"]
 
 
 def test_squeeze_leaves_no_node_for_a_second_run_to_free(tmp_path: Path) -> None:
@@ -166,12 +168,12 @@ def test_squeeze_leaves_no_node_for_a_second_run_to_free(tmp_path: Path) -> None
     document = cluster(4, instances=FULL)
     path.write_text(json.dumps(document))
     first = json_of("squeeze", "--verify-plan", *MASTER, "-S", str(after), str(path))
-    assert (first["action"], first["nodes"]) == ("offline", ["node2", "node3"])
+    assert (first["action"], first["switched_nodes"]) == ("offline", ["node2", "node3"])
     assert all(move["to"] == ["node4"] for move in first["moves"])
     second = json_of("squeeze", *MASTER, "-t", f"{after}.squeezed")
-    assert (second["action"], second["nodes"], second["moves"]) == ("none", [], [])
+    assert (second["action"], second["switched_nodes"], second["moves"]) == ("none", [], [])
     compat = plan_of("squeeze", document, *MASTER, "--compat=hail")
-    assert (compat["action"], compat["nodes"]) == ("none", [])
+    assert (compat["action"], compat["switched_nodes"]) == ("none", [])
 
 
 def test_squeeze_takes_a_node_of_unknown_size_for_the_smallest(
@@ -185,7 +187,7 @@ def test_squeeze_takes_a_node_of_unknown_size_for_the_smallest(
     path.write_text(json.dumps(document))
     assert main(["squeeze", "--json", str(path), *MASTER]) == 0
     captured = capsys.readouterr()
-    assert json.loads(captured.out)["nodes"] == ["node2"]
+    assert json.loads(captured.out)["switched_nodes"] == ["node2"]
     assert "node2: size unknown" in captured.err
 
 
@@ -205,8 +207,8 @@ def test_squeeze_with_two_levels_does_not_flap(tmp_path: Path) -> None:
         if first["action"] == "offline":
             assert again["action"] != "online", seed
         if again["action"] == "offline":
-            assert set(again["nodes"]).isdisjoint(first["nodes"]), seed
-        switched += len(first["nodes"])
+            assert set(again["switched_nodes"]).isdisjoint(first["switched_nodes"]), seed
+        switched += len(first["switched_nodes"])
     assert switched > 3
 
 
@@ -218,7 +220,7 @@ def test_squeeze_to_less_than_the_minimum_warns(tmp_path: Path, capsys: Capture)
     assert main(["squeeze", "--json", str(path), *MASTER, *levels]) == 0
     captured = capsys.readouterr()
     assert "--target-resources is less" in captured.err
-    assert json.loads(captured.out)["nodes"] == ["node2"]
+    assert json.loads(captured.out)["switched_nodes"] == ["node2"]
 
 
 def test_squeeze_leaves_freed_nodes_empty_and_others_with_the_reserve(tmp_path: Path) -> None:
@@ -235,7 +237,7 @@ def test_squeeze_leaves_freed_nodes_empty_and_others_with_the_reserve(tmp_path: 
         after = read_text(raw, "after", Reading())
         state, reserve = State(after.cluster), Headroom(after.policy.standard, 2.0)
         for node in after.cluster.nodes:
-            if node.name in plan["nodes"]:
+            if node.name in plan["switched_nodes"]:
                 freed += 1
                 assert not list(state.instances_on(node.index)), (seed, node.name)
                 assert any(tag.startswith("htools:standby:") for tag in node.tags)
@@ -289,7 +291,7 @@ def test_squeeze_says_why_a_node_cannot_be_freed() -> None:
 def test_squeeze_with_no_time_powers_down_nothing() -> None:
     """--time-limit 0 ends before the first set of nodes, and the output says so."""
     plan = plan_of("squeeze", cluster(3), *MASTER, "--time-limit=0")
-    assert (plan["action"], plan["nodes"]) == ("none", [])
+    assert (plan["action"], plan["switched_nodes"]) == ("none", [])
     assert plan["groups"][0]["reason"] == "time is up"
 
 
@@ -312,7 +314,7 @@ def test_squeeze_interrupted_prints_what_it_has(monkeypatch: pytest.MonkeyPatch)
         status=130,
     )
     assert plan["groups"][0]["reason"] == "interrupted"
-    assert all(set(move["to"]).isdisjoint(plan["nodes"]) for move in plan["moves"])
+    assert all(set(move["to"]).isdisjoint(plan["switched_nodes"]) for move in plan["moves"])
 
 
 @pytest.mark.parametrize(
@@ -358,9 +360,9 @@ def test_squeeze_frees_as_many_nodes_whatever_their_names() -> None:
         options = (ONE_LEFT, "--target-resources=1")
         plan = plan_of("squeeze", document, *options)
         other = plan_of("squeeze", _renamed(document, dict(zip(names, shuffled))), *options)
-        assert len(plan["nodes"]) == len(other["nodes"]) == count - 1, seed
+        assert len(plan["switched_nodes"]) == len(other["switched_nodes"]) == count - 1, seed
         assert [one["reason"] for one in plan["kept"]] == [last]
-        freed += len(plan["nodes"])
+        freed += len(plan["switched_nodes"])
     assert freed > 30
 
 
@@ -369,5 +371,5 @@ def test_squeeze_without_a_master_keeps_no_node_where_others_stay_online() -> No
     fixed = {f"fixed{k}": instance(f"node{k}") for k in (1, 2)}
     document = cluster(4, instances=fixed | {"web": on_shared("node3")})
     plan = plan_of("squeeze", document, ONE_LEFT)
-    assert sorted(plan["nodes"]) == ["node3", "node4"]
+    assert sorted(plan["switched_nodes"]) == ["node3", "node4"]
     assert set(reasons(plan)) == {"node1", "node2"}

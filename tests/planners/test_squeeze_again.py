@@ -75,15 +75,15 @@ def _after(document: Json, plan: Json) -> Json:
     for step in plan["transition"]["steps"]:
         if step["kind"] in ("offline", "online"):
             nodes[step["node"]]["offline"] = step["kind"] == "offline"
-    for name, tags in plan["tags"]["add"].items():
+    for name, tags in plan["node_tag_changes"]["add"].items():
         nodes[name]["tags"] += tags
-    for name, tags in plan["tags"]["remove"].items():
+    for name, tags in plan["node_tag_changes"]["remove"].items():
         nodes[name]["tags"] = [tag for tag in nodes[name]["tags"] if tag not in tags]
     return after
 
 
 def _idle(plan: Json) -> bool:
-    return (plan["action"], plan["nodes"], plan["moves"]) == ("none", [], [])
+    return (plan["action"], plan["switched_nodes"], plan["moves"]) == ("none", [], [])
 
 
 @pytest.mark.parametrize("seed", seeds(10, 150))
@@ -93,7 +93,12 @@ def test_squeeze_of_any_storage_leaves_nothing_to_a_second_run(seed: int) -> Non
     document, options = _groups(rng), _options(rng)
     first = plan_of("squeeze", document, *options)
     second = plan_of("squeeze", _after(document, first), *options)
-    assert _idle(second), (options, second["action"], second["nodes"], len(second["moves"]))
+    assert _idle(second), (
+        options,
+        second["action"],
+        second["switched_nodes"],
+        len(second["moves"]),
+    )
 
 
 def _twice(text: str, folder: Path, *options: str) -> tuple[Json, Json]:
@@ -117,7 +122,12 @@ def test_squeeze_of_a_text_file_leaves_nothing_to_a_second_run(
     assert callable(make)
     options = _options(Random(f"squeeze text again/{seed}"))
     _, second = _twice(make(seed), tmp_path, *options)
-    assert _idle(second), (options, second["action"], second["nodes"], len(second["moves"]))
+    assert _idle(second), (
+        options,
+        second["action"],
+        second["switched_nodes"],
+        len(second["moves"]),
+    )
 
 
 def test_squeeze_goes_on_where_instances_moved_to_a_node_that_is_freed(tmp_path: Path) -> None:
@@ -125,8 +135,8 @@ def test_squeeze_goes_on_where_instances_moved_to_a_node_that_is_freed(tmp_path:
     reserve = ("--target-resources=3", "--minimal-resources=3")
     options = ("--n1=strict", "--exact-search=no", *reserve)
     first, second = _twice(text_cluster(5), tmp_path, *options)
-    assert sorted(first["nodes"]) == ["node07", "node08"]
-    assert all({*move["to"]}.isdisjoint(first["nodes"]) for move in first["moves"])
+    assert sorted(first["switched_nodes"]) == ["node07", "node08"]
+    assert all({*move["to"]}.isdisjoint(first["switched_nodes"]) for move in first["moves"])
     assert _idle(second)
 
 
@@ -134,7 +144,7 @@ def test_squeeze_powers_nodes_on_and_others_down_in_one_plan(tmp_path: Path) -> 
     """The large standby node has room for the instances of a node that was online."""
     reserve = ("--target-resources=3", "--minimal-resources=1.5")
     first, second = _twice(standby_cluster(5), tmp_path, "--drbd", *reserve)
-    assert (first["action"], first["nodes"]) == ("both", ["node04", "node02"])
+    assert (first["action"], first["switched_nodes"]) == ("both", ["node04", "node02"])
     assert first["power_on"] == ["node04"]
     kinds = {step["kind"]: step["node"] for step in first["transition"]["steps"] if "node" in step}
     assert (kinds["online"], kinds["offline"]) == ("node04", "node02")

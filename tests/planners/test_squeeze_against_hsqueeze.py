@@ -47,7 +47,7 @@ def test_squeeze_frees_as_many_nodes_as_hsqueeze(options: tuple[str, ...], tmp_p
             assert mine["action"] in ("online", "none"), seed
             continue
         assert mine["action"] in ("offline", "none"), seed
-        assert len(mine["nodes"]) >= len(theirs.nodes), seed
+        assert len(mine["switched_nodes"]) >= len(theirs.nodes), seed
         freed += len(theirs.nodes)
     assert freed > 4
 
@@ -64,11 +64,11 @@ def test_squeeze_powers_on_as_few_nodes_as_hsqueeze(tmp_path: Path) -> None:
         mine = ours(path, *FREELY)
         assert theirs.action == "online", seed
         if all("not enough" not in group["reason"] for group in mine["groups"]):
-            woken = mine["nodes"] if mine["action"] == "online" else []
+            woken = mine["switched_nodes"] if mine["action"] == "online" else []
             assert len(woken) <= len(theirs.nodes), seed
             enough += bool(woken)
         else:
-            assert set(mine["nodes"]) == set(theirs.nodes), seed
+            assert set(mine["switched_nodes"]) == set(theirs.nodes), seed
     assert enough > 1
 
 
@@ -76,4 +76,4 @@ def test_squeeze_powers_on_as_few_nodes_as_hsqueeze(tmp_path: Path) -> None:
 def test_squeeze_of_files_of_others_does_what_hsqueeze_does(path: Path) -> None:
     """The action is equal, for the same number of nodes."""
     theirs, mine = hsqueeze(path), ours(path, *FREELY)
-    assert (mine["action"], len(mine["nodes"])) == (theirs.action, len(theirs.nodes))
+    assert (mine["action"], len(mine["switched_nodes"])) == (theirs.action, len(theirs.nodes))

@@ -85,10 +85,10 @@ def test_squeeze_ignores_soft_limits_on_request() -> None:
     held = {f"i{k}": instance(f"node{k}", disk_template="rbd", tags=["service:a"]) for k in (1, 2)}
     document = cluster(2, instances=held, tags=("htools:iextags:service",))
     plan = _squeeze(document, "--n1=off")
-    assert plan["nodes"] == []
+    assert plan["switched_nodes"] == []
     assert "i2" in plan["kept"][-1]["reason"]
     plan = _squeeze(document, "--n1=off", "--ignore-soft-errors")
-    assert plan["nodes"] == ["node2"]
+    assert plan["switched_nodes"] == ["node2"]
 
 
 def test_squeeze_off_a_dead_node_ignores_soft_limits() -> None:
@@ -98,7 +98,7 @@ def test_squeeze_off_a_dead_node_ignores_soft_limits() -> None:
         3, instances=held, tags=("htools:iextags:service",), changes={"node2": {"offline": True}}
     )
     plan = _squeeze(document, "--n1=off")
-    assert plan["nodes"] == ["node3"]
+    assert plan["switched_nodes"] == ["node3"]
     assert [(m["instance"], m["to"]) for m in plan["moves"]] == [("i2", ["node1"])]
 
 
@@ -110,7 +110,7 @@ def _carried_out(document: Json, plan: Json) -> Json:
         one["nodes"] = move["to"]
         after["nodes"][move["from"][0]]["free_memory"] += one["memory"]
         after["nodes"][move["to"][0]]["free_memory"] -= one["memory"]
-    for name in plan["nodes"]:
+    for name in plan["switched_nodes"]:
         after["nodes"][name]["offline"] = True
     return after
 
@@ -126,10 +126,10 @@ def test_squeeze_leaves_every_failure_survivable_that_was(search: str) -> None:
         before = unsurvivable(document)
         for mode in freed:
             plan = _squeeze(document, search, f"--n1={mode}")
-            freed[mode] += len(plan["nodes"])
+            freed[mode] += len(plan["switched_nodes"])
             after = unsurvivable(_carried_out(document, plan))
             assert mode == "off" or after <= before, (seed, mode)
-            assert mode != "strict" or not plan["nodes"] or not after, seed
+            assert mode != "strict" or not plan["switched_nodes"] or not after, seed
     assert freed["off"] > freed["no-new"] >= freed["strict"] > 0
 
 
@@ -138,10 +138,10 @@ def test_squeeze_names_the_failure_that_keeps_a_node_on() -> None:
     held = {f"i{k}": instance(f"node{k}", disk_template="rbd") for k in (1, 2)}
     document = cluster(2, instances=held)
     plan = _squeeze(document)
-    assert plan["nodes"] == []
+    assert plan["switched_nodes"] == []
     (kept,) = (one["reason"] for one in plan["kept"] if one["node"] == "node2")
     assert "the failure of node1 would not be tolerated" in kept
-    assert _squeeze(document, "--n1=off")["nodes"] == ["node2"]
+    assert _squeeze(document, "--n1=off")["switched_nodes"] == ["node2"]
 
 
 def test_squeeze_judges_each_group_by_its_own_tags() -> None:
@@ -149,16 +149,16 @@ def test_squeeze_judges_each_group_by_its_own_tags() -> None:
     held = {f"i{k}": instance(f"node{k}", disk_template="rbd") for k in (1, 2, 3, 4)}
     document = cluster({"careful": 2, "careless": 2}, instances=held)
     document["nodegroups"]["uuid-careless"]["tags"] = ["iallocator:n1:off"]
-    assert _squeeze(document)["nodes"] == ["node3"]
+    assert _squeeze(document)["switched_nodes"] == ["node3"]
 
 
 def test_squeeze_like_hsqueeze_knows_no_n1() -> None:
     """With --compat hail the last node takes all instances, unless N+1 is requested."""
     held = {f"i{k}": instance(f"node{k}", disk_template="rbd") for k in (1, 2)}
     document = cluster(2, instances=held)
-    assert _squeeze(document, "--compat=hail")["nodes"] == ["node2"]
+    assert _squeeze(document, "--compat=hail")["switched_nodes"] == ["node2"]
     plan = _squeeze(document, "--compat=hail", "--n1=strict")
-    assert plan["nodes"] == []
+    assert plan["switched_nodes"] == []
 
 
 def test_squeeze_moves_what_was_on_a_standby_node_once_that_is_on() -> None:
@@ -168,7 +168,7 @@ def test_squeeze_moves_what_was_on_a_standby_node_once_that_is_on() -> None:
     asleep = {"node2": {"offline": True, "tags": ["htools:standby:auto"]}}
     document = cluster(2, memory=8192, instances=full | left, changes=asleep)
     plan = _squeeze(document, "--target-resources=1", "--minimal-resources=1")
-    assert (plan["action"], plan["nodes"]) == ("online", ["node2"])
+    assert (plan["action"], plan["switched_nodes"]) == ("online", ["node2"])
     steps = plan["transition"]["steps"]
     (online,) = (step["number"] for step in steps if step["kind"] == "online")
     moved = [step for step in steps if step.get("from") == ["node2"]]
@@ -193,7 +193,7 @@ def test_squeeze_heeds_where_instances_of_other_groups_go() -> None:
     )
     options = ("--target-resources=0.5", "--minimal-resources=0.2", "--n1=off")
     plan = json_of("squeeze", "--verify-plan", *options, document=document)
-    assert plan["nodes"] == ["node1", "node4"]
+    assert plan["switched_nodes"] == ["node1", "node4"]
     homes = {move["instance"]: move["to"][0] for move in plan["moves"]}
     assert homes["web1"] == "node2"
     assert "web2" not in homes
@@ -223,7 +223,7 @@ def test_squeeze_moves_of_several_steps_keep_the_limits_at_every_step(mode: str)
     freed = 0
     for seed in seeds(60, 400, 500):
         plan = _squeeze(_mirrored(seed), "--drbd", f"--n1={mode}")
-        freed += len(plan["nodes"])
+        freed += len(plan["switched_nodes"])
     assert freed > 40
 
 
@@ -237,7 +237,7 @@ def test_squeeze_takes_another_way_where_a_step_is_not_allowed() -> None:
         tags=(MIGRATION,),
     )
     plan = _squeeze(document, "--drbd", "--n1=off")
-    assert plan["nodes"] == ["node2"]
+    assert plan["switched_nodes"] == ["node2"]
     assert [move["move"] for move in plan["moves"]] == ["r:node1 f", "r:node3"]
 
 
@@ -258,7 +258,7 @@ def test_squeeze_group_with_a_wrong_plan_keeps_the_plans_of_others(
         tags=(MIGRATION,),
     )
     plan = json_of("squeeze", *OPTIONS, "--n1=off", document=document, status=1)
-    assert plan["nodes"] == ["node3"]
+    assert plan["switched_nodes"] == ["node3"]
     assert [move["instance"] for move in plan["moves"]] == ["i3"]
     (kept,) = (one["reason"] for one in plan["kept"] if one["node"] == "node2")
     assert "node1 does not receive what node2 requires: os:new" in kept

@@ -41,8 +41,8 @@ def test_packing_alone_makes_plans_that_hold(
 
     monkeypatch.setattr(Descent, "run", stop)
     packed = _squeeze(shape, option, "--exact-search=no", status=130)
-    assert packed["nodes"]
-    assert len(packed["nodes"]) <= len(whole["nodes"])
+    assert packed["switched_nodes"]
+    assert len(packed["switched_nodes"]) <= len(whole["switched_nodes"])
     assert packed["groups"][0]["reason"] == "interrupted"
     assert packed["scores"]["after"] == packed["moves"][-1]["score"] > 0
 
@@ -60,7 +60,7 @@ def test_squeeze_balances_once_where_packing_answers(monkeypatch: pytest.MonkeyP
     shape = Shape(10, "rbd")
     homes = [one["nodes"][0] for one in document(shape)["instances"].values()]
     plan = _squeeze(shape, f"--master={max(sorted(homes), key=homes.count)}")
-    assert len(plan["nodes"]) > 2
+    assert len(plan["switched_nodes"]) > 2
     assert len(runs) == 1
 
 
@@ -73,7 +73,7 @@ def test_packing_moves_instances_off_an_offline_node(
     broken = first_nodes_offline(Shape(8, template, per_node=6), 1)
     words = ("squeeze", "--verify-plan", option, "--exact-search=no")
     plan = json_of(*words, document=broken)
-    assert len(plan["nodes"]) > 1
+    assert len(plan["switched_nodes"]) > 1
 
 
 def test_rooms_are_what_the_reserve_leaves_at_any_time() -> None:
@@ -121,7 +121,7 @@ def test_packing_asks_nodes_in_the_order_of_their_room_at_any_time(
         return iter(found)
 
     monkeypatch.setattr(WorstFitBesideReserve, "in_order", checked)
-    assert _squeeze(Shape(6, "rbd"))["nodes"]
+    assert _squeeze(Shape(6, "rbd"))["switched_nodes"]
     assert asked > 9
 
 
@@ -129,7 +129,7 @@ def test_packing_looks_at_what_a_mirror_that_stays_reserves() -> None:
     """A new primary changes that, too: on this crowded cluster a plan was rejected in the end."""
     shape = Shape(4, "drbd", per_node=6, fullness=0.6, seed=6)
     plan = _squeeze(shape, "--all", "--exact-search=no")
-    assert (plan["nodes"], plan["moves"]) == ([], [])
+    assert (plan["switched_nodes"], plan["moves"]) == ([], [])
 
 
 def test_packed_plan_without_time_for_scores_is_kept(
@@ -144,5 +144,5 @@ def test_packed_plan_without_time_for_scores_is_kept(
     monkeypatch.setattr(Descent, "run", stop)
     monkeypatch.setattr(feasibility, "rescore", stop)
     plan = _squeeze(Shape(8, "rbd", per_node=6), "--exact-search=no", status=130)
-    assert plan["nodes"] == whole["nodes"] != []
+    assert plan["switched_nodes"] == whole["switched_nodes"] != []
     assert {move["score"] for move in plan["moves"]} == {plan["scores"]["after"]}

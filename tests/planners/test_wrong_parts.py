@@ -198,7 +198,7 @@ def test_squeeze_leaves_out_the_group_that_misses_its_reserve(monkeypatch: Patch
     document = _two_uneven_groups()
     _afterwards(monkeypatch, "squeeze", spoil)
     plan, told = _plan(document, "squeeze", *SQUEEZE)
-    assert plan["nodes"] == ["node4"]
+    assert plan["switched_nodes"] == ["node4"]
     (kept,) = (one["reason"] for one in plan["kept"] if one["node"] == "node2")
     assert kept == "node1 lacks the reserve"
     assert "left out: the plan of group east" in told
@@ -218,7 +218,7 @@ def test_redistribute_leaves_out_the_group_whose_moves_are_wrong(monkeypatch: Pa
         assert row["verdict"] == "undecided"
         assert "breaks a limit" in row["reason"]
         assert f"left out: the repair of group {bad}" in told
-        assert plan["scores"] == {"before": 3, "after": after}
+        assert plan["objective"] == {"before": 3, "after": after}
         assert plan["reason"] == "1 of 2 unhealthy groups cannot be repaired"
 
 
@@ -275,10 +275,10 @@ def test_squeeze_leaves_out_the_group_whose_steps_are_wrong(monkeypatch: Patch) 
     held = {f"i{k}": instance(f"node{k}", disk_template="rbd") for k in (1, 2, 3, 4)}
     document = cluster({"east": 2, "west": 2}, instances=held)
     plan = json.loads(run("squeeze", "--json", *SQUEEZE, stdin=as_bytes(document)).stdout)
-    freed, (first, second) = plan["nodes"], _moved(plan)
+    freed, (first, second) = plan["switched_nodes"], _moved(plan)
     _reject_steps(monkeypatch, first)
     plan, told = _plan(document, "squeeze", *SQUEEZE)
-    assert (plan["nodes"], _moved(plan)) == (freed[1:], [second])
+    assert (plan["switched_nodes"], _moved(plan)) == (freed[1:], [second])
     assert "left out: the plan of group east" in told
 
 

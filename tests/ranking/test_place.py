@@ -141,7 +141,7 @@ def test_apart_instances_are_kept_apart() -> None:
     }
     found = place(cluster(nodes=2, instances=instances), "minimal", "--n1=off")
     assert found["placement"] == {"a": "node1", "b": "node2", "c": None}
-    assert "must be apart from" in found["instances"][2]["why"]
+    assert "must be apart from" in found["instances"][2]["reason"]
 
 
 def test_failures_are_kept_survivable_as_asked() -> None:
@@ -155,7 +155,7 @@ def test_failures_are_kept_survivable_as_asked() -> None:
     assert place(document, "minimal")["placement"] == full
     strict = place(document, "minimal", "--n1=strict")
     assert strict["placement"] == full | {"i3": None}
-    assert "FailN1" in strict["instances"][3]["why"]
+    assert "FailN1" in strict["instances"][3]["reason"]
 
 
 def test_failure_that_can_be_survived_now_can_be_survived_then() -> None:
@@ -198,7 +198,7 @@ def test_circle_of_free_capacity_is_reported() -> None:
         ]
     answer = place(allocate(document, disk_template="rbd"))
     assert answer["placement"] == {"new": "node2"}
-    assert answer["instances"][0]["why"].startswith("rule 4")
+    assert answer["instances"][0]["reason"].startswith("rule 4")
 
 
 def test_place_keeps_what_cannot_be_stopped_in_place() -> None:

@@ -163,7 +163,9 @@ def test_place_leaves_a_forthcoming_instance_where_it_will_be_created() -> None:
     found = place(given)
     assert found["placement"] == {"web": "node1", "later": "node2"}
     assert found["moves"] == []
-    assert "it does not exist yet" in found["instances"][1]["why"] + found["instances"][0]["why"]
+    assert (
+        "it does not exist yet" in found["instances"][1]["reason"] + found["instances"][0]["reason"]
+    )
 
 
 def test_place_creates_nothing_that_starts_after_what_was_left_out() -> None:
@@ -181,7 +183,7 @@ def test_place_creates_nothing_that_starts_after_what_was_left_out() -> None:
     found = place(given)
     created = {name for name, node in found["placement"].items() if node}
     assert created == {"other"}
-    why = {entry["instance"]: entry["why"] for entry in found["instances"]}
+    why = {entry["instance"]: entry["reason"] for entry in found["instances"]}
     assert "starts after base" in why["app"]
     assert "starts after app" in why["web"]
     assert "nobody" in why["lost"]

@@ -80,7 +80,7 @@ def test_exact_search_violates_the_cheapest_soft_constraints_between_moved_insta
     line = ["place", "--json", "--strategy=utilization", "--n1=off", "--verify-plan", str(path)]
     assert run_command("place", line) == 0
     plan = json.loads(capsys.readouterr().out)
-    assert "exact search" in plan["instances"][0]["why"]
+    assert "exact search" in plan["instances"][0]["reason"]
     names = sorted(plan["placement"])
     homes = tuple(int(plan["placement"][name].removeprefix("node")) - 1 for name in names)
     assert world.cost(homes) == world.lowest()

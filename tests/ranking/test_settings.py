@@ -90,7 +90,7 @@ def test_config_reports_values_and_origins() -> None:
     )
     made["request"] |= {"top": 3, "n1": "strict"}
     found = config(made, "--stickiness=7")
-    told = {row["name"]: (row["value"], row["from"]) for row in found["settings"]}
+    told = {row["name"]: (row["value"], row["origin"]) for row in found["settings"]}
     assert told["strategy"] == (
         "pacemaker-minimal", "tag of the cluster: iallocator:strategy:minimal",
     )  # fmt: skip
@@ -98,9 +98,9 @@ def test_config_reports_values_and_origins() -> None:
     assert told["top"] == (3, "the request")
     assert told["n1"] == ("strict", "the request")
     assert told["inter-group"] == ("no", "built-in default")
-    assert found["groups"] == [
+    assert found["group_settings"] == [
         {"group": "annex", "name": "seed", "value": 4,
-         "from": "tag of group annex: iallocator:seed:4"}
+         "origin": "tag of group annex: iallocator:seed:4"}
     ]  # fmt: skip
     assert found["warnings"] == []
 

@@ -152,13 +152,13 @@ def _of_ours(path: str, capsys: Capture) -> Json | None:
     document = json.loads(out)
     changes = {"Add": "add", "Rem": "remove"}
     return {
-        "counts": document["counts"],
+        "counts": document["state_counts"],
         "repairs": {one["instance"]: one["repair"] for one in document["instances"] if "to" in one},
         "tags": {
             (verb, one["instance"], _plain(tag))
             for one in document["instances"]
             for verb, key in changes.items()
-            for tag in one.get("tags", {key: ()})[key]
+            for tag in one.get("tag_changes", {key: ()})[key]
         },
     }
 

@@ -58,7 +58,7 @@ def test_every_kind_of_damage_gets_its_repair_and_a_place() -> None:
     status, found = _of_document(document)
     entries = {entry["instance"]: entry for entry in found["instances"]}
     assert status == 0
-    assert found["counts"] == {"Healthy": 1, "Pending repair": 4}
+    assert found["state_counts"] == {"Healthy": 1, "Pending repair": 4}
     assert _kinds(entries["mirror"]) == ["REPLACE_DISKS"]
     assert _kinds(entries["primary"]) == ["FAILOVER", "REPLACE_DISKS"]
     anew = ["SHUTDOWN", "RECREATE_DISKS", "REINSTALL", "STARTUP"]
@@ -74,11 +74,11 @@ def test_repair_that_is_not_allowed_is_reported_and_marked() -> None:
     document["nodes"]["node1"]["offline"] = True
     status, found = _of_document(document)
     assert status == 1
-    assert "tags" not in found["instances"][0]
+    assert "tag_changes" not in found["instances"][0]
     document["instances"]["a"]["tags"] = [PREFIX + "fix-storage"]
     status, found = _of_document(document)
-    (tag,) = found["instances"][0]["tags"]["add"]
-    assert (status, found["counts"]) == (1, {"Needs repair": 1})
+    (tag,) = found["instances"][0]["tag_changes"]["add"]
+    assert (status, found["state_counts"]) == (1, {"Needs repair": 1})
     assert tag.startswith(PREFIX + "result:failover:")
     assert ":enoperm:" in tag
 
@@ -241,9 +241,9 @@ def test_reinstallation_is_carried_out_in_order(tmp_path: Path) -> None:
 
         world._do = made_anew  # type: ignore[method-assign]
         found = json_of("repair", f"-L{world.path}", "-X", f"--journal={tmp_path / 'j'}")
-        assert "tags" not in found["instances"][0]
+        assert "tag_changes" not in found["instances"][0]
         (job,) = found["execution"]["jobs"]
-        assert job["what"].startswith("stop, recreate-disks, reinstall, start a (node2 -> ")
+        assert job["description"].startswith("stop, recreate-disks, reinstall, start a (node2 -> ")
         assert found["execution"]["instances"][0]["state"] == "as planned"
         assert _results(world) == ["success"]
 
@@ -320,18 +320,18 @@ def test_what_is_broken_is_listed_with_the_command_that_repairs_it() -> None:
     status, found = _of_document(broken_cluster())
     entries = {entry["instance"]: entry for entry in found["instances"]}
     assert status == 1
-    assert found["counts"] == {"Healthy": 8}
-    assert found["broken"] == len(entries) == 7
+    assert found["state_counts"] == {"Healthy": 8}
+    assert found["unrepaired_count"] == len(entries) == 7
     kinds = {name: entry.get("repair") for name, entry in entries.items()}
     assert kinds == {
         "web1": "failover", "web2": "failover", "web3": "failover", "primary": "failover",
         "mirror": "fix-storage", "plain": "reinstall", "file": None,
     }  # fmt: skip
     for name, entry in entries.items():
-        assert entry["broken"] == "node1 offline"
-        assert not {"to", "opcodes", "tags"} & set(entry)
+        assert entry["damage"] == "node1 offline"
+        assert not {"to", "opcodes", "tag_changes"} & set(entry)
         if name != "file":
-            assert entry["command"] == f"iallocator repair -L -X --allow {kinds[name]}"
+            assert entry["shell_command"] == f"iallocator repair -L -X --allow {kinds[name]}"
             assert f"--allow {kinds[name]} would repair it: it goes to node" in entry["note"]
     text = run("repair", stdin=as_bytes(broken_cluster())).stdout.decode()
     assert "Broken, and not repaired now: 7" in text
@@ -354,7 +354,7 @@ def test_option_allows_repairs_up_to_a_type_this_once(allow: str, repaired: set[
     places = {one["instance"]: one["to"] for one in found["instances"] if "to" in one}
     assert set(places) == repaired
     assert not any("node1" in nodes for nodes in places.values())
-    assert found["broken"] == 7 - len(repaired)
+    assert found["unrepaired_count"] == 7 - len(repaired)
 
 
 def test_option_does_not_lift_a_suspension() -> None:
@@ -364,8 +364,8 @@ def test_option_does_not_lift_a_suspension() -> None:
     done = run("repair", "--json", "--allow=reinstall", stdin=as_bytes(document))
     found: Json = json.loads(done.stdout)
     assert done.returncode == 1
-    assert found["broken"] == 7
-    assert not any("command" in one or "to" in one for one in found["instances"])
+    assert found["unrepaired_count"] == 7
+    assert not any("shell_command" in one or "to" in one for one in found["instances"])
 
 
 def test_instances_on_shared_storage_fail_over_once_allowed(

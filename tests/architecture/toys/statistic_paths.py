@@ -46,7 +46,7 @@ def explanations() -> None:
 
 def planners() -> None:
     """Balance lowers the score that `check` reports; capacity fills the cluster."""
-    before = json_of("check", document=world())["scores"]["before"]
+    before = json_of("check", document=world())["groups"][0]["score"]
     scores = plan_of("balance", world(), "--n1=off")["scores"]
     assert scores["before"] == before, scores
     assert scores["after"] < before, scores

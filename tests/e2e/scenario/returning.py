@@ -215,7 +215,7 @@ def _rebooted(run: Runner, label: str, door: Words) -> None:
 def _by_hand(found: Json) -> list[str]:
     """Return the nodes that the report lists as due to be rebooted."""
     jobs = [job for job in found.get("jobs", []) if job["state"] == "by hand"]
-    return [job["what"].split()[-1] for job in jobs]
+    return [job["description"].split()[-1] for job in jobs]
 
 
 def _still_running(run: Runner, nodes: list[str]) -> Iterator[str]:

@@ -63,7 +63,7 @@ def _told_by_parameters(run: Runner, log: str, folder: str) -> None:
     lines = run.cluster.master.path(log).read_text(encoding="utf-8").splitlines()
     wrong = [] if len(lines) == 1 and instance("tr1") in lines[0] else [f"the log: {lines}"]
     found = _history(run, folder)
-    if len(found) != 1 or found[0]["type"] != "allocate":
+    if len(found) != 1 or found[0]["request_type"] != "allocate":
         wrong.append(f"the history: {found}")
     modes = run.cluster.ask("sh", "-c", f"stat -c %a {folder}/*").split()
     wrong += [f"modes {modes}"] if set(modes) != {"600"} else []
@@ -76,7 +76,7 @@ def _told_by_parameters(run: Runner, log: str, folder: str) -> None:
 def _newest(run: Runner, log: str, folder: str) -> Iterator[str]:
     """Three were asked, two are kept, all are in the log."""
     found = _history(run, folder)
-    types = [call["type"] for call in found]
+    types = [call["request_type"] for call in found]
     if types != ["allocate", "relocate"]:
         yield f"the history: {found}"
     lines = run.cluster.master.path(log).read_text(encoding="utf-8").splitlines()

@@ -69,7 +69,7 @@ def _reboot(run: Runner) -> None:
     execution.end()
     status, found, _ = execution.resumed()
     wrong = list(problems(run, status, found, False))
-    by_hand = [job["what"] for job in found["jobs"] if job["state"] == "by hand"]
+    by_hand = [job["description"] for job in found["jobs"] if job["state"] == "by hand"]
     if not any("reboot" in what for what in by_hand):
         wrong.append(f"it does not wait for a reboot: {by_hand}")
     run.record("nodes are emptied for their reboot, though the process was killed", wrong)

@@ -26,7 +26,8 @@ def crowd(*counts: int, per: int = 2, **members: str) -> Json:
 
 def score(plan: Json, moment: str) -> float:
     """Return the score that follows from the loads in a plan."""
-    loads = [one[moment] for one in plan["groups"] if one[moment] is not None]
+    key = "load" if moment == "before" else "load_after"
+    loads = [one[key] for one in plan["groups"] if one[key] is not None]
     return sum(
         float(pstdev(load[kind] for load in loads)) for kind in ("cpu", "memory", "disk", "net")
     )
@@ -35,15 +36,15 @@ def score(plan: Json, moment: str) -> float:
 def test_balance_groups_evens_loads_out() -> None:
     """Instances move until all groups are level; each move lowers the score."""
     plan = plan_of("balance-groups", crowd(6, 3, 0))
-    scores = [plan["scores"]["before"], *(move["score"] for move in plan["moves"])]
+    scores = [plan["objective"]["before"], *(move["score"] for move in plan["moves"])]
     assert scores == sorted(set(scores), reverse=True)
-    assert scores[-1] == plan["scores"]["after"] == pytest.approx(0, abs=1e-9)
+    assert scores[-1] == plan["objective"]["after"] == pytest.approx(0, abs=1e-9)
     assert len(plan["moves"]) == 3
     groups = by_group(plan)
     assert [(one["out"], one["in"]) for one in groups.values()] == [(3, 0), (0, 0), (0, 3)]
-    assert groups["g0"]["before"] == dict.fromkeys(("cpu", "memory", "disk", "net"), 2)
+    assert groups["g0"]["load"] == dict.fromkeys(("cpu", "memory", "disk", "net"), 2)
     for moment in ("before", "after"):
-        assert score(plan, moment) == pytest.approx(plan["scores"][moment], abs=1e-12)
+        assert score(plan, moment) == pytest.approx(plan["objective"][moment], abs=1e-12)
 
 
 def test_balance_groups_divides_by_capacity() -> None:
@@ -52,7 +53,7 @@ def test_balance_groups_divides_by_capacity() -> None:
     instances |= {f"b{k}": on_shared(f"node{2 + k % 2}", memory=256) for k in range(4)}
     document = cluster({"small": 1, "large": 2}, instances=instances)
     plan = plan_of("balance-groups", document)
-    assert (plan["moves"], plan["scores"]["before"]) == ([], 0)
+    assert (plan["moves"], plan["objective"]["before"]) == ([], 0)
 
 
 def test_balance_groups_reads_dynamic_utilisation(tmp_path: Path) -> None:
@@ -60,8 +61,8 @@ def test_balance_groups_reads_dynamic_utilisation(tmp_path: Path) -> None:
     loads = tmp_path / "loads"
     loads.write_text("i00 4 0 0 0\ni01 2 0 0 0\ni10 0 0 0 0\ni11 0 0 0 0\n")
     plan = plan_of("balance-groups", crowd(2, 2), "-U", str(loads))
-    assert by_group(plan)["g0"]["before"]["cpu"] == 2
-    assert plan["scores"]["after"] < plan["scores"]["before"] == pytest.approx(1)
+    assert by_group(plan)["g0"]["load"]["cpu"] == 2
+    assert plan["objective"]["after"] < plan["objective"]["before"] == pytest.approx(1)
     assert plan_of("balance-groups", crowd(2, 2))["moves"] == []
     ignored = plan_of("balance-groups", crowd(4, 0), "-U", str(loads), "--ignore-dynu")
     assert (ignored["moves"], ignored["reason"]) == ([], "no instance has any load")
@@ -90,7 +91,7 @@ def test_balance_groups_keeps_to_partitions() -> None:
     plan = plan_of("balance-groups", document)
     assert {node for move in plan["moves"] for node in move["to"]} <= {"node3", "node4"}
     assert len(plan["moves"]) == 2
-    assert by_group(plan)["g3"]["before"] is None
+    assert by_group(plan)["g3"]["load"] is None
     assert by_group(plan)["g3"]["reason"] == "shares no external storage with another group"
 
 
@@ -185,13 +186,13 @@ def test_balance_groups_ends_only_where_no_single_move_lowers_the_score(tmp_path
         plan = plan_of("balance-groups", document, "--n1=off", "-U", str(path))
         if not any(map(any, loads.values())):
             continue
-        assert plan["scores"]["before"] == pytest.approx(_score(loads, homes, groups))
+        assert plan["objective"]["before"] == pytest.approx(_score(loads, homes, groups))
         for move in plan["moves"]:
             source, target = homes[move["instance"]], int(move["to"][0][4:]) - 1
             upward += _level(loads, homes, source) < _level(loads, homes, target)
             homes[move["instance"]] = target
         last = _score(loads, homes, groups)
-        assert plan["scores"]["after"] == pytest.approx(last)
+        assert plan["objective"]["after"] == pytest.approx(last)
         for name in homes:
             for group in range(groups):
                 assert _score(loads, homes | {name: group}, groups) > last - 1e-8, (seed, name)

@@ -126,7 +126,7 @@ def test_compress_interrupted_keeps_the_group_found_until_then(
     document["instances"]["s"] = on_shared("node8", memory=512)
     interrupted(monkeypatch, after=2, asked="way")
     plan = json_of("compress", written(tmp_path, document), status=130)
-    assert (plan["evacuable"], plan["chosen"]) == (["south"], "south")
+    assert (plan["evacuable_groups"], plan["chosen_group"]) == (["south"], "south")
     east = by_group(plan)["east"]
     told = (east["reason"], east["verdict"])
     assert told == ("the plan ended while it was tried", "undecided")

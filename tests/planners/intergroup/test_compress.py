@@ -18,13 +18,13 @@ def test_compress_empties_the_group_with_the_most_free_resources() -> None:
         "w1": on_shared("node5", memory=2000),
     }
     plan = plan_of("compress", cluster(THREE, instances=instances))
-    assert plan["evacuable"] == ["north", "west", "east"]
-    assert plan["chosen"] == "north"
+    assert plan["evacuable_groups"] == ["north", "west", "east"]
+    assert plan["chosen_group"] == "north"
     assert sorted(move["instance"] for move in plan["moves"]) == ["n1", "n2"]
-    assert plan["scores"] == {"before": 2, "after": 0}
+    assert plan["objective"] == {"before": 2, "after": 0}
     groups = by_group(plan)
-    assert groups["north"]["free"]["memory"] == 16384 - 1500
-    shares = [groups[name]["share_free"] for name in plan["evacuable"]]
+    assert groups["north"]["free_resources"]["memory"] == 16384 - 1500
+    shares = [groups[name]["share_free"] for name in plan["evacuable_groups"]]
     assert shares == sorted(shares, reverse=True)
 
 
@@ -33,7 +33,7 @@ def test_compress_prefers_the_larger_group() -> None:
     instances = {f"i{k}": on_shared(f"node{k}", memory=1000) for k in (1, 3, 5)}
     sizes = {"east": 2, "north": 3, "west": 2}
     plan = plan_of("compress", cluster(sizes, instances=instances))
-    assert plan["chosen"] == "north"
+    assert plan["chosen_group"] == "north"
 
 
 def test_compress_asks_whether_the_others_have_more_free_than_a_group_uses() -> None:
@@ -48,10 +48,10 @@ def test_compress_asks_whether_the_others_have_more_free_than_a_group_uses() -> 
         document = cluster({"east": 2, "west": 2}, instances=instances)
         plan = plan_of("compress", document)
         assert by_group(plan)["east"]["reason"] == reason
-        assert (plan["evacuable"], plan["chosen"], plan["moves"]) == ([], None, [])
+        assert (plan["evacuable_groups"], plan["chosen_group"], plan["moves"]) == ([], None, [])
         small = {f"i{k}": instance(*pair) for k, pair in enumerate(pairs)}
         document = cluster({"east": 2, "west": 2}, instances=small)
-        assert plan_of("compress", document)["chosen"] == "east"
+        assert plan_of("compress", document)["chosen_group"] == "east"
 
 
 def test_compress_does_not_count_disks_on_shared_storage() -> None:
@@ -59,8 +59,8 @@ def test_compress_does_not_count_disks_on_shared_storage() -> None:
     one = on_shared("node1", disk=10**7)
     document = cluster({"east": 1, "west": 2}, instances={"a": one, "w": instance("node2")})
     plan = plan_of("compress", document, "--n1=off")
-    assert by_group(plan)["east"]["used"]["disk"] == 0
-    assert plan["evacuable"] == ["east"]
+    assert by_group(plan)["east"]["used_resources"]["disk"] == 0
+    assert plan["evacuable_groups"] == ["east"]
 
 
 def test_compress_leaves_out_groups_alone_in_their_partition() -> None:
@@ -81,7 +81,7 @@ def test_compress_does_not_empty_what_is_empty() -> None:
     instances = {"a": on_shared("node2"), "p": instance("node4")}
     document = cluster({"east": 1, "west": 2, "south": 1}, instances=instances)
     plan = plan_of("compress", document, "--n1=off")
-    assert plan["evacuable"] == ["west"]
+    assert plan["evacuable_groups"] == ["west"]
     assert by_group(plan)["east"]["reason"] == "it holds no instances"
 
 
@@ -95,7 +95,7 @@ def test_compress_fills_no_empty_groups() -> None:
     document["instances"]["b"] |= {"memory": 7000}
     document["nodes"]["node3"]["free_memory"] = 1192
     plan = plan_of("compress", document, "--n1=off")
-    assert (plan["evacuable"], plan["chosen"], plan["moves"]) == ([], None, [])
+    assert (plan["evacuable_groups"], plan["chosen_group"], plan["moves"]) == ([], None, [])
     reason = by_group(plan)["east"]["reason"]
     assert reason.startswith("uses 2000 MiB memory, the others have 1192 free; ")
     assert reason.endswith("nothing would be won by filling north, which holds no instances")
@@ -108,7 +108,7 @@ def test_compress_of_the_only_group_in_use_moves_nothing() -> None:
     """Where all other groups are empty, one would be filled to empty another."""
     document = cluster({"east": 1, "west": 2}, instances={"a": on_shared("node1")})
     plan = plan_of("compress", document, "--n1=off")
-    assert (plan["evacuable"], plan["moves"]) == ([], [])
+    assert (plan["evacuable_groups"], plan["moves"]) == ([], [])
     assert by_group(plan)["east"]["reason"] == (
         "a has no place: nothing would be won by filling west, which holds no instances"
     )
@@ -121,7 +121,7 @@ def test_compress_needs_a_place_for_every_instance() -> None:
     document = cluster({"east": 2, "west": 1}, instances=instances)
     plan = plan_of("compress", document, "--n1=off")
     groups = by_group(plan)
-    assert plan["evacuable"] == []
+    assert plan["evacuable_groups"] == []
     assert "uses 13024 MiB memory, the others have 5192 free" in groups["east"]["reason"]
     assert groups["west"]["reason"] == (
         "has a, and no node of the others may take 3000 MiB memory (proved)"
@@ -139,8 +139,8 @@ def test_compress_keeps_n1_where_instances_come_to() -> None:
     instances = {"a": on_shared("node1", memory=5000)}
     instances |= {f"w{k}": on_shared(f"node{k}", memory=2000) for k in (2, 3)}
     document = cluster({"east": 1, "west": 2}, instances=instances)
-    assert plan_of("compress", document)["evacuable"] == []
-    assert "east" in plan_of("compress", document, "--n1=off")["evacuable"]
+    assert plan_of("compress", document)["evacuable_groups"] == []
+    assert "east" in plan_of("compress", document, "--n1=off")["evacuable_groups"]
 
 
 def test_compress_places_all_at_once_where_one_after_the_other_fails() -> None:
@@ -151,7 +151,7 @@ def test_compress_places_all_at_once_where_one_after_the_other_fails() -> None:
     document = cluster({"east": 1, "west": 2}, instances=instances)
     document["nodes"]["node1"] |= {"total_memory": 16000, "free_memory": 4000}
     plan = plan_of("compress", document, "--n1=off")
-    assert plan["evacuable"] == ["east"]
+    assert plan["evacuable_groups"] == ["east"]
     homes = {move["instance"]: move["to"] for move in plan["moves"]}
     assert homes["b"] == homes["c"] != homes["a"] == homes["d"]
 

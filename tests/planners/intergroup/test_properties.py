@@ -80,13 +80,13 @@ def test_plan_between_groups_keeps_every_promise(seed: int, command: str) -> Non
         assert groups != {cluster.nodes[numbers[move["from"][0]]].group.name}
     emptied = {
         index
-        for name in ([plan["chosen"]] if plan.get("chosen") else [])
+        for name in ([plan["chosen_group"]] if plan.get("chosen_group") else [])
         for index in next(g for g in cluster.groups if g.name == name).nodes
     }
     assert survivors(before) - emptied <= survivors(after)
-    scores = [plan["scores"]["before"], *(m["score"] for m in plan["moves"])]
+    scores = [plan["objective"]["before"], *(m["score"] for m in plan["moves"])]
     assert scores == sorted(scores, reverse=True)
-    assert plan["scores"]["after"] == scores[-1]
+    assert plan["objective"]["after"] == scores[-1]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -110,14 +110,14 @@ def test_compress_empties_the_chosen_group(seed: int) -> None:
     """The group is empty, all its instances are elsewhere, and no other instance has moved."""
     document = random_super_cluster(seed)
     plan = plan_of("compress", document)
-    if plan["chosen"] is None:
-        assert plan["moves"] == plan["evacuable"] == []
+    if plan["chosen_group"] is None:
+        assert plan["moves"] == plan["evacuable_groups"] == []
         return
-    held = held_in(mover_on(document), plan["chosen"])
+    held = held_in(mover_on(document), plan["chosen_group"])
     assert sorted(held) == sorted(move["instance"] for move in plan["moves"])
     after = mover_on(document, plan)
-    assert held_in(after, plan["chosen"]) == []
-    assert plan["chosen"] == plan["evacuable"][0]
+    assert held_in(after, plan["chosen_group"]) == []
+    assert plan["chosen_group"] == plan["evacuable_groups"][0]
 
 
 @pytest.mark.parametrize("seed", seeds(5, 10))

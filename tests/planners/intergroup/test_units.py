@@ -41,7 +41,7 @@ def test_compress_moves_units_together() -> None:
     document = cluster({"east": 2, "west": 3}, instances=instances)
     plan = plan_of("compress", document)
     homes = {move["instance"]: move["to"][0] for move in plan["moves"]}
-    assert plan["chosen"] == "east"
+    assert plan["chosen_group"] == "east"
     assert homes["a1"] == homes["a2"]
     assert homes["b1"] == homes["b2"]
     assert [move["unit"] for move in plan["moves"]] == [["a1", "a2"]] * 2 + [["b1", "b2"]] * 2

@@ -1,0 +1,263 @@
+"""The JSON documents of commands: the envelope, and one meaning for each key.
+
+Commands make their documents with the keys of version 0.1, which ``--json=1`` writes until version
+2.0. `enveloped` changes the keys by the table `KEYS`, from which a page of the manual is made.
+"""
+
+from __future__ import annotations
+
+import os
+from time import gmtime, strftime, time
+
+from iallocator.errors import UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import Any
+
+    from iallocator.aliases import Json
+
+    Tree = dict[str, tuple[str, "Tree"]]
+    """Old key -> new key ("": left out), and the keys below it."""
+
+__all__ = [
+    "ENVELOPE", "KEYS", "VALIDATION", "VERSION", "enveloped", "new_paths", "time_of_reading",
+]  # fmt: skip
+
+VERSION = 2
+"""The version of the documents; 1 has the keys of version 0.1, and no envelope."""
+
+FROZEN = "SOURCE_DATE_EPOCH"
+"""The environment variable with the time that documents name, in seconds since 1970."""
+
+ENVELOPE = {
+    "command": "the command that wrote the document",
+    "version": f"the version of the schema: {VERSION}",
+    "cluster": "the name of the cluster; empty if the source does not contain it",
+    "source": "where the cluster was read: a file, `-` (stdin), `luxi`, `rapi:ADDRESS`, or "
+    "`simulate:SPEC`; of `history` the folder",
+    "time": "when the data were read, as `2026-01-02T03:10:00Z`",
+}
+"""Keys with which every document begins, in this order, and their meanings."""
+
+_MOVES = (
+    ("groups[].before", "score"),
+    ("groups[].after", "score_after"),
+    ("groups[].moves", "move_count"),
+)
+
+_EXECUTION = (
+    ("execution.jobs[].what", "description"),
+    ("execution.jobs[].why", "reason"),
+    ("execution.nodes", "node_states"),
+)
+
+_PLAN = (*_MOVES, *_EXECUTION)
+
+_EFFECT = (("scores", "objective"), *_PLAN)
+"""Between groups, what a plan improves is not the score."""
+
+_FAILURE = (("survived", "tolerated"),)
+
+_FILLING = (
+    ("scores", "cluster_scores"),
+    ("after", "usage_after"),
+    ("after.score", "cluster_score"),
+    ("after.instances", "instance_count"),
+    ("reason", "failure_reason"),
+    ("end", "reason"),
+    ("instances[].name", "instance"),
+)
+
+_DECISION = (
+    ("closest", "closest_by_group"),
+    ("steps[].move", "kind"),
+    ("groups[].group_uuid", "uuid"),
+    ("groups[].verdict", "comparison"),
+    ("groups[].nodes", "candidates"),
+    ("groups[].nodes[].name", "node"),
+    ("groups[].nodes[].why", "reasons"),
+    ("groups[].nodes[].roles[].placements", "placement_count"),
+    ("groups[].nodes[].roles[].refusals[].placements", "placement_count"),
+    ("groups[].n1_refused[].why", "reason"),
+)
+
+
+def _below(path: str, rows: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    return [(f"{path}.{old}", new) for old, new in rows]
+
+
+_EXPLANATION = (
+    ("type", "request_type"),
+    ("settings", "request_settings"),
+    *_below("decisions[]", _DECISION),
+    *_below("decisions[].choice", _DECISION),
+    *_below("decisions[].elsewhere", _DECISION),
+)
+
+VALIDATION = "--validate"
+"""The row of `KEYS` for the documents of ``--validate`` of any command."""
+
+KEYS: dict[str, Sequence[tuple[str, str]]] = {
+    "ask": _EXPLANATION,
+    "balance-groups": (
+        ("groups[].before", "load"),
+        ("groups[].after", "load_after"),
+        ("scores", "objective"),
+        *_EXECUTION,
+    ),
+    "capacity": (
+        ("cluster", "totals"),
+        ("cluster.nodes", "node_count"),
+        ("before", "usage"),
+        ("before.score", "cluster_score"),
+        ("before.instances", "instance_count"),
+        *_below("tiered", _FILLING),
+        *_below("standard", _FILLING),
+        ("forecast.asked", "instance_count"),
+        ("forecast.end", "reason"),
+    ),
+    "check": (
+        ("rebalancing", "balancing"),
+        ("rebalancing.moves", "move_count"),
+        ("groups[].reason", "summary"),
+        ("failures", "node_failures"),
+        ("failures.nodes", "sets"),
+        ("failures.nodes.survived", "tolerated_count"),
+        *_below("failures.nodes.losing[]", _FAILURE),
+        *_below("failures.domains[]", _FAILURE),
+    ),
+    "compress": (
+        *_EFFECT,
+        ("evacuable", "evacuable_groups"),
+        ("chosen", "chosen_group"),
+        ("groups[].used", "used_resources"),
+        ("groups[].free", "free_resources"),
+    ),
+    "config": (
+        ("settings[].from", "origin"),
+        ("groups", "group_settings"),
+        ("groups[].from", "origin"),
+        ("commands", "command_settings"),
+        ("commands[].from", "origin"),
+    ),
+    "constraints": (
+        ("constraints[].domain", "domain_prefix"),
+        ("unusable", "unusable_tags"),
+    ),
+    "explain": _EXPLANATION,
+    "history": (("calls[].time", "unix_time"), ("calls[].type", "request_type")),
+    "place": (*_PLAN, ("instances[].why", "reason")),
+    "reboot": (*_PLAN, ("reboots[].moves", "placements")),
+    "redistribute": _EFFECT,
+    "repair": (
+        ("broken", "unrepaired_count"),
+        ("counts", "state_counts"),
+        ("instances[].broken", "damage"),
+        ("instances[].command", "shell_command"),
+        ("instances[].tags", "tag_changes"),
+        *_EXECUTION,
+    ),
+    "show": (
+        ("name", ""),
+        ("score", "cluster_score"),
+        ("groups[].name", "group"),
+        ("groups[].nodes", "node_count"),
+        ("groups[].instances", "instance_count"),
+        ("groups[].n1", "n1_compliant"),
+        ("instances[].name", "instance"),
+    ),
+    "squeeze": (
+        ("nodes", "switched_nodes"),
+        ("tags", "node_tag_changes"),
+        ("commands", "shell_commands"),
+        *_PLAN,
+    ),
+    "plan": _PLAN,
+    VALIDATION: (("inputs[].problems", "errors"),),
+}
+"""Command, or type of document -> its keys that have another name in `VERSION`.
+
+Each row has the old path and the new last key. ``[]`` stands for each item of a list. A new key ""
+is left out. The row of a type is for all commands that have no row of their own.
+"""
+
+UNTRIED = ("moves", "job_sets", "scores", "reason", "problems_after", "rebalancing")
+UNTRIED_OF_GROUP = ("score_after", "problems_after", "findings_after")
+"""Keys of ``check`` without a meaning if it tries no balancing, and those of a group."""
+
+
+def time_of_reading() -> str:
+    """Return the present time as documents have it; the environment can freeze it.
+
+    Raises
+    ------
+    UsageError
+        If ``SOURCE_DATE_EPOCH`` is not a number of seconds.
+    """
+    frozen = os.environ.get(FROZEN)
+    try:
+        moment = time() if frozen is None else int(frozen)
+        return strftime("%Y-%m-%dT%H:%M:%SZ", gmtime(moment))
+    except (ValueError, OverflowError, OSError):
+        raise UsageError(f"{FROZEN}: expected seconds since 1970, got {frozen!r}") from None
+
+
+def enveloped(kind: str, document: Json, envelope: Json) -> Json:
+    """Return `document`, which has old keys, with the keys of `VERSION` behind the `envelope`.
+
+    `kind`: the key of `KEYS`. `document` is not changed. Cost: the objects on the paths in `KEYS`
+    are copied.
+    """
+    if kind == "check" and "rebalancing" in document and not document["rebalancing"]["tried"]:
+        document = {key: one for key, one in document.items() if key not in UNTRIED}
+        document["groups"] = [
+            {key: one for key, one in group.items() if key not in UNTRIED_OF_GROUP}
+            for group in document["groups"]
+        ]
+    changed: Json = _renamed(document, _tree(kind))
+    changed.pop("command", None)
+    return {**envelope, **changed}
+
+
+def new_paths(kind: str) -> Iterator[tuple[str, str]]:
+    """Yield the old and the new path of each key that has another name now.
+
+    `kind`: the key of `KEYS`. The new path is "" for a key that is left out.
+    """
+    new_of: dict[str, str] = {}
+    for old, new in sorted(KEYS[kind], key=lambda row: row[0].count(".")):
+        above = old.split(".")[:-1]
+        parents = []
+        for position, key in enumerate(above):
+            name = key.removesuffix("[]")
+            here = ".".join([*above[:position], name])
+            parents.append(new_of.get(here, name) + key[len(name) :])
+        new_of[old] = new
+        yield old, ".".join([*parents, new]) if new else ""
+
+
+def _tree(kind: str) -> Tree:
+    tree: Tree = {}
+    for old, new in KEYS.get(kind, ()):
+        *above, last = old.replace("[]", "").split(".")
+        level = tree
+        for key in above:
+            level = level.setdefault(key, (key, {}))[1]
+        level[last] = new, level[last][1] if last in level else {}
+    return tree
+
+
+def _renamed(value: Any, tree: Tree) -> Any:
+    """Return `value` with the keys of `tree`; null and other plain values stay."""
+    if isinstance(value, list):
+        return [_renamed(one, tree) for one in value]
+    if not isinstance(value, dict):
+        return value
+    found: Json = {}
+    for key, one in value.items():
+        new, below = tree.get(key, (key, None))
+        if new:
+            found[new] = _renamed(one, below) if below else one
+    return found

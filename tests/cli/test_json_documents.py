@@ -1,0 +1,247 @@
+"""The JSON documents of commands: one envelope, one meaning for each key, and the old documents."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from iallocator.commands import COMMANDS
+from iallocator.documents.keys import ENVELOPE, KEYS
+from tests.builders import Json
+from tests.command import complaint, json_of, printed, run
+from tests.schemas import SCHEMAS
+
+CLUSTER, REQUEST, GROUPS, DEAD = (
+    f"docs/examples/{name}" for name in ("cluster.json", "request.json", "racks.data", "dead.json")
+)
+
+LINES = {
+    "ask": ("evacuate", "node5", CLUSTER),
+    "balance": (CLUSTER,),
+    "balance-groups": ("-t", GROUPS),
+    "capacity": (CLUSTER,),
+    "check": (CLUSTER,),
+    "compress": ("-t", GROUPS),
+    "config": (CLUSTER,),
+    "constraints": (CLUSTER,),
+    "explain": (REQUEST,),
+    "make-room": ("docs/examples/full.json",),
+    "place": ("--strategy=pacemaker-balanced", CLUSTER),
+    "reboot": ("--force", "-t", GROUPS),
+    "redistribute": ("--offline=a1", "-t", GROUPS),
+    "repair": (DEAD,),
+    "show": (CLUSTER,),
+    "squeeze": ("-t", GROUPS),
+}
+"""Command -> words of a command line."""
+
+WRITTEN = ("capacity", "constraints", "plan", "repair", "show")
+"""Schemas of documents in an envelope."""
+
+
+def document(command: str, *words: str) -> Json:
+    """Return the document of a command; its exit status may be 1."""
+    done = run(command, *LINES[command], "--json", *words)
+    assert done.returncode in (0, 1), done
+    found: Json = json.loads(done.stdout)
+    return found
+
+
+@pytest.mark.parametrize("command", LINES)
+def test_document_begins_with_the_envelope(command: str) -> None:
+    """The five keys are first, in one order; the cluster has its name, the source its path."""
+    found = document(command)
+    assert list(found)[: len(ENVELOPE)] == list(ENVELOPE)
+    assert (found["command"], found["version"]) == (command, 2)
+    assert found["cluster"] == ("" if "-t" in LINES[command] else "cluster.example.com")
+    assert found["source"] == LINES[command][-1]
+    assert found["time"] == "2026-01-02T03:10:00Z"
+
+
+@pytest.mark.parametrize("command", LINES)
+def test_old_document_has_old_keys_and_no_envelope(command: str) -> None:
+    """Each old key of the table is in the old document or its place is; no new one is."""
+    old, new = document(command, "--json=1"), document(command)
+    assert not {"version", "source", "time"} & set(old)
+    renamed = {
+        key: value
+        for key, value in KEYS.get(command, KEYS["plan"])
+        if "." not in key and "[]" not in key
+    }
+    untried = {"rebalancing"} if command == "check" else set()
+    for key in old.keys() & renamed.keys() - untried:
+        assert renamed[key] in new or not renamed[key]
+    same = old.keys() - renamed.keys() - {"command"}
+    dropped = {"moves", "job_sets", "scores", "reason", "problems_after"}
+    for key in same - (dropped if command == "check" else set()):
+        if isinstance(old[key], (str, int, float, bool)):
+            assert new[key] == old[key]
+
+
+def test_source_of_stdin_simulated_cluster_and_folder_of_rapi() -> None:
+    """Each kind of source has its own form."""
+    text = Path(CLUSTER).read_bytes()
+    assert json.loads(run("show", "--json", stdin=text).stdout)["source"] == "-"
+    spec = "preferred,3,500g,32g,8"
+    assert json_of("show", f"--simulate={spec}")["source"] == f"simulate:{spec}"
+
+
+def test_history_has_a_folder_and_no_cluster(tmp_path: Path) -> None:
+    """A key without a meaning for the command is absent."""
+    printed(f"--capture={tmp_path}", REQUEST)
+    found = json_of("history", str(tmp_path))
+    assert found["source"] == str(tmp_path)
+    assert "cluster" not in found
+    assert [call["request_type"] for call in found["calls"]] == ["allocate"]
+
+
+def test_validation_is_in_the_envelope() -> None:
+    """The problems of an input are errors; the old document calls them problems."""
+    done = run("balance", "--validate", "--json", stdin=b"{}")
+    found = json.loads(done.stdout)
+    assert (done.returncode, found["command"], found["version"]) == (2, "balance", 2)
+    assert found["inputs"][0]["errors"]
+    old = json.loads(run("balance", "--validate", "--json=1", stdin=b"{}").stdout)
+    assert old == {"valid": False, "inputs": [{"name": "-", "problems": [
+        *found["inputs"][0]["errors"]]}]}  # fmt: skip
+
+
+def test_answer_to_ganeti_has_no_envelope() -> None:
+    """Its keys are those of Ganeti's protocol, and `solutions`."""
+    assert list(json.loads(printed(REQUEST))) == ["success", "info", "result", "solutions"]
+
+
+def test_check_that_tries_no_balancing_has_no_plan() -> None:
+    """No key is present without a meaning; with an attempt, all are."""
+    idle, tried = document("check"), document("check", "--simulation")
+    assert not {"moves", "scores", "job_sets", "balancing", "problems_after"} & set(idle)
+    assert "score_after" not in idle["groups"][0]
+    assert {"moves", "scores", "job_sets", "balancing", "problems_after"} <= set(tried)
+    assert tried["balancing"]["move_count"] == len(tried["moves"])
+    assert document("check", "--json=1")["rebalancing"]["tried"] is False
+
+
+def test_frozen_time_that_is_no_number_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message names the variable."""
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "yesterday")
+    wrong = complaint(run("show", "--json", CLUSTER))
+    assert wrong == "SOURCE_DATE_EPOCH: expected seconds since 1970, got 'yesterday'"
+
+
+@pytest.mark.parametrize(("value", "status"), [("1", 0), ("2", 0), ("3", 2), ("old", 2)])
+def test_version_of_documents_is_1_or_2(value: str, status: int) -> None:
+    """Another version is rejected with the possible ones."""
+    done = run("show", f"--json={value}", CLUSTER)
+    assert done.returncode == status
+    assert status == 0 or b"--json: expected 1 or 2" in done.stderr
+
+
+def kinds(part: Json, path: str = "") -> Iterator[tuple[str, str, str]]:
+    """Yield the key, the type of its value, and its path, for every member in a schema."""
+    for key, value in part.get("properties", {}).items():
+        yield key, kind_of(value), f"{path}.{key}"
+        inner = value
+        while inner.get("type") == "array" and isinstance(inner.get("items"), dict):
+            inner = inner["items"]
+        yield from kinds(inner, f"{path}.{key}")
+
+
+def kind_of(value: Json) -> str:
+    """Return the type of a value: of references the name, of lists also that of their items."""
+    if "$ref" in value:
+        return str(value["$ref"]).rpartition("/")[2]
+    if "type" not in value:
+        return "any"
+    names = value["type"] if isinstance(value["type"], list) else [value["type"]]
+    kept = "or".join(name for name in names if name != "null")
+    items = value.get("items")
+    return f"{kept} of {kind_of(items)}" if isinstance(items, dict) else kept
+
+
+def test_key_at_the_top_has_one_type_in_all_documents() -> None:
+    """`groups`, `nodes`, `moves`, ... are lists of objects in each document that has them."""
+    found: dict[str, dict[str, str]] = {}
+    for name in WRITTEN:
+        for key, value in SCHEMAS[f"{name}.schema.json"]["properties"].items():
+            found.setdefault(key, {})[name] = kind_of(value)
+    instances = found.pop("instances")
+    assert set(instances.values()) <= {"array of object", "array of instance"}
+    tags = found.pop("tag_findings")
+    assert set(tags) == {"constraints", "plan"}
+    several = {key: of for key, of in found.items() if len(set(of.values())) > 1}
+    assert not several
+
+
+@pytest.mark.parametrize("command", [name for name in COMMANDS if name in LINES])
+def test_instance_group_and_node_are_names_everywhere(command: str) -> None:
+    """The key `instance` has a name wherever it is; so have `group` and `node`."""
+    seen: set[str] = set()
+
+    def visit(value: Any) -> None:
+        if isinstance(value, dict):
+            for key, one in value.items():
+                if key in ("instance", "group", "node"):
+                    assert one is None or isinstance(one, str), (key, one)
+                if key == "reason":
+                    assert isinstance(one, str), one
+                if key in ("groups", "instances"):
+                    assert isinstance(one, list), (key, one)
+                    assert all(isinstance(each, dict) for each in one), (key, one)
+                seen.add(key)
+                if key not in ("response", "transition"):
+                    visit(one)
+        elif isinstance(value, list):
+            for one in value:
+                visit(one)
+
+    visit(document(command))
+    assert seen >= set(ENVELOPE)
+
+
+def nagios(*words: str) -> tuple[int, str, dict[str, str]]:
+    """Return the status, the text and the performance data of ``check --nagios``."""
+    done = run("check", "--nagios", *words)
+    assert not done.stderr, done
+    line, end, rest = done.stdout.decode().partition("\n")
+    assert (end, rest) == ("\n", "")
+    text, _, data = line.partition(" | ")
+    return done.returncode, text, dict(one.split("=") for one in data.split())
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "text"),
+    [
+        ((), 0, "GANETI OK - nothing is wrong"),
+        (("--max-cpu=0.5",), 1, "GANETI WARNING - "),
+        (("--offline=node4",), 2, "GANETI CRITICAL - "),
+    ],
+)
+def test_nagios_gets_one_line_with_performance_data(
+    words: tuple[str, ...], status: int, text: str
+) -> None:
+    """Instances that are down are critical, anything else that is wrong is a warning."""
+    found, said, data = nagios(*words, CLUSTER)
+    assert found == status
+    assert said.startswith(text)
+    assert data["offline_primary"] == f"{2 if status == 2 else 0};0;0;0"
+    assert data["score"].partition(";")[0].replace(".", "").isdigit()
+    assert (data["global_n1"].partition(";")[0] == "0") == (status == 0 or "node4" not in words[0])
+
+
+def test_nagios_gets_unknown_if_the_cluster_cannot_be_read(tmp_path: Path) -> None:
+    """The reason is on the line, and the status is 3."""
+    status, text, _ = nagios(str(tmp_path / "missing"))
+    assert status == 3
+    assert text.startswith("GANETI UNKNOWN - ")
+    assert text.endswith("No such file or directory")
+
+
+def test_nagios_and_another_form_exclude_each_other() -> None:
+    """There is one line on standard output."""
+    for other in ("--json", "--machine-readable", "--failures=1", "--simulation", "--max-length=2"):
+        name = other.partition("=")[0]
+        assert complaint(run("check", "--nagios", other, CLUSTER)).endswith(f": no {name}")
