@@ -132,7 +132,7 @@ def decide(
         from iallocator.planners.make_room.make_room import add_room
 
         add_room(reply, cluster, request, settings, deadline, request.coming)
-    for name, why in context.bonds.unsupported(request.coming).items():
+    for name, why in context.affinity.unsupported(request.coming).items():
         reply.info += f"; {name} {why}"
         context.remarks.append(f"Warning: {name} {why}")
     for text in context.tag_findings(request.concerned(cluster)):

@@ -112,13 +112,13 @@ class Behaviour:
     tests_primary_again = False
     """A new secondary is also rejected if the primary violates a limit of every move."""
 
-    judges_where_movers_were = False
+    checks_n1_where_movers_were = False
     """``strict`` N+1 counts a moving instance on its old nodes when its new node fails."""
 
-    judges_by_namesake = False
+    checks_n1_by_namesake = False
     """``strict`` N+1 takes another instance of a named group for the new one, by its number."""
 
-    judges_by_old_template = False
+    checks_n1_by_old_template = False
     """N+1 counts an instance that gets a secondary with its old template."""
 
     asks_n1_by_losses = True

@@ -41,9 +41,9 @@ class HailBehaviour(Behaviour):
     spares_soft_limits_after_group = False
     holds_moves_to_n1 = False
     tests_primary_again = True
-    judges_where_movers_were = True
-    judges_by_namesake = True
-    judges_by_old_template = True
+    checks_n1_where_movers_were = True
+    checks_n1_by_namesake = True
+    checks_n1_by_old_template = True
     asks_n1_by_losses = False
     plans_by_document = True
     plans_for_diskless = False

@@ -80,7 +80,7 @@ class LiveAffinity(NoAffinity):
         rejected = self._relations.rejected_passing(instance.name, nodes, self._now())
         return dict.fromkeys(rejected, self._reason)
 
-    def rejected_mirrors(self, instance: Instance, nodes: Iterable[int]) -> dict[int, str]:
+    def rejected_secondaries(self, instance: Instance, nodes: Iterable[int]) -> dict[int, str]:
         forbidden = self._relations.forbidden(instance.name)
         return {index: self._reason for index in nodes if index in forbidden}
 
@@ -124,7 +124,7 @@ class LiveAffinity(NoAffinity):
 
     def broken(self, instance: Instance, node: int) -> list[str]:
         broken = self._relations.violated_soft(instance.name, node, self._now())
-        return [bond.text_with_price for bond in broken] + self.unmet_orders(instance)
+        return [constraint.text_with_price for constraint in broken] + self.unmet_orders(instance)
 
     def unmet_orders(self, instance: Instance) -> list[str]:
         home = self._state.cluster.nodes[instance.nodes[0]] if instance.nodes else None
@@ -155,14 +155,14 @@ class LiveAffinity(NoAffinity):
             return ""
         return "must be " + " and ".join(dict.fromkeys(map(self._because, rejected.values())))
 
-    def _because(self, bond: Constraint) -> str:
+    def _because(self, constraint: Constraint) -> str:
         """Return a hard constraint in words; add the state of the other's node if not online."""
-        nodes = self._state.where.get(bond.other)
+        nodes = self._state.where.get(constraint.other)
         home = self._state.cluster.nodes[nodes[0]] if nodes else None
         if home is None or home.online:
-            return bond.text
+            return constraint.text
         state = "offline" if home.offline else "drained" if home.drained else "not vm_capable"
-        return f"{bond.text}, which is on {home.name}, which is {state}"
+        return f"{constraint.text}, which is on {home.name}, which is {state}"
 
     def unsupported(self, instances: Sequence[Instance]) -> dict[str, str]:
         chains = self._relations.unsupported({instance.name for instance in instances})

@@ -51,7 +51,7 @@ class NoAffinity:
         """
         return {}
 
-    def rejected_mirrors(self, instance: Instance, nodes: Iterable[int]) -> dict[int, str]:
+    def rejected_secondaries(self, instance: Instance, nodes: Iterable[int]) -> dict[int, str]:
         """Return node -> reason for the nodes that must not become the secondary."""
         return {}
 

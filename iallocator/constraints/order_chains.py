@@ -6,7 +6,7 @@ A chain of hard constraints leads from the dependent instance to the one that ca
 from __future__ import annotations
 
 from iallocator.model.constraints import TOGETHER, domains_between
-from iallocator.tags.affinity import bond_between
+from iallocator.tags.affinity import constraint_between
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     MembersOf = Mapping[str, Mapping[Rule, Sequence[Member]]]
     """Instance -> rule -> its memberships in the rule."""
 
-    Bonds = Callable[[str], Sequence[Constraint]]
+    ConstraintsOf = Callable[[str], Sequence[Constraint]]
     """Instance -> its orders."""
 
 __all__ = ["dependents_of_failed", "unsupported"]
@@ -28,12 +28,12 @@ LINKS = 8
 
 
 class _Chain:
-    """One link of a chain of dependencies: a bond, and the next link or the final reason."""
+    """One link of a chain of dependencies: a constraint, and the next link or the final reason."""
 
-    __slots__ = ("_bond", "_length", "_next", "_reason")
+    __slots__ = ("_constraint", "_length", "_next", "_reason")
 
-    def __init__(self, bond: str, reason: str = "", following: _Chain | None = None) -> None:
-        self._bond = bond
+    def __init__(self, constraint: str, reason: str = "", following: _Chain | None = None) -> None:
+        self._constraint = constraint
         self._reason = reason
         self._next = following
         self._length: int = 1 + (following._length if following else 0)
@@ -46,10 +46,10 @@ class _Chain:
             if left_out and len(words) == LINKS // 2:
                 while link._next is not None:
                     link = link._next
-                last = f"{link._bond}, which {link._reason}"
+                last = f"{link._constraint}, which {link._reason}"
                 words.append(f"after {left_out} more links {last}")
                 break
-            words.append(link._bond)
+            words.append(link._constraint)
             if link._next is None:
                 words.append(link._reason)
             link = link._next
@@ -57,7 +57,7 @@ class _Chain:
 
 
 def unsupported(
-    cluster: Cluster, bonds: Bonds, bound: Collection[str], coming: Collection[str]
+    cluster: Cluster, constraints_of: ConstraintsOf, bound: Collection[str], coming: Collection[str]
 ) -> dict[str, str]:
     """Return the instances that cannot start by their hard orders, with the chain that prevents it.
 
@@ -70,28 +70,28 @@ def unsupported(
     chains: dict[str, _Chain] = {}
     # Instances with an order that names an instance that cannot run
     for name in bound:
-        for bond in bonds(name):
-            if not (bond.must and bond.other):
+        for constraint in constraints_of(name):
+            if not (constraint.must and constraint.other):
                 continue
-            dependents.setdefault(bond.other, []).append(name)
-            if name in chains or bond.other in coming:
+            dependents.setdefault(constraint.other, []).append(name)
+            if name in chains or constraint.other in coming:
                 continue
-            base = there.get(bond.other)
+            base = there.get(constraint.other)
             if base is None:
-                chains[name] = _Chain(bond.text, "does not exist")
+                chains[name] = _Chain(constraint.text, "does not exist")
             elif not base.running:
-                chains[name] = _Chain(bond.text, "does not run")
+                chains[name] = _Chain(constraint.text, "does not run")
             else:
                 home = cluster.nodes[base.nodes[0]]
                 if home.offline:
-                    chains[name] = _Chain(bond.text, f"is on {home.name}, which is offline")
+                    chains[name] = _Chain(constraint.text, f"is on {home.name}, which is offline")
     # Instances that depend on one of those; breadth first, so that chains are the shortest
     row = list(chains)
     for name in row:  # grows
         for other in dependents.get(name, ()):
             if other not in chains:
-                bond = next(b for b in bonds(other) if b.must and b.other == name)
-                chains[other] = _Chain(bond.text, following=chains[name])
+                constraint = next(b for b in constraints_of(other) if b.must and b.other == name)
+                chains[other] = _Chain(constraint.text, following=chains[name])
                 row.append(other)
     return {name: str(chain) for name, chain in chains.items()}
 
@@ -99,20 +99,21 @@ def unsupported(
 def dependents_of_failed(
     done: Iterable[str],
     failed: Collection[str],
-    bonds: Bonds,
+    constraints_of: ConstraintsOf,
     members_of: MembersOf,
 ) -> dict[str, str]:
     """Return the instances of `done` that depend on one of `failed`, with the shortest chain.
 
-    Instances with a hard colocation depend on each other. By its hard `bonds`, an instance depends
-    on those that must start before it. Cost: one pass over bonds and members.
+    Instances with a hard colocation depend on each other. By its hard orders, which
+    `constraints_of` returns, an instance depends on those that must start before it. Cost: one pass
+    over orders and members.
     """
     done = list(done)
     dependents: dict[str, list[tuple[str, str]]] = {}
     for name in done:
-        for bond in bonds(name):
-            if bond.must and bond.other:
-                dependents.setdefault(bond.other, []).append((name, bond.text))
+        for constraint in constraints_of(name):
+            if constraint.must and constraint.other:
+                dependents.setdefault(constraint.other, []).append((name, constraint.text))
     chains: dict[str, _Chain] = {}
     left = set(done).difference(failed)
     seen: set[Rule] = set()
@@ -128,7 +129,7 @@ def dependents_of_failed(
             for member in rule.members:
                 if member.must and member.instance != name:
                     domains = domains_between(member.domain, hard.domain)
-                    text = bond_between(member, hard, domains[0]).text
+                    text = constraint_between(member, hard, domains[0]).text
                     found.append((member.instance, f"must be {text}"))
         for other, text in found:
             if other in left and other not in chains:

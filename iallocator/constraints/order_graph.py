@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 
     Order = tuple[str, str, str]
 
-__all__ = ["circular", "dependents", "without_circles"]
+__all__ = ["circular", "dependents", "without_cycles"]
 
 
 def dependents(orders: Iterable[Order], name: str) -> list[str]:
@@ -67,15 +67,13 @@ def circular(orders: Sequence[Order]) -> list[list[str]]:
             elif other in open_ends:
                 lowest[name] = min(lowest[name], number[other])
     own = {one for one, other, _ in orders if one == other}
-    return sorted(circle for circle in found if len(circle) > 1 or circle[0] in own)
+    return sorted(cycle for cycle in found if len(cycle) > 1 or cycle[0] in own)
 
 
-def without_circles(
-    musts: Sequence[Order], shoulds: Sequence[Order]
-) -> tuple[list[Order], list[Order]]:
+def without_cycles(hard: Sequence[Order], soft: Sequence[Order]) -> tuple[list[Order], list[Order]]:
     """Return the hard orders with the soft orders that close no cycle; and the other soft ones."""
-    kept, dropped = list(musts), []
-    for order in shoulds:
+    kept, dropped = list(hard), []
+    for order in soft:
         first, second, _ = order
         if first == second or first in dependents(kept, second):
             dropped.append(order)

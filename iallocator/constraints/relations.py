@@ -21,7 +21,7 @@ from iallocator.constraints.rule_violations import (
     others_broken,
 )
 from iallocator.model.constraints import APART, ORDER, TOGETHER, domains_between
-from iallocator.tags.affinity import bond_between, bond_to_many
+from iallocator.tags.affinity import constraint_between, constraint_to_many
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def units_of(rules: Iterable[Rule], domains: bool = False) -> Units:
 def in_order(
     instances: Sequence[Instance],
     priorities: Mapping[str, int],
-    bonds: Callable[[str], Sequence[Constraint]],
+    constraints_of: Callable[[str], Sequence[Constraint]],
     units: Mapping[str, Sequence[str]],
 ) -> list[Instance]:
     """Return `instances` by priority, higher first; each follows those that it must start after.
@@ -102,7 +102,7 @@ def in_order(
         name = waiting[-1]
         if name not in entered:
             entered.add(name)
-            follows = [bond.other for bond in bonds(name)]
+            follows = [constraint.other for constraint in constraints_of(name)]
         else:
             waiting.pop()
             if name in placed:
@@ -273,7 +273,7 @@ class Relations:
         return [
             node
             for node in nodes
-            if self._out(instance, node) or any(one.musts(node) for one in violations)
+            if self._out(instance, node) or any(one.hard(node) for one in violations)
         ]
 
     def rejected_passing(
@@ -289,7 +289,7 @@ class Relations:
         return [
             node
             for node in nodes
-            if self._out(instance, node) or any(one.musts(node) for one in apart)
+            if self._out(instance, node) or any(one.hard(node) for one in apart)
         ]
 
     def may_pass(self, instance: Instance, node: int, where: Where) -> bool:
@@ -304,10 +304,10 @@ class Relations:
             for other in member.rule.members
         )  # fmt: skip
 
-    def musts_broken(self, instance: str, node: int, rule_counts: RuleCounts) -> int:
+    def hard_violations(self, instance: str, node: int, rule_counts: RuleCounts) -> int:
         """Return the number of hard constraints that `instance` on `node` violates."""
         violations = self._violations(instance, rule_counts)
-        return len(self._out(instance, node)) + sum(one.musts(node) for one in violations)
+        return len(self._out(instance, node)) + sum(one.hard(node) for one in violations)
 
     def costs(
         self, instance: str, nodes: Iterable[int], rule_counts: RuleCounts
@@ -327,8 +327,10 @@ class Relations:
         for must in self._out(instance, node):
             return must
         for one in self._violations(instance, rule_counts):
-            if one.musts(node):
-                return bond_between(*next(self._in_turn(one.member, node, rule_counts, must=True)))
+            if one.hard(node):
+                return constraint_between(
+                    *next(self._in_turn(one.member, node, rule_counts, must=True))
+                )
         return None
 
     def rejections(
@@ -336,16 +338,16 @@ class Relations:
     ) -> dict[int, Constraint]:
         """Return the nodes that reject `instance`, with the first hard constraint it violates."""
         found = ((node, self.first_broken(instance, node, rule_counts)) for node in nodes)
-        return {node: bond for node, bond in found if bond is not None}
+        return {node: constraint for node, constraint in found if constraint is not None}
 
-    def broken_musts(self, instance: str, node: int, rule_counts: RuleCounts) -> list[Constraint]:
+    def violated_hard(self, instance: str, node: int, rule_counts: RuleCounts) -> list[Constraint]:
         """Return the hard constraints that `instance` on `node` violates, for messages.
 
         If one tag is violated with many others, one constraint counts all and names some of them.
         """
         found = self._out(instance, node)
         for one in self._violations(instance, rule_counts):
-            found += self._broken_bonds(one.member, node, rule_counts, True, one.musts(node), 0.0)
+            found += self._violated(one.member, node, rule_counts, True, one.hard(node), 0.0)
         return found
 
     def violated_soft(self, instance: str, node: int, rule_counts: RuleCounts) -> list[Constraint]:
@@ -353,10 +355,10 @@ class Relations:
         found: list[Constraint] = []
         for one in self._violations(instance, rule_counts):
             count, cost = one.soft(node), one.cost(node)
-            found += self._broken_bonds(one.member, node, rule_counts, False, count, cost)
+            found += self._violated(one.member, node, rule_counts, False, count, cost)
         return found
 
-    def _broken_bonds(
+    def _violated(
         self,
         member: Member,
         node: int,
@@ -370,11 +372,11 @@ class Relations:
             return []
         if count > FEW:
             some = list(islice(self._in_turn(member, node, rule_counts, must), NAMED))
-            return [bond_to_many(some, count, cost)]
+            return [constraint_to_many(some, count, cost)]
         pairs = others_broken(member, node, rule_counts, self.domains)
         found = [pair for pair in pairs if (pair[0].must and pair[1].must) == must]
         found.sort(key=lambda pair: (pair[1].position, pair[2]))
-        return [bond_between(*pair) for pair in found]
+        return [constraint_between(*pair) for pair in found]
 
     def _in_turn(
         self, member: Member, node: int, rule_counts: RuleCounts, must: bool
@@ -411,7 +413,7 @@ class Relations:
                     member, before, now, moved, rule_counts, self.domains
                 ):
                     if other.must:
-                        yield name, bond_between(one, other, domain)
+                        yield name, constraint_between(one, other, domain)
 
     def with_fewer_violations(
         self, instance: str, node: int, targets: Iterable[int], rule_counts: RuleCounts
@@ -422,9 +424,9 @@ class Relations:
         constraint that it satisfies on `node` are left out.
         """
         violations = self._violations(instance, rule_counts)
-        present = self.musts_broken(instance, node, rule_counts)
+        present = self.hard_violations(instance, node, rule_counts)
         more = {
-            target: sum(one.musts(target) for one in violations) - present
+            target: sum(one.hard(target) for one in violations) - present
             for target in targets
             if not self._out(instance, target)
             and not any(one.parts(node, target) for one in violations)
@@ -433,7 +435,7 @@ class Relations:
 
     # Hard separations
 
-    def apart_musts(self, instance: str) -> Iterator[Pair]:
+    def hard_separations(self, instance: str) -> Iterator[Pair]:
         """Yield the hard separations of an instance, with each other instance."""
         for member in self.memberships(instance):
             if member.must and member.rule.kind == APART:
@@ -444,7 +446,7 @@ class Relations:
 
     def apart(self, instances: Iterable[str]) -> list[tuple[str, str, str]]:
         """Return (instance, instance, domain) of hard separations of `instances`, sorted."""
-        pairs = (pair for name in instances for pair in self.apart_musts(name))
+        pairs = (pair for name in instances for pair in self.hard_separations(name))
         names = {(*sorted((one.instance, other.instance)), domain) for one, other, domain in pairs}
         return sorted((one, other, domain) for one, other, domain in names)
 
@@ -473,8 +475,8 @@ class Relations:
 
         With `ordered`, an instance depends on those that it must start after.
         """
-        bonds = self._orders if ordered else lambda name: []
-        return dependents_of_failed(done, failed, bonds, self.members_of)
+        constraints_of = self._orders if ordered else lambda name: []
+        return dependents_of_failed(done, failed, constraints_of, self.members_of)
 
     def in_order(self, instances: Sequence[Instance]) -> list[Instance]:
         """Return `instances` in the order in which they are placed; see the function `in_order`."""

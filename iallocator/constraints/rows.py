@@ -244,9 +244,9 @@ class AffinityRows(ConstraintRows):
                 self._chain(bound.names[0], name)
         if ORDER in chained:
             for name in named:
-                for bond in relations.of(name, ORDER):
-                    if bond.must and bond.other in named:
-                        self._chain(name, bond.other)
+                for constraint in relations.of(name, ORDER):
+                    if constraint.must and constraint.other in named:
+                        self._chain(name, constraint.other)
 
     def priority(self, instance: Instance) -> int:
         """Return the priority of `instance`; if not all have a place, the highest come first."""

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     MembersOf = Mapping[str, Mapping[Rule, Sequence[Member]]]
     """Instance -> rule -> its memberships there."""
 
-__all__ = ["UNUSED_PREFIX", "Domains", "LiveRuleCounts", "Musts", "RuleCounts", "Zones"]
+__all__ = ["UNUSED_PREFIX", "Domains", "HardMembers", "LiveRuleCounts", "RuleCounts", "Zones"]
 
 
-class Musts:
+class HardMembers:
     """Counts of the members of a rule with a hard constraint, on each node.
 
     Attributes
@@ -71,7 +71,13 @@ class RuleCounts:
     """
 
     __slots__ = (
-        "_counts", "_members_of", "_musts", "_named", "_present", "homes", "versions",
+        "_counts",
+        "_hard_members",
+        "_members_of",
+        "_named",
+        "_present",
+        "homes",
+        "versions",
     )  # fmt: skip
 
     def __init__(
@@ -82,7 +88,7 @@ class RuleCounts:
         self._members_of = members_of
         self._present: dict[Rule, dict[int, dict[Member, None]]] = {}
         self._counts: dict[Rule, dict[Shape, Counts]] = {}
-        self._musts: Kept[Rule, Musts] = {}
+        self._hard_members: Kept[Rule, HardMembers] = {}
         self._named: Kept[Rule, set[Zones]] = {}
         self.homes: dict[str, int] = {}
         self.versions: dict[Rule, int] = {}
@@ -94,10 +100,12 @@ class RuleCounts:
         """Shape -> node -> how many members of that shape are there."""
         return self._counts.get(rule, {})
 
-    def musts(self, rule: Rule, domains: Domains) -> Musts:
+    def hard_members(self, rule: Rule, domains: Domains) -> HardMembers:
         """Return the members of `rule` with a hard constraint, as counted now."""
         version = self.versions.get(rule, 0)
-        return derived(self._musts, rule, version, lambda: Musts(self.counts(rule), domains))
+        return derived(
+            self._hard_members, rule, version, lambda: HardMembers(self.counts(rule), domains)
+        )
 
     def named(self, rule: Rule, domains: Domains) -> set[Zones]:
         """Return the failure domains that members of `rule` name, as counted now."""

@@ -73,13 +73,13 @@ class RuleViolations:
     computed when it is first used.
     """
 
-    __slots__ = ("_domains", "_must_terms", "_rule_counts", "_soft_terms", "member")
+    __slots__ = ("_domains", "_hard_terms", "_rule_counts", "_soft_terms", "member")
 
     def __init__(self, member: Member, rule_counts: RuleCounts, domains: Domains) -> None:
         self.member = member
         self._rule_counts = rule_counts
         self._domains = domains
-        self._must_terms: list[_Term] | None = None
+        self._hard_terms: list[_Term] | None = None
         self._soft_terms: list[_Term] | None = None
 
     def __bool__(self) -> bool:
@@ -89,11 +89,11 @@ class RuleViolations:
         return sum(map(len, rule_counts.present(rule).values())) > own
 
     @property
-    def _musts(self) -> list[_Term]:
-        if self._must_terms is None:
-            found = _must_terms(self.member, self._rule_counts, self._domains)
-            self._must_terms = list(found) if self.member.must else []
-        return self._must_terms
+    def _hard(self) -> list[_Term]:
+        if self._hard_terms is None:
+            found = _hard_terms(self.member, self._rule_counts, self._domains)
+            self._hard_terms = list(found) if self.member.must else []
+        return self._hard_terms
 
     @property
     def _soft(self) -> list[_Term]:
@@ -102,13 +102,13 @@ class RuleViolations:
             self._soft_terms = list(found.values())
         return self._soft_terms
 
-    def musts(self, node: int) -> int:
+    def hard(self, node: int) -> int:
         """Return the number of hard constraints that the member violates on `node`."""
-        return sum(term.broken(node) for term in self._musts)
+        return sum(term.broken(node) for term in self._hard)
 
     def parts(self, before: int, now: int) -> bool:
         """Return whether `now` violates a hard constraint that `before` satisfies."""
-        return any(term.parts(before, now) for term in self._musts)
+        return any(term.parts(before, now) for term in self._hard)
 
     def soft(self, node: int) -> int:
         """Return the number of soft constraints that the member violates on `node`."""
@@ -119,7 +119,7 @@ class RuleViolations:
         return sum(term.cost(node) for term in self._soft)
 
 
-def _must_terms(member: Member, rule_counts: RuleCounts, domains: Domains) -> Iterator[_Term]:
+def _hard_terms(member: Member, rule_counts: RuleCounts, domains: Domains) -> Iterator[_Term]:
     """Yield the other members with a hard constraint, one term for each kind of failure domain.
 
     If `member` names a kind, the rule applies in it to all others. Another member that names a
@@ -128,7 +128,7 @@ def _must_terms(member: Member, rule_counts: RuleCounts, domains: Domains) -> It
     rule, domain = member.rule, member.domain
     home = rule_counts.homes.get(member.instance)
     own = rule_counts.of(member.instance, rule) if home is not None else ()
-    musts = rule_counts.musts(rule, domains)
+    hard = rule_counts.hard_members(rule, domains)
 
     def term(zones: Zones, counts: Mapping[int, int], mine: int) -> _Term:
         others = dict(counts)
@@ -140,10 +140,10 @@ def _must_terms(member: Member, rule_counts: RuleCounts, domains: Domains) -> It
 
     counted = [one.domain for one in own if one.must and (domain or not one.domain)]
     mine = domains.zones(domain)
-    yield term(mine, musts.every if domain else musts.by_domain.get("", {}), len(counted))
-    for zones, every in musts.named.items():
+    yield term(mine, hard.every if domain else hard.by_domain.get("", {}), len(counted))
+    for zones, every in hard.named.items():
         # members that name the same kind of domain are in the first term already
-        same = musts.by_domain.get(domain, {}) if domain and zones is mine else {}
+        same = hard.by_domain.get(domain, {}) if domain and zones is mine else {}
         counts = {node: count - same.get(node, 0) for node, count in every.items()}
         named = [one.domain for one in own if one.must and one.domain not in ("", domain)]
         yield term(zones, counts, sum(domains.zones(one) is zones for one in named))

@@ -58,7 +58,7 @@ def tag_findings(
     found += (one for one in amounts if (one.owner, one.tag) not in known)
     found += _contradictions(cluster, instances, prefix, settings, shared)
     if relations is not None:
-        found += _circles(relations, names)
+        found += _cycles(relations, names)
         found += _parted_units(relations, names)
         found += _unknown_domains(relations, names, prefix) if shared else ()
     found += _lacking(cluster, instances, prefix) if shared and keys else ()
@@ -142,20 +142,22 @@ def _contradictions(
                 yield TagFinding("contradiction", owner, tag, f"contradicts {other}")
 
 
-def _circles(relations: Relations, names: Collection[str]) -> Iterator[TagFinding]:
+def _cycles(relations: Relations, names: Collection[str]) -> Iterator[TagFinding]:
     """Yield instances that must start after themselves, by a cycle of hard orders."""
-    bonds = [
-        bond
+    constraints = [
+        constraint
         for name in relations.bound
-        for bond in relations.of(name, ORDER)
-        if bond.must and bond.other
+        for constraint in relations.of(name, ORDER)
+        if constraint.must and constraint.other
     ]
-    orders = [(bond.other, bond.instance, bond.strength) for bond in bonds]
-    for circle in map(set, circular(orders)):
-        for name in sorted(circle & set(names)):
-            bond = next(b for b in relations.of(name, ORDER) if b.must and b.other in circle)
-            text = f"contradicts those of {bond.other}: it waits, through others, for itself"
-            tag = bond.origin.removeprefix("tag ")
+    orders = [
+        (constraint.other, constraint.instance, constraint.strength) for constraint in constraints
+    ]
+    for cycle in map(set, circular(orders)):
+        for name in sorted(cycle & set(names)):
+            constraint = next(b for b in relations.of(name, ORDER) if b.must and b.other in cycle)
+            text = f"contradicts those of {constraint.other}: it waits, through others, for itself"
+            tag = constraint.origin.removeprefix("tag ")
             yield TagFinding("contradiction", f"instance {name}", tag, text)
 
 

@@ -235,7 +235,7 @@ def _failure_facts(found: FailuresFound) -> Json:
     if sets is not None:
         facts["sets"] = {
             "count": sets.count,
-            "survived": sets.survived,
+            "survived": sets.tolerated,
             "lose": sets.lose,
             "unknown": sets.unknown,
             "worst": listed(sets.worst(WORST)),

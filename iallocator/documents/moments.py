@@ -185,7 +185,7 @@ def standing(
                     "node": one.node,
                     "judged": one.analysed,
                     "late": one.late,
-                    "survived": one.survived,
+                    "survived": one.tolerated,
                     "lost": one.lost,
                     "unrestarted": one.unrestarted,
                     "failovers": one.failovers,
@@ -194,7 +194,7 @@ def standing(
                 }
                 for one in found
             ],
-            "survived": sum(one.survived for one in found),
+            "survived": sum(one.tolerated for one in found),
             "judged": sum(one.analysed for one in found),
             "late": sum(one.late for one in found),
             "groups": group_overviews(state),

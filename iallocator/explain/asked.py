@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import sqrt
 from typing import TYPE_CHECKING, NamedTuple
 
-from iallocator.explain.facts import PENALTY, GroupReport, Placed, Standing, Term
+from iallocator.explain.facts import PENALTY, GroupReport, NodeRank, Placed, Term
 from iallocator.placement.results import penalty_in
 from iallocator.ranking.lost_allocations import shown
 from iallocator.scoring.candidates import keep_best
@@ -38,14 +38,14 @@ __all__ = [
     "Contributions",
     "best_of_nodes",
     "between_groups",
+    "node_ranks",
     "note_order",
     "placed_by",
-    "standing",
-    "standings",
+    "present_terms",
 ]
 
 
-def standing(kernel: ScalarKernel) -> list[Term]:
+def present_terms(kernel: ScalarKernel) -> list[Term]:
     """Return the present statistics of `kernel`, with equal values before and after."""
     return [
         Term(s.name, s.weight, value / s.weight, value / s.weight)
@@ -82,7 +82,7 @@ class Asked:
 
     Attributes
     ----------
-    turn:
+    number:
         The number of the record, in the order of time.
     best:
         The nodes of the best placement; () if there is none.
@@ -90,8 +90,8 @@ class Asked:
         The penalty of the soft constraints that the instance violates on its present nodes.
     """
 
-    def __init__(self, turn: int, query: NodeQuery, group: Group) -> None:
-        self.turn = turn
+    def __init__(self, number: int, query: NodeQuery, group: Group) -> None:
+        self.number = number
         self.kind = query.kind
         self.instance = query.instance
         self.group = group
@@ -128,7 +128,7 @@ class Asked:
         if best_of is None:
             best_of = best_of_nodes(candidates, rejected)
         alone = candidates.feasible - len(rejected) < 2
-        report.standings = standings(cluster, best_of, alone, found, unchecked)
+        report.node_ranks = node_ranks(cluster, best_of, alone, found, unchecked)
         if order is not None:
             report.placements = placed_by(order, cluster, report.name, scored)
             return
@@ -164,7 +164,7 @@ class Asked:
 class Choice(NamedTuple):
     """A comparison of groups for an instance: their offers and responses, best first."""
 
-    turn: int
+    number: int
     allocation: AllocationRequest
     offers: RankedGroups
     said: list[Asked | None]
@@ -174,13 +174,13 @@ MANY = 100_000
 """With more placements than this, only the best one of each primary is considered."""
 
 
-def standings(
+def node_ranks(
     cluster: Cluster,
     best: dict[int, NodeBest],
     alone: bool,
     found: GroupPlacements | RankedMoves,
     unchecked: Collection[Nodes],
-) -> dict[str, Standing]:
+) -> dict[str, NodeRank]:
     """Return node name -> how the node is ranked by its best placement.
 
     Nodes without a feasible placement have no entry.  If `found` has the order of a strategy, its
@@ -206,7 +206,7 @@ def standings(
         else:
             score = found.score((rank, nodes))
             penalty = penalty_in(rank, score)
-        result[name] = Standing(cluster, nodes, lost, score, penalty, told, nodes in unchecked)
+        result[name] = NodeRank(cluster, nodes, lost, score, penalty, told, nodes in unchecked)
     return result
 
 

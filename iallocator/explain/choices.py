@@ -34,9 +34,9 @@ __all__ = [
     "order_note",
     "request_notes",
     "scope_note",
+    "soft_constraint_notes",
     "subject",
     "unmovable_notes",
-    "wish_notes",
 ]
 
 
@@ -75,7 +75,7 @@ def choice_of(
             group.comparison, by_score = _compared(groups[0], group, by_order)
             if not by_score:
                 answer.over[group.placements[0].where] = group.comparison
-        notes += wish_notes(offers.ranked[0].extra)
+        notes += soft_constraint_notes(offers.ranked[0].extra)
     asked = {group.uuid for group in groups}
     why = (
         f"only group {allocation.groups[0].name} is asked for"
@@ -231,7 +231,7 @@ def unmovable_notes(cluster: Cluster, instance: Instance) -> list[str]:
     ]
 
 
-def wish_notes(extra: Mapping[str, Any]) -> list[str]:
+def soft_constraint_notes(extra: Mapping[str, Any]) -> list[str]:
     """Return a note on each soft constraint that the placement violates."""
     return [
         f"Its place violates a soft constraint: should be {text}."

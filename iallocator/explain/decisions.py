@@ -21,9 +21,9 @@ from iallocator.explain.choices import (
     order_note,
     request_notes,
     scope_note,
+    soft_constraint_notes,
     subject,
     unmovable_notes,
-    wish_notes,
 )
 from iallocator.explain.explanation import Decision, StepReport
 from iallocator.explain.facts import GroupReport, NodeReport
@@ -68,7 +68,7 @@ def decisions_of(request: Request, noted: Recorder, response: Json) -> list[Deci
     if isinstance(request, MultiAllocate):
         return _batch(request, noted, response)
     if isinstance(request, AllocateSecondary):
-        return [_mirrored(request, noted)]
+        return [_new_secondary(request, noted)]
     if not isinstance(request, Relocate | NodeEvacuate | ChangeGroup | MultiEvacuate):
         assert_never(request)
     moves = Moves(request, noted, response)
@@ -115,15 +115,17 @@ def _batch(request: MultiAllocate, noted: Recorder, response: Json) -> list[Deci
         every = noted.asked_of.get(name, ())
         found = [said for said in every if said.kind == "new" and nodes and said.best == nodes]
         taken[name] = (found[-1 if together else 0] if found else None), together
-    turns = {name: said.turn for name, (said, _) in taken.items() if said is not None}
+    numbers = {name: said.number for name, (said, _) in taken.items() if said is not None}
     decisions = []
     for one in request.wanted:
         name = one.instance.name
         if name not in entries:
             decisions.append(Decision(name, subject(one.instance), None, [], reason=NOT_ASKED))
             continue
-        turn = turns.get(name) or noted.last_turn(name, together)
-        before = [other for other in sorted(turns, key=turns.__getitem__) if turns[other] < turn]
+        number = numbers.get(name) or noted.comparison_number(name, together)
+        before = [
+            other for other in sorted(numbers, key=numbers.__getitem__) if numbers[other] < number
+        ]
         decision = _new(one, noted, taken[name], order_note(before, "placed"))
         if not entries[name]["nodes"] and decision.answer is not None:
             decision.answer, decision.reason = None, entries[name]["reason"]
@@ -131,7 +133,7 @@ def _batch(request: MultiAllocate, noted: Recorder, response: Json) -> list[Deci
     return decisions
 
 
-def _mirrored(request: AllocateSecondary, noted: Recorder) -> Decision:
+def _new_secondary(request: AllocateSecondary, noted: Recorder) -> Decision:
     """Return the decision on the secondary of an instance that becomes drbd."""
     context, instance = noted.context, request.instance
     cluster, group = context.cluster, context.cluster.group_of(instance)
@@ -242,7 +244,7 @@ class Moves:
         decision.reason = "" if best else outcome.message
         if best is not None:
             decision.steps = _step_reports(self._noted.context, instance, best.steps)
-            decision.notes += wish_notes(outcome.scored[0].extra)
+            decision.notes += soft_constraint_notes(outcome.scored[0].extra)
         return decision
 
     def _report(self, done: Decided) -> GroupReport | None:
@@ -256,11 +258,11 @@ class Moves:
             (reason,) = said.report.failures
             if outcome.message != reason:  # the primary is offline, so a failover comes first
                 report = said.report
-                old, mirror = self._cluster.node_names(said.instance.nodes)
+                old, secondary = self._cluster.node_names(said.instance.nodes)
                 roles = (role for node in report.nodes for role in node.roles)
                 first = next(rejection for role in roles for rejection in role.rejections)
                 report.obstacle = (
-                    f"{old} is not online, so the instance must first fail over to {mirror}, "
+                    f"{old} is not online, so the instance must first fail over to {secondary}, "
                     f"which cannot take it: {first.wording}"
                 )
                 report.nodes, report.closest = [], ""

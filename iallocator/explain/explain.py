@@ -135,7 +135,7 @@ def _narrow(decision: Decision, node: Node) -> None:
     decision.groups = [group for group in decision.groups if group.uuid == node.group.uuid]
     for group in decision.groups:
         group.nodes = [one for one in group.nodes if one.name == node.name]
-        group.unsurvived = [one for one in group.unsurvived if node.name in one.nodes]
+        group.n1_rejections = [one for one in group.n1_rejections if node.name in one.nodes]
     if decision.groups:
         decision.choice = decision.elsewhere = None
     for part in (decision.choice, decision.elsewhere):

@@ -15,7 +15,7 @@ from iallocator.explain.facts import DECIMALS, PENALTY, GroupReport, NodeReport,
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from iallocator.explain.facts import Unsurvived
+    from iallocator.explain.facts import N1Rejection
 
 __all__ = [
     "ANSWER", "NOT_ASKED", "POSSIBLE", "REJECTED", "RESULTS", "Decision", "Difference",
@@ -173,7 +173,7 @@ def _group_document(group: GroupReport, answer: Placed | None, instance: str, sc
         "failures": dict(sorted(group.failures.items())),
         "placements": [placed.document(scored) for placed in group.placements],
         "nodes": [row.document() for row in node_rows(group, answer, instance)],
-        "n1_refused": [rejected.document() for rejected in group.unsurvived],
+        "n1_refused": [rejected.document() for rejected in group.n1_rejections],
         "closest": group.closest,
     }
     if group.strategy:
@@ -191,7 +191,7 @@ class NodeRow:
     """
 
     __slots__ = (
-        "_chosen", "_group", "_instance", "_standing", "node", "penalty", "result", "score",
+        "_chosen", "_group", "_instance", "_rank", "node", "penalty", "result", "score",
     )  # fmt: skip
 
     def __init__(
@@ -201,16 +201,16 @@ class NodeRow:
         self._group = group
         self._chosen = chosen
         self._instance = instance
-        self._standing = standing = group.standings.get(node.name)
+        self._rank = rank = group.node_ranks.get(node.name)
         self.score: float | None = None
         self.penalty = 0.0
-        if standing is not None and not (standing.lost or node.excluded):
-            self.score, self.penalty = standing.score, standing.penalty
+        if rank is not None and not (rank.lost or node.excluded):
+            self.score, self.penalty = rank.score, rank.penalty
         if node.excluded:
             self.result = NOT_ASKED
-        elif standing is None:
+        elif rank is None:
             self.result = POSSIBLE if node.possible else REJECTED
-        elif standing.lost:
+        elif rank.lost:
             self.result = REJECTED
         else:
             self.result = ANSWER if node.name in chosen else POSSIBLE
@@ -223,7 +223,7 @@ class NodeRow:
     @property
     def why(self) -> list[str]:
         """The reasons for the result, the most important one first; made when it is read."""
-        group, node, standing = self._group, self.node, self._standing
+        group, node, rank = self._group, self.node, self._rank
         if node.excluded:
             return [", ".join(node.excluded)]
         if self.result == ANSWER and len(self._chosen) > 1:
@@ -231,13 +231,13 @@ class NodeRow:
         rejected = [text for role in node.roles for text in role.reasons]
         if node.name in group.rejected_by_strategy:
             rejected.append(f"FailStrategy: {group.rejected_by_strategy[node.name]}")
-        if standing is None:
+        if rank is None:
             return ["by its limits", *rejected] if node.possible else rejected
-        if standing.lost:
-            lost = (o for o in group.unsurvived if node.name in o.nodes)
+        if rank.lost:
+            lost = (o for o in group.n1_rejections if node.name in o.nodes)
             first = next((failure_words(one, self._instance) for one in lost), None)
             return [*rejected, first or f"{FAILURE_SAFETY.reason}: {FAILURE_SAFETY.about}"]
-        told = standing.words(node.name)
+        told = rank.words(node.name)
         return [told] if self.result == ANSWER else [told, *rejected]
 
     def document(self) -> Json:
@@ -268,14 +268,14 @@ def sorted_rows(group: GroupReport, answer: Placed | None, instance: str) -> lis
     place = {name: k for k, (name, _) in enumerate(group.ranking)}
     last = len(place)
 
-    def standing(row: NodeRow) -> tuple[int, float, int]:
+    def rank(row: NodeRow) -> tuple[int, float, int]:
         score = (row.score or 0.0) + row.penalty
         return RESULTS.index(row.result), score, place.get(row.name, last)
 
-    return sorted(node_rows(group, answer, instance), key=standing)
+    return sorted(node_rows(group, answer, instance), key=rank)
 
 
-def failure_words(rejected: Unsurvived, instance: str) -> str:
+def failure_words(rejected: N1Rejection, instance: str) -> str:
     """Return the failure for which N+1 rejects a placement, in words."""
     lost = f"{rejected.instance} ({rejected.memory} MiB memory)"
     if rejected.instance == instance:

@@ -30,13 +30,13 @@ __all__ = [
     "DECIMALS",
     "PENALTY",
     "GroupReport",
+    "N1Rejection",
+    "NodeRank",
     "NodeReport",
     "Placed",
     "RoleRejection",
     "RoleReport",
-    "Standing",
     "Term",
-    "Unsurvived",
     "scored",
 ]
 
@@ -231,7 +231,7 @@ class NodeReport:
         return any(role.placements for role in self.roles)
 
 
-class Unsurvived(NamedTuple):
+class N1Rejection(NamedTuple):
     """A placement that global N+1 rejects.
 
     If the nodes ``failing`` fail, ``instance`` cannot be restarted; ``why`` has the reason.
@@ -259,7 +259,7 @@ class Unsurvived(NamedTuple):
         }
 
 
-class Standing:
+class NodeRank:
     """The best placement that uses a node.
 
     Attributes
@@ -316,7 +316,7 @@ class GroupReport:
         The best placements, best first.
     successes, failures:
         The counts of placements, as in the response.
-    unsurvived:
+    n1_rejections:
         The best placements that global N+1 rejects.
     closest:
         If no placement is feasible, the closest node and the amounts that it lacks.
@@ -328,7 +328,7 @@ class GroupReport:
         The order of the nodes by the strategy, each with its criteria in order.
     rejected_by_strategy:
         Node -> why the strategy rejects it.
-    standings:
+    node_ranks:
         Node -> its best placement, for the nodes with a feasible one.
     """
 
@@ -344,10 +344,10 @@ class GroupReport:
         self.placements: list[Placed] = []
         self.successes = 0
         self.failures: dict[str, int] = {}
-        self.unsurvived: list[Unsurvived] = []
+        self.n1_rejections: list[N1Rejection] = []
         self.closest = ""
         self.comparison = ""
-        self.standings: dict[str, Standing] = {}
+        self.node_ranks: dict[str, NodeRank] = {}
         self.survey: Survey | None = None
         self._nodes: list[NodeReport] | None = None
 

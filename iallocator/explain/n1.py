@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.explain.facts import Unsurvived
+from iallocator.explain.facts import N1Rejection
 from iallocator.model.moves import Move
 from iallocator.n1 import UndecidedError
 from iallocator.n1.tolerance import FailureTolerance
@@ -127,7 +127,7 @@ class RecordingN1Check(FailureTolerance):
 
     def obstacles(
         self, instance: Instance, scored: Sequence[tuple[float, Nodes]]
-    ) -> list[Unsurvived]:
+    ) -> list[N1Rejection]:
         """Return the failures for which placements were rejected, with their scores."""
         found = []
         for score, nodes in scored:
@@ -142,5 +142,5 @@ class RecordingN1Check(FailureTolerance):
                 already = False
             failing = " and ".join(self._cluster.node_names(stranded.failure))
             placed, memory = self._cluster.node_names(nodes), stranded.instance.memory
-            found.append(Unsurvived(placed, score, failing, name, memory, stranded.why, already))
+            found.append(N1Rejection(placed, score, failing, name, memory, stranded.why, already))
         return found

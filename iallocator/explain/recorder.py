@@ -18,7 +18,7 @@ from iallocator.explain.asked import (
     Choice,
     Contributions,
     best_of_nodes,
-    standing,
+    present_terms,
 )
 from iallocator.explain.facts import Placed, Term
 from iallocator.explain.n1 import RecordingN1Check
@@ -105,7 +105,7 @@ class Recorder:
         self._as_read: dict[str, Instance] | None = None
         self._statistics: dict[int, SuccessiveKernels] = {}
         self._kernels: Kept[None, dict[tuple[int, str], ScalarKernel]] = {}
-        self._standings: Kept[None, dict[tuple[int, str], list[Term]]] = {}
+        self._present_terms: Kept[None, dict[tuple[int, str], list[Term]]] = {}
         self._nodes = NodeHistory()
 
     @property
@@ -156,7 +156,7 @@ class Recorder:
         said.scores = Contributions(kernel, instance, before)
         if instance.nodes and instance.name not in state.where:
             home = instance.nodes[0]
-            said.penalty_before = self.context.bonds.costs(instance, [home]).get(home, 0.0)
+            said.penalty_before = self.context.affinity.costs(instance, [home]).get(home, 0.0)
         self._open = said
 
     @aside
@@ -180,7 +180,7 @@ class Recorder:
         rejected = check.rejected(instance, said.group)
         report.successes, report.failures = found.successes, found.failures
         nearest = check.best_rejected(instance, said.group, said.scores.score, candidates)
-        report.unsurvived = check.obstacles(instance, nearest)
+        report.n1_rejections = check.obstacles(instance, nearest)
         best = found.best
         if best and evaluator.settings.top < AT_LEAST:  # `best` holds one for each primary
             best = [best[0], *self._runner_up(candidates, accepts, instance, best[0][1])]
@@ -257,7 +257,7 @@ class Recorder:
         scored = check.best_rejected(instance, said.group, said.scores.score, found.candidates)
         obstacles = check.obstacles(instance, scored)
         chosen = [self.context.cluster.node_names(nodes) for _, nodes in places[:1]]
-        said.report.unsurvived = [one for one in obstacles if one.nodes not in chosen]
+        said.report.n1_rejections = [one for one in obstacles if one.nodes not in chosen]
         if not places:
             said.report.failures |= {"FailN1": found.candidates.feasible}
         said.note(self.context.cluster, found, places, found.candidates, rejected)
@@ -284,7 +284,7 @@ class Recorder:
             if found is None:
                 said.best = present[::-1]
                 state.place(instance, said.best)
-                after = standing(kernel_of(state, nodes))
+                after = present_terms(kernel_of(state, nodes))
                 terms = [Term(a.name, a.weight, a.before, b.after) for a, b in zip(before, after)]
                 score = sum(term.contribution_after for term in terms)
                 names = self.context.cluster.node_names(said.best)
@@ -299,9 +299,9 @@ class Recorder:
         """Record the rank of the groups."""
         name = allocation.instance.name
         latest = {said.group.uuid: said for said in self.asked_of.get(name, ())}
-        since = max((c.turn for c in self.choices.get(name, ())), default=0)
+        since = max((c.number for c in self.choices.get(name, ())), default=0)
         said = [latest.get(offer.uuid) for offer in offers.ranked]
-        fresh = [one if one is not None and one.turn > since else None for one in said]
+        fresh = [one if one is not None and one.number > since else None for one in said]
         self.choices.setdefault(name, []).append(Choice(self._next(), allocation, offers, fresh))
 
     def decided(self, instance: Instance, outcome: MoveResult) -> None:
@@ -323,10 +323,10 @@ class Recorder:
             self._indices = {node.name: node.index for node in self.context.cluster.nodes}
         return self._indices[name]
 
-    def last_turn(self, name: str, together: bool) -> int:
-        """Return the turn of the first comparison of groups; of the last one if `together`."""
+    def comparison_number(self, name: str, together: bool) -> int:
+        """Return the number of the first comparison of groups; of the last one if `together`."""
         choices = self.choices.get(name)
-        return choices[-1 if together else 0].turn if choices else 0
+        return choices[-1 if together else 0].number if choices else 0
 
     def _next(self) -> int:
         self._turn += 1
@@ -349,11 +349,11 @@ class Recorder:
         known = self._as_read.get(instance.name)
         if instance.name in state.where:
             known = None
-        standings = derived(self._standings, None, state.version, dict)
+        kept = derived(self._present_terms, None, state.version, dict)
         key = id(scope), "" if known is None else known.name
-        if key not in standings:
-            standings[key] = standing(self._kernel(scope, known))
-        return standings[key]
+        if key not in kept:
+            kept[key] = present_terms(self._kernel(scope, known))
+        return kept[key]
 
     def _kernel(self, scope: Sequence[int], known: Instance | None = None) -> ScalarKernel:
         """Return the scores over `scope` in the state, or with `known` on its initial nodes.

@@ -30,7 +30,7 @@ RESTRICTED = "not in the list of nodes to which the request is restricted"
 STAYS = {
     "moved": ("holds it now",),
     "pair": ("holds it now", "holds it now"),
-    "mirror": ("is the primary, which stays", "holds the mirror now"),
+    "secondary": ("is the primary, which stays", "holds the mirror now"),
     "exchange": ("is the primary now, and becomes the secondary",),
 }
 """Kind -> why the nodes that an instance is on are no targets, primary first."""
@@ -66,8 +66,8 @@ class Survey:
         self._instance = query.instance
         self._left = left
         self._roles = roles = roles_of(context, evaluator, query, known)
-        asked = {*roles.primaries, *(roles.secondaries or ()), *roles.out_as_mirrors}
-        if self._kind == "mirror" and not context.settings.behaviour.tests_primary_again:
+        asked = {*roles.primaries, *(roles.secondaries or ()), *roles.out_as_secondaries}
+        if self._kind == "secondary" and not context.settings.behaviour.tests_primary_again:
             asked.difference_update(roles.primaries)
         self._excluded = {
             index: self._exclusions(index) for index in self._group.nodes if index not in asked
@@ -145,11 +145,11 @@ class Survey:
         self,
         check: FailureTolerance | None = None,
         rejected: tuple[float, Nodes] | None = None,
-        judged: Instance | None = None,
+        checked: Instance | None = None,
     ) -> str:
         """Return the nearest candidate; `rejected`: the best placement that only N+1 rejects."""
         if rejected is not None and check is not None:
-            return lost_by_n1(self._cluster, check, judged or self._instance, rejected[1]).text
+            return lost_by_n1(self._cluster, check, checked or self._instance, rejected[1]).text
         return closest(self._cluster, self._roles).text
 
     def roles(self, index: int) -> list[RoleReport]:
@@ -183,9 +183,9 @@ class Survey:
                 found.append(self._secondary_report(index, takers))
             else:
                 found += self._accepted("secondary", takers)
-        elif index in self._roles.out_as_mirrors:
+        elif index in self._roles.out_as_secondaries:
             beside = len(self._primaries) - (index in self._primaries)
-            out = self._roles.out_as_mirrors[index]
+            out = self._roles.out_as_secondaries[index]
             found.append(
                 RoleReport("secondary", 0, [RoleRejection(out.reason, out.text, "", beside)])
             )

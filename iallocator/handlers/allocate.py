@@ -29,7 +29,7 @@ def allocate(context: Context, request: Allocate) -> Reply:
     if request.recreated is not None and context.settings.behaviour.recreates_in_place:
         context.leaving = request.recreated
         context.state.remove(request.recreated, request.recreated.nodes)
-    if context.settings.behaviour.judges_by_namesake and allocation.named:
+    if context.settings.behaviour.checks_n1_by_namesake and allocation.named:
         context.namesake = _namesake(context.cluster, allocation.groups[0])
     offers = collect_offers(context, allocation)
     solutions = [offer.document(context.settings.top) for offer in offers.ranked]
@@ -58,7 +58,7 @@ def why_nowhere(context: Context, allocation: AllocationRequest, offers: RankedG
     from iallocator.placement.nearest import nearest_new
 
     why = (offers.line or "no group has nodes") + nearest_new(context, allocation, offers)
-    unkept = context.bonds.unsatisfiable(allocation.instance)
+    unkept = context.affinity.unsatisfiable(allocation.instance)
     return f"{why}; it {unkept}" if unkept else why
 
 

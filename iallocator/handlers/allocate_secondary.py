@@ -26,9 +26,9 @@ def allocate_secondary(context: Context, request: AllocateSecondary) -> Reply:
     instance = request.instance
     group = cluster.group_of(instance)
     primary = instance.nodes[0]
-    mirrored = instance.as_template(DRBD)
-    checked = mirrored
-    if context.settings.behaviour.judges_by_old_template:  # N+1 takes it for what it was
+    as_drbd = instance.as_template(DRBD)
+    checked = as_drbd
+    if context.settings.behaviour.checks_n1_by_old_template:  # N+1 takes it for what it was
         checked = instance.as_template(DRBD)
         checked.template, checked.kind = instance.template, TEMPLATES[PLAIN]
         checked.needs_secondary = False
@@ -42,7 +42,7 @@ def allocate_secondary(context: Context, request: AllocateSecondary) -> Reply:
         message = "No valid allocation solutions, failure reasons: no other online node"
         return Reply(False, message, [], [])
     found = place_new(
-        context, evaluator, mirrored, [primary], secondaries=others, checked=checked,
+        context, evaluator, as_drbd, [primary], secondaries=others, checked=checked,
         primary_given=True,
     )  # fmt: skip
     alive = any(node.online for node in cluster.nodes)
@@ -51,6 +51,6 @@ def allocate_secondary(context: Context, request: AllocateSecondary) -> Reply:
     fill_offer(offer, context, evaluator, found)
     solutions = [offer.document(context.settings.top)]
     if not found.best:
-        nearest = nearest_secondary(context, evaluator, mirrored, found)
+        nearest = nearest_secondary(context, evaluator, as_drbd, found)
         return Reply(False, offer.clause() + nearest, [], solutions)
     return Reply(True, offer.clause(), offer.placements[0][1][1], solutions)

@@ -64,7 +64,7 @@ def _places(
 ) -> Iterator[tuple[float, tuple[int, ...]]]:
     """Yield score and nodes of the places of `instance`, which is off the state, in `groups`."""
     if not instance.kind.relocatable or len(instance.nodes) < instance.required_nodes:
-        return  # a drbd instance that lost its mirror has no way to go
+        return  # a drbd instance without its secondary cannot be moved
     for offer in collect_offers(
         context, AllocationRequest(instance, groups, new=False, counted=False)
     ).usable:

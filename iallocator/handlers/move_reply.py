@@ -26,7 +26,7 @@ def starts_in_vain(context: Context, moved: Sequence[Instance]) -> str:
     """Return the text for ``info`` on instances that start after one that cannot run; warn, too."""
     nodes = context.cluster.nodes
     starting = [one for one in moved if one.running and nodes[one.nodes[0]].offline]
-    told = [f"{name} {why}" for name, why in context.bonds.unsupported(starting).items()]
+    told = [f"{name} {why}" for name, why in context.affinity.unsupported(starting).items()]
     context.remarks += (f"Warning: {text}" for text in told)
     return "".join(f"; {text}" for text in told)
 
@@ -60,7 +60,7 @@ class MoveReport:
     ) -> None:
         """Add an instance that is not moved, because of `message`; only people are shown `more`."""
         message += more
-        unkept = self._context.bonds.unsatisfiable(instance)
+        unkept = self._context.affinity.unsatisfiable(instance)
         message += f"; it {unkept}" if unkept and unkept not in message else ""
         self._failed.append([instance.name, message])
         self._solutions.append(entry)
@@ -91,7 +91,7 @@ class MoveReport:
         from iallocator.transition.separations import Separations
 
         cluster, state = self._context.cluster, self._context.state
-        demands = demands_of(self._context.bonds.relations)
+        demands = demands_of(self._context.affinity.relations)
         with state.trial():
             for move in self._made:
                 state.remove(move.instance, move.after)

@@ -48,7 +48,7 @@ def multi_allocate(context: Context, request: MultiAllocate) -> Reply:
     entries = {entry["instance"]: entry for entry in batch.entries}
     for instance, _ in batch.placed:
         known = entries[instance.name].get("broken", [])
-        more = [text for text in context.bonds.unmet_orders(instance) if text not in known]
+        more = [text for text in context.affinity.unmet_orders(instance) if text not in known]
         if more:
             entries[instance.name]["broken"] = [*known, *more]
     return batch.reply(note, whole=context.settings.behaviour.fails_batch_whole)
@@ -112,7 +112,7 @@ def _place_in_turn(context: Context, wanted: Sequence[Allocate], batch: _Batch) 
     # Fail the instances that depend on one that failed, although they have a place themselves
     names = {name for name, _ in batch.failed}
     done = [instance for instance, _ in batch.placed]
-    chains = context.bonds.dependents_of_failed(done, names, ordered=True)
+    chains = context.affinity.dependents_of_failed(done, names, ordered=True)
     for instance, nodes in list(batch.placed):
         if instance.name in chains:
             context.state.remove(instance, nodes)

@@ -55,7 +55,7 @@ def node_evacuate(context: Context, request: NodeEvacuate) -> Reply:
         if outcome.best is not None:
             report.moved(outcome.best, move_entry(context, instance, outcome))
     failed = {i.name: outcome for i, outcome in made if outcome.best is None}
-    for unit in context.bonds.units([i for i, _ in made if i.name in failed]):
+    for unit in context.affinity.units([i for i, _ in made if i.name in failed]):
         remote = _elsewhere(context, unit) if all(map(request.may_leave_group, unit)) else {}
         for instance in unit:
             outcome = failed[instance.name]
@@ -142,12 +142,12 @@ def _parted(context: Context, request: NodeEvacuate) -> dict[str, str]:
     """
     found: dict[str, str] = {}
     names = context.cluster.node_names
-    for unit in context.bonds.units(request.instances) if request.mode == "primary-only" else ():
-        mirrors = {one.name: one.nodes[1] for one in unit if len(one.nodes) > 1}
-        for name, own in mirrors.items():
-            other = next((n for n, mirror in mirrors.items() if mirror != own), None)
+    for unit in context.affinity.units(request.instances) if request.mode == "primary-only" else ():
+        secondaries = {one.name: one.nodes[1] for one in unit if len(one.nodes) > 1}
+        for name, own in secondaries.items():
+            other = next((n for n, secondary in secondaries.items() if secondary != own), None)
             if other is not None:
-                mine, theirs = names((own, mirrors[other]))
+                mine, theirs = names((own, secondaries[other]))
                 found[name] = (
                     f"it can fail over to its secondary {mine} only, and {other}, which must be "
                     f"on the same node, to {theirs} only; mode all moves both"
@@ -167,7 +167,7 @@ def _places(
     """Yield score and nodes of the places after an evacuation; `instance` is off the state."""
     present = instance.nodes
     if len(instance.nodes) < instance.required_nodes:
-        return  # a drbd instance that lost its mirror has no way to go
+        return  # a drbd instance without its secondary cannot be moved
     if not instance.kind.relocatable or (mode == "secondary-only" and instance.shared):
         return
     evaluator = context.evaluator(context.cluster.group_of(instance))
@@ -183,7 +183,7 @@ def _places(
     elif mode == "secondary-only":
         if not can_copy_from(context, present[0]):
             return
-        found = evaluator.candidates(instance, "mirror", present, free)
+        found = evaluator.candidates(instance, "secondary", present, free)
     else:
         found = evaluator.candidates(instance, "any pair", present, free)
     yield from found.everything()

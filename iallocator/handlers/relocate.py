@@ -32,7 +32,7 @@ def relocate(context: Context, request: Relocate) -> Reply:
     outcome = with_nearest(context, lambda: move(context, evaluator, instance, nodes))
     solutions = [move_entry(context, instance, outcome)]
     if outcome.best is None:
-        unmet = "" if instance.needs_secondary else context.bonds.unsatisfiable(instance)
+        unmet = "" if instance.needs_secondary else context.affinity.unsatisfiable(instance)
         message = outcome.message + (outcome.nearest or "") + (f"; it {unmet}" if unmet else "")
         return Reply(False, message, [], solutions)
     names = context.cluster.node_names(outcome.best.after)

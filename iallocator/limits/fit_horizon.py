@@ -82,7 +82,7 @@ class Horizon:
             if self._takes_after(now, count):
                 return Standpoint(True, bool(self._on_secondary), False, count)
         primary = not self._rejects(self._on_primary, now, after_primary(now, self._instance))
-        return Standpoint(primary, self._mirrors(now), bool(now.fails_n1), 0)
+        return Standpoint(primary, self._accepts_as_secondary(now), bool(now.fails_n1), 0)
 
     def takes_after(self, index: int, count: int) -> bool:
         """Return whether node `index` certainly accepts one more after `count` in every role."""
@@ -102,9 +102,9 @@ class Horizon:
         """Return whether a node like this accepts one more in every role."""
         if self._rejects(self._on_primary, view, after_primary(view, self._instance)):
             return False
-        return not self._on_secondary or self._mirrors(view)
+        return not self._on_secondary or self._accepts_as_secondary(view)
 
-    def _mirrors(self, view: NodeView) -> bool:
+    def _accepts_as_secondary(self, view: NodeView) -> bool:
         """Return whether a node like this, which reserves nothing yet, may be a secondary."""
         if not self._on_secondary:
             return False

@@ -2,7 +2,7 @@
 
 ========================  ==================================================
 ``failover``              drbd: primary and secondary change roles
-``replace_secondary`` N   drbd: the mirror goes to node N
+``replace_secondary`` N   drbd: node N becomes the secondary
 ``failover_to`` N         shared storage: the instance goes to node N
 ========================  ==================================================
 """

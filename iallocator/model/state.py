@@ -207,7 +207,7 @@ class State(Holdings):
             if self.access is not None:
                 self.access.add(instance, index, sign)
 
-    def mistake(self, instance: Instance, other: Instance) -> None:
+    def impersonate(self, instance: Instance, other: Instance) -> None:
         """Replace `instance` by `other` among the primaries of its node; only in a trial.
 
         What the node holds does not change. If `other` is on that node, too, it becomes the last.

@@ -217,7 +217,7 @@ class Rules:
             self.strict and instance.kind.recreated_if_strict
         )
 
-    def mistaken(self, instance: Instance) -> bool:
+    def impersonated(self, instance: Instance) -> bool:
         """Return whether `instance` is the new one in the place of its namesake."""
         return self.namesake is not None and instance.order in (self.namesake.order, LAST)
 

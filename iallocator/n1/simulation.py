@@ -111,7 +111,7 @@ class Simulation:
                 state.remove(one.instance, state.where[one.instance.name])
         for item in self.unplaced(leaving, failure):
             what = "memory and disk" if self._rules.recreates(item[0]) else "memory"
-            yield self._unsurvived(failure, item, what)
+            yield self._unrestarted(failure, item, what)
 
     def leaving(self, failure: Failure) -> list[tuple[int, list[Instance]]]:
         """Return the items that need a new node after `failure`, and the failed node of each.
@@ -160,7 +160,7 @@ class Simulation:
         """
         return not self._failover(instance, failed)
 
-    def _unsurvived(
+    def _unrestarted(
         self, failure: Failure, item: Sequence[Instance], what: str
     ) -> UnrestartedInstance:
         """Return the largest instance of `item` as not restarted, for lack of `what`."""
@@ -303,11 +303,11 @@ class Simulation:
         """Move all of `item` to the best node that accepts them; return whether there is one."""
         self._rules.spend(len(targets) * SCALAR)
         state, first = self._state, item[0]
-        if self._rules.mistaken(first) and not self._rules.recreates(first):
+        if self._rules.impersonated(first) and not self._rules.recreates(first):
             return self._move_namesake(first, targets, scope)
         source = state.where[first.name][0]
         for one in item:
-            if not (self._rules.recreates(one) and self._rules.mistaken(one)):
+            if not (self._rules.recreates(one) and self._rules.impersonated(one)):
                 state.remove(one, state.where[one.name][:1])
         kernel = self.kernels.make(state, scope)
         if self._rules.recreates(first):

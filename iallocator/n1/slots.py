@@ -247,12 +247,12 @@ class Queue:
 
     def _recreated(self) -> frozenset[bool]:
         ends = [*self._entries[:1], *self._entries[-1:]]  # those created anew come last
-        return frozenset(turn[0] for turn, _, _ in ends)
+        return frozenset(key[0] for key, _, _ in ends)
 
     def _entry(self, instance: Instance) -> Entry:
         recreated = self._rules.recreates(instance)
-        turn = recreated, -instance.memory if recreated else 0, instance.order
-        return turn, fits_into(instance), instance.as_primary
+        key = recreated, -instance.memory if recreated else 0, instance.order
+        return key, fits_into(instance), instance.as_primary
 
     def _goes_last(self, entry: Entry) -> bool:
         """Return whether `entry` extends the last run."""

@@ -541,7 +541,7 @@ class FailureTolerance:
         if self.rules.movers_stay and present is not None:
             where[instance.name] = present
         if self.rules.namesake is not None:
-            self.state.mistake(self.rules.namesake, instance)
+            self.state.impersonate(self.rules.namesake, instance)
 
     # Comparison with the initial state
 

@@ -105,7 +105,7 @@ class AcrossGroups:
         evaluator = context.evaluator(group)
         nodes = evaluator.online_nodes(context.settings.restrict_allocation_to)
         rejections = move_rejections(context.cluster, instance.nodes[0], nodes)
-        rejections |= context.bonds.rejected(instance, nodes)
+        rejections |= context.affinity.rejected(instance, nodes)
         kernel, limit_policy = self.kernel, evaluator.limit_policies.new
         if instance.required_nodes == 2:
             found = kernel.pairs(
@@ -129,7 +129,7 @@ class AcrossGroups:
     def _pairs(self, instance: Instance, groups: Sequence[Group]) -> Ranked:
         """Yield pairs of nodes; of very many, first those of promising primaries."""
         context, kernel = self.context, self.kernel
-        limits, mirrors = self._limits.primary, self._limits.secondary
+        limits, secondary_limits = self._limits.primary, self._limits.secondary
         members = {group.index: self._online(instance, [group]) for group in groups}
         if sum(len(nodes) ** 2 for nodes in members.values()) > MANY:
             every = list(chain.from_iterable(members.values()))
@@ -143,7 +143,7 @@ class AcrossGroups:
             best = {index: primaries[:PROMISING] for index, primaries in best.items()}
             found = [
                 list(islice(kernel.pairs(
-                    instance, primaries, members[index], {}, limits, mirrors
+                    instance, primaries, members[index], {}, limits, secondary_limits
                 ).ranked(), 2 * PROMISING))
                 for index, primaries in best.items()
             ]  # fmt: skip
@@ -152,7 +152,7 @@ class AcrossGroups:
 
         every_pair = [
             kernel.pairs(
-                instance, nodes, nodes, self._unfit(instance, nodes), limits, mirrors
+                instance, nodes, nodes, self._unfit(instance, nodes), limits, secondary_limits
             ).ranked()
             for nodes in members.values()
             if len(nodes) > 1

@@ -59,7 +59,7 @@ class Context:
 
     Attributes
     ----------
-    bonds:
+    affinity:
         The affinity constraints between instances.
     effort:
         What simulations of failures may cost.
@@ -73,7 +73,7 @@ class Context:
         The instance that makes room for its own new place, or None.
     remarks:
         Lines for stderr.
-    turn:
+    scheduled:
         The instance that chooses now, if a strategy decides the order and what chooses together.
     """
 
@@ -84,7 +84,7 @@ class Context:
         "_rules",
         "_scopes",
         "_version",
-        "bonds",
+        "affinity",
         "cluster",
         "coming",
         "deadline",
@@ -97,10 +97,10 @@ class Context:
         "misses_told",
         "namesake",
         "remarks",
+        "scheduled",
         "settings",
         "state",
         "trace",
-        "turn",
     )
 
     def __init__(
@@ -134,10 +134,10 @@ class Context:
         self.kept: dict[str, Any] = {}
         self.remarks: list[str] = []
         self.coming = coming
-        self.turn: ScheduledInstance | None = None
-        self.bonds = NoAffinity()
+        self.scheduled: ScheduledInstance | None = None
+        self.affinity = NoAffinity()
         if settings.behaviour.knows_affinity:
-            self.bonds = AFFINITY.on(self.state, coming, settings.tag_prefix, self._fits)
+            self.affinity = AFFINITY.on(self.state, coming, settings.tag_prefix, self._fits)
 
     def with_soft_costs(
         self, instance: Instance, candidates: Candidates
@@ -146,11 +146,11 @@ class Context:
 
         The scores are empty if there are no penalties.
         """
-        if self.bonds.relations is None:
+        if self.affinity.relations is None:
             return candidates, {}
         from iallocator.placement.soft_costs import with_penalties
 
-        return with_penalties(self.bonds, instance, candidates)
+        return with_penalties(self.affinity, instance, candidates)
 
     def tag_findings(self, instances: Sequence[Instance]) -> list[str]:
         """Return the problems of the tags that an answer about `instances` depends on.
@@ -161,7 +161,7 @@ class Context:
         if not settings.behaviour.knows_affinity:
             return []
         found = findings_for(
-            self.cluster, instances, settings.tag_prefix, self.bonds.relations, REQUEST_SETTINGS,
+            self.cluster, instances, settings.tag_prefix, self.affinity.relations, REQUEST_SETTINGS,
             shared=settings.strategy != "affinity", keys=settings.strategy.startswith("pacemaker"),
         )  # fmt: skip
         return list(map(str, found))
@@ -186,7 +186,7 @@ class Context:
         """Return whether every group ranks placements by the score alone."""
         settings = self.settings
         alike = settings.strategy == "score" and not settings.by_group
-        return alike and self.bonds.relations is None
+        return alike and self.affinity.relations is None
 
     def evaluator(self, group: Group, scope: Sequence[int] | None = None) -> Evaluator:
         """Return the evaluator of `group`, by its own settings; scores run over `scope`.
@@ -216,14 +216,14 @@ class Context:
         """Return the rules of N+1 in this `mode`."""
         found = self._rules.get(mode)
         if found is None:
-            relations = self.bonds.relations
+            relations = self.affinity.relations
             units = None if relations is None else relations.units()
             found = self._rules[mode] = self.make_rules(mode, units)
         return found
 
     def make_rules(self, mode: str, units: Mapping[str, Sequence[str]] | None) -> Rules:
         """Return new N+1 rules of `mode`; `units` are the colocation groups by instance name."""
-        stay = mode == "strict" and self.settings.behaviour.judges_where_movers_were
+        stay = mode == "strict" and self.settings.behaviour.checks_n1_where_movers_were
         namesake = self.namesake if mode == "strict" else None
         return Rules(mode, units, self.effort, stay, namesake)
 

@@ -157,7 +157,7 @@ class Evaluator:
         ``new``: `instance` is new.  For pairs `nodes` are the primaries, and the secondaries
         unless those are given.  `bound`: its affinity constraints count.
         ``moved``: it has one node, which changes.
-        ``mirror``: `nodes` may take its secondary; its primary stays.
+        ``secondary``: `nodes` may take its secondary; its primary stays.
         ``pair``: both nodes change.  A new primary first takes the secondary, then receives the
         instance from the old primary, which keeps the secondary; then that goes to the new
         secondary.
@@ -167,12 +167,12 @@ class Evaluator:
         kernel, behaviour = self.scope.kernel, self.settings.behaviour
         if role == "any pair":
             return kernel.pairs(instance, nodes, nodes, {}, FORCED_LIMITS)
-        bonds, seconds = self._context.bonds, nodes if secondaries is None else secondaries
+        affinity, seconds = self._context.affinity, nodes if secondaries is None else secondaries
         bound_out: dict[int, str] = {}
-        if role != "mirror" and bound:
-            bound_out = bonds.rejected(instance, nodes)
+        if role != "secondary" and bound:
+            bound_out = affinity.rejected(instance, nodes)
         rejections: dict[int, str] = {}
-        as_mirrors: Mapping[int, Check] = {}
+        as_secondaries: Mapping[int, Check] = {}
         behind: Mapping[int, Check] = {}
         if role == "new":
             limit_policy = self.limit_policies.new
@@ -182,29 +182,29 @@ class Evaluator:
         elif role == "moved":
             limit_policy, seconds = self._limit_policy_off(present[0]), ()
             rejections = bound_out | move_rejections(self._context.cluster, present[0], nodes)
-        elif role == "mirror":
+        elif role == "secondary":
             limit_policy, nodes = self._limit_policy_off(present[-1]), present[:1]
         else:
             limit_policy = self._limit_policy_off(present[0])
             barred = bound_out | move_rejections(self._context.cluster, present[0], nodes)
-            rejections, as_mirrors, behind = self._rejected_on_the_way(
+            rejections, as_secondaries, behind = self._rejected_on_the_way(
                 instance, present, nodes, barred
             )
-        out = {} if role == "moved" else bonds.rejected_mirrors(instance, seconds)
+        out = {} if role == "moved" else affinity.rejected_secondaries(instance, seconds)
         query = NodeQuery(role, instance, present, nodes, seconds, rejections, out, limit_policy)
-        query.bound, query.as_mirrors, query.behind = bound_out, as_mirrors, behind
+        query.bound, query.as_secondaries, query.behind = bound_out, as_secondaries, behind
         self._context.last_query = self, query
         found: Candidates
         if role == "moved" or (role == "new" and instance.required_nodes != 2):
             found = kernel.singles(instance, nodes, rejections, limit_policy.primary)
-        elif role == "mirror" and behaviour.tests_primary_again:
+        elif role == "secondary" and behaviour.tests_primary_again:
             found = kernel.pairs(
                 instance, nodes, seconds, {}, FORCED_LIMITS, limit_policy.secondary
             )
         else:
             if out:
                 seconds = [index for index in seconds if index not in out]
-            if role == "mirror":
+            if role == "secondary":
                 found = kernel.secondaries(instance, present[0], seconds, limit_policy.secondary)
             else:
                 found = kernel.pairs(
@@ -247,7 +247,7 @@ class Evaluator:
             from iallocator.ranking.lost_allocations import rank
 
             found = RankedMoves(
-                *rank(context.state, self.group, instance, candidates, context.bonds)
+                *rank(context.state, self.group, instance, candidates, context.affinity)
             )
         if self._decides_by_rounding(found.candidates):
             from iallocator.scoring.rounding import decided_now
@@ -295,11 +295,11 @@ class Evaluator:
         secondary of the old primary, and of the old primary as its secondary.  `barred` are the
         nodes that are rejected for other reasons.
         """
-        old, mirror = present
+        old, secondary = present
         state = self._context.state
-        limits = self._limit_policy_off(mirror).secondary
-        as_mirrors = self.scope.kernel.mirror_rejections(instance, old, nodes, limits)
-        rejections = {index: check.reason for index, check in as_mirrors.items()}
+        limits = self._limit_policy_off(secondary).secondary
+        as_secondaries = self.scope.kernel.secondary_rejections(instance, old, nodes, limits)
+        rejections = {index: check.reason for index, check in as_secondaries.items()}
         rejections |= barred
         checker = self._context.kernels.checker(state)
         left = self.limit_policies.old_primary_checks(instance, self._context.cluster.nodes[old])
@@ -318,7 +318,7 @@ class Evaluator:
             check = checker.primary_rejection(instance, old, again)
             if check is not None:
                 rejections |= dict.fromkeys(nodes, check.reason)
-        return rejections, as_mirrors, behind
+        return rejections, as_secondaries, behind
 
     def what_if(
         self,

@@ -110,7 +110,7 @@ def offer_of(
     if found.best:
         offer.key, best = found.best[0]
         offer.ranked_by = found.ranked_by
-        broken = context.bonds.broken(instance, best[0])
+        broken = context.affinity.broken(instance, best[0])
         if broken:
             offer.extra["broken"] = broken
         if found.order is None and offer.ranked_by != "score":

@@ -74,7 +74,7 @@ class MoveChecks:
         """
         instance, before, after = move.instance, move.before, move.after
         context, state = self._context, self._context.state
-        new_primary, new_mirror = before[:1] != after[:1], before[1:] != after[1:]
+        new_primary, new_secondary = before[:1] != after[:1], before[1:] != after[1:]
 
         if after != before[::-1] or instance.name not in state.where:
             by_group = self._group_rejections(instance, before, after)
@@ -85,24 +85,26 @@ class MoveChecks:
         if instance.name not in state.where:  # both roles of a pair may be new
             return (
                 self._primary_rejections(instance, before, after[:1]).get(after[0])
-                or next(iter(self._mirror_rejections(instance, before, after[1:]).values()), None)
+                or next(
+                    iter(self._secondary_rejections(instance, before, after[1:]).values()), None
+                )
                 or self._limits.rejection(instance, before, after, len(after) < 2, True)
             )
 
         # Affinity and migration tags
         rejection: Rejection | None = None
         if passing:  # the instance then goes on at once
-            reason = context.bonds.rejected_passing(instance, after[:1]).get(after[0])
+            reason = context.affinity.rejected_passing(instance, after[:1]).get(after[0])
             if reason is not None:
-                text = context.bonds.rejection_texts(instance, after[:1])[after[0]]
+                text = context.affinity.rejection_texts(instance, after[:1])[after[0]]
                 return Rejection(reason, text, after[0])
             rejection = migration_rejection(context.cluster, *before)
         else:
             if new_primary:
                 rejection = self._primary_rejections(instance, before, after[:1]).get(after[0])
             if rejection is None:
-                mirrors = self._mirror_rejections(instance, before, after[1:])
-                rejection = next(iter(mirrors.values()), None)
+                rejected_secondaries = self._secondary_rejections(instance, before, after[1:])
+                rejection = next(iter(rejected_secondaries.values()), None)
         if rejection is not None:
             return rejection
 
@@ -110,7 +112,7 @@ class MoveChecks:
         with state.trial():
             if before:
                 state.remove(instance, before)
-            rejection = self._limits.rejection(instance, before, after, new_primary, new_mirror)
+            rejection = self._limits.rejection(instance, before, after, new_primary, new_secondary)
         if rejection is not None or not n1 or self.rules.mode == "off":
             return rejection
 
@@ -144,12 +146,12 @@ class MoveChecks:
         if primary is None:
             found = self._primary_rejections(instance, before, nodes)
         else:
-            found = self._mirror_rejections(instance, before, nodes)
+            found = self._secondary_rejections(instance, before, nodes)
         found |= self._group_rejections(instance, before, nodes)
         left = [index for index in nodes if index not in found]
         if primary is None:
             return found | self._limits.primary_rejections(instance, before, left)
-        return found | self._limits.mirror_rejections(instance, before, primary, left)
+        return found | self._limits.secondary_rejections(instance, before, primary, left)
 
     def _group_rejections(
         self, instance: Instance, before: Nodes, nodes: Sequence[int]
@@ -168,11 +170,11 @@ class MoveChecks:
         If the primary is offline and its disks cannot be copied, all ways begin with a failover
         to the secondary.
         """
-        bonds, cluster = self._context.bonds, self._context.cluster
+        affinity, cluster = self._context.affinity, self._context.cluster
         found: dict[int, Rejection] = {}
-        rejected = bonds.rejected(instance, targets)
+        rejected = affinity.rejected(instance, targets)
         if rejected:
-            texts = bonds.rejection_texts(instance, rejected)
+            texts = affinity.rejection_texts(instance, rejected)
             found = {index: Rejection(why, texts[index], index) for index, why in rejected.items()}
         if not before:
             return found
@@ -180,11 +182,11 @@ class MoveChecks:
         copies = self.limit_policies.reaches(cluster.nodes[source])
         copies = copies or self._context.settings.behaviour.copies_from_offline
         if len(before) > 1 and not copies:
-            mirror = cluster.nodes[before[1]]
-            if mirror.online:
+            secondary = cluster.nodes[before[1]]
+            if secondary.online:
                 failover = migration_rejection(cluster, *before)
             else:
-                names = cluster.nodes[source].name, mirror.name
+                names = cluster.nodes[source].name, secondary.name
                 failover = Rejection(
                     "FailMig", "neither {} nor {}, where its disks are, is online".format(*names)
                 )
@@ -198,14 +200,14 @@ class MoveChecks:
                     found[index] = migration
         return found
 
-    def _mirror_rejections(
+    def _secondary_rejections(
         self, instance: Instance, before: Nodes, targets: Sequence[int]
     ) -> dict[int, Rejection]:
         """Return which of `targets` hard locations reject as a secondary; its own nodes pass."""
-        bonds = self._context.bonds
-        reasons = bonds.rejected_mirrors(instance, targets)
+        affinity = self._context.affinity
+        reasons = affinity.rejected_secondaries(instance, targets)
         rejected = {index: why for index, why in reasons.items() if index not in before}
         if not rejected:
             return {}
-        texts = bonds.rejection_texts(instance, tuple(rejected))
+        texts = affinity.rejection_texts(instance, tuple(rejected))
         return {index: Rejection(why, texts[index], index) for index, why in rejected.items()}

@@ -135,22 +135,22 @@ class MoveLimits:
         """Return whether `instance` may move from `before` to `after`, migration tags included."""
         if before[:1] != after[:1] and move_rejections(self._state.cluster, before[0], after[:1]):
             return False
-        primary, mirror = before[:1] != after[:1], before[1:] != after[1:]
-        if mirror and not primary:  # the disks are copied from the primary
+        primary, secondary = before[:1] != after[:1], before[1:] != after[1:]
+        if secondary and not primary:  # the disks are copied from the primary
             source = self._state.cluster.nodes[before[0]]
             if not self._limit_policies.reaches(source):
                 return False
-        return self._failing(instance, before, after, primary, mirror) is None
+        return self._failing(instance, before, after, primary, secondary) is None
 
     def rejection(
-        self, instance: Instance, before: Nodes, after: Nodes, primary: bool, mirror: bool
+        self, instance: Instance, before: Nodes, after: Nodes, primary: bool, secondary: bool
     ) -> Rejection | None:
-        """Return the first limit that fails on `after`; `primary`, `mirror`: these roles are new.
+        """Return the first limit that fails on `after`; `primary`, `secondary`: that role is new.
 
-        A mirror that stays keeps memory for the new primary.  `before` is () for an instance
+        A secondary that stays keeps memory for the new primary.  `before` is () for an instance
         that is nowhere.
         """
-        failing = self._failing(instance, before, after, primary, mirror)
+        failing = self._failing(instance, before, after, primary, secondary)
         if failing is None:
             return None
         return _rejection_of(instance, *failing)
@@ -165,18 +165,18 @@ class MoveLimits:
         checks = self._primary_checks(instance, before)
         return self._rejections(instance, PRIMARY, checks, NO_PRIMARY, nodes)
 
-    def mirror_rejections(
+    def secondary_rejections(
         self, instance: Instance, before: Nodes, primary: int, nodes: Sequence[int]
     ) -> dict[int, Rejection]:
         """Return the first limit that fails on each of `nodes` as the secondary beside `primary`.
 
-        Of the primary only what matters to a node that holds mirrors of its other instances.
+        Of the primary only what matters to a node that is the secondary of its other instances.
         """
         found: dict[int, Rejection] = {}
         left = [index for index in nodes if index in before[:1]]
         for several in ([index for index in nodes if index not in left], left):
             if several:
-                checks = self._mirror_checks(instance, before, (primary, several[0]))
+                checks = self._secondary_checks(instance, before, (primary, several[0]))
                 found |= self._rejections(instance, SECONDARY, checks, primary, several)
         return found
 
@@ -220,21 +220,23 @@ class MoveLimits:
         return ask
 
     def _failing(
-        self, instance: Instance, before: Nodes, after: Nodes, primary: bool, mirror: bool
+        self, instance: Instance, before: Nodes, after: Nodes, primary: bool, secondary: bool
     ) -> tuple[int, Failing] | None:
         """Return the node that fails a limit, and the limit."""
         kernel, found, index = self._kernel, None, after[0]
         if primary:
             checks = self._primary_checks(instance, before)
             found = kernel.failing_primary(instance, index, checks)
-        if found is None and len(after) > 1 and (mirror or (primary and before)):
+        if found is None and len(after) > 1 and (secondary or (primary and before)):
             index = after[1]
-            if mirror:
-                mirror_checks = self._mirror_checks(instance, before, after)
-                found = kernel.failing_secondary(instance, after[0], index, mirror_checks)
+            if secondary:
+                secondary_checks = self._secondary_checks(instance, before, after)
+                found = kernel.failing_secondary(instance, after[0], index, secondary_checks)
             else:
                 staying = checks_for(STAYING, instance, self._limit_policy_off(before[0]).secondary)
-                found = kernel.failing_mirror(instance, before[0], after[0], index, staying)
+                found = kernel.failing_under_new_primary(
+                    instance, before[0], after[0], index, staying
+                )
         return None if found is None else (index, found)
 
     def open_to(
@@ -256,7 +258,9 @@ class MoveLimits:
         limit_policy = self._limit_policy_off(before[0]) if before else self._limit_policies.new
         return checks_for(PRIMARY, instance, limit_policy.primary)
 
-    def _mirror_checks(self, instance: Instance, before: Nodes, after: Nodes) -> tuple[Check, ...]:
+    def _secondary_checks(
+        self, instance: Instance, before: Nodes, after: Nodes
+    ) -> tuple[Check, ...]:
         """Return the checks of the new secondary of a move or of a new instance."""
         if after[1] in before[:1]:
             return self._limit_policies.old_primary_checks(

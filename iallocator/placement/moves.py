@@ -103,7 +103,7 @@ def move_secondary(
         return unreached
     with state.trial():
         state.remove(instance, present)
-        candidates = evaluator.candidates(instance, "mirror", present, others)
+        candidates = evaluator.candidates(instance, "secondary", present, others)
         found = evaluator.ranked(instance, candidates, present, primary_given=True)
     return _outcome(
         context, evaluator, found, instance, lambda nodes: [(REPLACE_SECONDARY, nodes[1])]
@@ -180,20 +180,22 @@ def move_pair(
     unreached = _unreached(context, instance, targets)
     if unreached is not None:
         return unreached
-    old, mirror = present
+    old, secondary = present
     if not cluster.nodes[old].online:
-        if not may_take_over(context, mirror):
-            return _no_pair(f"its secondary {cluster.nodes[mirror].name} is not online", {})
-        rejection = evaluator.check(Move(instance, present, (mirror, old)), n1=False, passing=True)
+        if not may_take_over(context, secondary):
+            return _no_pair(f"its secondary {cluster.nodes[secondary].name} is not online", {})
+        rejection = evaluator.check(
+            Move(instance, present, (secondary, old)), n1=False, passing=True
+        )
         if rejection is not None:
             _record_exchange(context, evaluator, instance, rejection)
             why = f"Failing over to the secondary: {rejection.reason}"
             return _no_pair(why, {rejection.reason: 1})
-        first = [(FAILOVER, mirror)]
-        old, mirror = mirror, old
+        first = [(FAILOVER, secondary)]
+        old, secondary = secondary, old
     with state.trial():
         state.remove(instance, present)
-        candidates = evaluator.candidates(instance, "pair", (old, mirror), targets, seconds)
+        candidates = evaluator.candidates(instance, "pair", (old, secondary), targets, seconds)
         found = evaluator.ranked(instance, candidates, present)
     outcome = _outcome(
         context,
@@ -332,5 +334,5 @@ def least_loss(
 
 def _violated_soft(context: Context, instance: Instance, nodes: tuple[int, ...]) -> dict[str, Any]:
     """Return the soft constraints that a place violates, for the entry of ``solutions``."""
-    broken = context.bonds.broken(instance, nodes[0])
+    broken = context.affinity.broken(instance, nodes[0])
     return {"broken": broken} if broken else {}

@@ -72,13 +72,13 @@ class RolesTested:
         Those that are tested as the secondary; None for instances on one node.
     rejections:
         The primaries that are rejected before their own limits are tested.
-    out_as_mirrors:
+    out_as_secondaries:
         The nodes that are rejected as secondaries before their limits are tested.
     barred:
         The primaries that no resource would help.
     breach:
         What the policy of the group rejects, if that bars all primaries; else "".
-    mirror, source:
+    first_step, source:
         If a new primary must first become the secondary of the node `source`: what limits that
         step.
     results:
@@ -87,8 +87,8 @@ class RolesTested:
     """
 
     __slots__ = (
-        "barred", "breach", "mirror", "out_as_mirrors", "primaries", "prospect", "rejections",
-        "results", "secondaries", "source",
+        "barred", "breach", "first_step", "out_as_secondaries", "primaries", "prospect",
+        "rejections", "results", "secondaries", "source",
     )  # fmt: skip
 
     def __init__(
@@ -97,7 +97,7 @@ class RolesTested:
         primaries: Sequence[int],
         secondaries: Sequence[int] | None,
         rejections: dict[int, Rejection],
-        out_as_mirrors: Mapping[int, Rejection] | None = None,
+        out_as_secondaries: Mapping[int, Rejection] | None = None,
         results: LimitResults | None = None,
     ) -> None:
         self.results = results
@@ -105,10 +105,10 @@ class RolesTested:
         self.primaries = primaries
         self.secondaries = secondaries
         self.rejections = rejections
-        self.out_as_mirrors = out_as_mirrors or {}
+        self.out_as_secondaries = out_as_secondaries or {}
         self.barred: Collection[int] = ()
         self.breach = ""
-        self.mirror: WhatIf | None = None
+        self.first_step: WhatIf | None = None
         self.source: int | None = None
 
     def why_not_primary(self, index: int) -> Rejection | None:
@@ -162,18 +162,24 @@ def roles_of(
 
     # The limits of the primary: none if it stays
     limit_policy, on_primary = query.limit_policy, PRIMARY
-    if kind == "mirror" and context.settings.behaviour.tests_primary_again:
-        limit_policy = LimitPolicy("mirror", FORCED_LIMITS, limit_policy.secondary)
-    elif kind == "mirror":
+    if kind == "secondary" and context.settings.behaviour.tests_primary_again:
+        limit_policy = LimitPolicy("secondary", FORCED_LIMITS, limit_policy.secondary)
+    elif kind == "secondary":
         on_primary = RoleLimits()
     prospect = evaluator.what_if(instance, limit_policy, known, on_primary=on_primary)
 
     secondaries: list[int] | None = None
-    if kind in ("mirror", "pair") or (kind == "new" and instance.required_nodes == 2):
-        secondaries = [index for index in query.secondaries if index not in query.mirrors]
-    bonds = context.bonds
-    told = bonds.rejection_texts(instance, query.mirrors) if query.mirrors else {}
-    out = {index: Rejection(why, told[index]) for index, why in query.mirrors.items()}
+    if kind in ("secondary", "pair") or (kind == "new" and instance.required_nodes == 2):
+        secondaries = [
+            index for index in query.secondaries if index not in query.barred_secondaries
+        ]
+    affinity = context.affinity
+    told = (
+        affinity.rejection_texts(instance, query.barred_secondaries)
+        if query.barred_secondaries
+        else {}
+    )
+    out = {index: Rejection(why, told[index]) for index, why in query.barred_secondaries.items()}
     worded: dict[int, Rejection] = {}
     results = query.limit_results()
     roles = RolesTested(prospect, query.primaries, secondaries, worded, out, results)
@@ -186,7 +192,7 @@ def roles_of(
         return roles
 
     # Rejections that no resource would help against: policy, migration tags, affinity
-    texts = bonds.rejection_texts(instance, query.bound) if query.bound else {}
+    texts = affinity.rejection_texts(instance, query.bound) if query.bound else {}
     breach = ""
     for index, reason in query.rejections.items():
         text = texts.get(index)
@@ -216,21 +222,21 @@ def _add_steps(
     The node first becomes the secondary of the old primary; then the old primary becomes the
     secondary.  No resource of the node helps against a rejection by the old primary.
     """
-    source, mirror = query.present
+    source, first_step = query.present
     home = context.cluster.nodes[source].name
-    leaving = evaluator.limit_policies.off(context.cluster.nodes[mirror])
-    roles.mirror, roles.source = evaluator.what_if(query.instance, leaving), source
+    leaving = evaluator.limit_policies.off(context.cluster.nodes[first_step])
+    roles.first_step, roles.source = evaluator.what_if(query.instance, leaving), source
     barred = set(roles.barred)
     for index in query.rejections:
         if index in roles.barred:
             continue
-        if index in query.as_mirrors:
-            views = roles.mirror.secondary(index, source)
-            found = roles.prospect.rejection(query.as_mirrors[index], views)
+        if index in query.as_secondaries:
+            views = roles.first_step.secondary(index, source)
+            found = roles.prospect.rejection(query.as_secondaries[index], views)
             step = f"as mirror of {home}"
             roles.rejections[index] = Rejection(found.reason, found.text, step=step)
         elif index in query.behind:
-            views = roles.mirror.secondary(source, index)
+            views = roles.first_step.secondary(source, index)
             found = roles.prospect.rejection(query.behind[index], views)
             text = f"{home} as the secondary then: {found.text}"
             step = f"in the failover from {home}"
@@ -276,11 +282,11 @@ def closest(cluster: Cluster, roles: RolesTested, shown: Shown = str) -> Miss:
         first = roles.primaries[0]
         name = shown(cluster.nodes[first].name)
         return Miss(f"{name}: {roles.rejections[first].wording}", NO_HELP)
-    search = Search(roles.prospect, roles.mirror, roles.source, roles.results)
+    search = Search(roles.prospect, roles.first_step, roles.source, roles.results)
     if roles.secondaries is None:
         return _miss_of(cluster, search.single(open_to), shown)
     if not roles.secondaries:
-        for index, rejection in roles.out_as_mirrors.items():
+        for index, rejection in roles.out_as_secondaries.items():
             name = shown(cluster.nodes[index].name)
             return Miss(f"{name} as secondary: {rejection.wording}", NO_HELP)
         return Miss("", NO_HELP)
@@ -305,7 +311,7 @@ def _part(lack: _Lack) -> float:
 class Search:
     """The nearest placement by what single nodes lack.
 
-    With `mirror`, what limits a first step, and the node `source`, a new primary must
+    With `first_step`, what limits a first step, and the node `source`, a new primary must
     become the secondary of that before.  Nodes that passed every limit by the `results` of a
     kernel lack nothing.
     """
@@ -313,13 +319,13 @@ class Search:
     def __init__(
         self,
         prospect: WhatIf,
-        mirror: WhatIf | None = None,
+        first_step: WhatIf | None = None,
         source: int | None = None,
         results: LimitResults | None = None,
     ) -> None:
         self._prospect = prospect
         self._results = results
-        self._mirror = mirror
+        self._first_step = first_step
         self._source = source
 
     def single(self, nodes: Iterable[int]) -> list[_Lack]:
@@ -351,9 +357,9 @@ class Search:
         amounts: _Amounts = {}
         if results is None or index in results.primaries:
             amounts = self._amounts(prospect.primary_failures(index), prospect.primary(index))
-        if self._mirror is not None:
-            failures = self._mirror.secondary_failures(index, self._source)
-            before = self._amounts(failures, self._mirror.secondary(index, self._source))
+        if self._first_step is not None:
+            failures = self._first_step.secondary_failures(index, self._source)
+            before = self._amounts(failures, self._first_step.secondary(index, self._source))
             amounts |= {
                 unit: lacking
                 for unit, lacking in before.items()

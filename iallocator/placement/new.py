@@ -80,7 +80,7 @@ def place_new(
         from iallocator.ranking import lost_allocations
 
         candidates, scores = lost_allocations.rank(
-            context.state, evaluator.group, instance, candidates, context.bonds
+            context.state, evaluator.group, instance, candidates, context.affinity
         )
         ranked_by = "lost-allocations"
         if not settings.behaviour.asks_n1_by_losses:

@@ -84,18 +84,19 @@ class NodeQuery:
     Attributes
     ----------
     kind:
-        How the instance comes to the nodes: ``new``, ``moved``, ``mirror``, ``pair``, ``exchange``.
+        How the instance comes to the nodes: ``new``, ``moved``, ``secondary``, ``pair`` or
+        ``exchange``.
     present:
         Its present nodes, primary first; () for a new instance.
     primaries, secondaries:
         The nodes that are tested in each role.
-    rejections, mirrors:
+    rejections, barred_secondaries:
         The nodes rejected before their limits are tested, each with the reason counted.
     limit_policy:
         The limits that are enforced.
     bound:
         The nodes of `rejections` that affinity constraints reject.
-    as_mirrors, behind:
+    as_secondaries, behind:
         For ``pair`` the new primary -> the limit that it fails as the secondary of the old primary,
         and the limit that the old primary fails as its secondary.
     answer:
@@ -106,14 +107,14 @@ class NodeQuery:
 
     __slots__ = (
         "answer",
-        "as_mirrors",
+        "as_secondaries",
+        "barred_secondaries",
         "behind",
         "bound",
         "instance",
         "kind",
         "limit_policy",
         "limit_results",
-        "mirrors",
         "present",
         "primaries",
         "rejections",
@@ -128,7 +129,7 @@ class NodeQuery:
         primaries: Sequence[int],
         secondaries: Sequence[int],
         rejections: Mapping[int, str],
-        mirrors: Mapping[int, str],
+        barred_secondaries: Mapping[int, str],
         limit_policy: LimitPolicy,
     ) -> None:
         self.kind = kind
@@ -137,10 +138,10 @@ class NodeQuery:
         self.primaries = primaries
         self.secondaries = secondaries
         self.rejections = rejections
-        self.mirrors = mirrors
+        self.barred_secondaries = barred_secondaries
         self.limit_policy = limit_policy
         self.bound: Mapping[int, str] = {}
-        self.as_mirrors: Mapping[int, Check] = {}
+        self.as_secondaries: Mapping[int, Check] = {}
         self.behind: Mapping[int, Check] = {}
         self.answer: Rejection | None = None
         self.limit_results: Callable[[], LimitResults | None] = lambda: None

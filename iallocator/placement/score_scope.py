@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         """The context of one request; see `iallocator.placement.context.Context`."""
 
         kernels: Kernels
-        bonds: NoAffinity
+        affinity: NoAffinity
         leaving: Instance | None
 
         @property

@@ -74,7 +74,7 @@ class WhatIf:
 
     Attributes
     ----------
-    limits, mirror_limits:
+    limits, secondary_limits:
         Which limits count for primaries and for secondaries: those of `limit_policy`.
     """
 
@@ -90,12 +90,12 @@ class WhatIf:
     ) -> None:
         self.instance = instance
         self.limits = limit_policy.primary
-        self.mirror_limits = limit_policy.secondary
+        self.secondary_limits = limit_policy.secondary
         self._state = state
         self._view = kernels.checker(state).view if known is None else known.views.__getitem__
         self._peers = (state if known is None else known).peers
         self._primary = checks_for(on_primary, instance, self.limits)
-        self._secondary = checks_for(on_secondary, instance, self.mirror_limits)
+        self._secondary = checks_for(on_secondary, instance, self.secondary_limits)
 
     def primary(self, index: int) -> tuple[NodeView, NodeView]:
         """Return node `index` before and after it is the primary; of tags, only conflicts."""

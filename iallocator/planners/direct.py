@@ -286,7 +286,7 @@ def shortest_ways(
     else:
         (new, *more) = (index for index in after if index not in before)
         kinds = [kind for kind in KINDS if kind.drbd and kind.targeted]
-        if more:  # the new primary takes the mirror first
+        if more:  # the new primary becomes the secondary first
             kinds = [BY_NAME["r f"], BY_NAME["f r f"]]
         for kind in kinds:
             if not rules.allows_of(kind, nodes[before[0]], nodes[before[1]]):

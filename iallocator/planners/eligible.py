@@ -89,7 +89,7 @@ def movable(
         i
         for i in cluster.members(group)
         if i.kind.planners_move
-        and len(i.nodes) == i.required_nodes  # a drbd instance may have lost its mirror
+        and len(i.nodes) == i.required_nodes  # a drbd instance may have lost its secondary
         and (i.auto_balance or unbalanced)
         and all(cluster.nodes[index].group is group for index in i.nodes)
         and (selected is None or i.name in selected)

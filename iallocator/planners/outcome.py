@@ -201,10 +201,10 @@ class Outcome:
             for name, before in self._before.items()
             if state.where.get(name, ())[:1] != before[:1]
         }
-        for name, bond in relations.newly_broken(
+        for name, constraint in relations.newly_broken(
             moved, state.where, relations.rule_counts(state.where)
         ):
-            yield name, f"{name}: must be {bond.text}"
+            yield name, f"{name}: must be {constraint.text}"
 
     def _of_group(
         self, instance: Instance, before: Sequence[int], after: Sequence[int]

@@ -128,6 +128,6 @@ def lowest_score(state: State, scope: Sequence[int]) -> float:
     total, largest = sum(sizes), max(sizes, default=0)
     if total <= largest:
         return 0.0
-    mirrored = sum(sum(state.peers[index].values()) for index in scope)
+    reserved = sum(sum(state.peers[index].values()) for index in scope)
     weight = STATISTICS[RESERVED_TOTAL].weight
-    return float(weight * mirrored / total * largest / (total - largest))
+    return float(weight * reserved / total * largest / (total - largest))

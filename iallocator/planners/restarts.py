@@ -161,7 +161,7 @@ class Restarts:
                 heapify(queues[group.index])
             queue = queues[group.index]
             barred = self._rejections(node, item, targets[node])
-            refused: list[tuple[float, int]] = []
+            rejected: list[tuple[float, int]] = []
             chosen = None
             while queue and chosen is None:
                 entry = heappop(queue)
@@ -169,10 +169,10 @@ class Restarts:
                     chosen = entry[1]
                     heappush(queue, (-free[chosen], chosen))
                 else:
-                    refused.append(entry)
+                    rejected.append(entry)
             if chosen is None:
                 return None
-            for entry in refused:
+            for entry in rejected:
                 heappush(queue, entry)
             used.add(chosen)
         return frozenset(used)

@@ -107,7 +107,7 @@ def plan_undo(
         nodes[before.where[n][0]].group is not nodes[h[0]].group for n, h in homes.items()
     )
     context = (IntergroupContext if crossing else Context)(cluster, settings, deadline=deadline)
-    demands = demands_of(context.bonds.relations)
+    demands = demands_of(context.affinity.relations)
     done = UndoResult(before, homes, demands)
     if _problem(done, context):
         chosen, rejected = _in_turn(context, homes)
@@ -202,6 +202,6 @@ def _problem(done: UndoResult, context: Context) -> str:
     if done.transition.left:
         name, reason = done.transition.left[0]
         return f"{name}: {reason}"
-    relations = context.bonds.relations
+    relations = context.affinity.relations
     limits = PlanLimits(context.settings, relations, between_groups=done.between_groups)
     return next(iter(verify_transition(done.before, done.transition, limits, rounds=1)), "")

@@ -20,7 +20,7 @@ from iallocator.model.constraints import ORDER, TOGETHER
 from iallocator.model.tags import new_conflict
 from iallocator.planners.outcome import Outcome
 from iallocator.planners.plan import ends_of_colocation_groups
-from iallocator.tags.affinity import bond_between
+from iallocator.tags.affinity import constraint_between
 from iallocator.transition.execution import Execution, carried_out, in_other_orders, view_of
 from iallocator.transition.paths import chain
 from iallocator.transition.resources import Place
@@ -108,9 +108,9 @@ def verify_moves(
             if last and limits.relations is not None and rule_counts is not None:
                 broken = limits.relations.newly_broken(held, state.where, rule_counts.now())
                 texts = (
-                    f"{name}: must be {bond.text}"
-                    for name, bond in broken
-                    if bond.kind != TOGETHER or final.get(bond.other, 0) <= number
+                    f"{name}: must be {constraint.text}"
+                    for name, constraint in broken
+                    if constraint.kind != TOGETHER or final.get(constraint.other, 0) <= number
                 )  # a member that has not moved yet is checked after its own move
                 problems += (Problem("move", number, text) for text in texts)
                 held = {}
@@ -380,10 +380,10 @@ class _Overlaps:
         rules = [rule for name in sorted(starts) for rule in relations.of(name, ORDER) if rule.must]
         orders = [(rule.other, rule.instance, rule.strength) for rule in rules]
         orders = [order for order in orders if order[0] in starts]
-        in_circles = {name for circle in circular(orders) for name in circle}
+        in_cycles = {name for cycle in circular(orders) for name in cycle}
         predecessors: dict[str, list[str]] = {}
         for former, latter, _ in orders:
-            if former not in in_circles or latter not in in_circles:
+            if former not in in_cycles or latter not in in_cycles:
                 predecessors.setdefault(latter, []).append(former)
         return predecessors
 
@@ -457,12 +457,12 @@ class _Overlaps:
                 for home in ends.get(other, ())
             )
             if not violated_at_an_end:
-                text = bond_between(*pair).text
+                text = constraint_between(*pair).text
                 yield f"step {number}: {step.name}: must be {text}, and meets it on {where}"
 
     def _separations(self, name: str) -> Iterable[Pair]:
         """Return the hard anti-affinity constraints of an instance."""
-        return () if self._relations is None else self._relations.apart_musts(name)
+        return () if self._relations is None else self._relations.hard_separations(name)
 
     def _violates(self, pair: Pair, node: int, home: int) -> bool:
         """Return whether the nodes of two separated instances share their failure domain."""

@@ -48,10 +48,10 @@ if TYPE_CHECKING:
         kept: dict[str, Any]
         remarks: list[str]
         coming: Sequence[Instance]
-        turn: ScheduledInstance | None
+        scheduled: ScheduledInstance | None
 
         @property
-        def bonds(self) -> SoftConstraints:
+        def affinity(self) -> SoftConstraints:
             """The affinity constraints between instances."""
 
         @property
@@ -124,7 +124,7 @@ class RankQuery:
         Soft constraints concern only the node on which an instance runs.  For secondaries, the
         result is empty.
         """
-        return {} if self.role == "secondary" else self.context.bonds.costs(self.instance, nodes)
+        return {} if self.role == "secondary" else self.context.affinity.costs(self.instance, nodes)
 
     def second(self, primary: int | None = None) -> RankQuery:
         """Return the query for the secondary, with `primary` if it is known."""

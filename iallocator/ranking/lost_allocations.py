@@ -43,7 +43,11 @@ Lost = tuple[tuple[int, ...], float]
 
 
 def rank(
-    state: State, group: Group, instance: Instance, candidates: Candidates, bonds: SoftConstraints
+    state: State,
+    group: Group,
+    instance: Instance,
+    candidates: Candidates,
+    affinity: SoftConstraints,
 ) -> tuple[Candidates, dict[tuple[int, ...], float]]:
     """Return `candidates` ranked by their lost allocations, and the cluster score of each.
 
@@ -52,7 +56,7 @@ def rank(
     Cost: the losses of each node are computed once in each role, and for a secondary once more for
     each of its peers.  Each candidate that is read takes one sum.
     """
-    losses, costs = _Losses(state, group, instance), bonds.costs(instance, group.nodes)
+    losses, costs = _Losses(state, group, instance), affinity.costs(instance, group.nodes)
     return _ByLoss(candidates, losses, costs), ScoresOf(candidates)
 
 

@@ -194,7 +194,7 @@ def tell_nodes(page: Page, group: GroupReport, answer: Placed | None, instance: 
                 left = len(found) - len(shown)
                 table.add("...", word, f"and {left} more: --node NAME, --json")
         page.table(table)
-    for rejected in group.unsurvived:
+    for rejected in group.n1_rejections:
         if len(rejected.nodes) > 1:  # of one node its row says it
             page.say(failure_words(rejected, instance))
     if group.placements[BEST:]:

@@ -60,7 +60,7 @@ if TYPE_CHECKING:
         ) -> Candidates:
             """Return candidates with each node as the secondary of an instance on `primary`."""
 
-        def mirror_rejections(
+        def secondary_rejections(
             self, instance: Instance, primary: int, nodes: Sequence[int], limits: LimitSet
         ) -> dict[int, Check]:
             """Return which nodes cannot be the secondary of an instance on `primary`, and why."""

@@ -283,10 +283,10 @@ class ArrayKernel:
         checks = checks_for(SECONDARY, instance, limits)
         return self._pairs(instance, [primary], nodes, {}, (), checks)
 
-    def mirror_rejections(
+    def secondary_rejections(
         self, instance: Instance, primary: int, nodes: Sequence[int], limits: LimitSet
     ) -> dict[int, Any]:
-        """Return which of `nodes` cannot be secondary; see `ScalarKernel.mirror_rejections`."""
+        """Return which of `nodes` cannot be secondary; see `ScalarKernel.secondary_rejections`."""
         before = self._view(nodes)
         peers = self._peers(instance, [primary], nodes).of(slice(None))[0]
         after = after_secondary(before, instance, peers, np.maximum)

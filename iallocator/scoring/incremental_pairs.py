@@ -225,7 +225,7 @@ class IncrementalPairs(IncrementalScores):
             variance = amount + square
             if k >= split:
                 m = k - split
-                variance += second[m] + over[m] - crosses[m] * self._mirrored[secondary][m]
+                variance += second[m] + over[m] - crosses[m] * self._secondary_cross[secondary][m]
             if variance > ROUNDING * square:
                 score += self._each_weight[k] * variance**0.5
         if self._shared is not None:
@@ -291,7 +291,7 @@ class IncrementalPairs(IncrementalScores):
         self._amounts = np.empty_like(self._constant)
         self._each_weight = self._weights.tolist()
         self._crosses, self._over = self._p_cross.T.tolist(), self._p_over.T.tolist()
-        self._mirrored = self._s_cross.T.tolist()
+        self._secondary_cross = self._s_cross.T.tolist()
 
     def placed(self, nodes: Nodes) -> None:
         self._rest += self._reserve.placed(*nodes)

@@ -249,7 +249,7 @@ class ScalarKernel:
         firsts = {primary: self._change(primary, self._as_primary(instance, primary))}
         return self._rows(instance, [primary], firsts, nodes, checks, {}, {})
 
-    def mirror_rejections(
+    def secondary_rejections(
         self, instance: Instance, primary: int, nodes: Sequence[int], limits: LimitSet
     ) -> dict[int, Check]:
         """Return which of `nodes` cannot be the secondary of an instance on `primary`, and why."""
@@ -271,13 +271,13 @@ class ScalarKernel:
 
         The secondaries, of `nodes`, have to pass `checks`; the others are counted.
         """
-        mirrors = {index: self._mirror(instance, index, checks) for index in nodes}
-        fitting = [index for index in nodes if mirrors[index].failed is None]
+        as_secondary = {index: self._secondary_node(instance, index, checks) for index in nodes}
+        fitting = [index for index in nodes if as_secondary[index].failed is None]
         place = {index: k for k, index in enumerate(fitting)}
-        ready = Mirrors(
-            self.totals, [mirrors[index].change for index in fitting], list(firsts.values())
+        ready = Secondaries(
+            self.totals, [as_secondary[index].change for index in fitting], list(firsts.values())
         )
-        out = {index: m.failed for index, m in mirrors.items() if m.failed is not None}
+        out = {index: m.failed for index, m in as_secondary.items() if m.failed is not None}
         rejected: dict[str, int] = {}
         for check in out.values():
             rejected[check.reason] = rejected.get(check.reason, 0) + 1
@@ -293,7 +293,7 @@ class ScalarKernel:
             row = ready.row(start)
             reasons = dict(rejected)
             for index, amount in heavy.get(primary, ()):
-                why, more = self._with_more_reserved(instance, mirrors[index], amount, start)
+                why, more = self._with_more_reserved(instance, as_secondary[index], amount, start)
                 if index in out:
                     reasons[out[index].reason] -= 1
                 elif why is None:
@@ -318,13 +318,15 @@ class ScalarKernel:
         results = LimitResults(rejected_primaries, out, pairs)
         return RowCandidates(primaries, fitting, rows, failures, results)
 
-    def _mirror(self, instance: Instance, index: int, checks: Sequence[Check]) -> MirrorNode:
+    def _secondary_node(
+        self, instance: Instance, index: int, checks: Sequence[Check]
+    ) -> SecondaryNode:
         """Return node `index` as the secondary for a primary for which it reserves nothing yet."""
         before = self.view(index)
         after = after_secondary(before, instance, 0, max)
         failed = _failing(checks, before, after, instance)
         change = self._change(index, after) if failed is None else _NO_CHANGE
-        return MirrorNode(index, after, failed, change, checks)
+        return SecondaryNode(index, after, failed, change, checks)
 
     def _heavy(
         self, instance: Instance, primaries: Mapping[int, Change], nodes: Sequence[int]
@@ -343,25 +345,25 @@ class ScalarKernel:
         return heavy
 
     def _with_more_reserved(
-        self, instance: Instance, mirror: MirrorNode, amount: float, start: Start
+        self, instance: Instance, secondary: SecondaryNode, amount: float, start: Start
     ) -> tuple[Check | None, float]:
         """Return the check that a secondary fails if it reserves `amount` MiB.
 
         If it fails none, return what that reservation adds to the score.
         """
-        usual = mirror.after.reserved
-        mirror.after.reserved = amount
-        failed = _failing(mirror.checks, self.view(mirror.index), mirror.after, instance)
+        usual = secondary.after.reserved
+        secondary.after.reserved = amount
+        failed = _failing(secondary.checks, self.view(secondary.index), secondary.after, instance)
         more = 0.0
-        present = self._values.get(mirror.index)
+        present = self._values.get(secondary.index)
         if failed is None and present is not None:
             for k in RESERVING:
                 old = present[k]
-                new = value_of(k, mirror.after, self.totals.centres[k])
+                new = value_of(k, secondary.after, self.totals.centres[k])
                 more += start.term(k, new - old, new * new - old * old)
-                more -= start.term(k, *mirror.change[k])
-        mirror.after.reserved = usual
-        return failed or mirror.failed, more
+                more -= start.term(k, *secondary.change[k])
+        secondary.after.reserved = usual
+        return failed or secondary.failed, more
 
     def _shared(self, instance: Instance, primary: int, secondary: int) -> int:
         """Return how many location tags count because both nodes have them."""
@@ -399,7 +401,7 @@ class ScalarKernel:
         check = _failing(checks, before, after, instance)
         return None if check is None else (check, before, after)
 
-    def failing_mirror(
+    def failing_under_new_primary(
         self, instance: Instance, old: int, primary: int, index: int, checks: Sequence[Check]
     ) -> Failing | None:
         """Return what fails on the secondary `index` if `primary` replaces `old`; or None."""
@@ -520,7 +522,7 @@ class Start:
         return statistic.weight * sqrt(variance)
 
 
-class MirrorNode:
+class SecondaryNode:
     """A node as the secondary: `after` is its view with the instance, `failed` what rejects it."""
 
     __slots__ = ("after", "change", "checks", "failed", "index")
@@ -540,7 +542,7 @@ class MirrorNode:
         self.checks = checks
 
 
-class Mirrors:
+class Secondaries:
     """The changes by some secondaries, prepared for one primary after the other.
 
     `changes` has those of each secondary and statistic; `firsts` those of the primaries.

@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
 
 __all__ = [
-    "CANNOT_STOP", "DEFAULT_WEIGHT", "KEEP_RUNNING", "NO_FORCE_STOP", "Parsed", "bond_between",
-    "bond_to_many", "parse",
+    "CANNOT_STOP", "DEFAULT_WEIGHT", "KEEP_RUNNING", "NO_FORCE_STOP", "Parsed",
+    "constraint_between", "constraint_to_many", "parse",
 ]  # fmt: skip
 
 DEFAULT_WEIGHT = 1.0
@@ -188,7 +188,7 @@ def _priority(parsed: Parsed, instance: Instance, tag: str, rest: str) -> None:
     )
 
 
-def bond_between(one: Member, other: Member, domain: str) -> Constraint:
+def constraint_between(one: Member, other: Member, domain: str) -> Constraint:
     """Return the constraint of `one` towards `other`, for reports."""
     where = f" ({domain})" if domain else ""
     what = f"{WORDS[one.rule.kind]} {other.instance}{where}"
@@ -199,17 +199,19 @@ def bond_between(one: Member, other: Member, domain: str) -> Constraint:
     )  # fmt: skip
 
 
-def bond_to_many(some: Sequence[tuple[Member, Member, str]], count: int, cost: float) -> Constraint:
+def constraint_to_many(
+    some: Sequence[tuple[Member, Member, str]], count: int, cost: float
+) -> Constraint:
     """Return the constraint of one instance towards `count` others, of which `some` are named.
 
     `cost` is the penalty of all of these relations together.
     """
-    bond = bond_between(*some[0])
+    constraint = constraint_between(*some[0])
     names = ", ".join(dict.fromkeys(other.instance for _, other, _ in some))
-    what = f"{WORDS[bond.kind]} {names} and others, {count} in all"
+    what = f"{WORDS[constraint.kind]} {names} and others, {count} in all"
     return Constraint(
-        bond.kind, bond.strength, bond.instance, what, bond.origin,
-        domain=bond.domain, weight=cost,
+        constraint.kind, constraint.strength, constraint.instance, what, constraint.origin,
+        domain=constraint.domain, weight=cost,
     )  # fmt: skip
 
 

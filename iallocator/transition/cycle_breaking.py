@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from itertools import combinations, islice
 
-from iallocator.transition.paths import detours
+from iallocator.transition.paths import longer_routes
 from iallocator.transition.requirements import MUST
 from iallocator.transition.resources import SOFT, Place, footprint, room
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from iallocator.transition.planning_state import PlanningState
     from iallocator.transition.schedule import ScheduleResult
 
-__all__ = ["BetterDetour", "CycleBreaker", "Detour"]
+__all__ = ["BetterRoutes", "CycleBreaker", "OtherRoute"]
 
 MEMBERS = 24
 """How many of the waiting instances are tried on other routes."""
@@ -41,7 +41,7 @@ BRANCHES = 60
 """How many branches a search for a sequence tries for each."""
 
 
-class Detour:
+class OtherRoute:
     """Represent another route of one instance, and the remark about it."""
 
     __slots__ = ("route", "words")
@@ -51,12 +51,12 @@ class Detour:
         self.words = words
 
 
-class BetterDetour:
+class BetterRoutes:
     """Represent other routes and their effect: how many instances stay behind, and the sequence."""
 
     __slots__ = ("behind", "order", "ways")
 
-    def __init__(self, ways: list[Detour], found: ScheduleResult) -> None:
+    def __init__(self, ways: list[OtherRoute], found: ScheduleResult) -> None:
         self.ways = ways
         self.order = found.order
         self.behind = len({step.name for step in found.left} - {""})
@@ -75,7 +75,7 @@ class CycleBreaker:
         wanted = {name: r.wanted for name, r in planning.routes.items() if r.wanted is not None}
         self._places = (planning.state.where, wanted)
 
-    def best(self) -> BetterDetour:
+    def best(self) -> BetterRoutes:
         """Return the first routes with which all instances arrive, or else the fewest stay behind.
 
         Tried are one route through a third node, one stop, two of these together, and all stops.
@@ -91,14 +91,14 @@ class CycleBreaker:
             route = planning.routes[name]
             if route.present is not None and route.present.running and name not in running:
                 words = "is stopped and started: others need its room, and no third node has any"
-                stops.append(Detour(route.by(route.steps, stopped=True), f"{name} {words}"))
+                stops.append(OtherRoute(route.by(route.steps, stopped=True), f"{name} {words}"))
         pairs = (
             [one, other]
             for one, other in combinations([*around[:PAIRED], *stops[:PAIRED]], 2)
             if one.route.instance is not other.route.instance
         )
         for choices in (([one] for one in around), ([one] for one in stops), pairs):
-            best = BetterDetour([], self._found)
+            best = BetterRoutes([], self._found)
             for ways in islice(choices, self._trials):
                 found = self._go(ways)
                 if found.behind < best.behind:
@@ -110,19 +110,19 @@ class CycleBreaker:
         # All stops, without those that do not let more instances arrive
         best = self._go(stops)
         if best.behind >= len(self._names):
-            return BetterDetour([], self._found)
+            return BetterRoutes([], self._found)
         for way in stops:
             found = self._go([one for one in best.ways if one is not way])
             if found.behind <= best.behind:
                 best = found
         return best
 
-    def _go(self, ways: list[Detour]) -> BetterDetour:
+    def _go(self, ways: list[OtherRoute]) -> BetterRoutes:
         """Return the effect of some other routes."""
         others = {way.route.instance.name: way.route for way in ways}
         routes = self._planning.routes | others
         begin = self._found.order
-        return BetterDetour(ways, self._planning.attempt(routes, branches=BRANCHES, begin=begin))
+        return BetterRoutes(ways, self._planning.attempt(routes, branches=BRANCHES, begin=begin))
 
     def _members(self) -> list[str]:
         """Return waiting instances that hold what others lack, those that copy least first."""
@@ -154,7 +154,7 @@ class CycleBreaker:
         members.sort(key=lambda name: (copied(name), name))
         return members[:MEMBERS]
 
-    def _around(self) -> Iterator[Detour]:
+    def _around(self) -> Iterator[OtherRoute]:
         """Yield the routes through a third node, or in another order, of each member."""
         planning = self._planning
         cluster, room = planning.state.cluster, self._found.room
@@ -194,9 +194,11 @@ class CycleBreaker:
                         (strained, any(key in pending for key in held), node.name, index)
                     )
             thirds = [index for *_, index in sorted(candidates)[:THIRDS]]
-            for steps in detours(present.nodes, wanted, thirds, planning.online):
+            for steps in longer_routes(present.nodes, wanted, thirds, planning.online):
                 if not planning.lacks_tags(present, steps):
                     on_the_way = [n for _, n in steps if n not in (*present.nodes, *wanted)]
                     nodes = planning.state.cluster.node_names(list(dict.fromkeys(on_the_way)))
                     through = f"through {', '.join(nodes)}" if nodes else "in another order"
-                    yield Detour(route.by(steps), f"{name} goes {through}: others need its room")
+                    yield OtherRoute(
+                        route.by(steps), f"{name} goes {through}: others need its room"
+                    )

@@ -52,25 +52,25 @@ class Waits:
 
 def find_waits(cluster: Cluster, steps: Sequence[Step], room: Amounts) -> Waits:
     """Return the dependencies of `steps`, a legal sequence; `room`: the free amounts at first."""
-    ledger = _Ledger(steps, room)
+    assignment = _Assignment(steps, room)
     for k in range(len(steps)):
-        ledger.enter(k)
+        assignment.enter(k)
     if len(steps) <= PRUNED:
-        ledger.prune()
+        assignment.prune()
     needs: list[dict[int, str]] = []
-    for k, known in enumerate(ledger.firm):
+    for k, known in enumerate(assignment.firm):
         why = dict(known)
-        for source, keys in ledger.rooms[k].items():
+        for source, keys in assignment.rooms[k].items():
             amounts = {f"{what} on {cluster.nodes[node].name}" for node, what in keys}
             why[source] = "; ".join([*([why[source]] if source in why else []), *sorted(amounts)])
         implied = 0  # what other dependencies of the step already wait for
         for source in why:
-            implied |= ledger.known[source]
+            implied |= assignment.known[source]
         needs.append({source: why[source] for source in sorted(why) if not implied >> source & 1})
-    return Waits(needs, ledger.known, ledger.overdrawn)
+    return Waits(needs, assignment.known, assignment.overdrawn)
 
 
-class _Ledger:
+class _Assignment:
     """Records which step uses the capacity that another step frees.
 
     Attributes

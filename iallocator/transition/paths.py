@@ -42,8 +42,8 @@ __all__ = [
     "Route",
     "build",
     "chain",
-    "detours",
     "fences",
+    "longer_routes",
     "node_steps",
     "shortest",
     "stopping",
@@ -147,7 +147,7 @@ def stopping(instance: Instance, place: Place) -> list[Step]:
     return [Step(STOP, instance=instance, before=place, after=Place(place.nodes, False))]
 
 
-def detours(
+def longer_routes(
     present: Nodes, wanted: Nodes, thirds: Sequence[int], online: Callable[[int], bool]
 ) -> Iterator[list[ElementaryMove]]:
     """Yield longer routes, through one of `thirds` or in another order of steps."""

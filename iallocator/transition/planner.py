@@ -6,7 +6,7 @@ instance that must keep running depends on it, its node is fenced instead.
 
 from __future__ import annotations
 
-from iallocator.constraints.order_graph import circular, dependents, without_circles
+from iallocator.constraints.order_graph import circular, dependents, without_cycles
 from iallocator.deadline import check
 from iallocator.model.moves import FAILOVER
 from iallocator.transition.cycle_breaking import CycleBreaker
@@ -65,9 +65,9 @@ def reasons(cluster: Cluster, found: ScheduleResult) -> dict[str, str]:
         free = max(free_after[node, what], 0)
         needed = describe_amount(what, amount)
         text = f"needs {needed} on {cluster.nodes[node].name}, {free:.12g} free at that moment"
-        circle = _circle(name, holders)
-        if circle:
-            around = " waits for ".join([*circle, circle[0]])
+        cycle = _shortest_cycle(name, holders)
+        if cycle:
+            around = " waits for ".join([*cycle, cycle[0]])
             text += f"; {around}; no way through a third node or with a stop was found"
         elif holders[name]:
             text += f"; {', '.join(sorted(holders[name]))} would have to leave before"
@@ -83,7 +83,7 @@ def reasons(cluster: Cluster, found: ScheduleResult) -> dict[str, str]:
     return reason_of
 
 
-def _circle(start: str, holders: dict[str, set[str]]) -> list[str]:
+def _shortest_cycle(start: str, holders: dict[str, set[str]]) -> list[str]:
     """Return the shortest cycle of waiting instances from an instance back to itself."""
     paths = [[start]]
     seen: set[str] = set()
@@ -247,30 +247,30 @@ class TransitionPlanner(PlanningState):
 
     def _sort_orders(self) -> list[tuple[str, str, str]]:
         """Return the orders that can be met; instances in a cycle of hard orders stay."""
-        musts = [order for order in self.demands.orders if order[2] == MUST]
-        for circle in circular(musts):
-            words = " after ".join((*circle, circle[0]))
-            for name in circle:
+        hard = [order for order in self.demands.orders if order[2] == MUST]
+        for cycle in circular(hard):
+            words = " after ".join((*cycle, cycle[0]))
+            for name in cycle:
                 if name in self.routes:
                     self.drop(name, f"must start after itself: {words}")
-        musts = [o for o in musts if o[0] in self.routes and o[1] in self.routes]
+        hard = [o for o in hard if o[0] in self.routes and o[1] in self.routes]
         gone = [name for name, _ in self.left if name in self.new]
         gone += (name for name, route in self.routes.items() if route.wanted is None)
         for name in sorted(gone):
             self.without(name)
-        shoulds = [order for order in self.demands.orders if order[2] != MUST]
-        kept, dropped = without_circles(musts, shoulds)
+        soft = [order for order in self.demands.orders if order[2] != MUST]
+        kept, dropped = without_cycles(hard, soft)
         self.remarks += (f"{b} does not wait for {a}: a circle of orders" for a, b, _ in dropped)
         return kept
 
     def _relax(self) -> bool:
         """Drop the soft orders that prevent a sequence, the last ones first."""
-        musts = [order for order in self.orders if order[2] == MUST]
-        shoulds = [order for order in self.orders if order[2] != MUST]
-        if not shoulds or self.attempt(self.routes, musts).left:
+        hard = [order for order in self.orders if order[2] == MUST]
+        soft = [order for order in self.orders if order[2] != MUST]
+        if not soft or self.attempt(self.routes, hard).left:
             return False
-        kept = list(musts)
-        for order in shoulds:
+        kept = list(hard)
+        for order in soft:
             if self.attempt(self.routes, [*kept, order]).left:
                 self.remarks.append(
                     f"{order[1]} does not wait for {order[0]}: no room in that order"
@@ -324,8 +324,8 @@ def stays_for_good(demands: Demands | None, name: str) -> bool:
 
 def _needing(demands: Demands, name: str) -> list[str]:
     """Return the instances that must keep running and start after `name`, directly or not."""
-    musts = [order for order in demands.orders if order[2] == MUST]
-    return [one for one in dependents(musts, name) if one in demands.keep_running]
+    hard = [order for order in demands.orders if order[2] == MUST]
+    return [one for one in dependents(hard, name) if one in demands.keep_running]
 
 
 def _fence(planning: PlanningState, name: str, node: int, needing: list[str]) -> None:
@@ -380,13 +380,13 @@ def _elsewhere(planning: PlanningState, instance: Instance, node: int) -> Route 
             final[key] += frees[key]
     present = Place(planning.state.where[instance.name], True)
     # The secondary first, then the other nodes of the group
-    primary, *mirrors = present.nodes
-    places: list[Nodes] = [(mirrors[0], primary)] if mirrors else []
+    primary, *secondaries = present.nodes
+    places: list[Nodes] = [(secondaries[0], primary)] if secondaries else []
     cluster = planning.state.cluster
     members = cluster.nodes[node].group.nodes
     for index in sorted(members, key=lambda one: cluster.nodes[one].name):
         if index not in present.nodes and planning.online(index):
-            places.append((index, *mirrors))
+            places.append((index, *secondaries))
     for nodes in places:
         takes, _ = change(instance, present, Place(nodes, True))
         if all(final.get(key, amount) >= amount for key, amount in takes.items()):

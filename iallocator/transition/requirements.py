@@ -126,9 +126,9 @@ def demands_of(relations: Relations | None) -> Demands:
     if relations is None:
         return Demands()
     orders = [
-        (bond.other, bond.instance, bond.strength)
-        for bond in relations.constraints
-        if bond.kind == ORDER and bond.other
+        (constraint.other, constraint.instance, constraint.strength)
+        for constraint in relations.constraints
+        if constraint.kind == ORDER and constraint.other
     ]
     return Demands(
         apart=relations.apart,

@@ -6,7 +6,7 @@ orders between instances.
 
 from __future__ import annotations
 
-from iallocator.constraints.order_graph import circular, without_circles
+from iallocator.constraints.order_graph import circular, without_cycles
 from iallocator.deadline import check
 from iallocator.transition.paths import chain
 from iallocator.transition.requirements import MUST
@@ -274,12 +274,12 @@ def arrange(
     asked = [order for order in orders if order[0] in names and order[1] in names]
     if not asked:
         return Arranged(range(len(moves)), [], [])
-    musts = [order for order in asked if order[2] == MUST]
-    circles = {name for circle in circular(musts) for name in circle}
-    shoulds = [order for order in asked if order[2] != MUST]
-    straight = [o for o in musts if not (o[0] in circles and o[1] in circles)]
-    kept, dropped = without_circles(straight, shoulds)
-    dropped += [order for order in musts if order not in straight]
+    hard = [order for order in asked if order[2] == MUST]
+    cycles = {name for cycle in circular(hard) for name in cycle}
+    soft = [order for order in asked if order[2] != MUST]
+    straight = [o for o in hard if not (o[0] in cycles and o[1] in cycles)]
+    kept, dropped = without_cycles(straight, soft)
+    dropped += [order for order in hard if order not in straight]
     remarks = [f"{b} does not wait for {a}: a circle of orders" for a, b, _ in dropped]
     chains = [
         chain(m.instance, Place(m.before, m.instance.uses_memory), m.steps, cluster) for m in moves

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from iallocator.reply import Reply
 
 __all__ = [
+    "check_duplicates",
     "decode",
     "decode_any",
     "dumps",
     "encode",
     "infinite_number",
-    "judge_doubles",
     "loads",
     "looks_like",
     "not_utf8",
@@ -85,7 +85,7 @@ def decode_any(raw: bytes) -> Any:
         try:
             value = loads(document, unique)
         except TwiceError:
-            judge_doubles(document)
+            check_duplicates(document)
             value = loads(document)
         if "\\ud" in document or "\\uD" in document:
             dumps(value).encode("utf-8")  # halves of surrogate pairs
@@ -318,7 +318,7 @@ def looks_like(raw: bytes) -> str:
     return ""
 
 
-def judge_doubles(text: str) -> None:
+def check_duplicates(text: str) -> None:
     """Report members of the JSON document `text` that have the name of another member.
 
     A repeated member is an error in nodes, groups, instances and the request, and in any value in

@@ -10,7 +10,7 @@ import pytest
 from .imports import nodes
 
 QUESTIONS = {
-    "singles", "pairs", "secondaries", "mirror_rejections", "checker", "primary_rejection",
+    "singles", "pairs", "secondaries", "secondary_rejections", "checker", "primary_rejection",
     "secondary_rejection", "failing_primary", "failing_secondary",
 }  # fmt: skip
 """Methods of kernels that decide where instances may be."""

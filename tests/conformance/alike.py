@@ -54,8 +54,8 @@ def _size(rng: Random, sizes: tuple[Any, ...]) -> Json:
 
 def _request(rng: Random, kind: str, document: Json, sizes: tuple[Any, ...]) -> Json | None:
     if kind in ("allocate", "multi-allocate"):
-        wishes = [_wish(rng, document, name, sizes) for name in ("new1", "new2", "new3")]
-        return wishes[0] if kind == "allocate" else {"type": kind, "instances": wishes}
+        requests = [_new_instance(rng, document, name, sizes) for name in ("new1", "new2", "new3")]
+        return requests[0] if kind == "allocate" else {"type": kind, "instances": requests}
     if not document["instances"]:
         return None
     name, one = rng.choice(list(document["instances"].items()))
@@ -70,7 +70,7 @@ def _request(rng: Random, kind: str, document: Json, sizes: tuple[Any, ...]) -> 
     return {"type": kind, "instances": there, "evac_mode": mode}
 
 
-def _wish(rng: Random, document: Json, name: str, sizes: tuple[Any, ...]) -> Json:
+def _new_instance(rng: Random, document: Json, name: str, sizes: tuple[Any, ...]) -> Json:
     template = rng.choice((*TEMPLATES, "plain"))
     made = builders.allocate(document, name, disk_template=template, **_size(rng, sizes))
     request: Json = made["request"]

@@ -9,7 +9,7 @@ import pytest
 from tests import builders
 from tests.builders import Json
 from tests.command import plan_of
-from tests.constraints.worlds import broken_musts, held_after_units, random_document
+from tests.constraints.worlds import held_after_units, random_document, violated_hard
 
 
 def _plan(document: Json, command: str, *options: str) -> Json:
@@ -119,9 +119,9 @@ def test_no_plan_breaks_a_must_that_held(command: str) -> None:
         options = ["--lookahead"] if command == "balance" and chances.random() < 0.3 else []
         plan = _plan(document, command, *options)
         homes = {name: one["nodes"][0] for name, one in document["instances"].items()}
-        held = broken_musts(document, homes)
+        held = violated_hard(document, homes)
         for after in held_after_units(homes, plan):
-            now = broken_musts(document, after)
+            now = violated_hard(document, after)
             assert now <= held, now - held
             held = now
         moves += len(plan["moves"])

@@ -13,7 +13,7 @@ from iallocator.cli import answer
 from tests import builders
 from tests.builders import Json
 from tests.command import respond
-from tests.constraints.worlds import broken_musts, random_tags
+from tests.constraints.worlds import random_tags, violated_hard
 from tests.seeds import seeds
 
 pytest.importorskip("highspy")
@@ -87,12 +87,12 @@ def _staying(document: Json, moved: Mapping[str, int]) -> Homes:
 def _check(document: Json, sizes: Mapping[str, int], targets: list[str], places: Homes) -> bool:
     """Compare `places` with all placements; return whether all instances could be placed."""
     staying = _staying(document, sizes)
-    before = broken_musts(document, staying)
+    before = violated_hard(document, staying)
     homes = staying | {n: i["nodes"][0] for n, i in document["instances"].items() if n in sizes}
-    held = broken_musts(document, homes)
-    assert broken_musts(document, homes | places) <= held, places
+    held = violated_hard(document, homes)
+    assert violated_hard(document, homes | places) <= held, places
     possible = any(
-        broken_musts(document, staying | way) <= before
+        violated_hard(document, staying | way) <= before
         for way in _all_ways(document, sizes, targets)
     )
     assert possible == (set(places) == set(sizes)), (possible, places)

@@ -76,8 +76,8 @@ def test_check_names_what_runs_though_its_base_cannot(case: str) -> None:
     """The violated hard constraint sets exit status 1."""
     document, why = BASES[case]
     found = json_of("check", "--n1=off", document=document, status=1)["groups"][0]["findings"]
-    musts = [one for one in found if one["kind"] == "musts"]
-    assert [(one["instance"], one["text"]) for one in musts] == [
+    violated = [one for one in found if one["kind"] == "musts"]
+    assert [(one["instance"], one["text"]) for one in violated] == [
         ("web", f"runs, but {AFTER_DB}, which {why}")
     ]
 

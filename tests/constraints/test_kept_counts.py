@@ -49,8 +49,8 @@ def compare(rule_counts: RuleCounts, plain: RuleCounts, relations: Relations) ->
     assert rule_counts.homes == plain.homes
     for rule in relations.rules:
         mine, theirs = (
-            rule_counts.musts(rule, relations.domains),
-            plain.musts(rule, relations.domains),
+            rule_counts.hard_members(rule, relations.domains),
+            plain.hard_members(rule, relations.domains),
         )
         assert mine.every == theirs.every
         assert rule_counts.named(rule, relations.domains) >= plain.named(rule, relations.domains)

@@ -89,12 +89,12 @@ def _sums(
 
     Both are summed pair by pair.
     """
-    musts, cost = 0, 0.0
+    hard, cost = 0, 0.0
     for pair in _pairs(relations, instance, homes):
         if _broken(relations, pair, node, homes[pair[1].instance]):
             weight = min(pair[0].weight, pair[1].weight)
-            musts, cost = (musts + 1, cost) if weight == float("inf") else (musts, cost + weight)
-    return musts, cost
+            hard, cost = (hard + 1, cost) if weight == float("inf") else (hard, cost + weight)
+    return hard, cost
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -125,16 +125,16 @@ def _same_sums(relations: Relations, state: State, arrays: MoveBonds, names: lis
     homes = {name: nodes[0] for name, nodes in state.where.items()}
     for row, name in enumerate(names):
         plain = [_sums(relations, name, node, homes) for node in range(5)]
-        rejected = [node for node, (musts, _) in enumerate(plain) if musts]
+        rejected = [node for node, (hard, _) in enumerate(plain) if hard]
         assert relations.rejected(name, range(5), rule_counts) == rejected
-        assert [relations.musts_broken(name, n, rule_counts) for n in range(5)] == [
+        assert [relations.hard_violations(name, n, rule_counts) for n in range(5)] == [
             m for m, _ in plain
         ]
         costs = relations.costs(name, range(5), rule_counts)
         assert [costs.get(n, 0.0) for n in range(5)] == pytest.approx([c for _, c in plain])
         assert np.flatnonzero(arrays.barred[row]).tolist() == rejected
         assert arrays.costs[row] == pytest.approx([cost for _, cost in plain])
-        told = relations.broken_musts(name, rejected[0], rule_counts) if rejected else []
+        told = relations.violated_hard(name, rejected[0], rule_counts) if rejected else []
         assert len(told) == (plain[rejected[0]][0] if rejected else 0)
 
 
@@ -154,7 +154,7 @@ def _same_breaks(
         and not _broken(relations, pair, before[name], before[pair[1].instance])
     }
     found = relations.newly_broken(was, state.where, relations.live(state).now())
-    assert {(name, bond.other) for name, bond in found} == expected
+    assert {(name, constraint.other) for name, constraint in found} == expected
 
 
 def _many(count: int, *tags: str) -> Json:

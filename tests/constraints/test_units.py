@@ -10,7 +10,7 @@ import pytest
 from tests import builders
 from tests.builders import Json
 from tests.command import plan_of
-from tests.constraints.worlds import broken_musts, held_after_units, random_document
+from tests.constraints.worlds import held_after_units, random_document, violated_hard
 
 Output = pytest.CaptureFixture[str]
 
@@ -130,10 +130,10 @@ def test_balance_leaves_no_must_broken_that_it_can_mend() -> None:
     for _ in range(25):
         document = random_document(chances, nodes=6, instances=7)
         homes = {name: one["nodes"][0] for name, one in document["instances"].items()}
-        first = before = broken_musts(document, homes)
+        first = before = violated_hard(document, homes)
         plan = plan_of("balance", document)
         for after in held_after_units(homes, plan):
-            now = broken_musts(document, after)
+            now = violated_hard(document, after)
             assert now <= before
             before = now
         units += sum("unit" in move for move in plan["moves"])

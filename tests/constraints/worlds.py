@@ -11,7 +11,14 @@ from iallocator.wire.reading import Reading
 from tests import builders
 from tests.builders import Json
 
-__all__ = ["broken_musts", "held_after_units", "load", "musts", "random_document", "random_tags"]
+__all__ = [
+    "hard_constraints",
+    "held_after_units",
+    "load",
+    "random_document",
+    "random_tags",
+    "violated_hard",
+]
 
 NAMES = ("web", "db")
 
@@ -52,7 +59,7 @@ def load(document: Json) -> Cluster:
     return read_cluster(document, Reading())
 
 
-def musts(document: Json) -> set[tuple[str, str, str, str]]:
+def hard_constraints(document: Json) -> set[tuple[str, str, str, str]]:
     """Return (kind, one, other, domain) of all hard constraints between instances."""
     known: list[tuple[str, list[str]]] = []
     for name, one in document["instances"].items():
@@ -70,7 +77,7 @@ def musts(document: Json) -> set[tuple[str, str, str, str]]:
     return found
 
 
-def broken_musts(document: Json, homes: Mapping[str, str]) -> set[tuple[str, str, str, str]]:
+def violated_hard(document: Json, homes: Mapping[str, str]) -> set[tuple[str, str, str, str]]:
     """Return those hard constraints that are violated with the primaries at `homes`."""
 
     def sites(name: str, domain: str) -> set[str]:
@@ -80,7 +87,7 @@ def broken_musts(document: Json, homes: Mapping[str, str]) -> set[tuple[str, str
 
     return {
         (kind, one, other, domain)
-        for kind, one, other, domain in musts(document)
+        for kind, one, other, domain in hard_constraints(document)
         if one in homes
         and other in homes
         and (kind == "separate") != sites(one, domain).isdisjoint(sites(other, domain))

@@ -70,7 +70,7 @@ def test_closest_rejected_by_n1_names_failure_and_instance() -> None:
     request = allocate(cluster(nodes=2, memory=4096), memory=3000, disk_template="rbd")
     request["nodes"]["node2"] |= {"free_memory": 2000}
     found = decision(request)
-    (rejected,) = found.groups[0].unsurvived
+    (rejected,) = found.groups[0].n1_rejections
     assert (rejected.nodes, rejected.failing, rejected.instance) == (["node1"], "node1", "new")
     assert not rejected.already
     assert found.groups[0].closest == (

@@ -148,7 +148,7 @@ def test_failures_generated_document_say_what_came_closest(seed: int) -> None:
     """A group where nothing fits says what came closest; N+1 names failure and instance."""
     for group, entry in asked(generated(seed)):
         assert bool(group.closest) == (not group.placements)
-        assert group.unsurvived or "FailN1" not in entry["failures"]
+        assert group.n1_rejections or "FailN1" not in entry["failures"]
 
 
 def test_words_every_statistic_has_some() -> None:
@@ -236,8 +236,8 @@ def test_unsurvived_under_strict_says_that_it_was_so_before() -> None:
     lost = {"a": instance("node1", memory=6000), "b": instance("node2", memory=6000)}
     request = allocate(cluster(nodes=2, instances=lost), memory=100, disk_template="rbd")
     (group,) = decision(request, "--n1", "strict").groups
-    assert group.unsurvived
-    assert all(rejected.already for rejected in group.unsurvived)
+    assert group.n1_rejections
+    assert all(rejected.already for rejected in group.n1_rejections)
     assert decision(request).answer is None
     assert decision(request, "--n1=no-new").answer is not None
 

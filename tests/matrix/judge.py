@@ -34,7 +34,7 @@ def problems(document: Json, answer: Json, powered: Collection[str] = ()) -> lis
     case = _Case(document, after, out & document["instances"].keys())
     found = [problem for name in after for problem in case.problems(name)]
     found += case.new_conflicts()
-    found += case.new_musts()
+    found += case.new_hard_violations()
     return found + list(case.migrations(answer))
 
 
@@ -178,7 +178,7 @@ class _Case:
         moved = before != self.after[name]
         return moved and any(not self.plain.online(node) for node in before)
 
-    def new_musts(self) -> list[str]:
+    def new_hard_violations(self) -> list[str]:
         """Return hard constraints between instances that are violated only after the answer."""
         now, then = (set(self._broken(where)) for where in (self.after, self.before))
         return [f"{one} and {other}: must: {kind} {d}" for kind, one, other, d in now - then]

@@ -93,7 +93,7 @@ def test_nearest_miss_of_no_worse_names_the_instance_that_cannot_be_restarted() 
     raw = as_bytes(request | {"cluster_tags": ["iallocator:n1:no-worse"]})
     assert "if node1 failed, small" in json.loads(answer(raw))["info"]
     (decision,) = explain(raw, Settings()).decisions
-    (found,) = [one for group in decision.groups for one in group.unsurvived]
+    (found,) = [one for group in decision.groups for one in group.n1_rejections]
     assert (found.instance, found.already) == ("small", False)
 
 

@@ -208,12 +208,12 @@ def _mirrored(seed: int) -> Json:
         f"i{k}": instance(*rng.sample(names, 2), memory=rng.choice((256, 512, 1024)))
         for k in range(rng.randint(2, 8))
     }
-    circle = ("os:old", "os:new", "os:mid")
-    ways = [f"htools:allowmigration:{a}::{b}" for a, b in zip(circle, (*circle[1:], circle[0]))]
+    cycle = ("os:old", "os:new", "os:mid")
+    ways = [f"htools:allowmigration:{a}::{b}" for a, b in zip(cycle, (*cycle[1:], cycle[0]))]
     document = cluster(count, memory=10000, instances=instances)
     document["cluster_tags"] = [MIGRATION, *rng.sample(ways, rng.randint(0, 3))]
     for name in names:
-        document["nodes"][name]["tags"] = [rng.choice(circle)]
+        document["nodes"][name]["tags"] = [rng.choice(cycle)]
     return document
 
 

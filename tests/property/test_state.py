@@ -253,7 +253,7 @@ def pretended(state: State, rng: Random) -> Iterator[None]:
     if placed:
         one, other = rng.choice(placed), rng.choice(placed)
         home = state.where[one.name][:1]
-        state.mistake(one, other)
+        state.impersonate(one, other)
         yield
         state.keep_disks(one, home)
         yield

@@ -69,9 +69,9 @@ def test_place_off_a_dead_primary_asks_migration_tags_on_the_way(
     for node, kind in zip(given["nodes"].values(), kinds, strict=True):
         node["tags"] = [f"cpu:{kind}"] if kind else []
     assert place(given)["web"] in homes
-    for wish in homes - {None}:
-        given["instances"]["web"]["tags"] = [f"iallocator:score:{wish}:100"]
-        assert place(given)["web"] == wish
+    for preferred in homes - {None}:
+        given["instances"]["web"]["tags"] = [f"iallocator:score:{preferred}:100"]
+        assert place(given)["web"] == preferred
     for forbidden in {"node3", "node4"} - homes:
         given["instances"]["web"]["tags"] = [f"iallocator:score:{forbidden}:100"]
         assert place(given)["web"] != forbidden

@@ -285,9 +285,9 @@ def test_those_that_must_be_together_are_repaired_as_one(
     homes: dict[str, str], kinds: str, together: bool
 ) -> None:
     """All members are repaired to one node; none, if one has no way there or no permission."""
-    bond = "iallocator:colocate:must:pair"
+    constraint = "iallocator:colocate:must:pair"
     held = {
-        name: instance(*nodes.split(), tags=[bond, PREFIX + kind])
+        name: instance(*nodes.split(), tags=[constraint, PREFIX + kind])
         for (name, nodes), kind in zip(homes.items(), kinds.split())
     }
     document = cluster(4, instances=held, changes={"node1": {"offline": True}})
@@ -297,7 +297,7 @@ def test_those_that_must_be_together_are_repaired_as_one(
     assert (ends == {""}, len(ends)) == (not together, 1)
     assert (
         together
-        or f"must be together with {'ab'[kinds.endswith('storage')]} (tag {bond})" in notes[0]
+        or f"must be together with {'ab'[kinds.endswith('storage')]} (tag {constraint})" in notes[0]
     )
 
 

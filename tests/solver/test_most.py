@@ -107,11 +107,16 @@ def _choices(
 
 def _lacking(context: Context, names: set[str]) -> bool:
     """Return whether one of `names` depends on a new instance that is left out."""
-    relations = context.bonds.relations
+    relations = context.affinity.relations
     coming = {instance.name for instance in context.coming}
     if relations is None:
         return False
-    needed = {bond.other for name in names for bond in relations.of(name, "order") if bond.must}
+    needed = {
+        constraint.other
+        for name in names
+        for constraint in relations.of(name, "order")
+        if constraint.must
+    }
     for name in names:
         for member in relations.memberships(name):
             if member.must and member.rule.kind == "together":
@@ -187,10 +192,10 @@ def test_batch_with_musts_leaves_out_what_depends_on_one_left_out() -> None:
         document = _batch(seed, "rbd", priorities=(0, 1))
         names = [one["name"] for one in document["request"]["instances"]]
         for one in document["request"]["instances"]:
-            bond = rng.choice(
+            constraint = rng.choice(
                 ("colocate:must:a", "separate:must:b", f"order:after:{rng.choice(names)}", "none")
             )
-            one["tags"].append(f"iallocator:{bond}")
+            one["tags"].append(f"iallocator:{constraint}")
         info = _agrees(document, ["--n1=off"], _best(document, ["--n1=off"]))
         improved += "placed together by exact search" in info
     assert improved

@@ -66,7 +66,7 @@ def _cost(
     context: Context, instances: Sequence[Instance], nodes: Mapping[str, tuple[int, ...]]
 ) -> float:
     """Return the score with `nodes` placed, the penalties, and the groups of last resort."""
-    relations = context.bonds.relations
+    relations = context.affinity.relations
     cost = sum(
         LAST_RESORT
         for (node,) in nodes.values()

@@ -59,7 +59,7 @@ def place_together(
             if not budget.must_end and collect_offers(context, w).best is None
         }
         others = [w.instance for w in allocations if w.instance.name not in alone]
-        chains = context.bonds.dependents_of_failed(others, alone, ordered=True)
+        chains = context.affinity.dependents_of_failed(others, alone, ordered=True)
         found.hopeless = hopeless = alone | chains.keys()
         possible = [
             allocation for allocation in allocations if allocation.instance.name not in hopeless
@@ -67,7 +67,7 @@ def place_together(
         if hopeless.issuperset(failed):
             return found
         instances = [allocation.instance for allocation in possible]
-        affinity = AffinityRows(context.bonds.relations, instances, (TOGETHER, ORDER))
+        affinity = AffinityRows(context.affinity.relations, instances, (TOGETHER, ORDER))
         program = _program(context, possible, affinity, budget)
         if program is not None:
             priorities = {w.instance.name: affinity.priority(w.instance) for w in possible}
@@ -196,7 +196,7 @@ def _checked(
     if broken is not None:
         names = {instance.name for instance in placed}
         failed = {allocation.instance.name for allocation in allocations} - names
-        chains = context.bonds.dependents_of_failed(placed, failed, ordered=True)
+        chains = context.affinity.dependents_of_failed(placed, failed, ordered=True)
         some = {name: nodes[name] for name in nodes if name in names and name not in chains}
         if most.better(some) and broken_rules(context, allocations, some) is None:
             most.offer(some)

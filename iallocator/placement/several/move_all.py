@@ -56,7 +56,7 @@ def least_growth(context: Context, group: Group, tasks: Sequence[MoveTask]) -> t
             state.remove(task.instance, wanted[task.instance.name])
             state.place(task.instance, task.instance.nodes)
         with taken_off(context, tasks):
-            context.bonds.pending = set()  # instances that are placed bind the others
+            context.affinity.pending = set()  # instances that are placed bind the others
             search.search()
     context.interrupted |= held.asked
     return search.proved, search.found
@@ -277,7 +277,7 @@ def _without_separated(context: Context, made: Made) -> Made:
     """Undo the moves that separate an instance from one that it must be with and that stays."""
     failed = {instance.name for instance, outcome in made if outcome.best is None}
     done = [instance for instance, outcome in made if outcome.best is not None]
-    chains = context.bonds.dependents_of_failed(done, failed, ordered=False)
+    chains = context.affinity.dependents_of_failed(done, failed, ordered=False)
     for position, (instance, outcome) in enumerate(made):
         if instance.name in chains:
             _put(context, instance, instance.nodes)

@@ -113,11 +113,11 @@ class _JointMove:
         self.result = MovedTogether(len(tasks))
         hopeless = {name for name, listed in places.items() if not listed}
         others = [task.instance for task in tasks if task.instance.name not in hopeless]
-        chains = context.bonds.dependents_of_failed(others, hopeless, ordered=False)
+        chains = context.affinity.dependents_of_failed(others, hopeless, ordered=False)
         self.result.hopeless = hopeless | chains.keys()
         self._tasks = [task for task in tasks if task.instance.name not in self.result.hopeless]
         instances = [task.instance for task in self._tasks]
-        self._affinity = AffinityRows(context.bonds.relations, instances, (TOGETHER,))
+        self._affinity = AffinityRows(context.affinity.relations, instances, (TOGETHER,))
 
     @cached_property
     def program(self) -> Problem:
@@ -171,7 +171,7 @@ class _JointMove:
             # Colocation groups must not be separated
             moved = [instance for instance, _ in made]
             stay = {task.instance.name for task in self._tasks} - {one.name for one in moved}
-            if not self._context.bonds.dependents_of_failed(moved, stay, ordered=False):
+            if not self._context.affinity.dependents_of_failed(moved, stay, ordered=False):
                 most.offer(some)
         return [task.instance.name for task in self._tasks]
 
@@ -191,12 +191,12 @@ def taken_off(context: Context, tasks: Sequence[MoveTask]) -> Iterator[dict[str,
         for task in tasks:
             state.remove(task.instance, present[task.instance.name])
             off.append(task)
-        context.bonds.pending = set(present)
+        context.affinity.pending = set(present)
         yield present
     finally:
         for task in reversed(off):
             state.place(task.instance, present[task.instance.name])
-        context.bonds.pending = set()
+        context.affinity.pending = set()
 
 
 def _places_by_task(
@@ -227,7 +227,7 @@ def places_of_move(
     afterwards, places may be missing.
     """
     found = list(task.places()) if budget is None else budget.take(task.places(), LISTED)
-    rejected = context.bonds.rejected(task.instance, {nodes[0] for _, nodes in found})
+    rejected = context.affinity.rejected(task.instance, {nodes[0] for _, nodes in found})
     row = [place for place in found if place[1][0] not in rejected]
     with_costs, scores = context.with_soft_costs(task.instance, ListedCandidates([row], {}))
     own = context.cluster.group_of(task.instance)
@@ -263,15 +263,15 @@ def try_moves(context: Context, tasks: Sequence[MoveTask], nodes: Mapping[str, N
             return False
         outcome.best.apply(state)
         made.append((task.instance, outcome))
-        context.bonds.pending.discard(task.instance.name)
+        context.affinity.pending.discard(task.instance.name)
         return True
 
-    context.bonds.pending = {task.instance.name for task in tasks}
+    context.affinity.pending = {task.instance.name for task in tasks}
     try:
         make_as_allowed(tasks, make)
         return made
     finally:
-        context.bonds.pending = set()
+        context.affinity.pending = set()
         for instance, _ in reversed(made):
             state.remove(instance, state.where[instance.name])
             state.place(instance, present[instance.name])

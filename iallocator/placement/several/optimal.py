@@ -101,7 +101,7 @@ def best_moves(context: Context, tasks: Sequence[MoveTask], made: Made) -> tuple
         for task in tasks
     ]
     with taken_off(context, tasks):
-        context.bonds.pending = set()  # rules count the instances that are placed
+        context.affinity.pending = set()  # rules count the instances that are placed
         greedy = _as_placed(context, [task.instance for task in tasks], wanted, scope)
         note, _ = _search(context, scope, items, greedy, passes)
     return note, moves or made

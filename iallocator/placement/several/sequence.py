@@ -30,13 +30,13 @@ def in_turn(context: Context, instances: Sequence[Instance]) -> Iterator[int]:
     orders decide, then the given order.  Until its turn an instance binds no other one to its
     present place.
     """
-    context.bonds.pending = {instance.name for instance in instances}
+    context.affinity.pending = {instance.name for instance in instances}
     try:
         for position in _positions(context, instances):
             yield position
-            context.bonds.pending.discard(instances[position].name)
+            context.affinity.pending.discard(instances[position].name)
     finally:
-        context.bonds.pending = set()
+        context.affinity.pending = set()
 
 
 def make_as_allowed(items: Iterable[T], make: Callable[[T], bool]) -> list[T]:
@@ -62,7 +62,7 @@ def _positions(context: Context, instances: Sequence[Instance]) -> Iterator[int]
     strategy = settings.strategy
     if strategy not in SEQUENCED:
         position = {instance.name: k for k, instance in enumerate(instances)}
-        yield from (position[i.name] for i in context.bonds.in_order(instances))
+        yield from (position[i.name] for i in context.affinity.in_order(instances))
         return
     from iallocator.ranking.base import sequence_of
 
@@ -71,16 +71,16 @@ def _positions(context: Context, instances: Sequence[Instance]) -> Iterator[int]
     position = {instance.name: k for k, instance in enumerate(instances)}
     last: int | None = None
     try:
-        for turn in sequence_of(strategy, context, instances, homes):
-            name = turn.instance.name
-            turn.node = last if turn.after is not None else None
-            context.turn = turn
+        for scheduled in sequence_of(strategy, context, instances, homes):
+            name = scheduled.instance.name
+            scheduled.node = last if scheduled.after is not None else None
+            context.scheduled = scheduled
             before = state.where.get(name)
             yield position[name]
             after = state.where.get(name)
             last = after[0] if after and after != before else None
     finally:
-        context.turn = None
+        context.scheduled = None
 
 
 if TYPE_CHECKING:

@@ -183,7 +183,7 @@ class ColocationMoves:
     def _violated(self, names: Iterable[str]) -> int:
         """Return how many hard constraints `names` violate now."""
         rule_counts, where = self._rule_counts.now(), self._state.where
-        return sum(self._relations.musts_broken(n, where[n][0], rule_counts) for n in names)
+        return sum(self._relations.hard_violations(n, where[n][0], rule_counts) for n in names)
 
     def _moves(self, groups: Bound, targets: Iterable[int] | None = None) -> Iterator[ScoredMoves]:
         """Yield the moves that the limits allow and that violate no further hard constraint.

@@ -227,7 +227,7 @@ class _Filling:
         for _ in range(max(FIRST_COPIES, len(self._coming))):
             self._coming.append(next(self._asked))
         contexts = self._contexts.values()
-        if contexts and all(one.bonds.relations is None for one in contexts):
+        if contexts and all(one.affinity.relations is None for one in contexts):
             return  # no constraint binds instances to each other: new names need not be known
         coming = [request.instance for request, _ in self._coming]
         every = {id(settings): settings for _, settings in self._site.past}

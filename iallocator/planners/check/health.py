@@ -172,7 +172,7 @@ class NodeFailure:
         self.recreated: Share = (0, 0)
 
     @property
-    def survived(self) -> bool:
+    def tolerated(self) -> bool:
         """Return whether the failure was analysed, and all instances can be restarted."""
         return self.analysed and not self.lost
 
@@ -243,9 +243,10 @@ class ViolatedConstraints:
     def of(self, instance: Instance) -> Iterator[str]:
         """Return the hard constraints that an instance violates, in words."""
         name, where, nodes = instance.name, self._state.where, self._state.cluster.nodes
-        for bond in self._relations.broken_musts(name, where[name][0], self._rule_counts):
-            home = where.get(bond.other)
-            yield f"must be {bond.text}" + (f", which is on {nodes[home[0]].name}" if home else "")
+        for constraint in self._relations.violated_hard(name, where[name][0], self._rule_counts):
+            home = where.get(constraint.other)
+            place = f", which is on {nodes[home[0]].name}" if home else ""
+            yield f"must be {constraint.text}{place}"
         if instance.running and name in self._chains:
             yield f"runs, but {self._chains[name]}"
 
@@ -279,9 +280,9 @@ def examine(
     units = None if relations is None else relations.units()
     modes = by_group or {}
     rules = {mode: Rules(mode, units, deadline) for mode in {n1, *modes.values()}}
-    musts = None if relations is None else ViolatedConstraints(state, relations)
+    violated = None if relations is None else ViolatedConstraints(state, relations)
     return [
-        _Examination(state, group, rules[modes.get(group.index, n1)], min_disk, musts).result()
+        _Examination(state, group, rules[modes.get(group.index, n1)], min_disk, violated).result()
         for group in state.cluster.groups
         if group.nodes
     ]
@@ -316,9 +317,9 @@ class _Examination:
         group: Group,
         rules: Rules,
         min_disk: float,
-        musts: ViolatedConstraints | None,
+        violated: ViolatedConstraints | None,
     ) -> None:
-        self._musts = musts
+        self._violated = violated
         self._state = state
         self._group = group
         self._rules = rules
@@ -472,10 +473,10 @@ class _Examination:
                 yield Finding("location", text, instance=name)
 
     def _violated_constraints(self) -> Iterator[Finding]:
-        if self._musts is None:
+        if self._violated is None:
             return
         for index, instance in self._primaries():
-            broken = list(self._musts.of(instance))
+            broken = list(self._violated.of(instance))
             if broken and not instance.forthcoming:
                 text = "; ".join(broken)
                 yield Finding("musts", text, node=self._name(index), instance=instance.name)

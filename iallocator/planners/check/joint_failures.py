@@ -47,7 +47,7 @@ class Failure:
         self.lost = lost and sorted(lost, key=lambda one: one.name)
 
     @property
-    def survived(self) -> bool:
+    def tolerated(self) -> bool:
         """Return whether all instances can be restarted."""
         return self.lost is not None and not self.lost
 
@@ -60,7 +60,7 @@ class Failure:
         """Return the failure as plain data; ``lost`` is null if it is unknown."""
         return {
             "nodes": [cluster.nodes[index].name for index in self.nodes],
-            "survived": None if self.lost is None else self.survived,
+            "survived": None if self.lost is None else self.tolerated,
             "lost": None if self.lost is None else [one.name for one in self.lost],
             "lost_memory": self.memory,
         }
@@ -74,7 +74,7 @@ class SetsFound:
 
     Attributes
     ----------
-    count, survived, lose, unknown:
+    count, tolerated, lose, unknown:
         The numbers of all sets, of tolerated sets, of sets with an instance that cannot be
         restarted, and of sets that were not checked before the time limit.
     """
@@ -87,7 +87,7 @@ class SetsFound:
         "_tolerated",
         "count",
         "lose",
-        "survived",
+        "tolerated",
         "unknown",
     )  # fmt: skip
 
@@ -105,14 +105,14 @@ class SetsFound:
         self._tolerated: set[int] = set()
         self._alone: dict[int, Failure] = {}
         for one in alone:
-            if one.survived:
+            if one.tolerated:
                 self._tolerated.add(one.nodes[0])
             elif one.lost is not None:
                 self._alone[one.nodes[0]] = one
         self.count = comb(len(online), size)
-        self.survived = self._apart(self._tolerated)
-        self.lose = self._apart(self._tolerated.union(self._alone)) - self.survived
-        self.unknown = self.count - self.survived - self.lose
+        self.tolerated = self._apart(self._tolerated)
+        self.lose = self._apart(self._tolerated.union(self._alone)) - self.tolerated
+        self.unknown = self.count - self.tolerated - self.lose
 
     def _apart(self, nodes: Collection[int]) -> int:
         """Return the number of pairs of `nodes` that do not interact."""
@@ -122,9 +122,9 @@ class SetsFound:
             else comb(len(nodes), PAIR) - self._interacting.count(nodes)
         )
 
-    def add_survived(self, count: int) -> None:
+    def add_tolerated(self, count: int) -> None:
         """Count `count` more sets as tolerated."""
-        self.survived += count
+        self.tolerated += count
         self.unknown -= count
 
     def add(self, failures: Iterable[Failure]) -> None:
@@ -132,8 +132,8 @@ class SetsFound:
         for one in failures:
             if one.lost is None:
                 break
-            if one.survived:
-                self.survived += 1
+            if one.tolerated:
+                self.tolerated += 1
             else:
                 self.lose += 1
                 self._checked.setdefault(one.nodes[0], {})[one.nodes[-1]] = one
@@ -201,7 +201,7 @@ class SetsFound:
         """Return the counts and the sets that are not tolerated as plain data."""
         return {
             "count": self.count,
-            "survived": self.survived,
+            "survived": self.tolerated,
             "unknown": self.unknown,
             "losing": [one.document(cluster) for one in self.losing()],
         }
@@ -311,7 +311,7 @@ def _pairs(
     apart = comb(len(online), PAIR) > interacting.count(set(online))
     alone = [_failure(failures, (index,), deadline) for index in online] if apart else ()
     found = SetsFound(online, PAIR, interacting, alone)
-    found.add_survived(tolerated.count())
+    found.add_tolerated(tolerated.count())
     found.add(
         _failure(failures, (first, last), deadline)
         for first in online

@@ -109,7 +109,7 @@ class IntergroupContext(Context):
     @property
     def units(self) -> Mapping[str, Sequence[str]]:
         """Name -> the names of its colocation group, itself among them, for members of one."""
-        relations = self.bonds.relations
+        relations = self.affinity.relations
         return {} if relations is None else relations.units()
 
 
@@ -193,7 +193,7 @@ class IntergroupResult(PlanResult):
     between_groups = True
 
     def __init__(self, command: str, context: Context) -> None:
-        super().__init__(command, State(context.cluster), demands_of(context.bonds.relations))
+        super().__init__(command, State(context.cluster), demands_of(context.affinity.relations))
         self.deadline = context.deadline
         self.groups = [GroupRow(group) for group in context.cluster.groups if group.nodes]
 

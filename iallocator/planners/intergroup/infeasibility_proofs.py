@@ -233,7 +233,7 @@ def tolerated_in(context: IntergroupContext, group: Group) -> frozenset[int]:
     rules = context.evaluator(group).rules
     if rules.mode == "off" or rules.movers_stay:
         return frozenset()
-    rules = plan_rules("no-new", context.bonds.relations)
+    rules = plan_rules("no-new", context.affinity.relations)
     tolerance = FailureTolerance(context.state, rules, group=group)
     tolerated = tolerance.tolerated(rules.of_online(context.cluster, group))
     return frozenset(node for failure in tolerated for node in failure)

@@ -74,7 +74,7 @@ class Mover:
 
     def immovable(self, instance: Instance) -> str:
         """Return why `instance` cannot change its group at all, or ""."""
-        relations = self.context.bonds.relations
+        relations = self.context.affinity.relations
         if instance.forthcoming:
             return "it does not exist yet"
         hindered = forbidden(self.context.settings_of(self.context.cluster.group_of(instance)))
@@ -191,12 +191,12 @@ class Mover:
         Instances that have not moved yet bind no others while places are chosen, but moves are made
         in turn.
         """
-        bonds = self.context.bonds
-        waiting, bonds.pending = bonds.pending, set()
+        affinity = self.context.affinity
+        waiting, affinity.pending = affinity.pending, set()
         try:
-            return bool(bonds.rejected_passing(instance, [node]))
+            return bool(affinity.rejected_passing(instance, [node]))
         finally:
-            bonds.pending = waiting
+            affinity.pending = waiting
 
     def _limits_allow(self, instance: Instance, group: Group, nodes: Nodes) -> bool:
         """Return whether everything but N+1 allows this placement."""

@@ -284,7 +284,7 @@ def _only_failovers(state: State, group: Group) -> bool:
 def _measured(mover: Mover, group: Group) -> FailureTolerance:
     """Return the failures of `group`, measured in the present state."""
     context = mover.context
-    rules = plan_rules(context.evaluator(group).rules.mode, context.bonds.relations)
+    rules = plan_rules(context.evaluator(group).rules.mode, context.affinity.relations)
     failures = FailureTolerance(context.state, rules, group=group)
     failures.measure()
     return failures

@@ -147,7 +147,7 @@ def examine(mover: Mover, group: Group) -> Health:
     lost: list[int] = []
     mode = mover.context.evaluator(group).rules.mode
     if mode != "off":
-        rules = plan_rules(mode, mover.context.bonds.relations)
+        rules = plan_rules(mode, mover.context.affinity.relations)
         tolerance = FailureTolerance(state, rules, group=group)
         broken = tolerance.not_tolerated(rules.of_online(state.cluster, group))
         lost = sorted({node for failure in broken for node in failure})

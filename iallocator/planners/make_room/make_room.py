@@ -88,7 +88,9 @@ class RoomMade(PlanResult):
     """
 
     def __init__(self, context: Context, needed: bool = True) -> None:
-        super().__init__("make-room", State(context.cluster), demands_of(context.bonds.relations))
+        super().__init__(
+            "make-room", State(context.cluster), demands_of(context.affinity.relations)
+        )
         every = range(len(context.cluster.nodes))
         self.plan.before = score_of(self.before, every)
         self.proved = True
@@ -143,7 +145,7 @@ def make_room(
     done = RoomMade(context, not goal.reached())
     if not done.needed or goal.hopeless():
         return done
-    limits = PlanLimits(context.settings, context.bonds.relations)
+    limits = PlanLimits(context.settings, context.affinity.relations)
     failures = Failures(limits)
     cost = None if settings.cost is None else settings.cost * 1024
 

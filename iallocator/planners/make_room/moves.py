@@ -89,7 +89,7 @@ class Goal:
         if needed > 0 and needed >= sum(max(0, free[n.index]) for n in nodes if n.online):
             return True
         # the request would move a part of a colocation group: the rest cannot move alone before
-        relations, where = self._context.bonds.relations, self._context.state.where
+        relations, where = self._context.affinity.relations, self._context.state.where
         if relations is None:
             return False
         units = relations.units()
@@ -153,7 +153,7 @@ class Bound:
     """
 
     def __init__(self, context: Context, movers: Sequence[Instance]) -> None:
-        self._relations = context.bonds.relations
+        self._relations = context.affinity.relations
         self._where = context.state.where
         self._movers = {one.name: one for one in movers}
         self.units: list[Unit] = []
@@ -244,7 +244,7 @@ class Moves:
     def _movers(self) -> list[Instance]:
         """Return the instances that may be moved."""
         context = self._context
-        relations = context.bonds.relations
+        relations = context.affinity.relations
         kept = self._goal.concerned.union(relations.stuck if relations is not None else ())
         return [
             one

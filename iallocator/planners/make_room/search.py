@@ -291,7 +291,7 @@ class _Plans(BranchAndBound):
         passed = move.before[1:] if len(move.steps) > 2 else ()
         with state.trial():
             _reversed(move).apply(state)
-            if search.goal.left.intersection(passed) or context.bonds.rejected_passing(
+            if search.goal.left.intersection(passed) or context.affinity.rejected_passing(
                 move.instance, passed
             ):
                 return False
@@ -312,7 +312,7 @@ def _keeps_n1(context: Context, moves: Sequence[Move]) -> bool:
     with state.trial():
         for move in reversed(moves):
             _reversed(move).apply(state)
-        rules = plan_rules(mode, context.bonds.relations)
+        rules = plan_rules(mode, context.affinity.relations)
         failures = FailureTolerance(state, rules, group=group)
         failures.measure()
     return not failures.comparison.broken()

@@ -101,7 +101,7 @@ class _Rows:
         self._one = one
         self._order = order
         self._names = {instance.name for instance in order}
-        self._affinity = AffinityRows(one.context.bonds.relations, order, (ORDER,))
+        self._affinity = AffinityRows(one.context.affinity.relations, order, (ORDER,))
         self._unit = COST_OF_ALL / max(1, len(order))
         self._soft = SoftAffinityRows(one.relations, self._names, self._penalty_of)
 
@@ -176,7 +176,7 @@ class _Rows:
             if stays and one.facts.of(other.instance).group == group:
                 companion = other.before[0]
                 break
-        prices = one.context.bonds.costs(instance, range(len(weights)))
+        prices = one.context.affinity.costs(instance, range(len(weights)))
         for rank, field in enumerate(one.openings.fields(place)):
             usable = [i for i in field if one.facts.usable[i] and weights[i] >= 0]
             asked = [index for index in usable if companion in (None, index)]
@@ -189,7 +189,10 @@ class _Rows:
                     cost += self._scaled_price(instance, prices[index])
                 pairs: list[Nodes] = [(index,)]
                 if instance.required_nodes > 1:
-                    pairs = [(index, mirror) for mirror in one.openings.mirrors(place, index)]
+                    pairs = [
+                        (index, secondary)
+                        for secondary in one.openings.secondaries_for(place, index)
+                    ]
                 for nodes in pairs:
                     moves = sum(node not in place.before for node in nodes)
                     yield self._unit * (cost + moves) / 4, nodes

@@ -164,7 +164,7 @@ def place_anew(
     context = Context(cluster, settings, coming=new, deadline=deadline)
     before = State(cluster)
     names = [i.name for i in (*instances, *new)]
-    demands = demands_of(context.bonds.relations)
+    demands = demands_of(context.affinity.relations)
     known, staying = len(context.remarks), dict[str, str]()
     try:
         with deadline:
@@ -173,7 +173,7 @@ def place_anew(
                 chosen = _place_cluster(context, strategy, instances, wanted, report, staying)
                 done = PlaceResult(strategy, before, chosen.in_order, names, new, demands)
                 done.hopeless = chosen.hopeless
-                separated = _separated(done, context.bonds.relations)
+                separated = _separated(done, context.affinity.relations)
                 if separated.keys() <= staying.keys() or deadline.over():
                     break
                 staying |= separated
@@ -294,7 +294,7 @@ def _note_violations(planned: SchedulingPass) -> None:
     context = planned.context
     for place in planned.places.values():
         if place.node is not None and not context.deadline.over():
-            place.broken = context.bonds.broken(place.instance, place.node)
+            place.broken = context.affinity.broken(place.instance, place.node)
 
 
 def _wrongly_stopped(planned: SchedulingPass) -> set[str]:
@@ -306,7 +306,11 @@ def _wrongly_stopped(planned: SchedulingPass) -> set[str]:
     wrong = stopped & set(relations.keep_running)
     for name in list(wrong):
         wrong |= stopped & set(relations.group_of(name, sorted(stopped)))
-        wrong |= {bond.other for bond in _leaders_of(planned, name) if bond.other in stopped}
+        wrong |= {
+            constraint.other
+            for constraint in _leaders_of(planned, name)
+            if constraint.other in stopped
+        }
     return wrong
 
 
@@ -314,7 +318,11 @@ def _leaders_of(planned: SchedulingPass, name: str) -> list[Constraint]:
     """Return the hard constraints by which an instance starts after others."""
     if planned.relations is None:
         return []
-    return [bond for bond in planned.relations.of(name, ORDER) if bond.must and bond.other]
+    return [
+        constraint
+        for constraint in planned.relations.of(name, ORDER)
+        if constraint.must and constraint.other
+    ]
 
 
 def _drop_followers(planned: SchedulingPass) -> None:
@@ -337,8 +345,8 @@ def _missing_leader(planned: SchedulingPass, place: PlannedPlace) -> str:
     """Return why an instance cannot start on any node, or ""."""
     if planned.stuck(place.instance):
         return ""
-    for bond in _leaders_of(planned, place.instance.name):
-        leader = planned.places.get(bond.other)
+    for constraint in _leaders_of(planned, place.instance.name):
+        leader = planned.places.get(constraint.other)
         if leader is None:
             reason = "which does not exist"
         elif not leader.instance.running:
@@ -351,5 +359,5 @@ def _missing_leader(planned: SchedulingPass, place: PlannedPlace) -> str:
             continue
         lost = leader is not None and leader.runs and leader.nodes is None
         if lost or not place.runs:
-            return f"it {bond.text}, {reason}"
+            return f"it {constraint.text}, {reason}"
     return ""

@@ -183,7 +183,7 @@ class Openings:
         of them. `with_normal_limits`: soft limits are checked even if it leaves a node that is not
         online.
         """
-        if len(nodes) > 1 and self._unusable_mirror(place, nodes[0]) == [nodes[1]]:
+        if len(nodes) > 1 and self._unusable_secondary(place, nodes[0]) == [nodes[1]]:
             nodes = nodes[:1]
         evaluator = self._evaluator(self._group[nodes[0]], with_normal_limits)
         found = evaluator.check(Move(place.instance, place.before, nodes))
@@ -250,14 +250,14 @@ class Openings:
         )
         return memory_lack(state, node, place.instance, waiting=waiting) or None
 
-    def mirrors(
+    def secondaries_for(
         self, place: PlannedPlace, primary: int, with_normal_limits: bool = False
     ) -> list[int]:
         """Return the nodes that may be the secondary of an instance on `primary`.
 
         If no node accepts the secondary, the result is the other node of the instance, provided
         that this node is unusable: its disks may stay there. The instance must not be stopped, or
-        miss a failover, for lack of a mirror.
+        miss a failover, for lack of a secondary.
         """
         group = self._group[primary]
         usable = [
@@ -273,9 +273,9 @@ class Openings:
             if index not in rejected
             or self._objection(place, (primary, index), rejected[index]) is None
         ]
-        return found or self._unusable_mirror(place, primary)
+        return found or self._unusable_secondary(place, primary)
 
-    def _unusable_mirror(self, place: PlannedPlace, primary: int) -> list[int]:
+    def _unusable_secondary(self, place: PlannedPlace, primary: int) -> list[int]:
         """Return the other node of the instance, if it may not be used."""
         others = [index for index in place.before if index != primary]
         return [i for i in others if len(others) == 1 and not self.facts.usable[i]]
@@ -339,8 +339,8 @@ class SchedulingPass:
         self.kind = kind_of(strategy)
         self.facts = facts_of(context)
         self.weigher = node_scores_of(context)
-        self.relations = context.bonds.relations
-        self._demands = demands_of(context.bonds.relations)
+        self.relations = context.affinity.relations
+        self._demands = demands_of(context.affinity.relations)
         requests = {one.instance.name: one for one in wanted}
         self.places = {
             i.name: PlannedPlace(i, state.where[i.name], runs(state, i)) for i in instances
@@ -436,7 +436,7 @@ class SchedulingPass:
                 possible = [index for index in usable if index not in rejected]
                 costs: dict[int, float] = {}  # node -> the penalty of its soft constraints
                 for member in unit.members[position:]:
-                    for index, cost in self.context.bonds.costs(member, possible).items():
+                    for index, cost in self.context.affinity.costs(member, possible).items():
                         costs[index] = costs.get(index, 0) + cost
                 choice = choose_for(
                     self.kind, self.context.cluster, facts, self.weigher, self.usage,
@@ -471,7 +471,7 @@ class SchedulingPass:
         instance = place.instance
         if instance.required_nodes == 1:
             return [(primary,)]
-        possible = self.openings.mirrors(place, primary, with_normal_limits)
+        possible = self.openings.secondaries_for(place, primary, with_normal_limits)
         if possible and not self.facts.usable[possible[0]]:
             return [(primary, possible[0])]
         present = None  # the node that holds the other copy once `primary` is the primary

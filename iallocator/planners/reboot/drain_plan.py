@@ -219,7 +219,7 @@ class DrainPlanner:
         self.deadline = context.deadline
         self._context = context
         self._options = options
-        self._relations = context.bonds.relations
+        self._relations = context.affinity.relations
         self._known_returns: dict[tuple[str, int], str] = {}
         self._search = SearchOptions(False, False)
         self._failures: list[tuple[Group, FailureTolerance]] = []
@@ -326,8 +326,8 @@ class DrainPlanner:
                 one.move.instance.name: one.move.before[0] for one in found.entries
             }
             counts = relations.rule_counts(state.where)
-            for name, bond in relations.newly_broken(moved, state.where, counts):
-                return f"{name} must be {bond.text}"
+            for name, constraint in relations.newly_broken(moved, state.where, counts):
+                return f"{name} must be {constraint.text}"
         return ""
 
     def _immovable(self, instance: Instance) -> str:
@@ -354,7 +354,7 @@ class DrainPlanner:
         relations = self._relations
         if relations is not None and relations.binds(instance.name):
             rule_counts = relations.rule_counts(context.state.where)
-            if relations.musts_broken(instance.name, home, rule_counts):
+            if relations.hard_violations(instance.name, home, rule_counts):
                 name = nodes[home].name
                 return f"could not come back to {name}, where it violates a hard constraint"
         at_home = context.evaluator(nodes[home].group).for_steps()
@@ -365,7 +365,7 @@ class DrainPlanner:
                 return f"could not come back to {nodes[home].name}, which lacks the capacity for it"
             if instance.needs_secondary and self._options.evacuate and len(instance.nodes) > 1:
                 other = next(index for index in instance.nodes if index != left)
-                found = at_left.candidates(instance, "mirror", (other, left), [left])
+                found = at_left.candidates(instance, "secondary", (other, left), [left])
                 if not found.feasible:
                     why = ", ".join(sorted(found.failures))
                     return f"could not come back to {nodes[left].name}: {why}"

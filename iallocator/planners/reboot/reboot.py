@@ -73,14 +73,14 @@ class RebootResult(PlanResult):
     returns = True
 
     def __init__(self, context: RebootContext, master: int = -1) -> None:
-        super().__init__("reboot", State(context.cluster), demands_of(context.bonds.relations))
+        super().__init__("reboot", State(context.cluster), demands_of(context.affinity.relations))
         self.rounds: list[RebootGroup] = []
         self.master = master
         self.complete = True
         self.left: Mapping[int, str] = {}
         self._units: Mapping[str, Sequence[str]] = {}
-        if context.bonds.relations is not None:
-            self._units = context.bonds.relations.units()
+        if context.affinity.relations is not None:
+            self._units = context.affinity.relations.units()
 
     @property
     def incomplete(self) -> bool:

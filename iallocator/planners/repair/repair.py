@@ -116,7 +116,7 @@ class Repairs:
         """Return `repairs` in their order, with those of a colocation group together."""
         moving = [one for one in repairs if one.kind != FIX_STORAGE]
         by_name = {one.instance.name: one for one in moving}
-        units = self._context.bonds.units([one.instance for one in moving])
+        units = self._context.affinity.units([one.instance for one in moving])
         whole = {unit[0].name: [by_name[one.name] for one in unit] for unit in units}
         alone = {one.instance.name: [one] for one in repairs if one.kind == FIX_STORAGE}
         found = whole | alone
@@ -140,15 +140,15 @@ class Repairs:
 
     def _in_turn(self, repairs: Sequence[Repair]) -> None:
         """Place one instance after the other."""
-        bonds = self._context.bonds
-        bonds.pending = {one.instance.name for one in repairs} if len(repairs) > 1 else set()
+        affinity = self._context.affinity
+        affinity.pending = {one.instance.name for one in repairs} if len(repairs) > 1 else set()
         try:
             for one in repairs:
                 one.steps, one.nodes, one.reason = [], (), f"{one.dead} offline"
                 self._place(one)
-                bonds.pending.discard(one.instance.name)
+                affinity.pending.discard(one.instance.name)
         finally:
-            bonds.pending = set()
+            affinity.pending = set()
 
     def _place(self, repair: Repair) -> None:
         context, instance = self._context, repair.instance
@@ -166,9 +166,9 @@ class Repairs:
             if found.best is None:
                 if not repair.steps:
                     # A hard constraint may keep the instance from its secondary
-                    bonds, secondary = context.bonds, context.state.where[instance.name][1:]
-                    rejected = bonds.rejected(instance, secondary)
-                    told = bonds.rejection_texts(instance, rejected) if rejected else {}
+                    affinity, secondary = context.affinity, context.state.where[instance.name][1:]
+                    rejected = affinity.rejected(instance, secondary)
+                    told = affinity.rejection_texts(instance, rejected) if rejected else {}
                     why = "".join(f": {text}" for text in told.values())
                     repair.reason += f"; {found.message or 'it cannot fail over'}{why}"
                     return

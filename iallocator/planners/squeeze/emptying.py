@@ -277,8 +277,8 @@ class Arrangement:
         if answer.status == FOUND:
             return self._entries, False
         # rows of the problem are too strict if memory is reserved for failovers
-        mirrored = any(state.reserved[index] for index in self._scope)
-        sure = not mirrored and not self._blocked
+        reserving = any(state.reserved[index] for index in self._scope)
+        sure = not reserving and not self._blocked
         return None, answer.status == IMPOSSIBLE and sure
 
     def _unit(self, instance: Instance) -> list[str]:

@@ -377,9 +377,9 @@ class _Work:
         if self.options.kinds == SHARED:
             if state.secondaries[index]:
                 return f"it is the secondary of {_some(state.secondaries[index])}"
-            mirrored = [n for n, i in state.primaries[index].items() if not i.shared]
-            if mirrored:
-                return f"its instances are not on shared storage: {_some(mirrored)}"
+            not_shared = [n for n, i in state.primaries[index].items() if not i.shared]
+            if not_shared:
+                return f"its instances are not on shared storage: {_some(not_shared)}"
         fixed = [i.name for i in state.instances_on(index) if i.name not in movable_names]
         return f"its instances cannot be moved: {_some(fixed)}" if fixed else ""
 

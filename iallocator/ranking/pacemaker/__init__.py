@@ -59,14 +59,14 @@ def order(query: RankQuery, nodes: Sequence[int]) -> Choice:
     facts = facts_of(context)
     weigher = node_scores_of(context)
     unit, position = ColocationSet([query.instance], [weigher.of(query.instance)], None), 0
-    turn = context.turn
+    scheduled = context.scheduled
     lacks = {index: memory_lack(context.state, index, query.instance) for index in nodes}
     poor = {index: why for index, why in lacks.items() if why}
     allowed = [index for index in nodes if index not in poor]
-    if turn is not None and turn.instance is query.instance and query.role == "primary":
-        unit, position = turn.unit, turn.position
-        if turn.after is not None:
-            allowed = [index for index in allowed if index == turn.node]
+    if scheduled is not None and scheduled.instance is query.instance and query.role == "primary":
+        unit, position = scheduled.unit, scheduled.position
+        if scheduled.after is not None:
+            allowed = [index for index in allowed if index == scheduled.node]
     usage = CapacityUsage(facts, context.state, nodes)
     kind = kind_of(query.strategy)
     choice = choose_for(
@@ -80,9 +80,9 @@ def order(query: RankQuery, nodes: Sequence[int]) -> Choice:
         elif index in poor:
             rejected[index] = poor[index]
         elif index not in allowed:
-            assert turn is not None
-            assert turn.after is not None
-            rejected[index] = f"rule 8: goes where {turn.after.name} goes"
+            assert scheduled is not None
+            assert scheduled.after is not None
+            rejected[index] = f"rule 8: goes where {scheduled.after.name} goes"
     choice.rejected = rejected
     return choice
 

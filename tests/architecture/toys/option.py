@@ -26,7 +26,7 @@ PLACES: Changes = {
 
 EFFECT: Changes = {
     ("iallocator/engine.py", ""): (
-        "    for name, why in context.bonds.unsupported",
+        "    for name, why in context.affinity.unsupported",
         '    reply.info += "" if settings.note == "none" else f"; {settings.note}"\n<ANCHOR>',
     ),
 }

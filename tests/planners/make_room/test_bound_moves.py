@@ -91,7 +91,7 @@ def _holds(world: World, homes: tuple[str, ...], need: int, nodes: list[str]) ->
     return any(world.free(homes)[node] > need for node in nodes)
 
 
-def wish(world: World, moving: list[int], nodes: list[str]) -> Callable[[tuple[str, ...]], bool]:
+def goal_of(world: World, moving: list[int], nodes: list[str]) -> Callable[[tuple[str, ...]], bool]:
     """Return whether all of `moving` would fit on `nodes`."""
 
     def reached(homes: tuple[str, ...]) -> bool:
@@ -115,7 +115,7 @@ def test_evacuation_gets_the_fewest_moves_of_other_instances() -> None:
         moving = [k for k in alone(world) if world.homes[k] == "node1"][:2]
         if not moving:
             continue
-        least = fewest(world, wish(world, moving, ["node2", "node3"]), MOST, moving, ["node1"])
+        least = fewest(world, goal_of(world, moving, ["node2", "node3"]), MOST, moving, ["node1"])
         names = [f"i{k}" for k in moving]
         request = {"type": "node-evacuate", "instances": names, "evac_mode": "primary-only"}
         counts.add(held_to(world, request, least))
@@ -130,7 +130,7 @@ def test_change_of_group_gets_the_fewest_moves_of_other_instances() -> None:
         moving = [k for k in alone(world) if world.homes[k] == "node1"][:1]
         if not moving:
             continue
-        least = fewest(world, wish(world, moving, ["node2", "node3", "node4"]), 2, moving)
+        least = fewest(world, goal_of(world, moving, ["node2", "node3", "node4"]), 2, moving)
         names = [f"i{k}" for k in moving]
         request = {"type": "change-group", "instances": names, "target_groups": ["uuid-west"]}
         counts.add(held_to(world, request, least))

@@ -145,13 +145,13 @@ def test_should_after_something_that_does_not_run_is_reported(
 
 def test_should_with_a_price_counts_between_groups() -> None:
     """A group with a violated soft constraint costs more than one without other members."""
-    wish = "iallocator:separate:should:web:1000"
+    preference = "iallocator:separate:should:web:1000"
     document = builders.cluster({"default": 1, "far": 1})
     document["instances"] = {
-        "web": builders.instance("node1", disk_template="rbd", memory=128, tags=[wish]),
+        "web": builders.instance("node1", disk_template="rbd", memory=128, tags=[preference]),
         "load": builders.instance("node2", disk_template="rbd", memory=4096),
     }
-    new = builders.allocate(document, disk_template="rbd", memory=128, tags=[wish])
+    new = builders.allocate(document, disk_template="rbd", memory=128, tags=[preference])
     found = respond(new, "--n1=off")
     assert found["result"] == ["node2"]
     assert [solution["group"] for solution in found["solutions"]] == ["far", "default"]
