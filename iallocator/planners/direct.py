@@ -306,7 +306,7 @@ def merge_moves(
     relations: Relations | None,
     over: Callable[[], bool],
 ) -> list[PlanEntry] | None:
-    """Find the moves of all instances to their final nodes, and make them in the state.
+    """Return moves with the same end as `moves`; None if no legal order is found, or time is up.
 
     The moves begin at `state`, which is left as it is, and go to online nodes only. Their scores
     are not known.
@@ -317,7 +317,7 @@ def merge_moves(
 
 
 class _Routes:
-    """Finds the moves, and makes them in the state."""
+    """Finds moves of all instances to their final nodes, and makes them in the state."""
 
     def __init__(
         self,

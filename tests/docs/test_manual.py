@@ -28,6 +28,13 @@ PAGES = [
 
 HOW_TO, TUTORIAL = (sorted((ROOT / "docs" / kind).glob("*.md")) for kind in ("how-to", "tutorial"))
 
+WITH_COMMANDS = [
+    path
+    for kind in ("how-to", "tutorial", "reference", "explanation")
+    for path in sorted((ROOT / "docs" / kind).glob("*.md"))
+]
+"""Pages on which each block with a command says how it is tested."""
+
 SHOWN = re.compile(
     r"`(iallocator [a-z][^`\n]*)`|(?m:^    (iallocator [a-z].*?)(?:  .*)?$)"
     r"|(?m:^[$#] (iallocator [a-z][^|\n]*))"
@@ -98,7 +105,7 @@ def test_page_is_in_the_table_of_contents(path: Path) -> None:
         assert f"({path.relative_to(contents.parent)})" in contents.read_text()
 
 
-@pytest.mark.parametrize("path", [*HOW_TO, *TUTORIAL], ids=name_of)
+@pytest.mark.parametrize("path", [ROOT / "README.md", *WITH_COMMANDS], ids=name_of)
 def test_block_with_a_command_says_how_it_is_tested(path: Path) -> None:
     """It is marked "run", "e2e", or "shown" with the reason why it cannot be run."""
     wrong = [
@@ -153,6 +160,7 @@ def test_commands_that_a_page_shows_take_their_options(path: Path) -> None:
     for words in shown(path):
         table = options_of(words[0]) if words[0] in COMMANDS else COMMON
         known = {name for option in table for name in option.names}
+        known |= {"--all"} if words[0] == "help" else set()
         given = {word.split("=")[0] for word in words if word.startswith("-") and word != "-"}
         given = {word if word.startswith("--") else word[:2] for word in given}
         assert given <= known, (words, given - known)

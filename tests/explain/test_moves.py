@@ -208,7 +208,8 @@ def test_relocate_plain_instance_says_why_it_is_rejected() -> None:
     decision = only(relocate(document, "a"))
     assert decision.answer is None
     assert decision.notes == [
-        "Disks of type plain are on node1 only: no other node has a copy, and none can reach them."
+        "Disks of type plain are on node1 only: no other node has a copy, "
+        "and none has access to them."
     ]
 
 
