@@ -164,6 +164,7 @@ CHECK = {
     },
     "--simulation": Effect(CROWDED, "--simulation"),
     "--machine-readable": Effect(CROWDED, "--machine-readable"),
+    "--nagios": Effect(CROWDED, "--nagios"),
     "--no-simulation": Effect(SICK, "--no-simulation"),
     "--failures": Effect(CROWDED, "--failures=2"),
     "--racks": Effect(RACKS, "--racks"),

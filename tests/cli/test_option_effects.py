@@ -32,8 +32,8 @@ OF_QUESTIONS = {"--config", "--no-config",
 }  # fmt: skip
 """Common options of explain and ask, which are tested with both."""
 
-ANSWERED = {0, 1}
-"""Exit statuses of a valid run; 1: `check` found a problem."""
+ANSWERED = {0, 1, 3}
+"""Exit statuses of a valid run; 1: `check` found a problem; 3: not analysed completely."""
 
 REJECTS = {"--max-input", "--validate"}
 """Options with a rejection as effect (exit status 2), or that need less than the command."""

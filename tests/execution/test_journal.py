@@ -48,6 +48,31 @@ def test_journal_on_a_full_disk_leaves_nothing_behind(tmp_path: Path) -> None:
         assert main(words) == 0
 
 
+def test_journal_of_version_0_1_is_resumed(tmp_path: Path, capsys: Capture) -> None:
+    """All its moves are made, and the report has the keys of today, or the old ones."""
+    stored = (Path(__file__).parent / "journal-of-0.1").read_bytes()
+    journal = tmp_path / "journal"
+    journal.write_bytes(stored)
+    with running(tmp_path) as world:
+        words = ["balance", f"-L{world.path}", f"--resume={journal}"]
+        assert main([*words, "--json"]) == 1
+        begun = json.loads(capsys.readouterr().out)
+        assert {job["state"] for job in begun["execution"]["jobs"]} == {"not begun"}
+        assert main([*words, "-X", "--json"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert (found["command"], found["version"], found["source"]) == ("balance", 2, str(journal))
+        assert found["cluster"] == found["execution"]["cluster"] == "cluster.example.com"
+        assert {one["state"] for one in found["execution"]["instances"]} == {"as planned"}
+        moves = {one["instance"]: one["to"] for one in found["execution"]["instances"]}
+        for name, nodes in moves.items():
+            one = world.found(name)
+            assert [one["pnode"], *one["snodes"]] == nodes
+        assert main([*words, "--json=1"]) == 0
+        old = json.loads(capsys.readouterr().out)
+        assert list(old) == ["execution"]
+        assert all("what" in job for job in old["execution"]["jobs"])
+
+
 @pytest.mark.parametrize("left", [b"", b'{"event":"beg', b'{"event":"begin","format":1,"run'])
 def test_journal_that_a_killed_process_began_is_replaced(
     left: bytes, tmp_path: Path, capsys: Capture

@@ -15,7 +15,7 @@ __all__ = ["SLOW", "complaints"]
 SLOW = 30.0
 """Seconds of work that no small case needs."""
 
-STATUSES = (0, 1, 2)
+STATUSES = (0, 1, 2, 3)
 
 LONE_NUMBER = re.compile(
     r"(?<![\w\".':/|,=-])(nan|inf|NaN|-?Infinity|-inf)(?![\w\"']| is not a JSON number)"
