@@ -13,7 +13,7 @@ import sys
 from iallocator import __version__
 from iallocator.commands import COMMANDS, check_command, find_command
 from iallocator.deadline import Running, Stopped
-from iallocator.errors import INTERRUPTED, IallocatorError, UsageError, Voice, one_line, tell
+from iallocator.errors import INTERRUPTED, STDIN, IallocatorError, UsageError, Voice, one_line, tell
 from iallocator.files import WholeOutput, read_file
 from iallocator.options.parser import parse
 from iallocator.options.settings import Settings, configuration_path
@@ -89,7 +89,7 @@ def _run(arguments: list[str]) -> int:
 
         tell(*overview(sys.stderr))
         return 2
-    path = files[0] if files else "-"
+    path = files[0] if files else STDIN
     if settings.validate:
         from iallocator.commands.runner import validate
         from iallocator.options.table import COMMON
@@ -101,14 +101,14 @@ def _run(arguments: list[str]) -> int:
 
         with Call(settings) as call:
             raw = call.came(read_file(path, settings.max_input))
-            reply = _reply(raw, settings, call.understood)
+            reply = _reply(raw, settings, call.understood, path)
             encoded = _encoded(reply)
             with WholeOutput():
                 if call.answered(reply, encoded):
                     encoded = _encoded(reply)
                 _say(reply, encoded)
         return INTERRUPTED if reply.interrupted else 0
-    reply = _reply(read_file(path, settings.max_input), settings)
+    reply = _reply(read_file(path, settings.max_input), settings, path=path)
     with WholeOutput():
         _say(reply, _encoded(reply))
     return INTERRUPTED if reply.interrupted else 0
@@ -166,14 +166,14 @@ def answer(raw: bytes, arguments: Sequence[str] = ()) -> bytes:
         return _encoded(_reply(raw, settings))
 
 
-def _reply(raw: bytes, settings: Settings, heard: Heard | None = None) -> Reply:
+def _reply(raw: bytes, settings: Settings, heard: Heard | None = None, path: str = STDIN) -> Reply:
     if settings.save_cluster or settings.print_instances or settings.print_nodes is not None:
         from iallocator.commands import states
 
-        return states.respond(raw, settings, heard)
+        return states.respond(raw, settings, heard, path)
     from iallocator.engine import respond
 
-    return respond(raw, settings, heard)
+    return respond(raw, settings, heard, path)
 
 
 def _encoded(reply: Reply) -> bytes:

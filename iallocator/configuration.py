@@ -12,7 +12,7 @@ import tomllib
 
 from iallocator.errors import UsageError
 from iallocator.files import read_file
-from iallocator.options.parser import unknown
+from iallocator.options.parser import suggestion, unknown
 from iallocator.options.table import COMMON
 
 TYPE_CHECKING = False
@@ -72,10 +72,9 @@ class Configuration:
         self._tables = {name: value for name, value in whole.items() if isinstance(value, dict)}
         self._top = {name: value for name, value in whole.items() if name not in self._tables}
         for name in sorted(self._tables.keys() - commands):
-            from difflib import get_close_matches
+            from iallocator.names import guesses
 
-            near = "".join(f"; {one}, perhaps" for one in get_close_matches(name, commands, 1))
-            raise UsageError(f"{path}: [{name}]: no such command{near}")
+            raise UsageError(f"{path}: [{name}]: no such command{guesses(name, commands)}")
 
     def text(self, key: str) -> str:
         """Return the value of `key` at the top, even if other values are invalid; "" if no text."""
@@ -138,7 +137,8 @@ class Configuration:
                 meant = _value(option, value)
             except ValueError as error:
                 shown = str(value).lower() if isinstance(value, bool) else repr(value)
-                raise UsageError(f"{origin}: {key}: expected {error}, got {shown}") from None
+                meant = suggestion(option, str(value))
+                raise UsageError(f"{origin}: {key}: expected {error}, got {shown}{meant}") from None
             if option.target != "no_capacity_checks":
                 found[option.target] = meant, origin
             elif meant:

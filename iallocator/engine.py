@@ -10,6 +10,7 @@ from iallocator.deadline import (
     limit_reached,
     reading_note,
 )
+from iallocator.errors import STDIN, InFile
 from iallocator.reply import Reply, warnings_beyond
 from iallocator.wire.codec import decode
 from iallocator.wire.document import read_cluster
@@ -66,9 +67,13 @@ def reading_for(settings: Settings) -> Reading:
     )
 
 
-def read(raw: bytes, settings: Settings) -> tuple[Cluster, Request]:
-    """Return the cluster and the request of a document, or of ``-t`` and ``--simulate``."""
-    document = decode(raw)
+def read(raw: bytes, settings: Settings, path: str = STDIN) -> tuple[Cluster, Request]:
+    """Return the cluster and the request of a document, or of ``-t`` and ``--simulate``.
+
+    `path`: the file of the document, which errors name.
+    """
+    with InFile(path):
+        document = decode(raw)
     reading = reading_for(settings)
     cluster = None
     if settings.names_another_cluster:
@@ -76,8 +81,9 @@ def read(raw: bytes, settings: Settings) -> tuple[Cluster, Request]:
 
         other = substitute(settings, reading)
         cluster = other.cluster if other else None
-    cluster = cluster or read_cluster(document, reading)
-    request = read_request(document, cluster, reading)
+    with InFile(path):
+        cluster = cluster or read_cluster(document, reading)
+        request = read_request(document, cluster, reading)
     Running.has_read()
     return cluster, request
 
@@ -89,9 +95,12 @@ def request_in(document: Any, cluster: Cluster, settings: Settings) -> Request |
     return read_request(document, cluster, reading_for(settings))
 
 
-def respond(raw: bytes, settings: Settings, heard: Heard | None = None) -> Reply:
-    """Answer the request document `raw`; `heard` is called with its content once it is read."""
-    cluster, request = read(raw, settings)
+def respond(raw: bytes, settings: Settings, heard: Heard | None = None, path: str = STDIN) -> Reply:
+    """Answer the request document `raw` of the file `path`.
+
+    `heard` is called with its content once it is read.
+    """
+    cluster, request = read(raw, settings, path)
     if heard is not None:
         heard(cluster, request)
     return decide(cluster, request, settings)

@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 __all__ = [
     "INCOMPLETE",
     "INTERRUPTED",
+    "STDIN",
+    "FileError",
     "IallocatorError",
+    "InFile",
     "RequestError",
     "UsageError",
     "Voice",
@@ -38,6 +41,9 @@ INCOMPLETE = 3
 
 INTERRUPTED = 130
 """Exit status after Ctrl-C."""
+
+STDIN = "-"
+"""The name of standard input on the command line."""
 
 LONGEST_LINE = 1000
 """Most characters of a line on stderr; names in a damaged document may be longer."""
@@ -82,6 +88,27 @@ class RequestError(IallocatorError):
     def below(self, prefix: str) -> RequestError:
         """Return this error with ``prefix`` before its path."""
         return RequestError(f"{prefix}/{self.where}" if self.where else prefix, self.problem)
+
+
+class FileError(RequestError):
+    """The document in a file is invalid: `where` is its name, and `problem` the other error."""
+
+
+class InFile:
+    """Name a file in each `RequestError` that leaves the block; standard input has no name."""
+
+    __slots__ = ("_path",)
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __enter__(self) -> None:
+        """Begin the block."""
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        """Raise an error of the block again, with the name of the file before it."""
+        if isinstance(error, RequestError) and self._path != STDIN:
+            raise FileError(self._path, str(error)) from None
 
 
 def shown(text: str) -> str:

@@ -70,10 +70,18 @@ def short_names(known: Iterable[str]) -> dict[str, list[str]]:
 
 
 def guesses(word: str, known: Iterable[str]) -> str:
-    """Return ``(did you mean X?)`` with a blank before it; "" if no name in `known` is similar."""
+    """Return ``(did you mean X?)`` with a blank before it; "" if no name in `known` is similar.
+
+    A name is also similar if its part before the first dot is.
+    """
     from difflib import get_close_matches
 
-    found = get_close_matches(cut(word), list(known), FEW, ALIKE)
+    by_word: dict[str, str] = {}
+    for name in known:
+        by_word.setdefault(name.partition(".")[0], name)
+        by_word[name] = name
+    close = get_close_matches(cut(word), list(by_word), 2 * FEW, ALIKE)
+    found = list(dict.fromkeys(by_word[one] for one in close))[:FEW]
     return f" (did you mean {' or '.join(found)}?)" if found else ""
 
 

@@ -25,7 +25,7 @@ from iallocator.calls.layout import (
     numbered,
 )
 from iallocator.deadline import Stopped
-from iallocator.errors import INTERRUPTED, IallocatorError, UsageError, one_line, tell
+from iallocator.errors import INTERRUPTED, FileError, IallocatorError, UsageError, one_line, tell
 from iallocator.options.parser import last_value, words_of
 from iallocator.options.settings import Settings, configuration_path
 from iallocator.options.table import COMMON
@@ -122,7 +122,9 @@ class Call:
         # Exit status, words, and what is stored in place of the response
         status, words, answer = 1, f"crash: {type(error).__name__}: {error}", b""
         if isinstance(error, IallocatorError):
-            status, words = error.exit_status, str(error)
+            status = error.exit_status
+            # Ganeti's files have other names each time
+            words = error.problem if isinstance(error, FileError) else str(error)
             answer = dumps({"error": words}).encode("utf-8", "replace") + b"\n"
         elif isinstance(error, Stopped):
             status, words = INTERRUPTED, "interrupted"

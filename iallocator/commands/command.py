@@ -7,7 +7,7 @@ from iallocator.constraints import relations_of
 from iallocator.deadline import Running
 from iallocator.documents.keys import KEYS, VERSION, enveloped, time_of_reading
 from iallocator.engine import reading_for, request_in, summary
-from iallocator.errors import UsageError, cut, tell
+from iallocator.errors import InFile, UsageError, cut, tell
 from iallocator.files import read_file
 from iallocator.names import short_names, whole_name
 from iallocator.sources import document_path, load, source_name
@@ -192,12 +192,14 @@ class Command:
         """
         settings = self.settings
         if getattr(settings, "request", None) == "" and settings.names_another_cluster:
-            raw = read_file(document_path(settings, self.positional), settings.max_input)
+            path = document_path(settings, self.positional)
+            raw = read_file(path, settings.max_input)
             if not raw.strip():
                 raise UsageError(
                     f"{self.name} needs a request: a document with one, in FILE or piped in"
                 )
-            self._request_document = decode(raw)
+            with InFile(path):
+                self._request_document = decode(raw)
             self.positional, settings.ialloc_src = [], ""
         source = load(settings, self.positional, reading_for(settings))
         Running.has_read()

@@ -8,9 +8,8 @@ from iallocator.commands.other_options import words_of_question
 from iallocator.engine import read, reading_for
 from iallocator.errors import UsageError
 from iallocator.explain.explain import explain_request
-from iallocator.files import read_file
 from iallocator.render import TEXT
-from iallocator.sources import document_path
+from iallocator.sources import document_path, read_document
 from iallocator.wire.request import read_request
 
 TYPE_CHECKING = False
@@ -35,8 +34,8 @@ def explain(command: Command) -> Result:
         case = case_named(named)
     if case is not None:
         command.settings = as_then(case, command.settings, "explain")
-    raw = read_file(path, command.settings.max_input)
-    command.cluster, request = read(raw, command.settings)
+    raw = read_document(command.settings, path)
+    command.cluster, request = read(raw, command.settings, path)
     found = Explained(command.settings, command.cluster, request)
     if case is not None:
         found.explanation.remarks += since_then(case, found.explanation.response)

@@ -12,6 +12,7 @@ from iallocator.errors import UsageError
 from iallocator.files import check_writable
 from iallocator.model.constraints import KINDS, MUST, SHOULD
 from iallocator.model.tags import REPAIR_TYPES
+from iallocator.model.templates import TEMPLATES
 from iallocator.options.table import (
     CLUSTER,
     EXECUTION,
@@ -84,7 +85,7 @@ class Question(CommandSettings):
         group=SELECTION,
     )
     template: str = option(
-        "--template", "allocate: disk template", str, "NAME", "", group=SELECTION
+        "--template", "allocate: disk template", Choice(*TEMPLATES), "NAME", "", group=SELECTION
     )
     spindle_use: int = option(
         "--spindle-use", "allocate: number of spindles (default 1)", whole_between(0, 4096),

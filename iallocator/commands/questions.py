@@ -81,10 +81,15 @@ def request_in_words(text: str, source: Source) -> Json:
 def _allocate(settings: Question, source: Source) -> Json:
     template = settings.template or next(iter(source.policy.templates), "")
     if settings.memory is None or not template:
-        raise UsageError(f"ask allocate needs {'--template' if template == '' else '--memory'}")
+        raise UsageError(
+            "ask allocate needs --template NAME: the policy allows none"
+            if template == ""
+            else "ask allocate needs --memory SIZE"
+        )
     kind = TEMPLATES.get(template)
     if bool(settings.disk) == (kind is not None and not kind.has_disks):
-        raise UsageError(f"--template {template}: " + ("no --disk" if settings.disk else "--disk?"))
+        needs = "takes no --disk" if settings.disk else "needs --disk SIZE"
+        raise UsageError(f"--template {template} {needs}")
     name = settings.name or "new"
     if settings.count == 1:
         return {"type": "allocate", **_instance(name, template, settings)}

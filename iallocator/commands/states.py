@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from iallocator.documents.lists import instance_table, node_table
 from iallocator.engine import decide, read
-from iallocator.errors import say, tell
+from iallocator.errors import STDIN, say, tell
 from iallocator.files import check_writable, write_file
 from iallocator.model.state import State
 from iallocator.planners.eligible import group_named
@@ -27,7 +27,7 @@ BEFORE, AFTER = "pre-ialloc", "post-ialloc"
 """Endings of the names of the files."""
 
 
-def respond(raw: bytes, settings: Settings, heard: Heard | None = None) -> Reply:
+def respond(raw: bytes, settings: Settings, heard: Heard | None = None, path: str = STDIN) -> Reply:
     """Answer a request as `iallocator.engine.respond`, and show and save both states.
 
     Raises
@@ -38,7 +38,7 @@ def respond(raw: bytes, settings: Settings, heard: Heard | None = None) -> Reply
     """
     if settings.save_cluster:
         check_writable(f"{settings.save_cluster}.{BEFORE}", f"{settings.save_cluster}.{AFTER}")
-    cluster, request = read(raw, settings)
+    cluster, request = read(raw, settings, path)
     if heard is not None:
         heard(cluster, request)
     before = State(cluster)

@@ -23,7 +23,7 @@ __all__ = [
     "quantity", "spindles", "tags", "unknown_spindles",
 ]  # fmt: skip
 
-SOME_MUST_REMAIN = ", and some must remain"
+ONE_MUST_REMAIN = ", and 1 MiB must remain"
 
 SINGULAR = {
     "virtual cpus": "virtual cpu", "cpus": "cpu", "spindles": "spindle",
@@ -51,12 +51,12 @@ def quantity(amount: float, unit: str) -> str:
 
 def memory(b: NodeView, a: NodeView, i: Instance, later: bool) -> str:
     free = b.memory_later if later else b.memory
-    return f"needs {i.memory} MiB memory, {free:.12g} free{_when(later) or SOME_MUST_REMAIN}"
+    return f"needs {i.memory} MiB memory, {free:.12g} free{_when(later) or ONE_MUST_REMAIN}"
 
 
 def disk(b: NodeView, a: NodeView, i: Instance, later: bool) -> str:
     free = b.disk_later if later else b.disk
-    return f"needs {i.disk} MiB disk, {free:.12g} free{_when(later) or SOME_MUST_REMAIN}"
+    return f"needs {i.disk} MiB disk, {free:.12g} free{_when(later) or ONE_MUST_REMAIN}"
 
 
 def disk_reserve(b: NodeView, a: NodeView, i: Instance, later: bool) -> str:

@@ -9,7 +9,7 @@ from iallocator.explain.decisions import decisions_of
 from iallocator.explain.explanation import Explanation
 from iallocator.explain.facts import GroupReport
 from iallocator.explain.recorder import Recorder
-from iallocator.names import meant, whole_name
+from iallocator.names import guesses, meant, whole_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -104,9 +104,10 @@ def narrow_to_instance(found: Explanation, name: str) -> None:
     if len(possible) == 1:
         name = possible[0]
     else:
+        near = guesses(name, names)
         known = ", ".join(names[:NAMED]) + (", ..." if len(names) > NAMED else "")
         raise UsageError(
-            f"--instance: the request is not about {cut(name)}, but about {known or 'none'}"
+            f"--instance: the request is not about {cut(name)}{near}, but about {known or 'none'}"
         )
     found.decisions = [decision for decision in found.decisions if decision.instance == name]
 

@@ -292,7 +292,7 @@ class NodeAccess:
             if pool in free and free[pool] - amount <= 0:
                 return (
                     f"needs {amount} MiB in storage pool {pool_name(pool)}, "
-                    f"{free[pool]:.12g} free, and some must remain"
+                    f"{free[pool]:.12g} free, and 1 MiB must remain"
                 )
         return ""
 

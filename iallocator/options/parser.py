@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from iallocator.options.settings import Settings
     from iallocator.options.table import Option
 
-__all__ = ["last_value", "parse", "positional_words", "unknown", "words_of"]
+__all__ = ["last_value", "parse", "positional_words", "suggestion", "unknown", "words_of"]
 
 
 def unknown(name: str, table: Sequence[Option] | None = None, program: str = "iallocator") -> str:
@@ -50,7 +50,8 @@ def parse(
     Raises
     ------
     UsageError
-        For an option that is not in `table`, a missing or an unusable value.
+        For an option that is not in `table`, a missing or an unusable value, and options that
+        contradict each other: two files where one is read, ``--no-config`` with ``--config``.
     """
     positional: list[str] = []
     chosen: set[str] = set()
@@ -64,10 +65,17 @@ def parse(
         elif value is None:
             raise UsageError(f"{name} needs a value: {option.metavar}")
         else:
-            _set_value(settings, option, _read(option, name, value or option.bare or ""))
+            found = _read(option, name, value or option.bare or "")
+            if option.target in chosen:
+                _reject_second_file(settings, option, name, found)
+            _set_value(settings, option, found)
         if option is not None:
             chosen.add(option.target)
+    if settings.no_config and "config" in chosen:
+        raise UsageError("--config and --no-config exclude each other")
     if getattr(settings, "no_capacity_checks", False):
+        if "n1" in chosen and settings.n1 != "off":
+            raise UsageError(f"--no-capacity-checks and --n1 {settings.n1} exclude each other")
         settings.n1 = "off"
         chosen.add("n1")
     settings.chosen = frozenset(chosen)
@@ -161,6 +169,24 @@ def _set_flag(settings: Settings, option: Option, name: str, value: str) -> None
         setattr(settings, option.target, value != "no")
 
 
+def _reject_second_file(settings: Settings, option: Option, name: str, value: Any) -> None:
+    """Reject another value of an option that names an input; of other options, the last one counts.
+
+    Raises
+    ------
+    UsageError
+        If the first value is different.
+    """
+    from iallocator.options.table import CLUSTER
+    from iallocator.options.values import file_name
+
+    first = getattr(settings, option.target)
+    single = option.read is file_name and not option.repeats
+    is_input = option.group == CLUSTER or option.target == "config"
+    if single and is_input and first != value:
+        raise UsageError(f"{name}: expected one value, got {cut(first)} and {cut(value)}")
+
+
 def _set_value(settings: Settings, option: Option, value: Any) -> None:
     if option.repeats:
         value = [*getattr(settings, option.target), value]
@@ -172,4 +198,12 @@ def _read(option: Option, name: str, value: str) -> Any:
     try:
         return option.read(value)
     except ValueError as error:
-        raise UsageError(f"{name}: expected {error}, got {cut(value)!r}") from None
+        meant = suggestion(option, value)
+        raise UsageError(f"{name}: expected {error}, got {cut(value)!r}{meant}") from None
+
+
+def suggestion(option: Option, value: str) -> str:
+    """Return ``(did you mean X?)`` for a wrong value of an option that takes some words only."""
+    from iallocator.names import guesses
+
+    return guesses(value, getattr(option.read, "words", ()))

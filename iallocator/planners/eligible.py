@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from iallocator.compat import OURS
 from iallocator.errors import NotFoundError, cut
-from iallocator.names import whole_names
+from iallocator.names import guesses, whole_names
 from iallocator.scoring.scalar import score_of
 
 TYPE_CHECKING = False
@@ -44,8 +44,9 @@ def group_named(cluster: Cluster, word: str, option: str = "--group") -> Group:
     for group in cluster.groups:
         if word in (group.name, group.uuid):
             return group
+    meant = guesses(word, [group.name for group in cluster.groups])
     known = ", ".join(cut(group.name) for group in cluster.groups[:GROUPS_SHOWN])
-    raise NotFoundError(f"{option}: unknown group {cut(word)}; there is {known}")
+    raise NotFoundError(f"{option}: unknown group {cut(word)}{meant}; there is {known}")
 
 
 def set_offline(cluster: Cluster, words: Collection[str]) -> None:

@@ -117,6 +117,11 @@ class StopCriteria:
         return 0.0 if score > self.min_gain_limit else self.min_gain
 
 
+def length_reached(most: int) -> str:
+    """Return the reason of a plan that ends at its largest number of moves."""
+    return f"limit of {most} {'move' if most == 1 else 'moves'} reached (--max-length)"
+
+
 def lowest_score(state: State, scope: Sequence[int]) -> float:
     """Return the score of a perfectly balanced cluster; lower is better.
 

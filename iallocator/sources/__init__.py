@@ -16,7 +16,7 @@ from __future__ import annotations
 import sys
 
 from iallocator.calls.layout import request_path
-from iallocator.errors import UsageError
+from iallocator.errors import STDIN, InFile, UsageError
 from iallocator.files import read_file
 from iallocator.wire.codec import decode
 from iallocator.wire.document import cluster_policy, read_cluster
@@ -32,7 +32,12 @@ if TYPE_CHECKING:
     from iallocator.wire.fields import Raw
     from iallocator.wire.reading import Reading
 
-__all__ = ["Source", "document_path", "load", "named", "source_name", "substitute"]
+__all__ = ["Source", "document_path", "load", "named", "read_document", "source_name", "substitute"]
+
+NO_CLUSTER = (
+    "no cluster is given: expected FILE (- for stdin), -t FILE, -L, -m ADDRESS or --simulate SPEC; "
+    "iallocator help COMMAND lists them"
+)
 
 
 class Source:
@@ -83,8 +88,10 @@ def load(
     other = substitute(settings, reading, in_run)
     if other is not None:
         return other
-    document = decode(read_file(path, settings.max_input))
-    return Source(read_cluster(document, reading), cluster_policy(document), "", document)
+    raw = read_document(settings, path)
+    with InFile(path):
+        document = decode(raw)
+        return Source(read_cluster(document, reading), cluster_policy(document), "", document)
 
 
 def document_path(settings: Settings, positional: Sequence[str], elsewhere: bool = False) -> str:
@@ -105,11 +112,22 @@ def document_path(settings: Settings, positional: Sequence[str], elsewhere: bool
     if elsewhere:
         return ""
     if not files and sys.stdin is not None and sys.stdin.isatty():
-        raise UsageError(
-            "no file is given and nothing is piped in; usage: iallocator COMMAND [OPTIONS] FILE "
-            "(- for the terminal), iallocator help COMMAND"
-        )
-    return request_path(files[0] if files else "-")
+        raise UsageError(NO_CLUSTER)
+    return request_path(files[0] if files else STDIN)
+
+
+def read_document(settings: Settings, path: str) -> bytes:
+    """Return the content of the document at `path`.
+
+    Raises
+    ------
+    UsageError
+        If it cannot be read, or is standard input without content.
+    """
+    raw = read_file(path, settings.max_input)
+    if path == STDIN and not raw.strip():
+        raise UsageError(NO_CLUSTER)
+    return raw
 
 
 def substitute(settings: Settings, reading: Reading, in_run: bool = True) -> Source | None:

@@ -126,7 +126,7 @@ def test_words_of_a_question_are_no_cluster(desk: Desk) -> None:
         ("verbose = -1", "verbose: expected true or false, got -1"),
         ("validate = true", "validate: only on the command line"),
         ("luxi = true", "luxi: only in the table of a command"),
-        ("[balanse]", "[balanse]: no such command; balance, perhaps"),
+        ("[balanse]", "[balanse]: no such command (did you mean balance?)"),
         ("top = ", "no TOML: "),
         ("a = " + "[" * 100_000, "no TOML: "),
     ],

@@ -12,7 +12,7 @@ import pytest
 from iallocator.cli import main
 from iallocator.commands import COMMANDS
 from tests.builders import allocate, as_bytes, cluster, group, instance
-from tests.command import complaint, printed, run
+from tests.command import ROOT, complaint, printed, run
 
 Capture = pytest.CaptureFixture[str]
 
@@ -39,6 +39,32 @@ def document(tmp_path: Path) -> str:
     [
         ("balanc FILE", "balanc: no such command or file (did you mean balance"),
         ("balanc --all-groups FILE", "balanc: no such command or file (did you mean balance"),
+        ("balance -O nod1 FILE", "--offline: unknown node nod1 (did you mean node1.example.com or"),
+        (
+            "balance --exclude-instances=wep FILE",
+            "--exclude-instances: unknown instance wep (did you mean web.example.com?)",
+        ),
+        ("explain --instance nev FILE", "--instance: the request is not about nev (did you mean n"),
+        ("balance -G defualt FILE", "--group: unknown group defualt (did you mean default?); the"),
+        ("ask change-group web --to defualt FILE", "--to: unknown group defualt (did you mean def"),
+        ("--strategy=pacemaker-balancd FILE", "--strategy: expected one of score, lost-allocation"),
+        ("ask allocate --memory 1G --disk 1G --template drdb FILE", "--template: expected one of "),
+        ("ask allocate --memory 1G --template drbd FILE", "--template drbd needs --disk SIZE"),
+        (
+            "ask allocate --memory 1G --disk 1G --template diskless FILE",
+            "--template diskless takes no --disk",
+        ),
+        ("ask allocate --disk 1G --template drbd FILE", "ask allocate needs --memory SIZE"),
+        ("balance -t FILE -t other", "-t: expected one value, got /"),
+        (
+            "balance --mond-data a --mond-data b FILE",
+            "--mond-data: expected one value, got a and b",
+        ),
+        ("show --no-config --config FILE", "--config and --no-config exclude each other"),
+        (
+            "check --n1 strict --no-capacity-checks FILE",
+            "--no-capacity-checks and --n1 strict exclude each other",
+        ),
         ("xyzzy", "xyzzy: no such command or file; iallocator help lists"),
         ("help blance", "blance: no such command or file (did you mean balance"),
         (
@@ -64,7 +90,10 @@ def document(tmp_path: Path) -> str:
         ("balance --min-disk=2 FILE", "--min-disk: expected a number from 0 to 1, got '2'"),
         ("balance -l -3 FILE", "--max-length: expected a whole number from 0 to "),
         ("balance -t FILE", "FILE: expected htools' text format, got what looks like JSON"),
-        (f"balance {TEXT}", "expected JSON, got what looks like htools' text format: give that wi"),
+        (
+            f"balance {TEXT}",
+            f"{TEXT}: expected JSON, got what looks like htools' text format: give that wi",
+        ),
     ],
 )
 def test_unknown_word_is_reported_with_a_suggestion(words: str, told: str, document: str) -> None:
@@ -72,6 +101,55 @@ def test_unknown_word_is_reported_with_a_suggestion(words: str, told: str, docum
     arguments = words.replace("FILE", document).split()
     found = complaint(run(*arguments)).replace("-l:", "--max-length:")
     assert found.replace("-O:", "--offline:").replace(document, "FILE").startswith(told)
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (["--strategy=pacemaker-balancd"], "pacemaker-balanced"),
+        (["ask", "allocate", "--memory=1G", "--disk=1G", "--template=drdb"], "drbd"),
+        (["constraints", "--strength=shold"], "should"),
+    ],
+)
+def test_wrong_word_of_an_option_is_reported_with_a_suggestion(
+    words: list[str], meant: str, document: str
+) -> None:
+    """The message lists the words that the option takes, and those that are similar."""
+    assert f"(did you mean {meant}" in complaint(run(*words, document))
+
+
+def test_same_file_twice_is_no_contradiction() -> None:
+    """Only two different files contradict each other."""
+    assert printed("show", "-t", str(TEXT), f"--text-data={TEXT}") == printed(
+        "show", "-t", str(TEXT)
+    )
+
+
+@pytest.mark.parametrize(("most", "said"), [(2, "2 moves"), (1, "1 move"), (0, "0 moves")])
+def test_plan_that_ends_at_its_limit_of_moves_names_the_option(most: int, said: str) -> None:
+    """The reason has the limit and the option."""
+    text = printed("balance", "-l", str(most), str(ROOT / "docs/examples/cluster.json"))
+    assert f"  limit of {said} reached (--max-length)\n" in text
+
+
+def test_evacuation_without_a_node_to_leave_says_so() -> None:
+    """With an offline node there is a plan, or another reason."""
+    reason = "no node of the group is offline or drained (--evac-mode)"
+    assert reason in printed("balance", "--evac-mode", "-t", str(TEXT))
+    node = "-O" + TEXT.read_text().split("\n\n")[1].split("|")[0]
+    assert reason not in printed("balance", "--evac-mode", node, "-t", str(TEXT))
+
+
+@pytest.mark.parametrize("words", [(), ("balance",), ("explain",), ("make-room", "-t", str(TEXT))])
+def test_invalid_document_is_reported_with_the_name_of_its_file(
+    words: tuple[str, ...], tmp_path: Path
+) -> None:
+    """Standard input has no name."""
+    path = tmp_path / "broken.json"
+    path.write_text('{"nodes":')
+    said = complaint(run(*words, str(path)))
+    assert said.startswith(f"{path}: invalid JSON: ")
+    assert complaint(run(*words, stdin=path.read_bytes())) == said.removeprefix(f"{path}: ")
 
 
 @pytest.mark.parametrize(
@@ -114,7 +192,7 @@ def test_double_member_of_a_large_document_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "document"
     blank = b" " * 3_000_000
     path.write_bytes(b'{"a": {"b": 1, "b": 1}, "c": "' + blank + b'"}')
-    assert complaint(run(str(path))) == 'a: expected each member once, got "b" again'
+    assert complaint(run(str(path))) == f'{path}: a: expected each member once, got "b" again'
 
 
 def test_double_member_that_decides_nothing_is_a_warning(document: str, capsys: Capture) -> None:
@@ -157,7 +235,8 @@ def test_odd_document_is_rejected_with_the_place_but_not_as_hail(
         node["group"] = "u1"
     path = tmp_path / "document"
     path.write_text(json.dumps(document))
-    assert complaint(run(*checks, str(path))) == told
+    expected = told if checks else f"{path}: {told}"
+    assert complaint(run(*checks, str(path))) == expected
     if not checks:
         assert main(["--compat=hail", str(path)]) == 0
 
@@ -174,7 +253,7 @@ def test_policy_of_the_cluster_that_is_partly_there_is_completed(tmp_path: Path)
     for node in document["nodes"].values():
         node["group"] = "u"
     path.write_text(json.dumps(document))
-    assert complaint(run(str(path))).startswith("nodegroups/u/ipolicy/min/memory-size: ")
+    assert complaint(run(str(path))).startswith(f"{path}: nodegroups/u/ipolicy/min/memory-size: ")
 
 
 def test_policy_of_the_cluster_that_is_partly_there_binds_groups_without_one() -> None:
@@ -201,7 +280,10 @@ def test_nothing_on_a_terminal_shows_the_usage(
     assert said.out == ""
     assert said.err.startswith("usage: iallocator COMMAND [OPTIONS] [FILE]\n")
     assert main(["balance"]) == 2
-    assert "usage: iallocator COMMAND [OPTIONS] FILE" in capsys.readouterr().err
+    on_terminal = capsys.readouterr().err
+    assert on_terminal.startswith("iallocator: no cluster is given: expected FILE (- for stdin), ")
+    monkeypatch.setattr(sys, "stdin", None)
+    assert f"iallocator: {complaint(run('balance'))}\n" == on_terminal
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,7 @@ def test_explain_rejected_node_gives_reason_role_and_numbers() -> None:
     (row,) = [line for line in found if line.startswith("node3 ")]
     assert row.split(maxsplit=2)[1:] == [
         "rejected",
-        "FailMem as primary: needs 4096 MiB memory, 3120 free, and some must remain",
+        "FailMem as primary: needs 4096 MiB memory, 3120 free, and 1 MiB must remain",
     ]
 
 
@@ -263,7 +263,7 @@ def test_explain_node_of_a_later_group_says_what_decided_between_groups() -> Non
         ("home1", "not asked  is to be evacuated"),
         (
             "home2",
-            "rejected  FailMem: needs 4000 MiB memory, 3000 free, and some must remain",
+            "rejected  FailMem: needs 4000 MiB memory, 3000 free, and 1 MiB must remain",
         ),
         ("away1", "answer  score 2.20000000"),
     ],

@@ -163,7 +163,7 @@ def test_rejection_small_nodes_give_the_numbers() -> None:
         "node1": [],
         "node2": [],
         "node3": [
-            "primary FailMem: needs 4096 MiB memory, 3120 free, and some must remain",
+            "primary FailMem: needs 4096 MiB memory, 3120 free, and 1 MiB must remain",
             "secondary FailMem: could not take over its 4096 MiB memory, 3120 free",
         ],
     }

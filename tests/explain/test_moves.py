@@ -245,7 +245,7 @@ def test_evacuate_primary_without_room_says_what_the_secondary_lacks() -> None:
     document = cluster(2, instances=held, changes={"node2": {"free_memory": 3000}})
     decision = only(evacuate(document, "primary-only", "a"))
     assert told(decision)["node2"] == [
-        "FailMem: needs 4096 MiB memory, 3000 free, and some must remain"
+        "FailMem: needs 4096 MiB memory, 3000 free, and 1 MiB must remain"
     ]
     assert decision.groups[0].closest == "node2 lacks 1097 MiB memory"
 
@@ -260,8 +260,8 @@ def test_evacuate_pair_reports_the_step_that_fails() -> None:
         "FailMem: could not take over its 4096 MiB memory, 3120 free",
     ]
     assert told(decision)["node4"] == [
-        "FailDisk as mirror of node1: needs 5128 MiB disk, 5128 free, and some must remain",
-        "FailDisk: needs 5128 MiB disk, 5128 free, and some must remain",
+        "FailDisk as mirror of node1: needs 5128 MiB disk, 5128 free, and 1 MiB must remain",
+        "FailDisk: needs 5128 MiB disk, 5128 free, and 1 MiB must remain",
     ]
     assert [step.words for step in decision.steps] == [
         "mirror to node5 instead",
@@ -300,7 +300,7 @@ def test_evacuate_primary_that_is_not_online_must_fail_over_first() -> None:
     decision = only(evacuate(cluster(4, instances=held, changes=changes), "all", "a"))
     assert decision.groups[0].obstacle == (
         "node1 is not online, so the instance must first fail over to node2, which cannot "
-        "take it: FailMem: needs 4096 MiB memory, 3000 free, and some must remain"
+        "take it: FailMem: needs 4096 MiB memory, 3000 free, and 1 MiB must remain"
     )
 
 
@@ -430,7 +430,7 @@ def test_amounts_of_a_million_and_more_keep_their_digits() -> None:
     request = allocate(document, disk=5000000, disk_template="plain")
     (decision,) = explained(request).decisions
     assert told(decision)["node1"] == [
-        "FailDisk: needs 5000000 MiB disk, 4123456 free, and some must remain"
+        "FailDisk: needs 5000000 MiB disk, 4123456 free, and 1 MiB must remain"
     ]
 
 

@@ -41,11 +41,11 @@ def test_rejection_of_a_move_that_nothing_hinders_is_none() -> None:
 
 
 def test_rejection_by_a_limit_reports_the_numbers_of_the_node() -> None:
-    """1000 MiB are free, and some must remain."""
+    """1000 MiB are free, and 1 MiB must remain."""
     made = shared()
     made["nodes"]["node2"]["free_memory"] = 1000
     assert (
-        rejection(made, (1,)) == "FailMem: needs 1024 MiB memory, 1000 free, and some must remain"
+        rejection(made, (1,)) == "FailMem: needs 1024 MiB memory, 1000 free, and 1 MiB must remain"
     )
 
 

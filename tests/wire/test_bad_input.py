@@ -159,8 +159,8 @@ def test_command_deeply_nested_unknown_key_is_no_problem() -> None:
 def test_command_empty_file_is_rejected(tmp_path: Path) -> None:
     """An empty file is not a document."""
     (tmp_path / "empty").touch()
-    said = complaint(run(str(tmp_path / "empty")))
-    assert said == "expected a JSON document, got nothing"
+    path = tmp_path / "empty"
+    assert complaint(run(str(path))) == f"{path}: expected a JSON document, got nothing"
 
 
 def test_command_directory_is_rejected(tmp_path: Path) -> None:

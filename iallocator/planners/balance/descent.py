@@ -23,7 +23,7 @@ from iallocator.deadline import check
 from iallocator.model.moves import replay
 from iallocator.planners.balance.plan_builder import PlanBuilder, Step
 from iallocator.planners.plan import Plan
-from iallocator.planners.plan_limits import lowest_score
+from iallocator.planners.plan_limits import length_reached, lowest_score
 from iallocator.planners.search import (
     LOCAL_OPTIMUM,
     STALLED,
@@ -238,9 +238,9 @@ class Repair(Neighbourhood[PlanBuilder, Step]):
         return None if moves is None else Step(moves, repairs=True, then=self._then)
 
 
-LONGEST = "the longest plan allowed"
-
 NO_NODE = "no node of the group is online"
+
+NOTHING_TO_EVACUATE = "no node of the group is offline or drained (--evac-mode)"
 
 RESCUED = "; some instances that leave offline nodes could not be restarted if another node failed"
 
@@ -319,8 +319,9 @@ class Descent:
 
     def _ended(self) -> str:
         """Return why to make no more moves; "" if there is no reason."""
-        if self._builder.moves_left() <= 0:
-            return LONGEST
+        most = self._builder.limits.max_length
+        if most is not None and len(self.plan.entries) >= most:
+            return length_reached(most)
         return "the score is as low as it needs to be" if self._builder.score <= self._floor else ""
 
 
@@ -355,12 +356,16 @@ class GroupBalancer:
             self._plans[0].reason = NO_NODE
         elif self._limits.max_length == 0:  # a scan would be instances × nodes
             self._plans = [self._empty()]
-            self._plans[0].reason = LONGEST
+            self._plans[0].reason = length_reached(0)
         else:
             self._make(False)
             if self._limits.cost is not None:
                 self._make(True)
-        return self._best()
+        plan = self._best()
+        online = all(nodes[index].online for index in self._problem.scope)
+        if self._problem.rules.evacuate_only and online and not plan.entries:
+            plan.reason = NOTHING_TO_EVACUATE
+        return plan
 
     def stopped(self, stop: Stopped) -> Plan:
         """Return the best plan found until `stop` ended `run`."""

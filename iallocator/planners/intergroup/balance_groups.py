@@ -19,6 +19,7 @@ from iallocator.planners.intergroup.context import IntergroupResult, Peers, forb
 from iallocator.planners.intergroup.evacuation import evacuate
 from iallocator.planners.intergroup.moving import Mover
 from iallocator.planners.plan import ends_of_colocation_groups
+from iallocator.planners.plan_limits import length_reached
 from iallocator.planners.search import (
     LOCAL_OPTIMUM,
     STALLED,
@@ -290,7 +291,7 @@ class _Balancing:
 
         def ended() -> str:
             full = most is not None and len(self.done.plan.entries) >= most
-            return f"the limit of {most} moves is reached" if full else ""
+            return length_reached(most) if most is not None and full else ""
 
         search = LocalSearch(
             [_BetweenGroups()],
@@ -399,7 +400,7 @@ class _BetweenGroups(Neighbourhood[_Balancing, _Step]):
                 continue
             length = len(work.done.plan.entries) + len(item.members)
             if bounds.max_length is not None and length > bounds.max_length:
-                work.why = f"the limit of {bounds.max_length} moves leaves no room for the next"
+                work.why = f"the next move needs more than {bounds.max_length} moves (--max-length)"
                 continue
             done = evacuate(work.mover, item.members, lambda instance: [group], search=False)
             if done.failed is None:

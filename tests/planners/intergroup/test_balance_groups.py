@@ -98,7 +98,7 @@ def test_balance_groups_keeps_to_partitions() -> None:
 def test_balance_groups_stops_at_its_limit() -> None:
     """Limits are the number of moves, the traffic, and the gain."""
     for options, count, reason in (
-        (["--max-length=1"], 1, "the limit of 1 moves is reached"),
+        (["--max-length=1"], 1, "limit of 1 move reached (--max-length)"),
         (["--cost=0.6"], 2, "no move that helps is within --cost"),
         (["--min-gain=99"], 0, "no move gains as much as is asked for"),
     ):
