@@ -95,7 +95,7 @@ def test_loads_of_groups_are_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "verdict"),
+    ("words", "result"),
     [
         (
             ("--simulation",),
@@ -107,11 +107,11 @@ def test_loads_of_groups_are_named() -> None:
     ],
 )
 def test_check_says_first_how_it_is_and_what_balancing_would_do(
-    words: tuple[str, ...], verdict: str
+    words: tuple[str, ...], result: str
 ) -> None:
     """The result is one sentence; problems that do not occur are not mentioned."""
     out = said("check", "-t", TEXT, *words)
-    assert out.splitlines()[0] == verdict
+    assert out.splitlines()[0] == result
     assert "0  " not in out
 
 

@@ -124,8 +124,8 @@ def candidates(case: Case) -> Iterator[tuple[int, ...]]:
             yield nodes
 
 
-def survived(case: Case, rules: Rules) -> list[bool]:
-    """Of each node whether its failure is survived, moved one by one by a new simulation."""
+def tolerated(case: Case, rules: Rules) -> list[bool]:
+    """Of each node whether its failure is tolerated, moved one by one by a new simulation."""
     found = []
     for index in range(4):
         played = case.simulation_of(rules).fail((index,)) is None
@@ -143,14 +143,14 @@ def test_check_accepts_what_brute_force_does(kind: str, mode: str) -> None:
         case = world(Random(f"added/{kind}/{seed}"), kind)
         state, rules = case.state, case.context.rules(mode)
         filling = FailureTolerance(state, Rules(mode), kernels=case.context.kernels)
-        before = survived(case, rules)
+        before = tolerated(case, rules)
         lost = [least_lost(case, (index,)) for index in range(4)]
         for nodes in candidates(case):
             check = case.context.tolerance(case.context.all_nodes(), rules)
             accepted = check.allows(Move(case.new, (), nodes))
             with state.trial():
                 state.place(case.new, nodes)
-                after = survived(case, rules)
+                after = tolerated(case, rules)
                 more = [least_lost(case, (index,)) for index in range(4)]
             if mode == "no-worse":
                 grown = any(b > a for now, then in zip(more, lost) for b, a in zip(now, then))
@@ -191,12 +191,12 @@ def test_plan_keeps_n1_as_brute_force_says(kind: str, mode: str) -> None:
         failures = FailureTolerance(case.state, plan_rules(mode), group=group)
         failures.measure()
         guard = failures.comparison.guard()
-        before = survived(case, rules)
+        before = tolerated(case, rules)
         lost = [least_lost(case, (index,)) for index in range(4)]
         for nodes in candidates(case):
             with case.state.trial():
                 case.state.place(case.new, nodes)
-                after = survived(case, rules)
+                after = tolerated(case, rules)
                 more = [least_lost(case, (index,)) for index in range(4)]
                 left = failures.comparison.broken()
                 kept = guard.keeps()
@@ -223,7 +223,7 @@ def test_verifier_rejects_the_failures_that_brute_force_rejects(kind: str, mode:
         settings.n1 = mode
         failures = Failures(PlanLimits(settings))
         failures.begin(case.state)
-        before = survived(case, rules)
+        before = tolerated(case, rules)
         first = Restarts(case.state, rules, group.nodes)
         for index in range(4):
             assert (first.succeed((index,), by_score_only=True) is not None) is before[index]
@@ -232,7 +232,7 @@ def test_verifier_rejects_the_failures_that_brute_force_rejects(kind: str, mode:
             with case.state.trial():
                 case.state.place(case.new, nodes)
                 broken = failures.lost(case.state, group, MOVED)
-                after = survived(case, rules)
+                after = tolerated(case, rules)
                 more = [least_lost(case, (index,)) for index in range(4)]
             for index in range(4):
                 rejected = (index,) in broken
@@ -257,7 +257,7 @@ def test_simulation_in_arrays_finds_what_one_by_one_does(
     for seed in range(30):
         case = world(Random(f"arrays/{kind}/{seed}"), kind)
         rules = Rules("no-new")
-        lost = [index for index, alive in enumerate(survived(case, rules)) if not alive]
+        lost = [index for index, alive in enumerate(tolerated(case, rules)) if not alive]
         assert case.simulation_of(rules).lost(alone(range(4))) == alone(lost), seed
 
 

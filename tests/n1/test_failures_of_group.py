@@ -18,7 +18,7 @@ from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
 from tests.builders import cluster, instance
 
-from .tight import alone, survives, tight
+from .tight import alone, tight, tolerates
 
 
 @pytest.mark.parametrize(("mode", "first"), [("no-new", 0), ("strict", 1090)])
@@ -29,7 +29,7 @@ def test_failures_not_survived_are_those_of_the_simulation(mode: str, first: int
         case = tight(seed, mode)
         for group in case.cluster.groups:
             asked = alone(i for i in group.nodes if case.cluster.nodes[i].online)
-            lost = [one for one in asked if not survives(case, *one)]
+            lost = [one for one in asked if not tolerates(case, *one)]
             tolerance = FailureTolerance(case.state, case.rules, group=group)
             assert tolerance.not_tolerated(asked) == lost, seed
             tolerance = FailureTolerance(case.state, case.rules, group=group)
@@ -71,7 +71,7 @@ def test_headroom_of_one_group_needs_the_others_to_keep_n1_for_certain() -> None
             some = headroom.count(case.new, [group.index]) > 0
             counts[some] += 1
             if some:
-                assert all(survives(case, i) for i in online if i not in group.nodes), seed
+                assert all(tolerates(case, i) for i in online if i not in group.nodes), seed
     assert min(counts.values()) > 5
 
 

@@ -18,7 +18,7 @@ from iallocator.wire.reading import Reading
 from tests.builders import cluster
 from tests.seeds import seeds
 
-from .tight import Case, context_of, document, newcomer, survives, tight
+from .tight import Case, context_of, document, newcomer, tight, tolerates
 
 MODES = ("strict", "no-new")
 
@@ -53,10 +53,10 @@ def headroom_of(case: Case) -> CountedTolerance:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_headroom_verdict_on_a_placement_is_that_of_the_simulation(mode: str) -> None:
-    """Every failure is survived where it says yes, and some failure is not where it says no."""
+    """Every failure is tolerated where it says yes, and some failure is not where it says no."""
     counts: Counter[bool | None] = Counter()
     for seed in seeds(150, 700):
-        counts += verdicts_held_to_the_simulation(tight(seed, mode))
+        counts += results_checked_by_simulation(tight(seed, mode))
     assert min(counts[True], counts[False]) >= 5
 
 
@@ -73,11 +73,11 @@ def test_headroom_verdict_on_nodes_of_exclusive_storage_is_that_of_the_simulatio
             if rng.random() < 0.5:
                 node["ndparams"] = {"exclusive_storage": True, "spindle_count": 1}
                 node["total_spindles"], node["free_spindles"] = 8, rng.choice((0, 1, 8))
-        counts += verdicts_held_to_the_simulation(context_of(found, mode))
+        counts += results_checked_by_simulation(context_of(found, mode))
     assert min(counts[True], counts[False]) >= 5
 
 
-def verdicts_held_to_the_simulation(case: Case) -> Counter[bool | None]:
+def results_checked_by_simulation(case: Case) -> Counter[bool | None]:
     """How often it says what of the new instance, on one node, wherever that fits."""
     counts: Counter[bool | None] = Counter()
     if case.new.required_nodes > 1:
@@ -90,13 +90,13 @@ def verdicts_held_to_the_simulation(case: Case) -> Counter[bool | None]:
             continue
         with case.state.trial():
             case.state.place(case.new, (node,))
-            assert all(survives(case, *one) for one in watched(case)) is found, node
+            assert all(tolerates(case, *one) for one in watched(case)) is found, node
     return counts
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_headroom_for_so_many_holds_wherever_they_go(mode: str) -> None:
-    """After as many instances as it promised, on any nodes, every failure is survived.
+    """After as many instances as it promised, on any nodes, every failure is tolerated.
 
     What it knows by having heard of each of them is what it would find from the start.
     """
@@ -116,7 +116,7 @@ def test_headroom_for_so_many_holds_wherever_they_go(mode: str) -> None:
             case.state.place(new, (node,))
             headroom.placed([(new, (node,))])
             promised += 1
-            assert all(survives(case, *one) for one in watched(case)), (seed, number)
+            assert all(tolerates(case, *one) for one in watched(case)), (seed, number)
         again = headroom_of(case)
         assert headroom.count(case.new, groups) == again.count(case.new, groups), seed
         for node in fitting(case, case.new):
@@ -139,7 +139,7 @@ def test_failures_in_doubt_are_those_that_counting_does_not_settle() -> None:
             for number in range(3):
                 new, node = another(case.new, number), chance.choice(nodes)
                 found = {i: counting.tolerates_failure(i, new, node) for i in counting.queues}
-                unsettled = {i: survived for i, survived in found.items() if not survived}
+                unsettled = {i: tolerated for i, tolerated in found.items() if not tolerated}
                 assert counting.not_tolerated(new, node) == unsettled, (seed, number)
                 seen.update(unsettled.values() or [True])
                 case.state.place(new, (node,))
@@ -223,10 +223,10 @@ def rehearsed(
 
 def kept(case: Case, new: Instance, node: int) -> bool:
     """Return whether the rules allow `new` on `node`, by simulating every failure."""
-    before = {one for one in watched(case) if survives(case, *one)}
+    before = {one for one in watched(case) if tolerates(case, *one)}
     with case.state.trial():
         case.state.place(new, (node,))
-        after = {one for one in watched(case) if survives(case, *one)}
+        after = {one for one in watched(case) if tolerates(case, *one)}
     if case.rules.strict:
         return after.issuperset(watched(case))
     own = case.cluster.nodes[node].group.nodes

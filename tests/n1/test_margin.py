@@ -17,7 +17,7 @@ from tests.builders import Json, allocate, cluster, instance
 from tests.conformance.documents import document
 from tests.seeds import seeds
 
-from .tight import Case, alone, context_of, survives, tight
+from .tight import Case, alone, context_of, tight, tolerates
 
 MODES = ("strict", "no-new")
 CHUNKS = [range(start, start + 250) for start in seeds(500, 1500)[::250]]
@@ -29,7 +29,7 @@ def cheap(case: Case, node: int) -> int:
     return check_bounds(case.state, (node,), demand, case.rules)[0]
 
 
-def verdicts(cases: Iterator[tuple[str, Case]]) -> Counter[int]:
+def results(cases: Iterator[tuple[str, Case]]) -> Counter[int]:
     """Count the results for all failures of `cases`, each compared with the simulation."""
     counts: Counter[int] = Counter()
     for name, case in cases:
@@ -37,15 +37,15 @@ def verdicts(cases: Iterator[tuple[str, Case]]) -> Counter[int]:
             kind = cheap(case, node)
             counts[kind] += 1
             if kind != UNKNOWN:
-                assert survives(case, node) is (kind == SAFE), f"{name}, node {node}: {kind}"
+                assert tolerates(case, node) is (kind == SAFE), f"{name}, node {node}: {kind}"
     return counts
 
 
 @pytest.mark.parametrize("seeds", CHUNKS, ids=str)
 @pytest.mark.parametrize("mode", MODES)
 def test_cheap_verdict_on_tight_clusters_is_that_of_the_simulation(mode: str, seeds: range) -> None:
-    """What is called safe is survived, what is called lost is not; both occur, most often."""
-    counts = verdicts((f"{mode} {seed}", tight(seed, mode)) for seed in seeds)
+    """What is called safe is tolerated, what is called lost is not; both occur, most often."""
+    counts = results((f"{mode} {seed}", tight(seed, mode)) for seed in seeds)
     assert min(counts[SAFE], counts[LOST]) > 50
     assert counts[UNKNOWN] < counts.total() / 4
 
@@ -53,7 +53,7 @@ def test_cheap_verdict_on_tight_clusters_is_that_of_the_simulation(mode: str, se
 @pytest.mark.parametrize("mode", MODES)
 def test_cheap_verdict_on_generated_documents_is_that_of_the_simulation(mode: str) -> None:
     """On clusters of the usual sizes, bounds decide nearly all failures."""
-    counts = verdicts(
+    counts = results(
         (f"{mode} {seed}", context_of(document(seed, "allocate"), mode)) for seed in seeds(50, 150)
     )
     assert min(counts[SAFE], counts[LOST]) > 3
@@ -77,7 +77,7 @@ def test_spare_memory_of_a_safe_failure_may_vanish(mode: str) -> None:
                 if target == node or target in demand.failovers:
                     continue
                 memory[target] -= spare
-                assert survives(case, node), f"{mode} {seed}: {node} with less on {target}"
+                assert tolerates(case, node), f"{mode} {seed}: {node} with less on {target}"
                 memory[target] += spare
                 taken += 1
     assert taken > 60
@@ -119,7 +119,7 @@ def test_any_two_nodes_may_be_closed_where_the_spare_memory_is_infinite(mode: st
                 before = [(memory[one], disk[one]) for one in pair]
                 for one in pair:
                     memory[one] = disk[one] = 0
-                assert survives(case, node), f"{mode} {seed}: {node} without {pair}"
+                assert tolerates(case, node), f"{mode} {seed}: {node} without {pair}"
                 for one, (mib, space) in zip(pair, before):
                     memory[one], disk[one] = mib, space
                 closed += 1
@@ -136,7 +136,7 @@ def test_failures_played_through_at_once_end_as_one_by_one(
     for seed in seeds(100, 500):
         case = tight(seed, mode)
         for group in case.cluster.groups:
-            one_by_one = [node for node in group.nodes if not survives(case, node)]
+            one_by_one = [node for node in group.nodes if not tolerates(case, node)]
             assert sorted(case.simulation.lost(alone(group.nodes))) == alone(one_by_one), (
                 f"{mode} {seed}"
             )
@@ -146,7 +146,7 @@ def test_failures_played_through_at_once_end_as_one_by_one(
 
 @pytest.mark.parametrize("mode", ["no-new", "no-worse"])
 def test_placement_that_sums_clear_breaks_no_failure(mode: str) -> None:
-    """`cleared` allows only placements after which each failure that was survived still is."""
+    """`cleared` allows only placements after which each failure that was tolerated still is."""
     cleared = 0
     for seed in seeds(300, 1500):
         case = tight(seed, mode)
@@ -154,12 +154,12 @@ def test_placement_that_sums_clear_breaks_no_failure(mode: str) -> None:
             continue
         for group in case.cluster.groups:
             online = [index for index in group.nodes if case.cluster.nodes[index].online]
-            before = {index for index in online if survives(case, index)}
+            before = {index for index in online if tolerates(case, index)}
             tolerance = case.context.tolerance(case.context.all_nodes())
             first = Move(case.new, (), tuple(online[:1]))
             for nodes in tolerance.cleared(first, [(index,) for index in online]):
                 cleared += 1
                 with case.state.trial():
                     case.state.place(case.new, nodes)
-                    assert all(survives(case, index) for index in before), f"{seed}: {nodes}"
+                    assert all(tolerates(case, index) for index in before), f"{seed}: {nodes}"
     assert cleared > 50

@@ -169,17 +169,17 @@ def greedy_gets_stuck() -> Json:
 
 def test_failure_that_another_order_survives_is_lost_only_to_the_simulation() -> None:
     """Exact search finds the order in which all have a place."""
-    verdicts = {}
+    results = {}
     for mode in ("no-new", "no-worse"):
         case = context_of(greedy_gets_stuck(), mode)
-        verdicts[mode] = case.context.tolerance(case.context.all_nodes()).tolerated([(0,)])
-    assert verdicts == {"no-new": [], "no-worse": [(0,)]}
+        results[mode] = case.context.tolerance(case.context.all_nodes()).tolerated([(0,)])
+    assert results == {"no-new": [], "no-worse": [(0,)]}
 
 
 def test_sums_of_parts_tell_what_the_search_says(monkeypatch: pytest.MonkeyPatch) -> None:
     """Candidates that sums decide have the same results without sums."""
 
-    def verdicts(case: Case) -> list[bool]:
+    def results(case: Case) -> list[bool]:
         check = case.context.tolerance(case.context.all_nodes())
         groups = {index: node.group for index, node in enumerate(case.cluster.nodes)}
         return [
@@ -189,9 +189,9 @@ def test_sums_of_parts_tell_what_the_search_says(monkeypatch: pytest.MonkeyPatch
             and len({groups[index] for index in nodes}) == 1
         ]
 
-    told = [verdicts(tight(seed, "no-worse")) for seed in range(40)]
+    told = [results(tight(seed, "no-worse")) for seed in range(40)]
     monkeypatch.setattr(FailureSlack, "is_worse_with", lambda *_: None)
-    assert told == [verdicts(tight(seed, "no-worse")) for seed in range(40)]
+    assert told == [results(tight(seed, "no-worse")) for seed in range(40)]
     assert min(Counter(one for some in told for one in some).values()) > 25
 
 

@@ -15,7 +15,7 @@ from tests.builders import Json, allocate, cluster, instance
 from tests.conformance.documents import document
 from tests.seeds import seeds
 
-from .tight import Case, context_of, survives, tight
+from .tight import Case, context_of, tight, tolerates
 
 MODES = ("strict", "no-new")
 
@@ -28,12 +28,12 @@ def candidates(case: Case, subject: Instance, most: int) -> Iterator[Nodes]:
 
 
 def accepted(case: Case, subject: Instance, nodes: Nodes) -> bool:
-    """The plain definition: every failure is survived, or (no-new) was not survived before."""
+    """The plain definition: every failure is tolerated, or (no-new) was not tolerated before."""
     failing = watched(case, nodes)
-    before = {node: survives(case, node) for node in failing}
+    before = {node: tolerates(case, node) for node in failing}
     with case.state.trial():
         case.state.place(subject, nodes)
-        after = {node: survives(case, node) for node in failing}
+        after = {node: tolerates(case, node) for node in failing}
     strict = case.rules.mode == "strict"
     return all(after[node] or (not strict and not before[node]) for node in failing)
 
@@ -159,10 +159,10 @@ def test_no_new_check_gives_the_same_answers_beside_a_broken_group(seed: int) ->
         for other in (full, {})
     )  # fmt: skip
     for node in (1, 2, 3):
-        assert verdict_on(beside, node) is verdict_on(alone, node)
+        assert result_on(beside, node) is result_on(alone, node)
 
 
-def verdict_on(request: Json, node: int, mode: str = "no-new") -> bool:
+def result_on(request: Json, node: int, mode: str = "no-new") -> bool:
     """Return whether the new instance of `request` may go to the node of that number."""
     case = context_of(request, mode)
     return case.context.tolerance(case.context.all_nodes()).allows(Move(case.new, (), (node - 1,)))
@@ -179,16 +179,16 @@ def broken() -> Json:
 
 def test_no_new_check_with_a_failure_that_was_lost_before_accepts() -> None:
     """A node that could not fail before does not block what makes nothing worse."""
-    assert verdict_on(broken(), 2)
-    assert not verdict_on(broken(), 2, "strict")
+    assert result_on(broken(), 2)
+    assert not result_on(broken(), 2, "strict")
 
 
 def test_no_new_check_with_an_offline_node_full_of_instances_accepts() -> None:
     """A dead node does not block everything."""
     request = broken()
     request["nodes"]["node1"]["offline"] = True
-    assert verdict_on(request, 2)
-    assert not verdict_on(request, 2, "strict")
+    assert result_on(request, 2)
+    assert not result_on(request, 2, "strict")
 
 
 def without_disk_to_spare(state: str) -> Json:
@@ -210,11 +210,11 @@ def test_check_of_a_mirror_that_takes_the_disk_of_a_failover_rejects(mode: str, 
     case.state.remove(bare, bare.nodes)
     check = case.context.tolerance(case.context.all_nodes())
     mirrored = bare.as_template("drbd")
-    assert survives(case, 1), "node2 could fail before"
+    assert tolerates(case, 1), "node2 could fail before"
     assert not accepted(case, mirrored, (0, 2))
     assert not check.allows(Move(mirrored, (), (0, 2)))
 
 
 def test_off_check_accepts_everything() -> None:
     """Without N+1 nothing is rejected."""
-    assert verdict_on(broken(), 1, "off")
+    assert result_on(broken(), 1, "off")

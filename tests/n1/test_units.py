@@ -16,7 +16,7 @@ from tests.seeds import seeds
 
 from .test_margin import cheap
 from .test_tolerance import compare
-from .tight import Case, alone, context_of, document, survives
+from .tight import Case, alone, context_of, document, tolerates
 
 MODES = ("strict", "no-new")
 
@@ -52,18 +52,18 @@ def spread(sizes: Sequence[int], labels: Sequence[str], free: int) -> Case:
 
 def test_failure_of_a_node_with_a_unit_needs_one_node_for_all_of_it() -> None:
     """Two of 100 MiB find 150 MiB on each of two nodes, but not together."""
-    assert survives(spread([100, 100], ["", ""], 150), 0)
+    assert tolerates(spread([100, 100], ["", ""], 150), 0)
     case = spread([100, 100], ["a", "a"], 150)
-    assert not survives(case, 0)
+    assert not tolerates(case, 0)
     stranded = case.simulation.fail((0,))
     assert stranded is not None
     assert stranded.why == "no node has the memory for it together with i1"
-    assert survives(spread([100, 100], ["a", "a"], 201), 0)
+    assert tolerates(spread([100, 100], ["a", "a"], 201), 0)
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_cheap_verdict_with_units_is_that_of_the_simulation(mode: str) -> None:
-    """What is called safe is survived, what is called lost is not."""
+    """What is called safe is tolerated, what is called lost is not."""
     counts: Counter[int] = Counter()
     for seed in seeds(150, 400):
         case = tagged(seed, mode)
@@ -71,7 +71,7 @@ def test_cheap_verdict_with_units_is_that_of_the_simulation(mode: str) -> None:
             kind = cheap(case, node)
             counts[kind] += 1
             if kind != UNKNOWN:
-                assert survives(case, node) is (kind == SAFE), f"{mode} {seed}, node {node}"
+                assert tolerates(case, node) is (kind == SAFE), f"{mode} {seed}, node {node}"
     assert min(counts[SAFE], counts[LOST]) > 30
     assert counts[UNKNOWN] < counts.total() / 3
 
@@ -95,7 +95,7 @@ def test_simulation_of_units_in_arrays_finds_the_same_failures(
         case = tagged(seed, mode)
         for group in case.cluster.groups:
             nodes = list(group.nodes)
-            slow = [node for node in nodes if not survives(case, node)]
+            slow = [node for node in nodes if not tolerates(case, node)]
             monkeypatch.setattr(simulation, "WORTH_ARRAYS", 0)
             assert sorted(case.simulation.lost(alone(nodes))) == alone(slow), f"{mode} {seed}"
             monkeypatch.undo()
@@ -104,20 +104,20 @@ def test_simulation_of_units_in_arrays_finds_the_same_failures(
 
 
 def test_survived_failure_has_a_place_for_every_unit() -> None:
-    """By brute force over all places of all items; nothing is survived that has none."""
-    survived = lost = 0
+    """By brute force over all places of all items; nothing is tolerated that has none."""
+    tolerated = lost = 0
     for seed in seeds(100, 300):
         rng = Random(seed)
         sizes = [rng.choice((40, 60, 100)) for _ in range(rng.randint(2, 4))]
         labels = [rng.choice(["", "a", "b"]) for _ in sizes]
         free = rng.choice((110, 160, 210))
         case = spread(sizes, labels, free)
-        if survives(case, 0):
+        if tolerates(case, 0):
             assert possible(sizes, labels, free), (sizes, labels, free)
-            survived += 1
+            tolerated += 1
         else:
             lost += 1
-    assert min(survived, lost) > 30
+    assert min(tolerated, lost) > 30
 
 
 def possible(sizes: list[int], labels: list[str], free: int) -> bool:

@@ -1,4 +1,4 @@
-"""Small clusters with little to spare, on which failures are close to being survived or not."""
+"""Small clusters with little to spare, on which failures are close to being tolerated or not."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from iallocator.options.settings import Settings
 from iallocator.placement.context import Context
 from tests.builders import Json, allocate, as_bytes, cluster, instance, policy, spec
 
-__all__ = ["SIZES", "Case", "alone", "context_of", "newcomer", "survives", "tight"]
+__all__ = ["SIZES", "Case", "alone", "context_of", "newcomer", "tight", "tolerates"]
 
 SIZES = [(128, 0), (128, 512), (256, 512), (512, 2048), (0, 512), (0, 0)]
 """MiB of memory and of disk of newcomers."""
@@ -128,7 +128,7 @@ def alone(nodes: Iterable[int]) -> list[Failure]:
     return [(node,) for node in nodes]
 
 
-def survives(case: Case, node: int) -> bool:
+def tolerates(case: Case, node: int) -> bool:
     """Return whether `node` can fail in the present state, by simulation."""
     return case.simulation.fail((node,)) is None
 

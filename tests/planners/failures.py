@@ -10,15 +10,15 @@ from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
 from tests.builders import Json
 
-__all__ = ["unsurvivable", "unsurvivable_in"]
+__all__ = ["intolerable", "intolerable_in"]
 
 
-def unsurvivable(document: Json) -> set[str]:
+def intolerable(document: Json) -> set[str]:
     """Return the names of the online nodes with a failure that is not tolerated."""
-    return unsurvivable_in(State(read_cluster(document, Reading())))
+    return intolerable_in(State(read_cluster(document, Reading())))
 
 
-def unsurvivable_in(state: State) -> set[str]:
+def intolerable_in(state: State) -> set[str]:
     """Return the nodes of a state with a failure that is not tolerated, only by simulation."""
     nodes = state.cluster.nodes
     found = set()

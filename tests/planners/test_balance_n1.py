@@ -17,7 +17,7 @@ from tests.command import json_of
 from tests.n1.test_no_worse import lost_if, world
 from tests.seeds import seeds
 
-from .failures import unsurvivable, unsurvivable_in
+from .failures import intolerable, intolerable_in
 
 Capture = pytest.CaptureFixture[str]
 
@@ -25,7 +25,7 @@ SEEDS = seeds(10, 26, 34)
 
 
 def _tight(seed: int) -> Json:
-    """Return a cluster that is so full that the failure of a node is just survived, or not."""
+    """Return a cluster that is so full that the failure of a node is just tolerated, or not."""
     rng = Random(f"balance survival/{seed}")
     names = [f"node{k}" for k in range(1, rng.randint(3, 5) + 1)]
     free = dict.fromkeys(names, 8000)
@@ -60,7 +60,7 @@ def _after(document: Json, plan: Json) -> set[str]:
         one = instances[move["instance"]]
         state.remove(one, state.where[one.name])
         state.place(one, tuple(by_name[name] for name in move["to"]))
-    return unsurvivable_in(state)
+    return intolerable_in(state)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_balance_leaves_every_failure_survivable_that_was(options: tuple[str, ..
     broken = 0
     for seed in SEEDS:
         document = _tight(seed)
-        before = unsurvivable(document)
+        before = intolerable(document)
         for mode in moves:
             plan = _balance(document, *options, f"--n1={mode}")
             moves[mode] += len(plan["moves"])

@@ -16,7 +16,7 @@ from iallocator.planners.intergroup import redistribute as between
 from iallocator.planners.intergroup.context import IntergroupContext
 from iallocator.planners.intergroup.moving import Mover
 
-from .failures import unsurvivable_in
+from .failures import intolerable_in
 from .worlds import worlds
 
 
@@ -27,7 +27,7 @@ def test_health_of_a_group_is_the_same_for_every_planner(mode: str) -> None:
     for name, cluster, group in worlds(range(20)):
         state, settings = State(cluster), Settings()
         settings.n1 = mode
-        simulated = unsurvivable_in(state)
+        simulated = intolerable_in(state)
         expected = {i for i in group.nodes if cluster.nodes[i].name in simulated}
         mover = Mover(IntergroupContext(cluster, settings))
         assert set(between.examine(mover, group).doomed) == expected, name

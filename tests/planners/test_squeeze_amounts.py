@@ -36,7 +36,7 @@ def _cluster(rng: random.Random) -> Cluster:
     return read_cluster(builders.cluster(nodes=4, memory=MEMORY, instances=instances), Reading())
 
 
-def _possible(cluster: Cluster, reserve: Headroom, survival: FailureTolerance) -> bool:
+def _possible(cluster: Cluster, reserve: Headroom, tolerance: FailureTolerance) -> bool:
     """Return whether some placement on the online nodes keeps the reserve and N+1."""
     online = [node.index for node in cluster.nodes if node.online]
     state = State(cluster)
@@ -46,7 +46,7 @@ def _possible(cluster: Cluster, reserve: Headroom, survival: FailureTolerance) -
         with state.trial():
             for instance, index in zip(cluster.instances, choice):
                 state.place(instance, (index,))
-            if not reserve.missing(state, online) and not survival.on(state).comparison.broken():
+            if not reserve.missing(state, online) and not tolerance.on(state).comparison.broken():
                 return True
     return False
 
@@ -59,14 +59,14 @@ def test_amounts_call_hopeless_only_what_no_arrangement_can_do(mode: str) -> Non
         rng = random.Random(seed)
         cluster = _cluster(rng)
         group = cluster.groups[0]
-        survival = FailureTolerance(State(cluster), plan_rules(mode), group=group)
-        survival.measure()
+        tolerance = FailureTolerance(State(cluster), plan_rules(mode), group=group)
+        tolerance.measure()
         reserve = Headroom(Spec(256, 1, 1024, 1, 1, 1), rng.choice((1.0, 2.0, 4.0)))
         off = rng.sample(group.nodes, rng.choice((2, 2, 3)))
-        amounts = CapacityBounds(State(cluster), group.nodes, reserve, survival)
+        amounts = CapacityBounds(State(cluster), group.nodes, reserve, tolerance)
         with Switched(cluster, off):
             reason = amounts.hopeless(off)
             if reason:
                 said.add("failure" if "failure" in reason else "in all")
-                assert not _possible(cluster, reserve, survival), (seed, reason)
+                assert not _possible(cluster, reserve, tolerance), (seed, reason)
     assert said == ({"in all"} if mode == "off" else {"in all", "failure"})

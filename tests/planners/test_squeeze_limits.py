@@ -13,7 +13,7 @@ from tests.property.limits import broken_soft
 from tests.property.plain import Plain
 from tests.seeds import seeds
 
-from .failures import unsurvivable
+from .failures import intolerable
 
 Capture = pytest.CaptureFixture[str]
 
@@ -123,11 +123,11 @@ def test_squeeze_leaves_every_failure_survivable_that_was(search: str) -> None:
     freed = {"no-new": 0, "strict": 0, "off": 0}
     for seed in SEEDS:
         document = _tagged(seed)
-        before = unsurvivable(document)
+        before = intolerable(document)
         for mode in freed:
             plan = _squeeze(document, search, f"--n1={mode}")
             freed[mode] += len(plan["switched_nodes"])
-            after = unsurvivable(_carried_out(document, plan))
+            after = intolerable(_carried_out(document, plan))
             assert mode == "off" or after <= before, (seed, mode)
             assert mode != "strict" or not plan["switched_nodes"] or not after, seed
     assert freed["off"] > freed["no-new"] >= freed["strict"] > 0

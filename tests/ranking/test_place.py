@@ -288,12 +288,12 @@ def test_place_without_what_is_kept_finds_the_same(
             failures._known_watches, failures._demands, failures._version = {}, {}, -1
         return tolerance(self, *question)
 
-    def verdicts(one: Evaluator) -> MoveChecks:
+    def results(one: Evaluator) -> MoveChecks:
         return MoveChecks(
             one._context, one.group, one.limit_policies, one.rules, one.scope.nodes, ""
         )
 
     monkeypatch.setattr(SchedulingPass, "tolerance", forgetful)
-    monkeypatch.setattr(Evaluator, "_move_checks", property(verdicts))
+    monkeypatch.setattr(Evaluator, "_move_checks", property(results))
     assert (main(command), capsys.readouterr().out) == kept
     assert asked

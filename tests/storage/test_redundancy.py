@@ -13,7 +13,7 @@ from iallocator.model.moves import Move
 from iallocator.n1 import LOST, SAFE, UNKNOWN, simulation
 from iallocator.n1.bounds import check_bounds, demand_of
 from tests.builders import Json, allocate, cluster, instance
-from tests.n1.tight import Case, alone, context_of, survives
+from tests.n1.tight import Case, alone, context_of, tolerates
 from tests.seeds import seeds
 
 from .worlds import external, internal
@@ -94,7 +94,7 @@ class Brute:
         pool = external(self.raw[name]["storage_pool"])
         return pool in self.nodes[node]["storage_pools"]
 
-    def survives(self, failing: str) -> bool:
+    def tolerates(self, failing: str) -> bool:
         """Return whether all on `failing` can be restarted, one after the other by name."""
         where, free = dict(self.where), dict(self.free)
         for name in sorted(n for n, node in where.items() if node == failing):
@@ -138,14 +138,14 @@ def test_judge_of_overlapping_partitions_equals_brute_force(mode: str, seeds: ra
         before = Brute(document, mode == "strict")
         names = [node.name for node in case.cluster.nodes]
         watched = [n for n in names if mode == "strict" or before.online[n]]
-        survived = {n: mode == "strict" or before.survives(n) for n in watched}
+        tolerated = {n: mode == "strict" or before.tolerates(n) for n in watched}
         within = case.cluster.reach(case.new)
         for index, name in enumerate(names):
             if not before.online[name] or (within is not None and index not in within):
                 continue
             after = Brute(document, mode == "strict")
             after.put("new", document["request"], name)
-            expected = all(after.survives(n) for n in watched if survived[n])
+            expected = all(after.tolerates(n) for n in watched if tolerated[n])
             if case.state.columns[0][index] - case.new.memory > 0:
                 assert judge.allows(Move(case.new, (), (index,))) is expected, (mode, seed, name)
                 told[expected] += 1
@@ -171,7 +171,7 @@ def test_cheap_verdict_on_shares_is_that_of_the_simulation(mode: str) -> None:
             counts[kind] += 1
             restricted += demand.shares is not None
             if kind != UNKNOWN:
-                assert survives(case, node) is (kind == SAFE), f"{name}, node {node}: {kind}"
+                assert tolerates(case, node) is (kind == SAFE), f"{name}, node {node}: {kind}"
             if kind == SAFE and 0 < spare < float("inf"):
                 assert_spare(case, node, spare, [t for t in targets if t != node])
     assert min(counts[SAFE], counts[LOST]) > 10
@@ -185,7 +185,7 @@ def assert_spare(case: Case, node: int, spare: float, targets: list[int]) -> Non
     for target in targets:
         if target not in failovers:
             memory[target] -= spare
-            assert survives(case, node), (node, target, spare)
+            assert tolerates(case, node), (node, target, spare)
             memory[target] += spare
 
 
@@ -199,7 +199,7 @@ def test_failures_played_through_at_once_respect_pools(
     for seed in seeds(35, 150):
         case = context_of(tight(Random(f"pools/{seed}")), mode)
         nodes = case.cluster.groups[0].nodes
-        one_by_one = [node for node in nodes if not survives(case, node)]
+        one_by_one = [node for node in nodes if not tolerates(case, node)]
         assert sorted(case.simulation.lost(alone(nodes))) == alone(one_by_one), f"{mode} {seed}"
         lost += len(one_by_one)
     assert lost > 10

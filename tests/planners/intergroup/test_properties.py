@@ -42,7 +42,7 @@ def health_of(mover: Mover) -> dict[str, Health]:
     return {group.name: examine(mover, group) for group in groups}
 
 
-def survivors(mover: Mover) -> set[int]:
+def tolerated_failures(mover: Mover) -> set[int]:
     """Return the online nodes that pass N+1."""
     online = {node.index for node in mover.context.cluster.nodes if node.online}
     return online.difference(*(health.failing for health in health_of(mover).values()))
@@ -83,7 +83,7 @@ def test_plan_between_groups_keeps_every_promise(seed: int, command: str) -> Non
         for name in ([plan["chosen_group"]] if plan.get("chosen_group") else [])
         for index in next(g for g in cluster.groups if g.name == name).nodes
     }
-    assert survivors(before) - emptied <= survivors(after)
+    assert tolerated_failures(before) - emptied <= tolerated_failures(after)
     scores = [plan["objective"]["before"], *(m["score"] for m in plan["moves"])]
     assert scores == sorted(scores, reverse=True)
     assert plan["objective"]["after"] == scores[-1]

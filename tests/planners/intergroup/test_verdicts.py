@@ -31,13 +31,13 @@ def _quarrelsome() -> Json:
     return document
 
 
-def _verdict(plan: Json, group: str = "east") -> str:
+def _result(plan: Json, group: str = "east") -> str:
     said: str = by_group(plan)[group]["verdict"]
     return said
 
 
 @pytest.mark.parametrize(
-    ("document", "options", "verdict"),
+    ("document", "options", "result"),
     [
         (_crowded(2400), (), "found"),
         (_crowded(3000), ("--exact-search=no",), "impossible"),
@@ -47,11 +47,11 @@ def _verdict(plan: Json, group: str = "east") -> str:
     ],
 )
 def test_compress_says_a_verdict_for_each_group(
-    document: Json, options: tuple[str, ...], verdict: str
+    document: Json, options: tuple[str, ...], result: str
 ) -> None:
     """Two fit on each node, or one, or none; a case that sums do not decide needs a search."""
     plan = plan_of("compress", document, "--n1=off", *options)
-    assert _verdict(plan) == verdict
+    assert _result(plan) == result
 
 
 def _interlocking() -> Json:
@@ -105,10 +105,10 @@ def test_compress_with_nothing_left_to_spend_tries_quickly(
     """A group that is not packed at once is out of time, with the reason; no instance moves."""
     monkeypatch.setattr(compress, "THOROUGH", 0)
     plan = plan_of("compress", _crowded(2400), "--n1=off")
-    assert _verdict(plan) == "found"
+    assert _result(plan) == "found"
     assert plan["moves"]
     plan = plan_of("compress", _quarrelsome(), "--n1=off")
-    assert (_verdict(plan), plan["moves"]) == ("out of time", [])
+    assert (_result(plan), plan["moves"]) == ("out of time", [])
     assert by_group(plan)["east"]["reason"] == compress.QUICK
 
 
@@ -118,7 +118,7 @@ def test_compress_where_a_search_would_be_too_large_is_out_of_time(
     """A search that cannot end is not started, and its size is reported."""
     monkeypatch.setattr(evacuation, "SEARCHED", 5)
     plan = plan_of("compress", _quarrelsome(), "--n1=off")
-    assert _verdict(plan) == "out of time"
+    assert _result(plan) == "out of time"
     assert "6 places in question are too many" in by_group(plan)["east"]["reason"]
 
 
@@ -136,8 +136,8 @@ def test_groups_that_time_does_not_suffice_for_are_out_of_time(
     document = _crowded(2000)
     document["nodes"]["node1"]["offline"] = command == "redistribute"
     plan = plan_of(command, document, "--n1=off")
-    assert _verdict(plan) == "out of time"
-    assert _verdict(plan, "west") == (
+    assert _result(plan) == "out of time"
+    assert _result(plan, "west") == (
         "nothing to do" if command == "redistribute" else "out of time"
     )
 
@@ -147,12 +147,12 @@ def test_redistribute_says_a_verdict_for_each_group() -> None:
     instances = {"a": on_shared("node1", memory=5000)}
     document = cluster({"east": 2, "west": 2}, instances=instances, changes=OFFLINE)
     plan = plan_of("redistribute", document)
-    assert (_verdict(plan), _verdict(plan, "west")) == ("found", "nothing to do")
+    assert (_result(plan), _result(plan, "west")) == ("found", "nothing to do")
     document["instances"] |= {f"w{k}": on_shared(f"node{k}", memory=2000) for k in (3, 4)}
     for name in ("node3", "node4"):
         document["nodes"][name]["free_memory"] -= 2000
     plan = plan_of("redistribute", document)
-    assert (_verdict(plan), plan["moves"]) == ("impossible", [])
+    assert (_result(plan), plan["moves"]) == ("impossible", [])
 
 
 @pytest.mark.parametrize("command", ["compress", "redistribute"])
